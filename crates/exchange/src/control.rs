@@ -1,0 +1,458 @@
+//! The control messages between the supervisor, the template and the workers: their types, their
+//! encoding, and their transport with file descriptors. They carry life and death of processes,
+//! never request data (that is the exchange's), and this file decides nothing.
+//!
+//! One message is one datagram of a `SOCK_SEQPACKET` socket pair: JSON of at most [`LIMIT`] bytes,
+//! file descriptors beside it (`SCM_RIGHTS`). The end of a socket means that the peer process died.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Longest message in bytes.
+pub const LIMIT: usize = 64 * 1024;
+
+/// Most file descriptors beside one message.
+pub const MAX_FDS: usize = 4;
+
+/// What the supervisor tells the template.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToTemplate {
+    /// Load the application. Beside it: the exchange's memory (memfd), then the front's doorbell
+    /// (eventfd). Answered by [`FromTemplate::Booted`] or [`FromTemplate::BootFailed`].
+    Start(Start),
+    /// Fork a worker. Beside it: the worker's end of its own control socket. Answered by
+    /// [`FromTemplate::Forked`].
+    Fork {
+        /// Number of the worker, from 0; a replacement has its predecessor's.
+        worker: u16,
+    },
+    /// Leave: nothing more will be forked.
+    Exit,
+}
+
+/// What the template needs to know to load the application.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// The application's folder, absolute.
+    pub app: String,
+    /// The rackup file, absolute.
+    pub config_ru: String,
+    /// `RACK_ENV` and `RAILS_ENV`.
+    pub environment: String,
+    /// The file of hooks, absolute; `None` where the application has none.
+    pub hooks: Option<String>,
+    /// Threads of each worker.
+    pub threads: u16,
+    /// Whether to compact Ruby's heap before the first fork.
+    pub compact: bool,
+    /// Generation of the code, from 1.
+    pub generation: u32,
+    /// Socket files to remove if the front dies without having done so.
+    pub unix_sockets: Vec<String>,
+}
+
+/// What the template tells the supervisor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromTemplate {
+    /// The application is loaded; workers can be forked.
+    Booted {
+        /// The template's process.
+        pid: i32,
+        /// `RUBY_VERSION`.
+        ruby: String,
+        /// `Rack.release`.
+        rack: String,
+        /// How long loading took.
+        seconds: f64,
+        /// Live threads besides the main one: none of them will exist in a worker.
+        threads: Vec<BootThread>,
+    },
+    /// The application raised while it was loaded; the template exits.
+    BootFailed {
+        /// The exception's class.
+        class: String,
+        /// The exception's message.
+        message: String,
+        /// The exception's backtrace, innermost first.
+        backtrace: Vec<String>,
+    },
+    /// A worker was forked. Beside it: its pidfd.
+    Forked {
+        /// Number of the worker.
+        worker: u16,
+        /// Its process.
+        pid: i32,
+    },
+    /// A worker ended and was reaped.
+    Exited {
+        /// Number of the worker.
+        worker: u16,
+        /// Its process.
+        pid: i32,
+        /// How it ended: `exit 1`, `signal 9 (KILL)`.
+        status: String,
+    },
+}
+
+/// A Ruby thread that the application started while it was loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BootThread {
+    /// Its name, or empty.
+    pub name: String,
+    /// `file:line` where it was started.
+    pub created_at: String,
+    /// `Thread#status`.
+    pub status: String,
+}
+
+/// What a worker tells the supervisor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromWorker {
+    /// Its threads serve requests.
+    Ready {
+        /// Number of the worker.
+        worker: u16,
+        /// Its process.
+        pid: i32,
+    },
+    /// The application took the connection of a request over. Beside it: the socket to splice with.
+    Hijack {
+        /// Number of the worker.
+        worker: u16,
+        /// Thread within the worker, from 0.
+        thread: u16,
+        /// Slot of the request in the exchange.
+        slot: u32,
+        /// The slot's sequence number at the claim: tells a late message from a current one.
+        sequence: u64,
+    },
+    /// Something to log, such as a failed hook.
+    Error {
+        /// The text; backtrace lines are separated by newlines.
+        message: String,
+    },
+}
+
+/// Why a control message could not be sent or received.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system call failed. `WouldBlock`: nothing to do now; `Interrupted`: a signal came.
+    #[error("control socket: {0}")]
+    Io(#[from] io::Error),
+    /// The message exceeds [`LIMIT`] and has nothing that may be shortened.
+    #[error("control message of {0} bytes is longer than {LIMIT}")]
+    TooLong(usize),
+    /// More than [`MAX_FDS`] file descriptors.
+    #[error("control message with more than {MAX_FDS} file descriptors")]
+    TooManyFds,
+    /// What arrived is no message of this file.
+    #[error("malformed control message: {0}")]
+    Malformed(String),
+}
+
+impl Error {
+    /// Whether the call would have had to wait.
+    pub fn would_block(&self) -> bool {
+        matches!(self, Error::Io(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Whether a signal ended the call.
+    pub fn interrupted(&self) -> bool {
+        matches!(self, Error::Io(error) if error.kind() == io::ErrorKind::Interrupted)
+    }
+}
+
+/// A message of this file.
+pub trait Message: Serialize + DeserializeOwned + Clone {
+    /// Cuts the texts that may be cut to about `budget` bytes in all, with a note of what is
+    /// missing. Messages that must arrive whole keep the default, which cuts nothing.
+    fn shorten(&mut self, budget: usize) {
+        let _ = budget;
+    }
+}
+
+impl Message for ToTemplate {}
+
+impl Message for FromTemplate {
+    fn shorten(&mut self, budget: usize) {
+        match self {
+            FromTemplate::BootFailed {
+                class,
+                message,
+                backtrace,
+            } => {
+                cut(class, budget / 16);
+                cut(message, budget / 4);
+                shorten_list(backtrace, budget / 2, |line| {
+                    cut(line, budget / 16);
+                    line.len()
+                });
+            }
+            FromTemplate::Booted { threads, .. } => {
+                shorten_list(threads, budget, |thread| {
+                    cut(&mut thread.name, budget / 32);
+                    cut(&mut thread.created_at, budget / 32);
+                    thread.name.len() + thread.created_at.len() + 64
+                });
+            }
+            FromTemplate::Exited { status, .. } => cut(status, budget),
+            FromTemplate::Forked { .. } => {}
+        }
+    }
+}
+
+impl Message for FromWorker {
+    fn shorten(&mut self, budget: usize) {
+        if let FromWorker::Error { message } = self {
+            cut(message, budget);
+        }
+    }
+}
+
+/// An item that can stand for those which were left out of a list.
+trait Note {
+    fn note(missing: usize) -> Self;
+}
+
+impl Note for String {
+    fn note(missing: usize) -> Self {
+        format!("... ({missing} more lines)")
+    }
+}
+
+impl Note for BootThread {
+    fn note(missing: usize) -> Self {
+        BootThread {
+            name: format!("... ({missing} more threads)"),
+            ..Self::default()
+        }
+    }
+}
+
+/// Cuts `text` at a character's border to at most `limit` bytes and a note.
+fn cut(text: &mut String, limit: usize) {
+    if text.len() <= limit {
+        return;
+    }
+    let mut end = limit;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let missing = text.len() - end;
+    text.truncate(end);
+    text.push_str(&format!("... ({missing} more bytes)"));
+}
+
+/// Keeps the first items, whose `size` after shortening adds up to at most `limit`.
+fn shorten_list<T: Note>(list: &mut Vec<T>, limit: usize, size: impl Fn(&mut T) -> usize) {
+    let mut total = 0;
+    let mut kept = 0;
+    for item in list.iter_mut() {
+        total += size(item);
+        if total > limit {
+            break;
+        }
+        kept += 1;
+    }
+    let missing = list.len() - kept;
+    if missing > 0 {
+        list.truncate(kept);
+        list.push(T::note(missing));
+    }
+}
+
+/// The bytes of a message: at most [`LIMIT`], where need be by [`Message::shorten`].
+///
+/// # Errors
+///
+/// [`Error::TooLong`] where shortening does not suffice.
+pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, Error> {
+    let whole = to_bytes(message)?;
+    if whole.len() <= LIMIT {
+        return Ok(whole);
+    }
+    // A byte takes up to six in JSON, so what fits is found by trying.
+    let mut budget = LIMIT;
+    while budget >= LIMIT / 16 {
+        let mut short = message.clone();
+        short.shorten(budget);
+        let bytes = to_bytes(&short)?;
+        if bytes.len() <= LIMIT {
+            return Ok(bytes);
+        }
+        budget /= 2;
+    }
+    Err(Error::TooLong(whole.len()))
+}
+
+fn to_bytes<M: Message>(message: &M) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(message).map_err(|error| Error::Malformed(error.to_string()))
+}
+
+/// The message that the bytes of one datagram hold.
+///
+/// # Errors
+///
+/// [`Error::Malformed`] for anything else than one message of type `M`.
+pub fn decode<M: Message>(bytes: &[u8]) -> Result<M, Error> {
+    serde_json::from_slice(bytes).map_err(|error| Error::Malformed(error.to_string()))
+}
+
+/// A message as it arrived, with the file descriptors beside it (closed on exec).
+#[derive(Debug)]
+pub struct Received<M> {
+    /// The message.
+    pub message: M,
+    /// Its file descriptors, in the order sent.
+    pub fds: Vec<OwnedFd>,
+}
+
+impl<M> Received<M> {
+    /// The only file descriptor of a message that has exactly one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Malformed`] for none or several.
+    pub fn only_fd(mut self) -> Result<OwnedFd, Error> {
+        match (self.fds.pop(), self.fds.is_empty()) {
+            (Some(fd), true) => Ok(fd),
+            _ => Err(Error::Malformed("one file descriptor expected".into())),
+        }
+    }
+}
+
+/// A new control socket: both ends blocking and closed on exec.
+///
+/// # Errors
+///
+/// Those of socketpair(2), such as too many open files.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?)
+}
+
+/// Sends a message and waits for room where there is none.
+///
+/// # Errors
+///
+/// [`Error::Io`] with `BrokenPipe` where the peer is gone, and those of [`encode`].
+pub fn send<M: Message>(
+    socket: impl AsFd,
+    message: &M,
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), Error> {
+    send_bytes(socket.as_fd(), &encode(message)?, fds, SendFlags::empty())
+}
+
+/// Sends a message, or fails with `WouldBlock` where there is no room.
+///
+/// # Errors
+///
+/// Those of [`send`], and `WouldBlock`.
+pub fn try_send<M: Message>(
+    socket: impl AsFd,
+    message: &M,
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), Error> {
+    send_bytes(socket.as_fd(), &encode(message)?, fds, SendFlags::DONTWAIT)
+}
+
+fn send_bytes(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    fds: &[BorrowedFd<'_>],
+    flags: SendFlags,
+) -> Result<(), Error> {
+    if fds.len() > MAX_FDS {
+        return Err(Error::TooManyFds);
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    loop {
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+            return Err(Error::TooManyFds);
+        }
+        let flags = flags | SendFlags::NOSIGNAL;
+        match rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags) {
+            // A datagram goes whole or not at all.
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Error::Io(error.into())),
+        }
+    }
+}
+
+/// Waits for a message. `None` is the end: the peer closed its side or died.
+///
+/// A signal ends the wait with `Interrupted`, so that a Ruby thread can look at its interrupts.
+///
+/// # Errors
+///
+/// [`Error::Malformed`] for what is no message; [`Error::Io`] otherwise.
+pub fn receive<M: Message>(socket: impl AsFd) -> Result<Option<Received<M>>, Error> {
+    receive_with(socket.as_fd(), RecvFlags::empty())
+}
+
+/// Takes a message that is there, or fails with `WouldBlock`. `None` is the end.
+///
+/// # Errors
+///
+/// Those of [`receive`], and `WouldBlock`.
+pub fn try_receive<M: Message>(socket: impl AsFd) -> Result<Option<Received<M>>, Error> {
+    receive_with(socket.as_fd(), RecvFlags::DONTWAIT)
+}
+
+fn receive_with<M: Message>(
+    socket: BorrowedFd<'_>,
+    flags: RecvFlags,
+) -> Result<Option<Received<M>>, Error> {
+    let mut bytes = vec![0; LIMIT];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let result = rustix::net::recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut bytes)],
+        &mut control,
+        flags | RecvFlags::CMSG_CLOEXEC,
+    );
+    let received = match result {
+        Ok(received) => received,
+        // The peer died with a message of ours unread.
+        Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+        Err(error) => return Err(Error::Io(error.into())),
+    };
+    let fds: Vec<OwnedFd> = control
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    if received.flags.contains(ReturnFlags::TRUNC) {
+        return Err(Error::Malformed(format!("longer than {LIMIT} bytes")));
+    }
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(Error::TooManyFds);
+    }
+    let message = decode(&bytes[..received.bytes])?;
+    Ok(Some(Received { message, fds }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! Tests of the control messages over real socket pairs.
+
+use super::*;
+
+fn failed(message: &str, lines: usize) -> FromTemplate {
+    FromTemplate::BootFailed {
+        class: "RuntimeError".into(),
+        message: message.into(),
+        backtrace: (0..lines)
+            .map(|line| format!("/app/config.ru:{line}:in `block'"))
+            .collect(),
+    }
+}
+
+#[test]
+fn every_message_arrives_as_it_was_sent() {
+    fn check<M: Message + PartialEq + std::fmt::Debug>(messages: Vec<M>) {
+        let (near, far) = pair().unwrap();
+        for message in messages {
+            send(&near, &message, &[]).unwrap();
+            let received = receive::<M>(&far).unwrap().unwrap();
+            assert_eq!(received.message, message);
+            assert!(received.fds.is_empty());
+        }
+    }
+    check(vec![
+        ToTemplate::Start(Start {
+            app: "/srv/app".into(),
+            hooks: Some("/srv/app/config/highball.rb".into()),
+            unix_sockets: vec!["/run/app.sock".into()],
+            ..Start::default()
+        }),
+        ToTemplate::Fork { worker: 3 },
+        ToTemplate::Exit,
+    ]);
+    check(vec![
+        FromTemplate::Booted {
+            pid: 12,
+            ruby: "3.1.2".into(),
+            rack: "2.2".into(),
+            seconds: 1.5,
+            threads: vec![BootThread::default()],
+        },
+        failed("no\nway \u{0} \u{1F682}", 2),
+        FromTemplate::Forked { worker: 0, pid: 9 },
+        FromTemplate::Exited {
+            worker: 0,
+            pid: 9,
+            status: "exit 1".into(),
+        },
+    ]);
+    check(vec![
+        FromWorker::Ready { worker: 1, pid: 7 },
+        FromWorker::Hijack {
+            worker: 1,
+            thread: 2,
+            slot: 3,
+            sequence: u64::MAX,
+        },
+        FromWorker::Error {
+            message: "after_fork failed".into(),
+        },
+    ]);
+}
+
+#[test]
+fn file_descriptors_travel_in_order_and_open_the_same_files() {
+    let (near, far) = pair().unwrap();
+    let (first, first_peer) = pair().unwrap();
+    let (second, second_peer) = pair().unwrap();
+    let fds = [first.as_fd(), second.as_fd()];
+    send(&near, &ToTemplate::Fork { worker: 0 }, &fds).unwrap();
+    let received = receive::<ToTemplate>(&far).unwrap().unwrap();
+    assert_eq!(received.fds.len(), 2);
+    for (worker, (fd, peer)) in received
+        .fds
+        .iter()
+        .zip([first_peer, second_peer])
+        .enumerate()
+    {
+        let message = ToTemplate::Fork {
+            worker: worker as u16,
+        };
+        send(fd, &message, &[]).unwrap();
+        let arrived = receive::<ToTemplate>(&peer).unwrap().unwrap();
+        assert_eq!(arrived.message, message);
+        assert!(
+            rustix::io::fcntl_getfd(fd)
+                .unwrap()
+                .contains(rustix::io::FdFlags::CLOEXEC)
+        );
+    }
+}
+
+#[test]
+fn only_fd_refuses_none_and_several() {
+    let (one, two) = pair().unwrap();
+    let received = |fds| Received { message: (), fds };
+    assert!(received(vec![]).only_fd().is_err());
+    assert!(
+        received(vec![one.try_clone().unwrap(), two])
+            .only_fd()
+            .is_err()
+    );
+    assert!(received(vec![one]).only_fd().is_ok());
+}
+
+#[test]
+fn too_many_file_descriptors_are_refused_by_the_sender() {
+    let (near, _far) = pair().unwrap();
+    let fds = [near.as_fd(); MAX_FDS + 1];
+    let result = send(&near, &ToTemplate::Exit, &fds);
+    assert!(matches!(result, Err(Error::TooManyFds)));
+    send(&near, &ToTemplate::Exit, &fds[..MAX_FDS]).unwrap();
+}
+
+#[test]
+fn a_long_backtrace_is_shortened_with_a_note() {
+    for message in [
+        failed("boom", 10_000),
+        failed(&"\u{1}".repeat(LIMIT), 10_000),
+    ] {
+        let bytes = encode(&message).unwrap();
+        assert!(bytes.len() <= LIMIT);
+        let FromTemplate::BootFailed {
+            message, backtrace, ..
+        } = decode(&bytes).unwrap()
+        else {
+            panic!("another message");
+        };
+        assert!(message.starts_with("boom") || message.ends_with("more bytes)"));
+        assert!(backtrace[0].starts_with("/app/config.ru:0"));
+        let last = backtrace.last().unwrap();
+        assert!(last.contains("more lines"), "{last}");
+        let kept = backtrace.len() - 1;
+        assert!(last.contains(&format!("{}", 10_000 - kept)));
+    }
+}
+
+#[test]
+fn a_long_error_is_cut_at_a_character_border() {
+    for text in ["x", "\u{1F682}", "\u{0}"] {
+        let message = FromWorker::Error {
+            message: text.repeat(LIMIT),
+        };
+        let bytes = encode(&message).unwrap();
+        assert!(bytes.len() <= LIMIT);
+        decode::<FromWorker>(&bytes).unwrap();
+    }
+}
+
+#[test]
+fn many_threads_are_shortened_with_a_note() {
+    let thread = BootThread {
+        name: "n".repeat(500),
+        created_at: "c".repeat(500),
+        status: "sleep".into(),
+    };
+    let bytes = encode(&FromTemplate::Booted {
+        pid: 1,
+        ruby: String::new(),
+        rack: String::new(),
+        seconds: 0.0,
+        threads: vec![thread; 1000],
+    })
+    .unwrap();
+    assert!(bytes.len() <= LIMIT);
+    let FromTemplate::Booted { threads, .. } = decode(&bytes).unwrap() else {
+        panic!("another message");
+    };
+    assert!(threads.last().unwrap().name.contains("more threads"));
+}
+
+#[test]
+fn what_must_arrive_whole_is_an_error_when_too_long() {
+    let start = ToTemplate::Start(Start {
+        app: "x".repeat(LIMIT),
+        ..Start::default()
+    });
+    assert!(matches!(encode(&start), Err(Error::TooLong(_))));
+}
+
+#[test]
+fn the_end_of_the_peer_is_none_even_with_messages_unread() {
+    let (near, far) = pair().unwrap();
+    drop(far);
+    assert!(receive::<ToTemplate>(&near).unwrap().is_none());
+    let result = send(&near, &ToTemplate::Exit, &[]);
+    assert!(matches!(result, Err(Error::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe));
+
+    let (near, far) = pair().unwrap();
+    send(&near, &ToTemplate::Exit, &[]).unwrap();
+    drop(far);
+    assert!(receive::<ToTemplate>(&near).unwrap().is_none());
+}
+
+#[test]
+fn messages_sent_before_the_end_still_arrive() {
+    let (near, far) = pair().unwrap();
+    send(&far, &ToTemplate::Exit, &[]).unwrap();
+    drop(far);
+    assert!(receive::<ToTemplate>(&near).unwrap().is_some());
+    assert!(receive::<ToTemplate>(&near).unwrap().is_none());
+}
+
+#[test]
+fn the_try_forms_do_not_wait() {
+    let (near, far) = pair().unwrap();
+    assert!(try_receive::<ToTemplate>(&far).unwrap_err().would_block());
+    let mut sent = 0;
+    let error = loop {
+        match try_send(&near, &ToTemplate::Fork { worker: 0 }, &[]) {
+            Ok(()) => sent += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(error.would_block());
+    assert!(sent > 0);
+    for _ in 0..sent {
+        assert!(try_receive::<ToTemplate>(&far).unwrap().is_some());
+    }
+}
+
+#[test]
+fn what_is_no_message_is_malformed() {
+    let (near, far) = pair().unwrap();
+    for bytes in [&b"{"[..], b"{\"Burn\":{}}", b"\"Exit\" more", b"\xff", b" "] {
+        send_bytes(near.as_fd(), bytes, &[], SendFlags::empty()).unwrap();
+        let result = receive::<ToTemplate>(&far);
+        assert!(matches!(result, Err(Error::Malformed(_))), "{bytes:?}");
+    }
+    send_bytes(near.as_fd(), &[b'x'; LIMIT + 1], &[], SendFlags::empty()).unwrap();
+    let result = receive::<ToTemplate>(&far);
+    assert!(matches!(result, Err(Error::Malformed(text)) if text.contains("longer")));
+}
