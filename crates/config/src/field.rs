@@ -1,0 +1,145 @@
+//! Between a checked value and the typed field of [`Settings`](crate::Settings). Never fails: the kind has
+//! checked the value, and a test holds that the range of every setting fits its field.
+
+use std::fmt::Debug;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::kind::Value;
+use crate::listen::Listen;
+use crate::proxies::TrustedProxies;
+
+/// The form of the log's lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// `key=value` pairs.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// A type that a setting can have.
+pub(crate) trait Field {
+    fn from_value(value: Value) -> Self;
+    fn to_value(&self) -> Value;
+}
+
+fn mismatch<T>(value: &Value) -> T {
+    unreachable!("the kind of a setting and the type of its field disagree: {value:?}")
+}
+
+macro_rules! numbers {
+    ($($type:ty)+) => {
+        $(impl Field for $type {
+            fn from_value(value: Value) -> Self {
+                match value {
+                    Value::Number(number) => number.try_into().expect("the range fits the field"),
+                    other => mismatch(&other),
+                }
+            }
+
+            fn to_value(&self) -> Value {
+                Value::Number(u64::try_from(*self).expect("no wider than 64 bits"))
+            }
+        })+
+    };
+}
+
+numbers!(u16 u32 u64 usize);
+
+impl Field for bool {
+    fn from_value(value: Value) -> Self {
+        match value {
+            Value::Bool(on) => on,
+            other => mismatch(&other),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Bool(*self)
+    }
+}
+
+impl Field for Duration {
+    fn from_value(value: Value) -> Self {
+        match value {
+            Value::Duration(duration) => duration,
+            other => mismatch(&other),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Duration(*self)
+    }
+}
+
+impl Field for String {
+    fn from_value(value: Value) -> Self {
+        match value {
+            Value::Text(text) => text,
+            other => mismatch(&other),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Text(self.clone())
+    }
+}
+
+impl Field for PathBuf {
+    fn from_value(value: Value) -> Self {
+        String::from_value(value).into()
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Text(self.display().to_string())
+    }
+}
+
+impl Field for LogFormat {
+    fn from_value(value: Value) -> Self {
+        match String::from_value(value).as_str() {
+            "json" => Self::Json,
+            _ => Self::Text,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Text(match self {
+            Self::Text => "text".to_owned(),
+            Self::Json => "json".to_owned(),
+        })
+    }
+}
+
+fn items(value: Value) -> Vec<String> {
+    match value {
+        Value::List(items) => items,
+        other => mismatch(&other),
+    }
+}
+
+impl Field for Vec<Listen> {
+    fn from_value(value: Value) -> Self {
+        // Every address has its host by now, so the host given here is never used.
+        let parse = |item: String| {
+            Listen::parse(&item, IpAddr::V4(Ipv4Addr::LOCALHOST)).expect("a checked address")
+        };
+        items(value).into_iter().map(parse).collect()
+    }
+
+    fn to_value(&self) -> Value {
+        Value::List(self.iter().map(Listen::to_string).collect())
+    }
+}
+
+impl Field for TrustedProxies {
+    fn from_value(value: Value) -> Self {
+        Self::parse(&items(value)).expect("checked proxies")
+    }
+
+    fn to_value(&self) -> Value {
+        Value::List(self.items().to_vec())
+    }
+}

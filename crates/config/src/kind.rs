@@ -1,0 +1,281 @@
+//! The kinds of values: how each is read from text, bounded, written and explained. Knows no setting.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use crate::listen::Listen;
+use crate::proxies::{self, TrustedProxies};
+
+pub(crate) const KIB: u64 = 1 << 10;
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const GIB: u64 = 1 << 30;
+pub(crate) const TIB: u64 = 1 << 40;
+pub(crate) const MS: Duration = Duration::from_millis(1);
+
+/// Units of sizes, in bytes.
+const SIZE_UNITS: [(&str, u64); 9] = [
+    ("TiB", TIB),
+    ("GiB", GIB),
+    ("MiB", MIB),
+    ("KiB", KIB),
+    ("TB", 1_000_000_000_000),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("KB", 1_000),
+    ("B", 1),
+];
+
+/// Units of durations in milliseconds, the largest first.
+const TIME_UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+/// What a value looks like, and which ones are allowed. Both ends of each range are included.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A whole number.
+    Integer {
+        /// The least.
+        min: u64,
+        /// The greatest.
+        max: u64,
+    },
+    /// A whole number, or `auto`.
+    AutoInteger {
+        /// The least.
+        min: u64,
+        /// The greatest.
+        max: u64,
+    },
+    /// A size in bytes: a plain number, or one with a unit (`112KiB`, `1GB`).
+    Bytes {
+        /// The least, in bytes.
+        min: u64,
+        /// The greatest, in bytes.
+        max: u64,
+    },
+    /// A time: a plain number of seconds, or one with a unit (`500ms`, `30s`, `2m`, `1h`).
+    Duration {
+        /// The shortest.
+        min: Duration,
+        /// The longest.
+        max: Duration,
+    },
+    /// `true` or `false`.
+    Bool,
+    /// Any text that is not empty and has no control character.
+    Text,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A list of addresses to listen on.
+    Listen,
+    /// A list of addresses and networks of proxies.
+    Proxies,
+}
+
+/// A value that its kind has checked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Auto,
+    Number(u64),
+    Duration(Duration),
+    Bool(bool),
+    Text(String),
+    List(Vec<String>),
+}
+
+impl Kind {
+    /// Whether a value is a list: an array in the file, a flag that may be repeated.
+    pub fn is_list(&self) -> bool {
+        matches!(self, Self::Listen | Self::Proxies)
+    }
+
+    /// What stands for the value in `--help`.
+    pub fn value_name(&self) -> String {
+        match self {
+            Self::Integer { .. } => "N".to_owned(),
+            Self::AutoInteger { .. } => "N|auto".to_owned(),
+            Self::Bytes { .. } => "SIZE".to_owned(),
+            Self::Duration { .. } => "TIME".to_owned(),
+            Self::Bool => "true|false".to_owned(),
+            Self::Text => "TEXT".to_owned(),
+            Self::Choice(words) => words.join("|"),
+            Self::Listen | Self::Proxies => "ADDR".to_owned(),
+        }
+    }
+
+    /// What is allowed, in words that follow "expected".
+    pub fn allowed(&self) -> String {
+        match self {
+            Self::Integer { min, max } => format!("a whole number from {min} to {max}"),
+            Self::AutoInteger { min, max } => {
+                format!("a whole number from {min} to {max}, or \"auto\"")
+            }
+            Self::Bytes { min, max } => format!(
+                "a size from {} to {}, such as 65536, \"64KiB\" or \"1MiB\"",
+                size_text(*min),
+                size_text(*max)
+            ),
+            Self::Duration { min, max } => format!(
+                "a time from {} to {}, such as 30 (seconds), \"500ms\" or \"2m\"",
+                time_text(*min),
+                time_text(*max)
+            ),
+            Self::Bool => "true or false".to_owned(),
+            Self::Text => "a text that is not empty and has no control character".to_owned(),
+            Self::Choice(words) => one_of(words),
+            Self::Listen => format!("a list of {}", crate::listen::ALLOWED),
+            Self::Proxies => format!("a list of {}", proxies::ALLOWED),
+        }
+    }
+
+    /// Reads the text of a value that is no list.
+    ///
+    /// # Errors
+    /// What is wrong with it and what is allowed, to follow the name of the setting.
+    pub(crate) fn parse(&self, text: &str) -> Result<Value, String> {
+        let wrong = || format!("{text:?} is not allowed; expected {}", self.allowed());
+        match self {
+            Self::AutoInteger { .. } if text == "auto" => Ok(Value::Auto),
+            Self::Integer { min, max } | Self::AutoInteger { min, max } => {
+                let number: i128 = text.parse().map_err(|_| wrong())?;
+                let number = u64::try_from(number).map_err(|_| self.out_of_range(text))?;
+                self.within(
+                    Value::Number(number),
+                    *min <= number && number <= *max,
+                    text,
+                )
+            }
+            Self::Bytes { min, max } => {
+                let size = quantity(text, &SIZE_UNITS, 1).ok_or_else(wrong)?;
+                let size = size.ok_or_else(|| self.out_of_range(text))?;
+                self.within(Value::Number(size), *min <= size && size <= *max, text)
+            }
+            Self::Duration { min, max } => {
+                let time = quantity(text, &TIME_UNITS, 1_000).ok_or_else(wrong)?;
+                let time = Duration::from_millis(time.ok_or_else(|| self.out_of_range(text))?);
+                self.within(Value::Duration(time), *min <= time && time <= *max, text)
+            }
+            Self::Bool => text.parse().map(Value::Bool).map_err(|_| wrong()),
+            Self::Text if text.is_empty() || text.chars().any(char::is_control) => Err(wrong()),
+            Self::Text => Ok(Value::Text(text.to_owned())),
+            Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
+            Self::Choice(_) => Err(wrong()),
+            Self::Listen | Self::Proxies => self.parse_list(&[text.to_owned()]),
+        }
+    }
+
+    /// Checks one item of a list.
+    ///
+    /// # Errors
+    /// As [`Kind::parse`].
+    pub(crate) fn check_item(&self, text: &str) -> Result<(), String> {
+        match self {
+            Self::Listen => Listen::parse(text, IpAddr::V4(Ipv4Addr::LOCALHOST)).map(drop),
+            Self::Proxies => proxies::check_item(text),
+            _ => self.parse(text).map(drop),
+        }
+    }
+
+    /// Reads a list whose items were checked.
+    ///
+    /// # Errors
+    /// As [`Kind::parse`].
+    pub(crate) fn parse_list(&self, items: &[String]) -> Result<Value, String> {
+        match self {
+            Self::Listen if items.is_empty() => {
+                return Err("the list is empty; give at least one address".to_owned());
+            }
+            Self::Proxies => drop(TrustedProxies::parse(items)?),
+            _ => items.iter().try_for_each(|item| self.check_item(item))?,
+        }
+        Ok(Value::List(items.to_vec()))
+    }
+
+    /// Writes a value as somebody would write it in a flag.
+    pub(crate) fn text(&self, value: &Value) -> String {
+        match (self, value) {
+            (_, Value::Auto) => "auto".to_owned(),
+            (Self::Bytes { .. }, Value::Number(size)) => size_text(*size),
+            (_, Value::Number(number)) => number.to_string(),
+            (_, Value::Duration(time)) => time_text(*time),
+            (_, Value::Bool(on)) => on.to_string(),
+            (_, Value::Text(text)) => text.clone(),
+            (_, Value::List(items)) => items.join(","),
+        }
+    }
+
+    fn within(&self, value: Value, inside: bool, text: &str) -> Result<Value, String> {
+        if inside {
+            Ok(value)
+        } else {
+            Err(self.out_of_range(text))
+        }
+    }
+
+    fn out_of_range(&self, text: &str) -> String {
+        format!("{text} is out of range; expected {}", self.allowed())
+    }
+}
+
+/// Reads digits and a unit: `None` when it is no such thing, `Some(None)` when it is too large to count.
+fn quantity(text: &str, units: &[(&str, u64)], plain: u64) -> Option<Option<u64>> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, unit) = (&text[..end], text[end..].trim_start());
+    if digits.is_empty() {
+        return None;
+    }
+    let factor = match unit {
+        "" if end == text.len() => plain,
+        unit => {
+            units
+                .iter()
+                .find(|(name, _)| name.eq_ignore_ascii_case(unit))?
+                .1
+        }
+    };
+    Some(
+        digits
+            .parse::<u64>()
+            .ok()
+            .and_then(|number| number.checked_mul(factor)),
+    )
+}
+
+/// Written in the largest unit that leaves no remainder.
+fn size_text(size: u64) -> String {
+    let units = SIZE_UNITS.iter().filter(|(_, factor)| *factor > 1);
+    let whole = units.filter(|(_, factor)| size >= *factor && size.is_multiple_of(*factor));
+    match whole.max_by_key(|(_, factor)| *factor) {
+        Some((name, factor)) => format!("{}{name}", size / factor),
+        None => size.to_string(),
+    }
+}
+
+fn time_text(time: Duration) -> String {
+    let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let unit = TIME_UNITS
+        .iter()
+        .find(|(_, factor)| millis >= *factor && millis.is_multiple_of(*factor));
+    unit.map_or_else(
+        || "0".to_owned(),
+        |(name, factor)| format!("{}{name}", millis / factor),
+    )
+}
+
+fn one_of(words: &[&str]) -> String {
+    let mut text = String::new();
+    for (index, word) in words.iter().enumerate() {
+        let joint = match index {
+            0 => "",
+            _ if index + 1 == words.len() => " or ",
+            _ => ", ",
+        };
+        let _ = write!(text, "{joint}\"{word}\"");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! What each kind reads, refuses and writes.
+
+use super::*;
+
+fn check(kind: Kind, text: &str, expect: Result<&str, &str>) {
+    match (kind.parse(text), expect) {
+        (Ok(value), Ok(expect)) => assert_eq!(kind.text(&value), expect, "{text:?}"),
+        (Err(error), Err(expect)) => assert!(error.contains(expect), "{text:?}: {error}"),
+        (found, expect) => panic!("{text:?}: {found:?}, expected {expect:?}"),
+    }
+}
+
+#[test]
+fn integers() {
+    let kind = Kind::Integer { min: 2, max: 5 };
+    check(kind, "2", Ok("2"));
+    check(kind, "5", Ok("5"));
+    check(
+        kind,
+        "1",
+        Err("1 is out of range; expected a whole number from 2 to 5"),
+    );
+    check(kind, "6", Err("out of range"));
+    check(kind, "-3", Err("out of range"));
+    check(kind, "18446744073709551616", Err("out of range"));
+    for text in ["", "auto", "3.0", "0x3", "3 ", "three"] {
+        check(
+            kind,
+            text,
+            Err("is not allowed; expected a whole number from 2 to 5"),
+        );
+    }
+}
+
+#[test]
+fn integers_that_may_be_auto() {
+    let kind = Kind::AutoInteger { min: 1, max: 8 };
+    check(kind, "auto", Ok("auto"));
+    check(kind, "8", Ok("8"));
+    check(
+        kind,
+        "0",
+        Err("0 is out of range; expected a whole number from 1 to 8, or \"auto\""),
+    );
+    check(kind, "Auto", Err("is not allowed"));
+}
+
+#[test]
+fn sizes() {
+    let kind = Kind::Bytes { min: 10, max: TIB };
+    check(kind, "10", Ok("10"));
+    check(kind, "1024", Ok("1KiB"));
+    check(kind, "112KiB", Ok("112KiB"));
+    check(kind, "112 kib", Ok("112KiB"));
+    check(kind, "1536KiB", Ok("1536KiB"));
+    check(kind, "1024MiB", Ok("1GiB"));
+    check(kind, "1TiB", Ok("1TiB"));
+    check(kind, "1kB", Ok("1KB"));
+    check(kind, "65534", Ok("65534"));
+    check(kind, "64B", Ok("64"));
+    check(kind, "128000", Ok("125KiB"));
+    check(kind, "1GB", Ok("1GB"));
+    check(
+        kind,
+        "9",
+        Err("9 is out of range; expected a size from 10 to 1TiB"),
+    );
+    check(kind, "1025GiB", Err("out of range"));
+    check(kind, "99999999TiB", Err("out of range"));
+    check(kind, "99999999999999999999", Err("out of range"));
+    for text in ["", "KiB", "1.5GiB", "-1", "1K", "1G", "1 ", "10s", "one"] {
+        check(kind, text, Err("is not allowed; expected a size"));
+    }
+}
+
+#[test]
+fn durations() {
+    let kind = Kind::Duration {
+        min: MS * 10,
+        max: Duration::from_secs(7200),
+    };
+    check(kind, "30", Ok("30s"));
+    check(kind, "30s", Ok("30s"));
+    check(kind, "90s", Ok("90s"));
+    check(kind, "120s", Ok("2m"));
+    check(kind, "500ms", Ok("500ms"));
+    check(kind, "10ms", Ok("10ms"));
+    check(kind, "2h", Ok("2h"));
+    check(
+        kind,
+        "9ms",
+        Err("9ms is out of range; expected a time from 10ms to 2h"),
+    );
+    check(kind, "0", Err("out of range"));
+    check(kind, "7201", Err("out of range"));
+    check(kind, "99999999999999999h", Err("out of range"));
+    for text in ["", "s", "1.5s", "-1s", "1d", "1min", "30 s ", "soon"] {
+        check(kind, text, Err("is not allowed; expected a time"));
+    }
+    check(
+        Kind::Duration {
+            min: Duration::ZERO,
+            max: Duration::from_secs(1),
+        },
+        "0",
+        Ok("0"),
+    );
+    check(
+        Kind::Duration {
+            min: Duration::ZERO,
+            max: Duration::from_secs(1),
+        },
+        "0s",
+        Ok("0"),
+    );
+}
+
+#[test]
+fn booleans() {
+    check(Kind::Bool, "true", Ok("true"));
+    check(Kind::Bool, "false", Ok("false"));
+    for text in ["", "yes", "1", "True"] {
+        check(
+            Kind::Bool,
+            text,
+            Err("is not allowed; expected true or false"),
+        );
+    }
+}
+
+#[test]
+fn texts() {
+    check(Kind::Text, "staging", Ok("staging"));
+    check(Kind::Text, "ein Pfad/mit ä", Ok("ein Pfad/mit ä"));
+    for text in ["", "a\nb", "a\0b"] {
+        check(
+            Kind::Text,
+            text,
+            Err("is not allowed; expected a text that is not empty"),
+        );
+    }
+}
+
+#[test]
+fn choices() {
+    check(Kind::Choice(&["text", "json"]), "json", Ok("json"));
+    check(
+        Kind::Choice(&["text", "json"]),
+        "JSON",
+        Err("expected \"text\" or \"json\""),
+    );
+    check(
+        Kind::Choice(&["a", "b", "c"]),
+        "d",
+        Err("expected \"a\", \"b\" or \"c\""),
+    );
+}
+
+#[test]
+fn lists() {
+    let check_list = |kind: Kind, items: &[&str], expect: Result<&str, &str>| {
+        let items: Vec<String> = items.iter().map(|item| (*item).to_owned()).collect();
+        match (kind.parse_list(&items), expect) {
+            (Ok(value), Ok(expect)) => assert_eq!(kind.text(&value), expect),
+            (Err(error), Err(expect)) => assert!(error.contains(expect), "{error}"),
+            (found, expect) => panic!("{items:?}: {found:?}, expected {expect:?}"),
+        }
+    };
+    check_list(Kind::Listen, &["3000", "[::1]:80"], Ok("3000,[::1]:80"));
+    check_list(Kind::Listen, &[], Err("the list is empty"));
+    check_list(Kind::Proxies, &[], Ok(""));
+    check_list(Kind::Proxies, &["::1", "unix"], Ok("::1,unix"));
+    check_list(Kind::Proxies, &["all", "unix"], Err("must stand alone"));
+    assert!(
+        Kind::Listen
+            .check_item("host:80")
+            .unwrap_err()
+            .contains("no address to listen on")
+    );
+    assert!(
+        Kind::Proxies
+            .check_item("host")
+            .unwrap_err()
+            .contains("no address, network")
+    );
+}
+
+#[test]
+fn every_kind_names_its_value() {
+    let check = |kind: Kind, expect: &str| assert_eq!(kind.value_name(), expect);
+    check(Kind::Integer { min: 0, max: 1 }, "N");
+    check(Kind::AutoInteger { min: 0, max: 1 }, "N|auto");
+    check(Kind::Bytes { min: 0, max: 1 }, "SIZE");
+    check(Kind::Duration { min: MS, max: MS }, "TIME");
+    check(Kind::Bool, "true|false");
+    check(Kind::Text, "TEXT");
+    check(Kind::Choice(&["text", "json"]), "text|json");
+    check(Kind::Listen, "ADDR");
+}

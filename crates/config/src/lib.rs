@@ -1,0 +1,32 @@
+//! Settings as data: one table ([`SETTINGS`]) of names, kinds, defaults, ranges and texts, from which the
+//! typed [`Settings`], the keys of `highball.toml`, the flags, the `HIGHBALL_*` variables and
+//! `docs/settings.md` all come.
+//!
+//! This crate reads the file, the flags and the environment it is given, checks all of them before it
+//! answers, and counts the cores. It never prints, never opens a socket and never starts a process.
+
+#![forbid(unsafe_code)]
+
+mod cores;
+mod error;
+mod field;
+mod file;
+mod kind;
+mod listen;
+mod load;
+mod nearest;
+mod page;
+mod proxies;
+mod resolve;
+mod setting;
+mod table;
+
+pub use error::{ConfigError, ConfigErrors, Origin, Place};
+pub use field::LogFormat;
+pub use kind::Kind;
+pub use listen::Listen;
+pub use load::{CONFIG_FILES, Sources};
+pub use page::settings_page;
+pub use proxies::TrustedProxies;
+pub use setting::Setting;
+pub use table::{SETTINGS, Settings};

@@ -1,0 +1,327 @@
+//! From the sources to [`Settings`]: what is stronger wins, everything is checked, and what depends on another
+//! setting or on the machine is worked out last. Reads one file and, for `workers = auto`, the machine.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use crate::cores;
+use crate::error::{ConfigError, ConfigErrors, Origin, Place};
+use crate::file;
+use crate::kind::{Kind, Value};
+use crate::listen::{Listen, port_number};
+use crate::nearest::nearest;
+use crate::resolve;
+use crate::setting::Setting;
+use crate::table::{SETTINGS, Settings};
+
+/// Where the file is looked for in the application's folder, the first that exists.
+pub const CONFIG_FILES: [&str; 2] = ["highball.toml", "config/highball.toml"];
+
+/// What the variables of settings begin with.
+pub(crate) const PREFIX: &str = "HIGHBALL_";
+
+/// Variables with the prefix that are no settings: the binary finds its Ruby library by the first.
+const INTERNAL_VARIABLES: [&str; 1] = ["HIGHBALL_RUBY_LIB"];
+
+/// What settings are loaded from; the strongest is `flags`, then `env`, then the file.
+#[derive(Debug, Default)]
+pub struct Sources {
+    /// The application's folder.
+    pub dir: PathBuf,
+    /// The file named on the command line; otherwise [`CONFIG_FILES`] in `dir`, and none is fine.
+    pub config: Option<PathBuf>,
+    /// Names and texts of flags in their order; names without the leading dashes, with `-` or `_` inside.
+    pub flags: Vec<(String, String)>,
+    /// The environment, as `std::env::vars_os` gives it.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// What one source says of one setting, not yet checked.
+pub(crate) struct Raw {
+    pub(crate) index: usize,
+    pub(crate) place: Place,
+    /// One for a setting that is no list.
+    pub(crate) items: Vec<Item>,
+}
+
+/// A text and its place.
+pub(crate) struct Item {
+    pub(crate) text: String,
+    pub(crate) place: Place,
+}
+
+impl Settings {
+    /// Loads and checks all settings.
+    ///
+    /// # Errors
+    /// Everything that is wrong in any of the sources, also where a stronger one would have won.
+    pub fn load(sources: Sources) -> Result<Self, ConfigErrors> {
+        Self::load_on(sources, cores::usable)
+    }
+
+    fn load_on(sources: Sources, cores: impl FnOnce() -> u16) -> Result<Self, ConfigErrors> {
+        let mut errors = Vec::new();
+        let mut values: Vec<Option<(Value, Origin)>> = vec![None; SETTINGS.len()];
+        let mut take = |raws: Vec<Raw>, errors: &mut Vec<ConfigError>| {
+            for raw in raws {
+                if let Some(value) = check(&raw, errors) {
+                    let place = raw.place;
+                    values[raw.index] = Some((value, Origin { place, auto: false }));
+                }
+            }
+        };
+        // From the weakest to the strongest, so the last good value of each setting stays.
+        take(defaults(), &mut errors);
+        let raws = from_file(&sources, &mut errors);
+        take(raws, &mut errors);
+        errors.sort_by_key(ConfigError::line);
+        let (raws, port) = from_shared_env(&sources.env, &mut errors);
+        take(raws, &mut errors);
+        let raws = from_own_env(&sources.env, &mut errors);
+        take(raws, &mut errors);
+        let raws = from_flags(&sources.flags, &mut errors);
+        take(raws, &mut errors);
+        let mut values: Vec<_> = values
+            .into_iter()
+            .map(|value| value.expect("the defaults are good"))
+            .collect();
+        resolve::listen(&mut values, &sources.dir, port, &mut errors);
+        resolve::auto(&mut values, cores);
+        resolve::hooks(&values, &sources.dir, &mut errors);
+        if errors.is_empty() {
+            Ok(Self::from_values(values))
+        } else {
+            Err(ConfigErrors(errors))
+        }
+    }
+
+    /// The defaults on two cores, listening on a free port of 127.0.0.1; reads nothing of the machine.
+    pub fn for_tests() -> Self {
+        let listen = vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))];
+        Self {
+            listen,
+            ..Self::default()
+        }
+    }
+
+    /// Name, value and origin of every setting, in the order of the documentation.
+    pub fn describe(&self) -> Vec<(&'static str, String, String)> {
+        let values = SETTINGS.iter().zip(self.values()).zip(&self.origins);
+        values
+            .map(|((setting, value), origin)| {
+                (setting.name, setting.kind.text(&value), origin.to_string())
+            })
+            .collect()
+    }
+}
+
+impl Default for Settings {
+    /// The defaults on two cores; reads nothing of the machine.
+    fn default() -> Self {
+        // A folder that cannot exist: no file is found there.
+        let sources = Sources {
+            dir: "/dev/null".into(),
+            ..Sources::default()
+        };
+        Self::load_on(sources, || 2).expect("the defaults are good")
+    }
+}
+
+/// The place of a setting in the table, where `name` is one.
+fn index_of(name: &str) -> Option<usize> {
+    SETTINGS.iter().position(|setting| setting.name == name)
+}
+
+/// The raw value of a flag or variable, where lists are separated by commas.
+fn raw(index: usize, text: &str, place: &Place) -> Raw {
+    let item = |text: &str| Item {
+        text: text.trim().to_owned(),
+        place: place.clone(),
+    };
+    let items = match (SETTINGS[index].is_list(), text.trim()) {
+        (true, "") => Vec::new(),
+        (true, text) => text.split(',').map(item).collect(),
+        (false, _) => vec![Item {
+            text: text.to_owned(),
+            place: place.clone(),
+        }],
+    };
+    Raw {
+        index,
+        place: place.clone(),
+        items,
+    }
+}
+
+fn defaults() -> Vec<Raw> {
+    let default =
+        |(index, setting): (usize, &Setting)| raw(index, setting.default, &Place::Default);
+    SETTINGS.iter().enumerate().map(default).collect()
+}
+
+fn from_file(sources: &Sources, errors: &mut Vec<ConfigError>) -> Vec<Raw> {
+    let candidates = match &sources.config {
+        Some(path) => vec![path.clone()],
+        None => CONFIG_FILES
+            .iter()
+            .map(|name| sources.dir.join(name))
+            .collect(),
+    };
+    for path in candidates {
+        match std::fs::read_to_string(&path) {
+            Ok(text) => return file::read(&path, &text, errors),
+            Err(error) if sources.config.is_none() && is_absent(&error) => {}
+            Err(source) => {
+                errors.push(ConfigError::Unreadable { path, source });
+                break;
+            }
+        }
+    }
+    Vec::new()
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+/// The variables that other servers share, the weakest first; and the port that `PORT` names.
+fn from_shared_env(
+    env: &[(OsString, OsString)],
+    errors: &mut Vec<ConfigError>,
+) -> (Vec<Raw>, Option<u16>) {
+    let (mut raws, mut port) = (Vec::new(), None);
+    for (index, setting) in SETTINGS.iter().enumerate() {
+        for &name in setting.shared_variables.iter().rev() {
+            // An empty one counts as absent, as Rails has it.
+            let mut found = env
+                .iter()
+                .filter(|(key, value)| key == name && !value.is_empty());
+            let Some((_, value)) = found.next() else {
+                continue;
+            };
+            let (value, place) = (value.to_string_lossy(), Place::Variable(name.to_owned()));
+            match setting.kind {
+                // PORT is no address: it replaces the port of those that are listed.
+                Kind::Listen => match port_number(&value) {
+                    Some(number) => port = Some(number),
+                    None => errors.push(ConfigError::Value {
+                        place,
+                        setting: setting.name,
+                        message: format!(
+                            "{value:?} is not allowed; expected a port from 0 to 65535"
+                        ),
+                    }),
+                },
+                _ => raws.push(raw(index, &value, &place)),
+            }
+        }
+    }
+    (raws, port)
+}
+
+fn from_own_env(env: &[(OsString, OsString)], errors: &mut Vec<ConfigError>) -> Vec<Raw> {
+    let mut raws = Vec::new();
+    for (key, value) in env {
+        let key = key.to_string_lossy();
+        let Some(rest) = key.strip_prefix(PREFIX) else {
+            continue;
+        };
+        if INTERNAL_VARIABLES.contains(&&*key) {
+            continue;
+        }
+        let place = Place::Variable(key.to_string());
+        match SETTINGS
+            .iter()
+            .position(|setting| setting.variable() == key)
+        {
+            Some(index) => raws.push(raw(index, &value.to_string_lossy(), &place)),
+            None => errors.push(unknown(place, &key, rest, Setting::variable)),
+        }
+    }
+    raws
+}
+
+fn from_flags(flags: &[(String, String)], errors: &mut Vec<ConfigError>) -> Vec<Raw> {
+    let mut raws: Vec<Raw> = Vec::new();
+    for (name, text) in flags {
+        let place = Place::Flag(name.replace('_', "-"));
+        let Some(index) = index_of(&name.replace('-', "_")) else {
+            errors.push(unknown(
+                place.clone(),
+                &place.to_string(),
+                name,
+                |setting| format!("--{}", setting.flag()),
+            ));
+            continue;
+        };
+        let raw = raw(index, text, &place);
+        match raws
+            .iter_mut()
+            .find(|earlier| earlier.index == index && SETTINGS[index].is_list())
+        {
+            Some(earlier) => earlier.items.extend(raw.items),
+            None => raws.push(raw),
+        }
+    }
+    raws
+}
+
+fn unknown(
+    place: Place,
+    name: &str,
+    key: &str,
+    written: impl Fn(&Setting) -> String,
+) -> ConfigError {
+    let nearest = nearest(key, SETTINGS.iter().map(|setting| setting.name)).and_then(index_of);
+    let nearest = written(&SETTINGS[nearest.expect("the table is not empty")]);
+    ConfigError::Unknown {
+        place,
+        name: name.to_owned(),
+        nearest,
+    }
+}
+
+fn check(raw: &Raw, errors: &mut Vec<ConfigError>) -> Option<Value> {
+    let setting = &SETTINGS[raw.index];
+    let before = errors.len();
+    let mut refuse = |place: &Place, message| {
+        errors.push(ConfigError::Value {
+            place: place.clone(),
+            setting: setting.name,
+            message,
+        });
+    };
+    if !setting.is_list() {
+        let item = &raw.items[0];
+        return setting
+            .kind
+            .parse(&item.text)
+            .map_err(|message| refuse(&item.place, message))
+            .ok();
+    }
+    for item in &raw.items {
+        if let Err(message) = setting.kind.check_item(&item.text) {
+            refuse(&item.place, message);
+        }
+    }
+    if errors.len() > before {
+        return None;
+    }
+    let items: Vec<String> = raw.items.iter().map(|item| item.text.clone()).collect();
+    let mut refuse = |message| {
+        errors.push(ConfigError::Value {
+            place: raw.place.clone(),
+            setting: setting.name,
+            message,
+        });
+    };
+    setting.kind.parse_list(&items).map_err(&mut refuse).ok()
+}
+
+#[cfg(test)]
+mod tests;

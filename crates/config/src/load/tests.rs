@@ -1,0 +1,581 @@
+//! Loading: sources, precedence, messages, what is worked out.
+
+use std::fs;
+
+use super::*;
+use crate::field::LogFormat;
+
+/// Loads in a fresh folder with this text as `highball.toml`, on four cores.
+struct Case {
+    dir: tempfile::TempDir,
+    sources: Sources,
+}
+
+fn case(file: &str) -> Case {
+    let dir = tempfile::tempdir().expect("a folder");
+    if !file.is_empty() {
+        fs::write(dir.path().join("highball.toml"), file).expect("written");
+    }
+    let sources = Sources {
+        dir: dir.path().to_owned(),
+        ..Sources::default()
+    };
+    Case { dir, sources }
+}
+
+impl Case {
+    fn env(mut self, name: &str, value: &str) -> Self {
+        self.sources.env.push((name.into(), value.into()));
+        self
+    }
+
+    fn flag(mut self, name: &str, value: &str) -> Self {
+        self.sources.flags.push((name.into(), value.into()));
+        self
+    }
+
+    fn load(self) -> Result<Settings, ConfigErrors> {
+        Settings::load_on(self.sources, || 4)
+    }
+
+    fn settings(self) -> Settings {
+        self.load().unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    /// The lines of the errors, with the folder cut from them.
+    fn errors(self) -> Vec<String> {
+        let dir = format!("{}/", self.dir.path().display());
+        let errors = Settings::load_on(self.sources, || 4).expect_err("errors");
+        errors
+            .to_string()
+            .replace(&dir, "")
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+fn listens(settings: &Settings) -> Vec<String> {
+    settings.listen.iter().map(Listen::to_string).collect()
+}
+
+fn described(settings: &Settings, name: &str) -> (String, String) {
+    let found = settings
+        .describe()
+        .into_iter()
+        .find(|(found, ..)| *found == name);
+    let (_, value, origin) = found.expect("a setting");
+    (value, origin)
+}
+
+#[test]
+fn defaults_need_no_source() {
+    let settings = case("").settings();
+    assert_eq!(listens(&settings), ["127.0.0.1:3000"]);
+    assert_eq!(
+        (settings.workers, settings.threads, settings.queue_limit),
+        (4, 3, 1200)
+    );
+    assert_eq!(settings.environment, "development");
+    assert_eq!(settings.max_body_bytes, 1 << 30);
+    assert_eq!(settings.max_header_bytes, 112 << 10);
+    assert_eq!(settings.keep_alive_timeout.as_secs(), 65);
+    assert_eq!(settings.log_format, LogFormat::Text);
+    assert!(settings.access_log && settings.compact && settings.batch_scheduling);
+    assert!(
+        settings
+            .trusted_proxies
+            .contains("127.0.0.1".parse().unwrap())
+    );
+    assert!(settings.trusted_proxies.contains_unix());
+    assert_eq!(
+        Settings::default(),
+        Settings {
+            workers: 2,
+            queue_limit: 600,
+            ..with_workers(settings, 2)
+        }
+    );
+}
+
+/// The origins of the default settings do not depend on the machine; only numbers do.
+fn with_workers(mut settings: Settings, workers: u16) -> Settings {
+    settings.workers = workers;
+    settings
+}
+
+#[test]
+fn settings_for_tests_listen_on_a_free_port() {
+    assert_eq!(listens(&Settings::for_tests()), ["127.0.0.1:0"]);
+}
+
+#[test]
+fn every_key_of_the_file_is_read() {
+    let settings = case(
+        r#"
+        listen = ["[::1]:80", 8080, "unix:tmp/a.sock"]
+        workers = 2
+        threads = 0x10
+        environment = "test"
+        ruby = "/usr/bin/ruby3.1"
+        backlog = 1_000
+        max_connections = 10
+        max_header_bytes = "8KiB"
+        max_header_count = 20
+        max_target_bytes = 100
+        max_field_bytes = 200
+        max_body_bytes = "2 GB"
+        header_timeout = 1
+        body_timeout = "2s"
+        send_timeout = "1500ms"
+        keep_alive_timeout = 0
+        request_timeout = "2m"
+        boot_timeout = "1h"
+        drain_timeout = 0
+        queue_limit = 7
+        response_memory = "64KiB"
+        response_limit = "1TiB"
+        trusted_proxies = "none"
+        access_log = false
+        log_format = "json"
+        compact = false
+        batch_scheduling = false
+        max_retries = 0
+        "#,
+    );
+    let dir = settings.dir.path().to_owned();
+    let settings = settings.settings();
+    let socket = format!("unix:{}/tmp/a.sock", dir.display());
+    assert_eq!(listens(&settings), ["[::1]:80", "127.0.0.1:8080", &socket]);
+    let texts: Vec<_> = settings
+        .describe()
+        .into_iter()
+        .skip(1)
+        .map(|(name, value, _)| format!("{name}={value}"))
+        .collect();
+    let texts: Vec<_> = texts
+        .iter()
+        .filter(|text| !text.starts_with("listen="))
+        .map(String::as_str)
+        .collect();
+    assert_eq!(
+        texts.join(" "),
+        "ruby=/usr/bin/ruby3.1 hooks=config/highball.rb backlog=1000 max_connections=10 trusted_proxies=none \
+         workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 queue_limit=7 max_header_bytes=8KiB \
+         max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB header_timeout=1s \
+         body_timeout=2s send_timeout=1500ms keep_alive_timeout=0 request_timeout=2m boot_timeout=1h drain_timeout=0 \
+         response_memory=64KiB response_limit=1TiB access_log=false log_format=json"
+    );
+    assert!(
+        settings
+            .origins
+            .iter()
+            .filter(|origin| origin.place == Place::Default)
+            .count()
+            == 1,
+        "hooks alone"
+    );
+}
+
+#[test]
+fn the_strongest_source_wins() {
+    let check = |case: Case, name: &str, value: &str, origin: &str| {
+        let prefix = format!("{}/", case.dir.path().display());
+        let (found, from) = described(&case.settings(), name);
+        assert_eq!(
+            (found.as_str(), from.replace(&prefix, "").as_str()),
+            (value, origin),
+            "{name}"
+        );
+    };
+    let file = "# a comment\nthreads = 5\nenvironment = 'staging'\n";
+    check(case(""), "threads", "3", "default");
+    check(case(file), "threads", "5", "highball.toml:2");
+    check(
+        case(file).env("HIGHBALL_THREADS", "6"),
+        "threads",
+        "6",
+        "HIGHBALL_THREADS",
+    );
+    check(
+        case(file).env("HIGHBALL_THREADS", "6").flag("threads", "7"),
+        "threads",
+        "7",
+        "--threads",
+    );
+    check(
+        case(file).flag("threads", "7").flag("threads", "8"),
+        "threads",
+        "8",
+        "--threads",
+    );
+    check(
+        case(file).flag("max-header-count", "9"),
+        "max_header_count",
+        "9",
+        "--max-header-count",
+    );
+    check(case(file), "environment", "staging", "highball.toml:3");
+    check(
+        case(file).env("RACK_ENV", "test"),
+        "environment",
+        "test",
+        "RACK_ENV",
+    );
+    check(
+        case(file).env("RACK_ENV", ""),
+        "environment",
+        "staging",
+        "highball.toml:3",
+    );
+    let both = |file| {
+        case(file)
+            .env("RACK_ENV", "test")
+            .env("RAILS_ENV", "production")
+    };
+    check(both(file), "environment", "production", "RAILS_ENV");
+    check(
+        both(file).env("HIGHBALL_ENVIRONMENT", "qa"),
+        "environment",
+        "qa",
+        "HIGHBALL_ENVIRONMENT",
+    );
+    check(case(""), "workers", "4", "default (auto)");
+    check(
+        case("").flag("workers", "auto"),
+        "workers",
+        "4",
+        "--workers (auto)",
+    );
+    check(case("").flag("workers", "1"), "workers", "1", "--workers");
+    check(
+        case("").flag("workers", "1"),
+        "queue_limit",
+        "300",
+        "default (auto)",
+    );
+    check(
+        case("").flag("workers", "1").flag("threads", "1"),
+        "queue_limit",
+        "256",
+        "default (auto)",
+    );
+    check(
+        case("").flag("workers", "1024").flag("threads", "256"),
+        "queue_limit",
+        "1000000",
+        "default (auto)",
+    );
+    check(
+        case("").flag("trusted-proxies", "10.0.0.0/8, unix"),
+        "trusted_proxies",
+        "10.0.0.0/8,unix",
+        "--trusted-proxies",
+    );
+    check(
+        case("").env("HIGHBALL_TRUSTED_PROXIES", ""),
+        "trusted_proxies",
+        "",
+        "HIGHBALL_TRUSTED_PROXIES",
+    );
+}
+
+#[test]
+fn addresses_follow_environment_and_port() {
+    let check = |case: Case, expect: &[&str]| assert_eq!(listens(&case.settings()), expect);
+    check(case("").env("PORT", "5000"), &["127.0.0.1:5000"]);
+    check(case("").env("PORT", ""), &["127.0.0.1:3000"]);
+    check(case("").env("RACK_ENV", "production"), &["0.0.0.0:3000"]);
+    check(
+        case("").env("RAILS_ENV", "production").env("PORT", "0"),
+        &["0.0.0.0:0"],
+    );
+    check(
+        case("environment = 'production'").env("PORT", "5000"),
+        &["0.0.0.0:5000"],
+    );
+    check(
+        case("environment = 'production'\nlisten = ':80'"),
+        &["0.0.0.0:80"],
+    );
+    check(
+        case("environment = 'production'\nlisten = 'localhost:80'"),
+        &["127.0.0.1:80"],
+    );
+    let file = "listen = ['127.0.0.1:80', '[::1]:80', '127.0.0.1:81', 'unix:/run/a.sock']";
+    check(
+        case(file).env("PORT", "5000"),
+        &["127.0.0.1:5000", "[::1]:5000", "unix:/run/a.sock"],
+    );
+    check(
+        case(file).env("PORT", "5000").env("HIGHBALL_LISTEN", "1,2"),
+        &["127.0.0.1:1", "127.0.0.1:2"],
+    );
+    check(
+        case(file)
+            .env("PORT", "5000")
+            .flag("listen", "1")
+            .flag("listen", "::1:2, [::1]:2".split_once(", ").unwrap().1),
+        &["127.0.0.1:1", "[::1]:2"],
+    );
+    assert_eq!(
+        described(&case(file).env("PORT", "5000").settings(), "listen").1,
+        "PORT"
+    );
+    assert_eq!(
+        described(
+            &case(file)
+                .env("PORT", "5000")
+                .flag("listen", "1")
+                .settings(),
+            "listen"
+        )
+        .1,
+        "--listen"
+    );
+}
+
+#[test]
+fn the_file_is_looked_up_in_its_places() {
+    let origin = |case: Case| described(&case.settings(), "threads").0;
+    let both = case("threads = 1");
+    fs::create_dir(both.dir.path().join("config")).unwrap();
+    fs::write(both.dir.path().join("config/highball.toml"), "threads = 2").unwrap();
+    fs::write(both.dir.path().join("named.toml"), "threads = 3").unwrap();
+    let again = |config: Option<&str>| {
+        let dir = both.dir.path().to_owned();
+        let config = config.map(|name| dir.join(name));
+        Settings::load_on(
+            Sources {
+                dir,
+                config,
+                ..Sources::default()
+            },
+            || 4,
+        )
+    };
+    assert_eq!(again(Some("named.toml")).unwrap().threads, 3);
+    assert_eq!(again(None).unwrap().threads, 1);
+    fs::remove_file(both.dir.path().join("highball.toml")).unwrap();
+    assert_eq!(again(None).unwrap().threads, 2);
+    let missing = again(Some("absent.toml")).unwrap_err().to_string();
+    assert!(
+        missing.contains("absent.toml: cannot read the file: No such file"),
+        "{missing}"
+    );
+    assert_eq!(origin(case("")), "3");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_an_error() {
+    let case = case("");
+    fs::create_dir(case.dir.path().join("highball.toml")).unwrap();
+    assert!(case.errors()[0].starts_with("highball.toml: cannot read the file: "));
+}
+
+#[test]
+fn wrong_entries_name_place_and_remedy() {
+    let check = |case: Case, expect: &str| assert_eq!(case.errors(), [expect]);
+    check(
+        case("\n\nworker = 2"),
+        "highball.toml:3: unknown setting worker; the nearest known one is workers",
+    );
+    check(
+        case("max-body-bytes = 2"),
+        "highball.toml:1: unknown setting max-body-bytes; the nearest known one is max_body_bytes",
+    );
+    check(
+        case("threads = 3\n[server]\nworkers = 2"),
+        "highball.toml:2: unknown setting server (a table; settings stand at the top level, without tables); \
+         the nearest known one is workers",
+    );
+    check(
+        case("threads = \"3\""),
+        "highball.toml:1: threads: expected a whole number from 1 to 256, found the text \"3\"",
+    );
+    check(
+        case("threads = 0"),
+        "highball.toml:1: threads: 0 is out of range; expected a whole number from 1 to 256",
+    );
+    check(
+        case("threads = -1"),
+        "highball.toml:1: threads: -1 is out of range; expected a whole number from 1 to 256",
+    );
+    check(
+        case("threads = 1.5"),
+        "highball.toml:1: threads: expected a whole number from 1 to 256, found the number 1.5",
+    );
+    check(
+        case("compact = 1"),
+        "highball.toml:1: compact: expected true or false, found the number 1",
+    );
+    check(
+        case("log_format = 'xml'"),
+        "highball.toml:1: log_format: \"xml\" is not allowed; expected \"text\" or \"json\"",
+    );
+    check(
+        case("ruby = ['a']"),
+        "highball.toml:1: ruby: expected a text that is not empty and has no control character, found a list",
+    );
+    check(
+        case("hooks = 'absent.rb'"),
+        "highball.toml:1: hooks: there is no file absent.rb",
+    );
+    check(
+        case("listen = [\n  '3000',\n  '3000x',\n]"),
+        &format!(
+            "highball.toml:3: listen: \"3000x\" is no address to listen on; expected {}",
+            crate::listen::ALLOWED
+        ),
+    );
+    check(
+        case("listen = []"),
+        "highball.toml:1: listen: the list is empty; give at least one address",
+    );
+    check(
+        case("trusted_proxies = ['unix', 'all']"),
+        "highball.toml:1: trusted_proxies: \"all\" must stand alone in the list",
+    );
+    check(
+        case("").env("HIGHBALL_WORKER", "1"),
+        "unknown setting HIGHBALL_WORKER; the nearest known one is HIGHBALL_WORKERS",
+    );
+    check(
+        case("").env("HIGHBALL_THREADS", "x"),
+        "HIGHBALL_THREADS: \"x\" is not allowed; expected a whole number from 1 to 256",
+    );
+    check(
+        case("").env("PORT", "http"),
+        "PORT: \"http\" is not allowed; expected a port from 0 to 65535",
+    );
+    check(
+        case("").env("PORT", "65536"),
+        "PORT: \"65536\" is not allowed; expected a port from 0 to 65535",
+    );
+    check(
+        case("").flag("thread", "1"),
+        "unknown setting --thread; the nearest known one is --threads",
+    );
+    check(
+        case("").flag("max_retries", "3"),
+        "--max-retries: 3 is out of range; expected a whole number from 0 to 2",
+    );
+}
+
+#[test]
+fn variables_of_others_are_left_alone() {
+    case("")
+        .env("HIGHBALL_RUBY_LIB", "/x")
+        .env("HIGHBAL_THREADS", "x")
+        .env("highball_threads", "x")
+        .settings();
+}
+
+#[test]
+fn a_file_that_is_no_toml_is_one_error_for_each_fault() {
+    let errors = case("threads = \nworkers = 2\nworkers = 3\n").errors();
+    assert!(
+        errors[0].starts_with("highball.toml:1: not valid TOML: "),
+        "{errors:?}"
+    );
+    assert!(
+        errors[1].starts_with("highball.toml:3: not valid TOML: duplicate key"),
+        "{errors:?}"
+    );
+    assert_eq!(errors.len(), 2);
+}
+
+#[test]
+fn all_errors_are_reported_together_in_the_order_of_the_sources() {
+    let errors = case("zzz = 1\nthreads = 0\nlisten = ['x', 'y']\n")
+        .env("HIGHBALL_X", "1")
+        .env("PORT", "x")
+        .flag("threads", "4")
+        .flag("workers", "0")
+        .errors();
+    let places: Vec<_> = errors
+        .iter()
+        .map(|line| line.split(": ").next().unwrap_or_default())
+        .collect();
+    assert_eq!(
+        places,
+        [
+            "highball.toml:1",
+            "highball.toml:2",
+            "highball.toml:3",
+            "highball.toml:3",
+            "PORT",
+            "unknown setting HIGHBALL_X; the nearest known one is HIGHBALL_RUBY",
+            "--workers",
+        ]
+    );
+}
+
+#[test]
+fn both_ends_of_each_range_are_allowed_and_fit_their_fields() {
+    for setting in SETTINGS {
+        let (low, high, below, above) = match setting.kind {
+            Kind::Integer { min, max }
+            | Kind::AutoInteger { min, max }
+            | Kind::Bytes { min, max } => (
+                min.to_string(),
+                max.to_string(),
+                i128::from(min) - 1,
+                i128::from(max) + 1,
+            ),
+            Kind::Duration { min, max } => {
+                let (min, max) = (min.as_millis(), max.as_millis());
+                let below = i128::try_from(min).unwrap() - 1;
+                (
+                    format!("{min}ms"),
+                    format!("{max}ms"),
+                    below,
+                    i128::try_from(max).unwrap() + 1,
+                )
+            }
+            _ => continue,
+        };
+        let unit = if low.ends_with("ms") { "ms" } else { "" };
+        for text in [&low, &high] {
+            let value = setting
+                .kind
+                .parse(text)
+                .unwrap_or_else(|error| panic!("{} {error}", setting.name));
+            let settings = case("").flag(setting.name, text).settings();
+            assert_eq!(
+                described(&settings, setting.name).0,
+                setting.kind.text(&value),
+                "{}",
+                setting.name
+            );
+        }
+        for text in [format!("{below}{unit}"), format!("{above}{unit}")] {
+            let errors = case("").flag(setting.name, &text).errors();
+            assert!(
+                errors[0].contains("expected"),
+                "{} {text}: {errors:?}",
+                setting.name
+            );
+        }
+    }
+}
+
+#[test]
+fn auto_workers_stay_within_the_range() {
+    let Kind::AutoInteger { max, .. } = SETTINGS[index_of("workers").unwrap()].kind else {
+        panic!("workers")
+    };
+    assert_eq!(max, u64::from(crate::cores::MAX_WORKERS));
+}
+
+#[test]
+fn names_are_unique_and_follow_one_form() {
+    for (index, setting) in SETTINGS.iter().enumerate() {
+        assert_eq!(index_of(setting.name), Some(index));
+        assert_eq!(setting.flag().replace('-', "_"), setting.name);
+        assert_eq!(
+            setting.variable(),
+            format!("HIGHBALL_{}", setting.name.to_uppercase())
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! `docs/settings.md`, written from the table. Writes no file itself.
+
+use std::fmt::Write;
+
+use crate::setting::Setting;
+use crate::table::SETTINGS;
+
+const HEAD: &str = "\
+# Settings
+
+<!-- Generated from crates/config/src/table.rs. Do not edit: `UPDATE_DOCS=1 cargo test -p highball-config` writes it. -->
+
+Every setting has a default, and most applications need none. Each can be given, the strongest first, as
+
+1. a flag of `highball serve` and `highball check`: `--threads 5`;
+2. a variable: `HIGHBALL_THREADS=5`;
+3. for some, a variable that other servers share: `PORT`, `RAILS_ENV`, `RACK_ENV` (an empty one counts as absent);
+4. a key in the file: `threads = 5`.
+
+The file is the one that `--config FILE` names, else `highball.toml` in the application's folder, else
+`config/highball.toml` there. It is TOML without tables: all keys stand at the top level. `highball check` prints every
+setting with its value and where that came from.
+
+Everything is checked before anything starts. An unknown key, flag or `HIGHBALL_*` variable, a wrong type or a value out
+of range is an error that names the place and what is allowed, also where a stronger place would have won.
+
+- Sizes are plain numbers of bytes or have a unit: `\"112KiB\"`, `\"1GiB\"` (powers of 1024), `\"1MB\"` (of 1000).
+- Times are plain numbers of seconds or have a unit: `\"500ms\"`, `\"30s\"`, `\"2m\"`, `\"1h\"`.
+- Lists are arrays in the file; in variables they are separated by commas, and flags may be repeated.
+- Both ends of a range are allowed.
+";
+
+/// The text of `docs/settings.md`.
+pub fn settings_page() -> String {
+    let mut page = HEAD.to_owned();
+    page.push_str("\n| setting | default | |\n|---|---|---|\n");
+    for setting in SETTINGS {
+        let Setting { name, default, .. } = setting;
+        line(
+            &mut page,
+            &format!(
+                "| [`{name}`](#{name}) | `{default}` | {} |",
+                setting.short()
+            ),
+        );
+    }
+    let mut category = "";
+    for setting in SETTINGS {
+        if setting.category != category {
+            category = setting.category;
+            line(&mut page, &format!("\n## {category}"));
+        }
+        section(&mut page, setting);
+    }
+    page
+}
+
+fn section(page: &mut String, setting: &Setting) {
+    line(
+        page,
+        &format!("\n### `{}`\n\n{}.", setting.name, setting.short()),
+    );
+    let long = setting.long();
+    if !long.is_empty() {
+        line(page, &format!("\n{long}"));
+    }
+    line(page, &format!("\n- Allowed: {}.", setting.kind.allowed()));
+    line(page, &format!("- Default: `{}`.", setting.default));
+    let mut names = format!(
+        "- Flag: `--{} {}`. Variable: `{}`",
+        setting.flag(),
+        setting.value_name(),
+        setting.variable()
+    );
+    for shared in setting.shared_variables {
+        let _ = write!(names, ", else `{shared}`");
+    }
+    line(page, &format!("{names}."));
+}
+
+fn line(page: &mut String, text: &str) {
+    page.push_str(text);
+    page.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_page_in_docs_is_the_one_of_the_table() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&path, settings_page()).expect("docs/settings.md can be written");
+        }
+        let page = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            page == settings_page(),
+            "docs/settings.md is stale; write it again with: UPDATE_DOCS=1 cargo test -p highball-config"
+        );
+    }
+
+    #[test]
+    fn every_setting_is_documented() {
+        for setting in SETTINGS {
+            assert!(setting.short().len() > 10, "{}", setting.name);
+            assert!(setting.help().contains(setting.default), "{}", setting.name);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! One row of the table, and the names and texts that follow from it. Holds no value.
+
+use crate::kind::Kind;
+
+/// One setting as the table describes it.
+#[derive(Debug)]
+pub struct Setting {
+    /// The name: the key in `highball.toml` and the field of [`Settings`](crate::Settings).
+    pub name: &'static str,
+    /// What a value looks like, with its range.
+    pub kind: Kind,
+    /// The default, as somebody would write it in a flag.
+    pub default: &'static str,
+    /// Variables of the surrounding world that set it, the strongest first. They are weaker than
+    /// `HIGHBALL_*` and stronger than the file.
+    pub shared_variables: &'static [&'static str],
+    /// The heading under which the documentation lists it.
+    pub category: &'static str,
+    /// Lines of the doc comment: the first paragraph is the short text, the rest the long one.
+    pub(crate) doc: &'static [&'static str],
+}
+
+impl Setting {
+    /// The flag without its dashes, such as `max-body-bytes`.
+    pub fn flag(&self) -> String {
+        self.name.replace('_', "-")
+    }
+
+    /// The variable, such as `HIGHBALL_MAX_BODY_BYTES`.
+    pub fn variable(&self) -> String {
+        format!("{}{}", crate::load::PREFIX, self.name.to_uppercase())
+    }
+
+    /// What stands for the value in `--help`, such as `SIZE`.
+    pub fn value_name(&self) -> String {
+        self.kind.value_name()
+    }
+
+    /// Whether the flag may be given several times.
+    pub fn is_list(&self) -> bool {
+        self.kind.is_list()
+    }
+
+    /// One sentence on what it does, without a full stop.
+    pub fn short(&self) -> String {
+        let first = self.paragraphs().next().unwrap_or_default();
+        first.trim_end_matches('.').to_owned()
+    }
+
+    /// What else there is to know, in paragraphs separated by an empty line; often empty.
+    pub fn long(&self) -> String {
+        self.paragraphs().skip(1).collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// The help of the flag: the short text and the default.
+    pub fn help(&self) -> String {
+        format!("{} [default: {}]", self.short(), self.default)
+    }
+
+    fn paragraphs(&self) -> impl Iterator<Item = String> {
+        self.doc.split(|line| line.trim().is_empty()).map(|lines| {
+            lines
+                .iter()
+                .map(|line| line.trim())
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+    }
+}

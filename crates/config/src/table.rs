@@ -1,0 +1,203 @@
+//! The table itself. Everything else in this crate reads it; no other place names a setting, save the
+//! four that depend on another one, on the folder or on the machine (`resolve.rs`).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::Origin;
+use crate::field::{Field, LogFormat};
+use crate::kind::{GIB, KIB, Kind, MIB, MS, TIB, Value};
+use crate::listen::Listen;
+use crate::proxies::TrustedProxies;
+use crate::setting::Setting;
+
+macro_rules! settings {
+    ($($category:literal {
+        $(
+            $(#[doc = $doc:literal])+
+            $name:ident: $type:ty = $kind:expr, default $default:literal $(, env $env:expr)?;
+        )+
+    })+) => {
+        /// Every setting, typed, checked and resolved. Field names are the names of the table.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Settings {
+            $($(
+                $(#[doc = $doc])+
+                pub $name: $type,
+            )+)+
+            /// Where each value came from, in the order of [`SETTINGS`].
+            pub origins: Vec<Origin>,
+        }
+
+        /// The table of settings, in the order of the documentation.
+        pub static SETTINGS: &[Setting] = &[
+            $($(Setting {
+                name: stringify!($name),
+                kind: $kind,
+                default: $default,
+                shared_variables: settings!(@env $($env)?),
+                category: $category,
+                doc: &[$($doc),+],
+            },)+)+
+        ];
+
+        impl Settings {
+            /// Builds the struct from one checked value and origin per setting, in the table's order.
+            pub(crate) fn from_values(values: Vec<(Value, Origin)>) -> Self {
+                let (values, origins): (Vec<_>, Vec<_>) = values.into_iter().unzip();
+                let mut values = values.into_iter();
+                Self {
+                    $($($name: <$type>::from_value(values.next().expect("one value per setting")),)+)+
+                    origins,
+                }
+            }
+
+            /// The values as they are now, in the table's order.
+            pub(crate) fn values(&self) -> Vec<Value> {
+                vec![$($(self.$name.to_value(),)+)+]
+            }
+        }
+    };
+    (@env) => { &[] };
+    (@env $env:expr) => { &$env };
+}
+
+/// The longest time-out: every wait has a clock.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+settings! {
+    "Application" {
+        /// The environment the application runs in.
+        ///
+        /// The application sees it as `RACK_ENV` and `RAILS_ENV`. In `production`, addresses without a host
+        /// listen on every IPv4 interface instead of on the loopback one.
+        environment: String = Kind::Text, default "development", env ["RAILS_ENV", "RACK_ENV"];
+
+        /// The Ruby that runs the application: a program in `PATH`, or a path.
+        ruby: String = Kind::Text, default "ruby";
+
+        /// The file with the hooks: before_fork, after_fork, before_worker_exit.
+        ///
+        /// Relative to the application's folder. The default file may be absent; one named here must exist.
+        hooks: PathBuf = Kind::Text, default "config/highball.rb";
+    }
+
+    "Listeners" {
+        /// The addresses to listen on.
+        ///
+        /// `127.0.0.1:3000`, `[::1]:3000`, `localhost:3000` (that is 127.0.0.1), `unix:/path/to.sock` (a relative path is
+        /// taken from the application's folder), or a port alone, `3000` or `:3000`: then the host is 127.0.0.1, and in
+        /// `production` 0.0.0.0. Port 0 lets the kernel choose one.
+        ///
+        /// `PORT` replaces the port of every TCP address that the file or the default gives.
+        listen: Vec<Listen> = Kind::Listen, default "3000", env ["PORT"];
+
+        /// Connections that the kernel holds for a listener before they are accepted.
+        backlog: u32 = Kind::Integer { min: 1, max: 65535 }, default "1024";
+
+        /// Connections open at once; at this number accepting pauses.
+        max_connections: usize = Kind::Integer { min: 1, max: 1_048_576 }, default "65536";
+
+        /// The peers whose X-Forwarded-* headers are believed.
+        ///
+        /// Addresses and networks (`10.0.0.0/8`, `::1`), `unix` for every peer on a UNIX socket; `all` or `none` alone.
+        trusted_proxies: TrustedProxies = Kind::Proxies, default "127.0.0.0/8,::1,unix";
+    }
+
+    "Workers" {
+        /// The number of worker processes.
+        ///
+        /// `auto` is the number of cores that this process may use: its CPU affinity and the CPU quota of
+        /// its control groups are counted, a part of a core as a whole one.
+        workers: u16 = Kind::AutoInteger { min: 1, max: 1024 }, default "auto";
+
+        /// The number of Ruby threads in each worker.
+        threads: u16 = Kind::Integer { min: 1, max: 256 }, default "3";
+
+        /// Whether Ruby's heap is compacted before workers are forked, so that they share more memory.
+        compact: bool = Kind::Bool, default "true";
+
+        /// Whether server and workers run under the kernel's SCHED_BATCH policy.
+        ///
+        /// It spends less time on task switches; measure both where latency on idle cores matters most.
+        batch_scheduling: bool = Kind::Bool, default "true";
+
+        /// How often a safe request is run again when the worker that held it died.
+        ///
+        /// Only GET, HEAD, OPTIONS and TRACE, and only before the first byte of the response.
+        max_retries: u32 = Kind::Integer { min: 0, max: 2 }, default "2";
+    }
+
+    "Queue" {
+        /// The requests that may wait for a thread; more are refused with 503.
+        ///
+        /// `auto` is 100 for each thread of all workers, at least 256.
+        queue_limit: usize = Kind::AutoInteger { min: 1, max: 1_000_000 }, default "auto";
+    }
+
+    "Limits of a request" {
+        /// The size of the request line and all header fields together; larger is refused with 431.
+        max_header_bytes: usize = Kind::Bytes { min: 8 * KIB, max: MIB }, default "112KiB";
+
+        /// The number of header fields; more are refused with 431.
+        max_header_count: usize = Kind::Integer { min: 1, max: 10_000 }, default "128";
+
+        /// The length of the request target (path and query); longer is refused with 414.
+        max_target_bytes: usize = Kind::Bytes { min: 16, max: 65_534 }, default "12KiB";
+
+        /// The length of one header field's value; longer is refused with 431.
+        max_field_bytes: usize = Kind::Bytes { min: 64, max: MIB }, default "80KiB";
+
+        /// The length of a request's body; longer is refused with 413.
+        max_body_bytes: u64 = Kind::Bytes { min: 1, max: TIB }, default "1GiB";
+    }
+
+    "Time-outs" {
+        /// The time a client has to send the header of a request, once it began.
+        header_timeout: Duration = Kind::Duration { min: MS.saturating_mul(10), max: DAY }, default "30s";
+
+        /// The longest pause while a client sends a body.
+        ///
+        /// Any progress starts it again: it is no limit on the whole upload.
+        body_timeout: Duration = Kind::Duration { min: MS.saturating_mul(10), max: DAY }, default "30s";
+
+        /// The longest pause while a client takes its response.
+        ///
+        /// Any progress starts it again: it is no limit on the whole download.
+        send_timeout: Duration = Kind::Duration { min: MS.saturating_mul(10), max: DAY }, default "30s";
+
+        /// The time a connection may be idle between two requests.
+        ///
+        /// 0 turns keep-alive off: each connection is closed after its response.
+        keep_alive_timeout: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "65s";
+
+        /// The deadline of a request, counted from its arrival, its time in the queue included.
+        request_timeout: Duration = Kind::Duration { min: MS.saturating_mul(10), max: DAY }, default "60s";
+
+        /// The time the application has to load.
+        boot_timeout: Duration = Kind::Duration { min: MS.saturating_mul(100), max: DAY }, default "90s";
+
+        /// The time that running requests get when the server stops.
+        ///
+        /// 0 cuts them at once.
+        drain_timeout: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "30s";
+    }
+
+    "Responses" {
+        /// The part of a response that is held in memory for a slow client; what is beyond goes to a file.
+        response_memory: usize = Kind::Bytes { min: 4 * KIB, max: GIB }, default "1MiB";
+
+        /// The size to which that file may grow, for one response.
+        ///
+        /// At this size the application waits for the client.
+        response_limit: u64 = Kind::Bytes { min: 4 * KIB, max: TIB }, default "1GiB";
+    }
+
+    "Logs" {
+        /// Whether each request is logged to stdout, in one line.
+        access_log: bool = Kind::Bool, default "true";
+
+        /// The form of the log's lines.
+        log_format: LogFormat = Kind::Choice(&["text", "json"]), default "text";
+    }
+}
