@@ -1,0 +1,94 @@
+//! How messages too long for one datagram are shortened: long texts are cut and long lists end early,
+//! each with a note of how much is missing. Numbers and paths are never touched.
+
+use super::{BootThread, FromTemplate, FromWorker, Message, ToTemplate};
+
+impl Message for ToTemplate {}
+
+impl Message for FromTemplate {
+    fn shorten(&mut self, budget: usize) {
+        match self {
+            FromTemplate::BootFailed {
+                class,
+                message,
+                backtrace,
+            } => {
+                cut(class, budget / 16);
+                cut(message, budget / 4);
+                shorten_list(backtrace, budget / 2, |line| {
+                    cut(line, budget / 16);
+                    line.len()
+                });
+            }
+            FromTemplate::Booted { threads, .. } => {
+                shorten_list(threads, budget, |thread| {
+                    cut(&mut thread.name, budget / 32);
+                    cut(&mut thread.created_at, budget / 32);
+                    thread.name.len() + thread.created_at.len() + 64
+                });
+            }
+            FromTemplate::Exited { status, .. } => cut(status, budget),
+            FromTemplate::Forked { .. } => {}
+        }
+    }
+}
+
+impl Message for FromWorker {
+    fn shorten(&mut self, budget: usize) {
+        if let FromWorker::Error { message } = self {
+            cut(message, budget);
+        }
+    }
+}
+
+/// An item that can stand for those which were left out of a list.
+trait Note {
+    fn note(missing: usize) -> Self;
+}
+
+impl Note for String {
+    fn note(missing: usize) -> Self {
+        format!("... ({missing} more lines)")
+    }
+}
+
+impl Note for BootThread {
+    fn note(missing: usize) -> Self {
+        BootThread {
+            name: format!("... ({missing} more threads)"),
+            ..Self::default()
+        }
+    }
+}
+
+/// Cuts `text` at a character's border to at most `limit` bytes and a note.
+fn cut(text: &mut String, limit: usize) {
+    if text.len() <= limit {
+        return;
+    }
+    let mut end = limit;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let missing = text.len() - end;
+    text.truncate(end);
+    text.push_str(&format!("... ({missing} more bytes)"));
+}
+
+/// Keeps the first items, whose `size` after shortening adds up to at most `limit`.
+fn shorten_list<T: Note>(list: &mut Vec<T>, limit: usize, size: impl Fn(&mut T) -> usize) {
+    let mut total = 0;
+    let mut kept = 0;
+    for item in list.iter_mut() {
+        total += size(item);
+        if total > limit {
+            break;
+        }
+        kept += 1;
+    }
+    let missing = list.len() - kept;
+    if missing > 0 {
+        list.truncate(kept);
+        list.push(T::note(missing));
+    }
+}
