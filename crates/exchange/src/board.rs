@@ -1,0 +1,480 @@
+//! The board: who holds which slot, who is idle, and who must be woken.
+//!
+//! It is the lock-free core of the exchange, free of memory mapping and data, so that `tests/loom.rs` can
+//! try every interleaving of it. It never touches a request or a response.
+//!
+//! - A slot's **state** word names its phase, its owner and its publication (sequence). Every change of
+//!   hands is one compare-and-swap on it, so a process that dies between two steps leaves nothing half done.
+//! - The **ready ring** gives the order (first in, first out). Its entries are hints: an entry whose
+//!   compare-and-swap fails is stale and is stepped over. (A textbook MPMC ring wedges when a process dies
+//!   between its claim and its publish.)
+//! - The **idle bitmap** has a bit per seat. Who wakes a seat clears its bit first, so a wake-up is used once.
+//! - The **completion bitmap** has a bit per slot that has news for the front, and `parked` says whether
+//!   the front sleeps and wants the doorbell.
+
+use crate::sync::{AtomicU32, AtomicU64, Futex, Line, Ordering, fence};
+
+/// The slot belongs to the front: free, or being filled.
+pub const PHASE_FRONT: u64 = 0;
+/// Published; any worker may claim it, the front may retract it.
+pub const PHASE_READY: u64 = 1;
+/// A seat works on it.
+pub const PHASE_CLAIMED: u64 = 2;
+/// The seat has finished; the front takes it back.
+pub const PHASE_DONE: u64 = 3;
+
+/// Values of a seat's futex word.
+const RUNNING: u32 = 0;
+const PARKED: u32 = 1;
+/// Woken by somebody, but not yet holding the GVL.
+const WOKEN: u32 = 2;
+
+/// A slot's state, taken apart. Layout of the word: phase in bits 0..8, seat in 16..32, sequence in 32..64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// One of the `PHASE_*` constants; anything else was written by a broken worker.
+    pub phase: u64,
+    /// The seat that holds the slot, when claimed or done.
+    pub seat: u16,
+    /// The publication this belongs to; the front counts it up at each publish.
+    pub sequence: u32,
+}
+
+impl State {
+    /// The state as the word that is compared and swapped.
+    pub fn word(self) -> u64 {
+        self.phase | u64::from(self.seat) << 16 | u64::from(self.sequence) << 32
+    }
+
+    /// The state in a word.
+    pub fn of(word: u64) -> Self {
+        Self {
+            phase: word & 0xff,
+            seat: (word >> 16) as u16,
+            sequence: (word >> 32) as u32,
+        }
+    }
+}
+
+/// A claimed publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Index of the slot.
+    pub slot: u16,
+    /// Its publication.
+    pub sequence: u32,
+}
+
+/// What a seat found when it looked for work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A request, now this seat's own.
+    Claim(Claim),
+    /// Requests wait, but as many idle processes do too: they go first.
+    Yield,
+    /// Nothing waits.
+    Nothing,
+}
+
+/// The shared words of the board. Fields are slices into the region (or, in the model, into vectors).
+#[derive(Clone, Copy)]
+pub struct Board<'a> {
+    /// Seats per worker; seat `w * threads + t` is thread `t` of worker `w`.
+    pub threads: u16,
+    /// One state word per slot.
+    pub states: &'a [Line<AtomicU64>],
+    /// Entries `sequence << 32 | slot`; a power of two long.
+    pub ring: &'a [AtomicU64],
+    /// Next position to claim; moved by whoever steps over an entry.
+    pub head: &'a Line<AtomicU64>,
+    /// Next position to publish; written by the front only.
+    pub tail: &'a Line<AtomicU64>,
+    /// One futex word per seat.
+    pub seats: &'a [Line<Futex>],
+    /// Idle bits, 64 seats a word.
+    pub idle: &'a [Line<AtomicU64>],
+    /// Completion bits, 64 slots a word.
+    pub completed: &'a [Line<AtomicU64>],
+    /// 1 while the front sleeps.
+    pub parked: &'a Line<AtomicU32>,
+    /// 1 when worker `w` should finish what it has and exit.
+    pub stops: &'a [Line<AtomicU32>],
+}
+
+impl Board<'_> {
+    // ===== the front's side =====
+
+    /// Makes a filled slot ready and wakes the best idle seat.
+    ///
+    /// Returns false, and changes nothing, when the ring has no place. That takes as many retractions
+    /// behind a request that nobody claims; the next claim makes room.
+    pub fn publish(&self, tail: &mut u64, slot: u16, sequence: u32) -> bool {
+        if tail.wrapping_sub(self.head.load(Ordering::Acquire)) >= self.ring.len() as u64 {
+            return false;
+        }
+        let state = State {
+            phase: PHASE_READY,
+            seat: 0,
+            sequence,
+        };
+        self.states[usize::from(slot)].store(state.word(), Ordering::Release);
+        self.ring[self.position(*tail)].store(
+            u64::from(sequence) << 32 | u64::from(slot),
+            Ordering::Release,
+        );
+        *tail += 1;
+        self.tail.store(*tail, Ordering::SeqCst);
+        self.wake_one();
+        true
+    }
+
+    /// Takes back a request that no seat has claimed. False when one has.
+    pub fn retract(&self, slot: u16, sequence: u32) -> bool {
+        let ready = State {
+            phase: PHASE_READY,
+            seat: 0,
+            sequence,
+        }
+        .word();
+        let front = State {
+            phase: PHASE_FRONT,
+            seat: 0,
+            sequence,
+        }
+        .word();
+        self.states[usize::from(slot)]
+            .compare_exchange(ready, front, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// The state of a slot, as it stands now.
+    pub fn state(&self, slot: u16) -> State {
+        State::of(self.states[usize::from(slot)].load(Ordering::Acquire))
+    }
+
+    /// Gives the slot back to the front, whatever it held.
+    pub fn take_back(&self, slot: u16, sequence: u32) {
+        let front = State {
+            phase: PHASE_FRONT,
+            seat: 0,
+            sequence,
+        };
+        self.states[usize::from(slot)].store(front.word(), Ordering::Release);
+    }
+
+    /// Takes the completion bits of one word of 64 slots.
+    pub fn take_completed(&self, word: usize) -> u64 {
+        if self.completed[word].load(Ordering::Acquire) == 0 {
+            return 0;
+        }
+        self.completed[word].swap(0, Ordering::SeqCst)
+    }
+
+    /// Says that the front is about to sleep. False when there is news and it must not.
+    pub fn park(&self) -> bool {
+        self.parked.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if self
+            .completed
+            .iter()
+            .any(|word| word.load(Ordering::SeqCst) != 0)
+        {
+            self.parked.store(0, Ordering::SeqCst);
+            return false;
+        }
+        true
+    }
+
+    /// Says that the front is awake and needs no doorbell.
+    pub fn unpark(&self) {
+        self.parked.store(0, Ordering::Relaxed);
+    }
+
+    /// Asks a worker to finish what it has and exit.
+    pub fn stop(&self, worker: u16) {
+        self.stops[usize::from(worker)].store(1, Ordering::SeqCst);
+        for seat in self.seats_of(worker) {
+            self.wake(seat as u16);
+        }
+    }
+
+    /// Forgets a worker that died: its seats are neither idle nor running, and what they were woken for
+    /// goes to others. Returns nothing about slots: see [`Board::state`].
+    pub fn bury(&self, worker: u16) {
+        for seat in self.seats_of(worker) {
+            self.idle[seat / 64].fetch_and(!(1 << (seat % 64)), Ordering::SeqCst);
+            // RUNNING, so that a dead process never counts as an idle one in `should_yield`.
+            self.seats[seat].store(RUNNING, Ordering::SeqCst);
+        }
+        // The dead may have been about to wake another seat: finish either half of that.
+        for (seat, word) in self.seats.iter().enumerate() {
+            match word.load(Ordering::SeqCst) {
+                PARKED => drop(self.idle[seat / 64].fetch_or(1 << (seat % 64), Ordering::SeqCst)),
+                WOKEN => word.wake(),
+                _ => {}
+            }
+        }
+        for _ in 0..self.waiting() {
+            self.wake_one();
+        }
+    }
+
+    // ===== the workers' side =====
+
+    /// Looks for work. Call it only while holding the GVL: a claim by a thread that then waits for the
+    /// GVL would hold a request that another process could run.
+    ///
+    /// `may_yield` is false right after a wait that followed [`Found::Yield`], so that a request is left to
+    /// others once at most: they could be stopped.
+    pub fn find(&self, seat: u16, may_yield: bool) -> Found {
+        // A swap: it must see what was published before the wake-up it overwrites, or that is lost.
+        self.seats[usize::from(seat)].swap(RUNNING, Ordering::SeqCst);
+        if may_yield && self.threads > 1 && self.should_yield(seat) {
+            return Found::Yield;
+        }
+        loop {
+            let head = self.head.load(Ordering::Acquire);
+            if head == self.tail.load(Ordering::Acquire) {
+                return Found::Nothing;
+            }
+            let entry = self.ring[self.position(head)].load(Ordering::Acquire);
+            let claim = Claim {
+                slot: entry as u16,
+                sequence: (entry >> 32) as u32,
+            };
+            let claimed = self.claim(claim, seat);
+            // Fails when somebody else stepped over the entry already, which is as good.
+            let _ = self
+                .head
+                .compare_exchange(head, head + 1, Ordering::AcqRel, Ordering::Relaxed);
+            if claimed {
+                // Whoever was woken for what is left may have claimed this seat's: pass the wake-up on.
+                if self.waiting() > 0 {
+                    self.wake_one();
+                }
+                return Found::Claim(claim);
+            }
+        }
+    }
+
+    /// Parks the seat until it is woken. Without the GVL. `yielded` says that [`Board::find`] said so;
+    /// `interrupted` is raised by whoever wants the thread back before it calls [`Board::wake`].
+    pub fn wait(&self, seat: u16, yielded: bool, interrupted: &AtomicU32) {
+        let word = &self.seats[usize::from(seat)];
+        let (idle, bit) = (&self.idle[usize::from(seat) / 64], 1 << (seat % 64));
+        word.store(PARKED, Ordering::SeqCst);
+        idle.fetch_or(bit, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if yielded {
+            // The idle process this seat yields to may not have been woken for the request. Where none
+            // is idle any more this wakes the seat itself.
+            self.wake_one();
+        }
+        let stop = &self.stops[usize::from(seat / self.threads)];
+        let stay = (yielded || self.waiting() == 0)
+            && stop.load(Ordering::SeqCst) == 0
+            && interrupted.load(Ordering::SeqCst) == 0;
+        if stay {
+            while word.load(Ordering::Acquire) == PARKED {
+                word.wait(PARKED);
+            }
+        }
+        idle.fetch_and(!bit, Ordering::SeqCst);
+    }
+
+    /// Wakes one seat. False when it was not parked. Async-signal-safe.
+    pub fn wake(&self, seat: u16) -> bool {
+        // Between what the caller raised (a stop, an interrupt) and the look at the seat's word; the seat
+        // has the same fence between its word and its look at them.
+        fence(Ordering::SeqCst);
+        let word = &self.seats[usize::from(seat)];
+        let woken = word
+            .compare_exchange(PARKED, WOKEN, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok();
+        if woken {
+            word.wake();
+        }
+        woken
+    }
+
+    /// Marks the request as finished; the caller rings afterwards.
+    pub fn finish(&self, claim: Claim, seat: u16) {
+        let done = State {
+            phase: PHASE_DONE,
+            seat,
+            sequence: claim.sequence,
+        };
+        self.states[usize::from(claim.slot)].store(done.word(), Ordering::Release);
+    }
+
+    /// Tells the front that the slot has news. True when it sleeps and the doorbell must be rung.
+    #[must_use]
+    pub fn notify(&self, slot: u16) -> bool {
+        self.completed[usize::from(slot) / 64].fetch_or(1 << (slot % 64), Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        self.parked.load(Ordering::SeqCst) == 1 && self.parked.swap(0, Ordering::SeqCst) == 1
+    }
+
+    // ===== both sides =====
+
+    /// Wakes the idle seat that should take the next request: one of the process with the most idle
+    /// seats, so that an idle process goes before the second thread of a busy one.
+    fn wake_one(&self) {
+        fence(Ordering::SeqCst);
+        // Each failed round means that somebody else woke that seat; bounded all the same.
+        for _ in 0..self.seats.len() {
+            let Some(seat) = self.idlest() else { return };
+            let bit = 1 << (seat % 64);
+            // The bit before the word: clearing it later could clear the mark of the seat's next wait.
+            if self.idle[seat / 64].fetch_and(!bit, Ordering::SeqCst) & bit != 0
+                && self.wake(seat as u16)
+            {
+                return;
+            }
+        }
+    }
+
+    fn idlest(&self) -> Option<usize> {
+        if self.threads == 1 {
+            return self.idle.iter().enumerate().find_map(|(index, word)| {
+                let bits = word.load(Ordering::SeqCst);
+                (bits != 0).then(|| index * 64 + bits.trailing_zeros() as usize)
+            });
+        }
+        let mut best = None;
+        let mut most = 0;
+        for worker in 0..self.stops.len() as u16 {
+            let mut idle = self.seats_of(worker).filter(|&seat| self.is_idle(seat));
+            if let Some(first) = idle.next() {
+                let count = 1 + idle.count();
+                if count > most {
+                    (best, most) = (Some(first), count);
+                }
+            }
+        }
+        best
+    }
+
+    fn is_idle(&self, seat: usize) -> bool {
+        self.idle[seat / 64].load(Ordering::SeqCst) & (1 << (seat % 64)) != 0
+    }
+
+    /// Whether this seat should leave what waits to idle processes: another thread of its own process
+    /// runs a request, and there are at least as many processes without one as requests that wait.
+    fn should_yield(&self, seat: u16) -> bool {
+        let runs = |index: usize| self.seats[index].load(Ordering::SeqCst) == RUNNING;
+        let own = seat / self.threads;
+        if !self
+            .seats_of(own)
+            .any(|index| index != usize::from(seat) && runs(index))
+        {
+            return false;
+        }
+        let waiting = self.waiting();
+        let free = (0..self.stops.len() as u16)
+            .filter(|&worker| worker != own && !self.seats_of(worker).any(runs))
+            .count() as u64;
+        waiting > 0 && free >= waiting
+    }
+
+    fn claim(&self, claim: Claim, seat: u16) -> bool {
+        let Some(state) = self.states.get(usize::from(claim.slot)) else {
+            return false;
+        };
+        let ready = State {
+            phase: PHASE_READY,
+            seat: 0,
+            sequence: claim.sequence,
+        }
+        .word();
+        let claimed = State {
+            phase: PHASE_CLAIMED,
+            seat,
+            sequence: claim.sequence,
+        }
+        .word();
+        state
+            .compare_exchange(ready, claimed, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// Entries in the ring: an upper bound of the requests that wait, since entries can be stale.
+    fn waiting(&self) -> u64 {
+        // The head first: it never passes the tail, so the difference can't be negative.
+        let head = self.head.load(Ordering::SeqCst);
+        self.tail.load(Ordering::SeqCst).saturating_sub(head)
+    }
+
+    fn seats_of(&self, worker: u16) -> std::ops::Range<usize> {
+        let first = usize::from(worker) * usize::from(self.threads);
+        first..first + usize::from(self.threads)
+    }
+
+    fn position(&self, at: u64) -> usize {
+        (at as usize) & (self.ring.len() - 1)
+    }
+}
+
+/// The board's words in ordinary memory, for the model tests.
+#[cfg(loom)]
+pub struct Memory {
+    threads: u16,
+    states: Vec<Line<AtomicU64>>,
+    ring: Vec<AtomicU64>,
+    head: Line<AtomicU64>,
+    tail: Line<AtomicU64>,
+    seats: Vec<Line<Futex>>,
+    idle: Vec<Line<AtomicU64>>,
+    completed: Vec<Line<AtomicU64>>,
+    parked: Line<AtomicU32>,
+    stops: Vec<Line<AtomicU32>>,
+}
+
+#[cfg(loom)]
+impl Memory {
+    /// Words for `workers` of `threads` seats each and `slots` slots.
+    pub fn new(workers: u16, threads: u16, slots: u16) -> Self {
+        let long = |count: u16| {
+            (0..count)
+                .map(|_| Line(AtomicU64::new(0)))
+                .collect::<Vec<_>>()
+        };
+        let short = |count: u16| {
+            (0..count)
+                .map(|_| Line(AtomicU32::new(0)))
+                .collect::<Vec<_>>()
+        };
+        Self {
+            threads,
+            states: long(slots),
+            ring: (0..(slots * 4).next_power_of_two())
+                .map(|_| AtomicU64::new(0))
+                .collect(),
+            head: Line(AtomicU64::new(0)),
+            tail: Line(AtomicU64::new(0)),
+            seats: (0..workers * threads)
+                .map(|_| Line(Futex::new(0)))
+                .collect(),
+            idle: long(1),
+            completed: long(1),
+            parked: Line(AtomicU32::new(0)),
+            stops: short(workers),
+        }
+    }
+
+    /// The board over these words.
+    pub fn board(&self) -> Board<'_> {
+        Board {
+            threads: self.threads,
+            states: &self.states,
+            ring: &self.ring,
+            head: &self.head,
+            tail: &self.tail,
+            seats: &self.seats,
+            idle: &self.idle,
+            completed: &self.completed,
+            parked: &self.parked,
+            stops: &self.stops,
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The front's side of the exchange: it fills slots, publishes them, and reads responses out.
+//!
+//! There is one owner. Whatever decides something (free slots, sequences, cursors) is kept here, in the
+//! front's own memory; the region is only written to or checked. It never parses what it moves.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::board::{PHASE_CLAIMED, PHASE_DONE};
+use crate::region::{Geometry, Region};
+use crate::response::{Kind, Malformed, Reader, wake_writer};
+use crate::sync::Ordering;
+
+/// Where a published request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// In the ready ring: nobody has it yet.
+    Nobody,
+    /// A worker's thread runs it.
+    Seat {
+        /// The worker.
+        worker: u16,
+        /// Its thread.
+        thread: u16,
+    },
+    /// A worker's thread has finished it.
+    Done {
+        /// The worker.
+        worker: u16,
+        /// Its thread.
+        thread: u16,
+    },
+}
+
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    sequence: u32,
+    taken: u64,
+    published: bool,
+}
+
+/// The front's side. Not shared: one task owns it.
+pub struct Front {
+    region: Region,
+    bell: OwnedFd,
+    tail: u64,
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+}
+
+impl Front {
+    /// Makes a region and its doorbell.
+    ///
+    /// # Errors
+    /// A geometry out of bounds, or no memory or descriptors.
+    pub fn new(geometry: Geometry) -> io::Result<Self> {
+        let region = Region::create(geometry)?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let count = region.geometry().slots;
+        // The lowest slots are used first, so that a quiet server touches little memory.
+        let free = (0..count).rev().collect();
+        Ok(Self {
+            region,
+            bell,
+            tail: 0,
+            slots: vec![Slot::default(); usize::from(count)],
+            free,
+        })
+    }
+
+    /// The memory file and the doorbell, for the workers.
+    pub fn files(&self) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
+        (self.region.file(), self.bell.as_fd())
+    }
+
+    /// The sizes of the region.
+    pub fn geometry(&self) -> Geometry {
+        self.region.geometry()
+    }
+
+    /// Slots that nobody holds.
+    pub fn free_slots(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Takes a free slot, or none.
+    pub fn acquire(&mut self) -> Option<u16> {
+        self.free.pop()
+    }
+
+    /// The request area of a slot that the front holds.
+    pub fn request_area(&mut self, slot: u16) -> &mut [u8] {
+        debug_assert!(!self.slots[usize::from(slot)].published);
+        let length = self.region.geometry().request_bytes as usize;
+        // SAFETY: inside the slot; the front holds it, so no worker has business there, and `&mut self`
+        // keeps the front itself from a second view.
+        unsafe { std::slice::from_raw_parts_mut(self.region.request_area(slot).as_ptr(), length) }
+    }
+
+    /// Publishes a slot whose request record is `length` bytes long. Also for a second run of the same record.
+    ///
+    /// False when the ready ring has no place just now: keep the slot and try after the next completion.
+    pub fn publish(&mut self, slot: u16, length: u32) -> bool {
+        let own = &mut self.slots[usize::from(slot)];
+        let words = self.region.words(slot);
+        let sequence = own.sequence.wrapping_add(1);
+        words.request_len.store(length, Ordering::Relaxed);
+        words.taken.store(0, Ordering::Relaxed);
+        words.put.store(0, Ordering::Relaxed);
+        words.abandoned.store(0, Ordering::Relaxed);
+        words.wants_room.store(0, Ordering::Relaxed);
+        words.claimed_at.store(0, Ordering::Relaxed);
+        words.finished_at.store(0, Ordering::Relaxed);
+        if !self.region.board().publish(&mut self.tail, slot, sequence) {
+            return false;
+        }
+        *own = Slot {
+            sequence,
+            taken: 0,
+            published: true,
+        };
+        true
+    }
+
+    /// Takes back a published request that no worker has claimed; the slot is the front's again.
+    pub fn retract(&mut self, slot: u16) -> bool {
+        let own = &mut self.slots[usize::from(slot)];
+        if own.published && self.region.board().retract(slot, own.sequence) {
+            own.published = false;
+            return true;
+        }
+        false
+    }
+
+    /// Who holds a published request. A state that no sound worker could have written counts as nobody's.
+    pub fn holder(&self, slot: u16) -> Holder {
+        let own = self.slots[usize::from(slot)];
+        let state = self.region.board().state(slot);
+        let geometry = self.region.geometry();
+        let (worker, thread) = (state.seat / geometry.threads, state.seat % geometry.threads);
+        if !own.published || state.sequence != own.sequence || worker >= geometry.workers {
+            return Holder::Nobody;
+        }
+        match state.phase {
+            PHASE_CLAIMED => Holder::Seat { worker, thread },
+            PHASE_DONE => Holder::Done { worker, thread },
+            _ => Holder::Nobody,
+        }
+    }
+
+    /// When the slot's request was claimed and when it was finished: nanoseconds of `CLOCK_MONOTONIC`, 0
+    /// for not yet.
+    pub fn times(&self, slot: u16) -> (u64, u64) {
+        let words = self.region.words(slot);
+        (
+            words.claimed_at.load(Ordering::Relaxed),
+            words.finished_at.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Takes the next frame of a published request; its payload is appended to `into`.
+    ///
+    /// # Errors
+    /// [`Malformed`]: the worker that holds the slot is broken.
+    pub fn frame(&mut self, slot: u16, into: &mut Vec<u8>) -> Result<Option<Kind>, Malformed> {
+        let own = &mut self.slots[usize::from(slot)];
+        if !own.published {
+            return Ok(None);
+        }
+        let mut reader = Reader {
+            region: &self.region,
+            slot,
+            taken: own.taken,
+        };
+        let frame = reader.frame(into);
+        own.taken = reader.taken;
+        frame
+    }
+
+    /// Tells the worker that nobody wants the rest of a response; it ends early.
+    pub fn abandon(&mut self, slot: u16) {
+        self.region.words(slot).abandoned.store(1, Ordering::SeqCst);
+        wake_writer(&self.region, slot);
+    }
+
+    /// Makes a slot free. It must be done, retracted, or its worker dead.
+    pub fn release(&mut self, slot: u16) {
+        self.reclaim(slot);
+        self.free.push(slot);
+    }
+
+    /// Takes a slot back from a dead worker but keeps it, for a second run of its request.
+    pub fn reclaim(&mut self, slot: u16) {
+        let own = &mut self.slots[usize::from(slot)];
+        own.published = false;
+        self.region.board().take_back(slot, own.sequence);
+    }
+
+    /// Calls `each` for every slot that has news, once.
+    pub fn completed(&self, mut each: impl FnMut(u16)) {
+        let board = self.region.board();
+        for word in 0..board.completed.len() {
+            let mut bits = board.take_completed(word);
+            while bits != 0 {
+                let slot = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if slot < self.slots.len() {
+                    each(slot as u16);
+                }
+            }
+        }
+    }
+
+    /// Says that the front is about to sleep until the doorbell; false when it must not. See
+    /// [`crate::board::Board::park`].
+    pub fn park(&self) -> bool {
+        self.region.board().park()
+    }
+
+    /// Says that the front is awake.
+    pub fn unpark(&self) {
+        self.region.board().unpark();
+    }
+
+    /// Prepares a worker's place for a new process.
+    pub fn open(&self, worker: u16) {
+        self.region.board().stops[usize::from(worker)].store(0, Ordering::SeqCst);
+    }
+
+    /// Asks a worker to finish what it has and exit.
+    pub fn stop(&self, worker: u16) {
+        self.region.board().stop(worker);
+    }
+
+    /// Forgets a dead worker and returns the slots that it held, in no order. They stay published: read
+    /// what it had written, then [`Front::reclaim`] or [`Front::release`] them.
+    pub fn bury(&self, worker: u16) -> Vec<u16> {
+        self.region.board().bury(worker);
+        (0..self.slots.len() as u16)
+            .filter(
+                |&slot| matches!(self.holder(slot), Holder::Seat { worker: holder, .. } if holder == worker),
+            )
+            .collect()
+    }
+}

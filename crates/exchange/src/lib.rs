@@ -1,0 +1,37 @@
+//! The exchange: the memory that the front and the workers share, and the only data path between them.
+//!
+//! A request travels through one *slot*: the front writes it ([`request`]), a worker thread claims it
+//! ([`board`]), answers in frames through the slot's response ring ([`response`]), and the front reads
+//! them out. [`region`] is the memory itself, [`front`] and [`seat`] are its two sides. [`control`] holds
+//! the messages beside the exchange: they carry processes' lives and file descriptors, never requests.
+//!
+//! This crate never parses HTTP, never runs Ruby and never decides what happens to a request; it says
+//! who holds one. Together with the extension it is the only crate with `unsafe` code.
+//!
+//! Trust: the front owns every decision and keeps its own copy of whatever it needs to stay right
+//! (free list, sequences, cursors). What it reads from the region is checked before use.
+
+pub mod board;
+mod sync;
+
+#[cfg(not(loom))]
+pub mod control;
+#[cfg(not(loom))]
+pub mod front;
+#[cfg(not(loom))]
+pub mod region;
+#[cfg(not(loom))]
+pub mod request;
+#[cfg(not(loom))]
+pub mod response;
+#[cfg(not(loom))]
+pub mod scheduling;
+#[cfg(not(loom))]
+pub mod seat;
+
+#[cfg(not(loom))]
+pub use front::Front;
+#[cfg(not(loom))]
+pub use region::{Geometry, Region};
+#[cfg(not(loom))]
+pub use seat::{Job, Seat};

@@ -1,0 +1,201 @@
+//! A seat: one worker thread's side of the exchange.
+//!
+//! It claims requests, lends their records out, and writes responses. It never decides whether a request
+//! is run again, and it knows nothing of Ruby: the extension does.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use crate::board::{Claim, Found};
+use crate::region::Region;
+use crate::response::{Kind, WriteError, Writer};
+use crate::scheduling::monotonic_ns;
+use crate::sync::{AtomicU32, Ordering};
+
+/// What a worker process shares among its seats.
+pub struct Worker {
+    region: Region,
+    bell: OwnedFd,
+    index: u16,
+}
+
+impl Worker {
+    /// Joins the exchange as worker `index`. `bell` is the front's eventfd.
+    ///
+    /// # Errors
+    /// The region has no such worker.
+    pub fn new(region: Region, bell: OwnedFd, index: u16) -> io::Result<Arc<Self>> {
+        let workers = region.geometry().workers;
+        if index >= workers {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("worker {index} of {workers}"),
+            ));
+        }
+        Ok(Arc::new(Self {
+            region,
+            bell,
+            index,
+        }))
+    }
+
+    /// Whether this worker should finish what it has and exit.
+    pub fn stopping(&self) -> bool {
+        self.region.board().stops[usize::from(self.index)].load(Ordering::Acquire) != 0
+    }
+
+    /// Asks this worker itself to finish what it has and exit.
+    pub fn stop(&self) {
+        self.region.board().stop(self.index);
+    }
+
+    /// This worker's seat for its thread `thread`.
+    ///
+    /// # Panics
+    /// When the exchange has no such thread.
+    pub fn seat(self: &Arc<Self>, thread: u16) -> Seat {
+        assert!(thread < self.region.geometry().threads, "thread {thread}");
+        let seat = self.index * self.region.geometry().threads + thread;
+        Seat {
+            worker: Arc::clone(self),
+            seat,
+            yielded: false,
+            interrupted: AtomicU32::new(0),
+        }
+    }
+}
+
+/// One worker thread's place.
+pub struct Seat {
+    worker: Arc<Worker>,
+    seat: u16,
+    yielded: bool,
+    interrupted: AtomicU32,
+}
+
+/// A request this seat has claimed and how far its response has come. Plain data: it may be lost by a
+/// `longjmp` without harm.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    /// What was claimed.
+    pub claim: Claim,
+    /// Bytes put into the response ring.
+    pub put: u64,
+}
+
+impl Seat {
+    /// Looks for a request; call it only while holding the GVL (see [`crate::board::Board::find`]).
+    pub fn claim(&mut self) -> Option<Job> {
+        let found = self.worker.region.board().find(self.seat, !self.yielded);
+        self.yielded = found == Found::Yield;
+        let Found::Claim(claim) = found else {
+            return None;
+        };
+        self.worker
+            .region
+            .words(claim.slot)
+            .claimed_at
+            .store(monotonic_ns(), Ordering::Relaxed);
+        Some(Job { claim, put: 0 })
+    }
+
+    /// Sleeps until there may be a request, or until [`Seat::interrupt`], or until the worker is stopped.
+    /// Without the GVL.
+    pub fn wait(&self) {
+        self.worker
+            .region
+            .board()
+            .wait(self.seat, self.yielded, &self.interrupted);
+    }
+
+    /// Ends a [`Seat::wait`] or [`Seat::wait_for_room`], now or about to begin. Async-signal-safe.
+    pub fn interrupt(&self, job: Option<&Job>) {
+        self.interrupted.store(1, Ordering::SeqCst);
+        self.worker.region.board().wake(self.seat);
+        if let Some(job) = job {
+            crate::response::wake_writer(&self.worker.region, job.claim.slot);
+        }
+    }
+
+    /// Forgets an interrupt, before the next wait.
+    pub fn clear_interrupt(&self) {
+        self.interrupted.store(0, Ordering::SeqCst);
+    }
+
+    /// The worker this seat belongs to.
+    pub fn worker(&self) -> &Arc<Worker> {
+        &self.worker
+    }
+
+    /// The number of this seat's thread in its worker.
+    pub fn thread(&self) -> u16 {
+        self.seat % self.worker.region.geometry().threads
+    }
+
+    /// The request record of a job.
+    pub fn record(&self, job: &Job) -> &[u8] {
+        let region = &self.worker.region;
+        let length = region
+            .words(job.claim.slot)
+            .request_len
+            .load(Ordering::Acquire);
+        let length = length.min(region.geometry().request_bytes) as usize;
+        // SAFETY: inside the slot's request area, which the front does not write while the slot is claimed.
+        unsafe { std::slice::from_raw_parts(region.request_area(job.claim.slot).as_ptr(), length) }
+    }
+
+    /// Puts a frame into the ring. It is not visible until [`Seat::flush`] or [`Seat::finish`].
+    ///
+    /// # Errors
+    /// See [`Writer::try_frame`].
+    pub fn try_frame(&self, job: &mut Job, kind: Kind, parts: &[&[u8]]) -> Result<(), WriteError> {
+        let mut writer = Writer::resume(&self.worker.region, job.claim.slot, job.put);
+        writer.try_frame(kind, parts)?;
+        job.put = writer.put();
+        Ok(())
+    }
+
+    /// The longest payload of one frame.
+    pub fn longest(&self) -> usize {
+        Writer::new(&self.worker.region, 0).longest()
+    }
+
+    /// Makes what was put visible to the front, and wakes it where it sleeps.
+    pub fn flush(&self, job: &Job) {
+        Writer::resume(&self.worker.region, job.claim.slot, job.put).commit();
+        self.notify(job.claim.slot);
+    }
+
+    /// Sleeps until the ring has room. What was put must have been flushed. Without the GVL.
+    pub fn wait_for_room(&self, job: &Job) {
+        Writer::resume(&self.worker.region, job.claim.slot, job.put)
+            .wait_for_room(&self.interrupted);
+    }
+
+    /// Whether nobody wants the response any more.
+    pub fn abandoned(&self, job: &Job) -> bool {
+        self.worker
+            .region
+            .words(job.claim.slot)
+            .abandoned
+            .load(Ordering::Relaxed)
+            != 0
+    }
+
+    /// Hands the slot back: the response is complete, whatever is in the ring.
+    pub fn finish(&self, job: &Job) {
+        let words = self.worker.region.words(job.claim.slot);
+        words.finished_at.store(monotonic_ns(), Ordering::Relaxed);
+        Writer::resume(&self.worker.region, job.claim.slot, job.put).commit();
+        self.worker.region.board().finish(job.claim, self.seat);
+        self.notify(job.claim.slot);
+    }
+
+    fn notify(&self, slot: u16) {
+        if self.worker.region.board().notify(slot) {
+            // A full eventfd (EAGAIN) has rung already.
+            let _ = rustix::io::write(self.worker.bell.as_fd(), &1_u64.to_ne_bytes());
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Atomics and futexes, from the machine or from loom's model of it.
+//!
+//! Futexes here are never PRIVATE: the waiter and the waker are different processes.
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// A word that one side sleeps on and another wakes it by.
+#[cfg(not(loom))]
+#[repr(transparent)]
+pub struct Futex(AtomicU32);
+
+#[cfg(not(loom))]
+impl Futex {
+    /// Sleeps while the word holds `expected`; may return early, so callers loop.
+    pub(crate) fn wait(&self, expected: u32) {
+        // Every error (EAGAIN, EINTR) means "look again", which every caller does.
+        let _ = rustix::thread::futex::wait(
+            &self.0,
+            rustix::thread::futex::Flags::empty(),
+            expected,
+            None,
+        );
+    }
+
+    /// Wakes one sleeper.
+    pub(crate) fn wake(&self) {
+        let _ = rustix::thread::futex::wake(&self.0, rustix::thread::futex::Flags::empty(), 1);
+    }
+}
+
+/// In the model a sleeper that nobody wakes is a deadlock, which fails the test.
+#[cfg(loom)]
+pub struct Futex(AtomicU32, loom::sync::Notify);
+
+#[cfg(loom)]
+impl Futex {
+    pub(crate) fn new(value: u32) -> Self {
+        Self(AtomicU32::new(value), loom::sync::Notify::new())
+    }
+
+    pub(crate) fn wait(&self, expected: u32) {
+        if self.0.load(Ordering::SeqCst) == expected {
+            self.1.wait();
+        }
+    }
+
+    pub(crate) fn wake(&self) {
+        self.1.notify();
+    }
+}
+
+impl std::ops::Deref for Futex {
+    type Target = AtomicU32;
+
+    fn deref(&self) -> &AtomicU32 {
+        &self.0
+    }
+}
+
+/// A value alone on its cache line, so that two sides do not slow each other down.
+#[repr(C, align(64))]
+pub struct Line<T>(pub T);
+
+impl<T> std::ops::Deref for Line<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}

@@ -1,0 +1,166 @@
+//! Every interleaving of the board's claim, publish, doorbell and death paths, under loom.
+//!
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p highball-exchange --release --test loom`.
+#![cfg(loom)]
+
+use highball_exchange::board::{Board, Found, Memory, PHASE_CLAIMED, PHASE_FRONT};
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::sync::{Arc, Notify};
+use loom::thread;
+
+/// A model with a bound on preemptions: complete within it, and done in seconds.
+fn model(check: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.max_branches = 2_000;
+    builder.check(check);
+}
+
+/// What a worker thread does: find, wait, until it has handled `count` requests in all with the others.
+fn work(board: &Board<'_>, seat: u16, left: &AtomicU32, bell: &Notify) {
+    let interrupted = AtomicU32::new(0);
+    let mut yielded = false;
+    while left.load(Ordering::SeqCst) > 0 {
+        match board.find(seat, !yielded) {
+            Found::Claim(claim) => {
+                yielded = false;
+                board.finish(claim, seat);
+                if board.notify(claim.slot) {
+                    bell.notify();
+                }
+                if left.fetch_sub(1, Ordering::SeqCst) == 1 {
+                    // The last request: let the others go home.
+                    for worker in 0..board.stops.len() as u16 {
+                        board.stop(worker);
+                    }
+                }
+            }
+            found => {
+                yielded = found == Found::Yield;
+                board.wait(seat, yielded, &interrupted);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_published_request_is_claimed_by_exactly_one_of_two_seats() {
+    model(|| {
+        let memory = Arc::new(Memory::new(2, 1, 2));
+        let left = Arc::new(AtomicU32::new(2));
+        let bell = Arc::new(Notify::new());
+        let workers: Vec<_> = (0..2)
+            .map(|seat| {
+                let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
+                thread::spawn(move || work(&memory.board(), seat, &left, &bell))
+            })
+            .collect();
+        let board = memory.board();
+        let mut tail = 0;
+        assert!(board.publish(&mut tail, 0, 1));
+        assert!(board.publish(&mut tail, 1, 1));
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        assert_eq!(board.take_completed(0), 0b11);
+    });
+}
+
+#[test]
+fn a_front_that_parks_is_rung_for_every_completion() {
+    model(|| {
+        let memory = Arc::new(Memory::new(1, 1, 2));
+        let left = Arc::new(AtomicU32::new(2));
+        let bell = Arc::new(Notify::new());
+        let worker = {
+            let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
+            thread::spawn(move || work(&memory.board(), 0, &left, &bell))
+        };
+        let board = memory.board();
+        let mut tail = 0;
+        assert!(board.publish(&mut tail, 0, 1));
+        assert!(board.publish(&mut tail, 1, 1));
+        let mut seen = 0_u64;
+        while seen != 0b11 {
+            seen |= board.take_completed(0);
+            if seen != 0b11 && board.park() {
+                bell.wait();
+                board.unpark();
+            }
+        }
+        worker.join().unwrap();
+    });
+}
+
+#[test]
+fn a_request_is_either_claimed_or_retracted() {
+    model(|| {
+        let memory = Arc::new(Memory::new(1, 1, 1));
+        let board = memory.board();
+        let mut tail = 0;
+        assert!(board.publish(&mut tail, 0, 1));
+        let worker = {
+            let memory = memory.clone();
+            thread::spawn(move || matches!(memory.board().find(0, true), Found::Claim(_)))
+        };
+        let retracted = board.retract(0, 1);
+        assert_ne!(worker.join().unwrap(), retracted);
+    });
+}
+
+#[test]
+fn a_death_at_any_point_of_a_claim_leaves_the_request_claimed_or_for_another() {
+    model(|| {
+        let memory = Arc::new(Memory::new(2, 1, 2));
+        let board = memory.board();
+        let mut tail = 0;
+        assert!(board.publish(&mut tail, 0, 1));
+        // Worker 0 claims and dies there; worker 1 looks on its own.
+        let dying = {
+            let memory = memory.clone();
+            thread::spawn(move || drop(memory.board().find(0, true)))
+        };
+        let left = Arc::new(AtomicU32::new(1));
+        let bell = Arc::new(Notify::new());
+        let other = {
+            let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
+            thread::spawn(move || work(&memory.board(), 1, &left, &bell))
+        };
+        dying.join().unwrap();
+        board.bury(0);
+        let state = board.state(0);
+        if state.phase == PHASE_CLAIMED && state.seat == 0 {
+            board.take_back(0, 1);
+            assert_eq!(board.state(0).phase, PHASE_FRONT);
+            assert!(board.publish(&mut tail, 0, 2));
+        }
+        other.join().unwrap();
+        assert_eq!(board.take_completed(0), 1);
+    });
+}
+
+#[test]
+fn a_seat_that_yields_leaves_the_request_to_an_idle_process_or_takes_it() {
+    model(|| {
+        // Worker 0 has two threads; its second one runs a request all the time. Worker 1 is idle; its
+        // second thread sleeps on and nobody may count on it.
+        let memory = Arc::new(Memory::new(2, 2, 2));
+        let left = Arc::new(AtomicU32::new(1));
+        let bell = Arc::new(Notify::new());
+        let board = memory.board();
+        board.seats[3].store(1, Ordering::SeqCst);
+        let workers: Vec<_> = [0, 2]
+            .into_iter()
+            .map(|seat| {
+                let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
+                thread::spawn(move || work(&memory.board(), seat, &left, &bell))
+            })
+            .collect();
+        let mut tail = 0;
+        assert!(board.publish(&mut tail, 0, 1));
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        assert_eq!(board.take_completed(0), 1);
+    });
+}
