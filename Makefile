@@ -1,0 +1,83 @@
+# Highball's commands, the same for a person and for CI. Needs Rust, make and, for what is missing, apt.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+# The binary finds gem/lib from where it stands, so it is built in the repository, whatever the surroundings say.
+export CARGO_TARGET_DIR := $(CURDIR)/target
+HIGHBALL := $(CARGO_TARGET_DIR)/release/highball
+DEMO := target/demo/redmine
+DEMO_LISTEN ?= 127.0.0.1:3000
+# CI builds exactly what Cargo.lock says; a person's edit of a Cargo.toml may still change it.
+CARGO := cargo$(if $(CI), --locked)
+
+.PHONY: help
+help: ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
+
+.PHONY: build
+build: ## Build the server and its Ruby extension in release mode
+	scripts/install demo
+	$(CARGO) build --release -p highball -p highball-extension
+	scripts/extension
+
+.PHONY: demo
+demo: build ## Serve Redmine on SQLite at http://127.0.0.1:3000
+	scripts/redmine $(DEMO)
+	@printf '%s\n' '' \
+	  'Redmine (Debian'"'"'s package) is in $(DEMO), with its own database, log and files.' \
+	  'Starting: $(HIGHBALL) serve $(DEMO) --environment production --listen $(DEMO_LISTEN)' \
+	  'Look at:  http://$(DEMO_LISTEN)   login admin, password admin' \
+	  'Beside:   $(HIGHBALL) status $(DEMO)   (in another terminal)' \
+	  'Stop:     Ctrl-C, or $(HIGHBALL) stop $(DEMO)' ''
+	@exec $(HIGHBALL) serve $(DEMO) --environment production --listen $(DEMO_LISTEN)
+
+.PHONY: test
+test: install-test lint build test-rust test-loom test-gem deny ## Install what is missing and run every test
+
+.PHONY: install-test
+install-test:
+	scripts/install test
+
+.PHONY: lint
+lint: ## Format, Clippy and documentation, warnings refused
+	cargo fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --exclude highball-extension --no-deps --document-private-items
+
+.PHONY: test-rust
+test-rust: ## The tests of every crate; the server under test is the release build
+	mkdir -p target/artifacts
+	HIGHBALL_BIN=$(HIGHBALL) $(CARGO) test --workspace --no-fail-fast
+
+.PHONY: test-loom
+test-loom: ## The exchange under the model checker
+	RUSTFLAGS='--cfg loom' $(CARGO) test -p highball-exchange --release --test loom --target-dir $(CARGO_TARGET_DIR)/loom
+
+.PHONY: test-gem
+test-gem: ## The Ruby side
+	HIGHBALL_BIN=$(HIGHBALL) ruby -w -I gem/lib -I gem/test -e 'Dir["./gem/test/**/*_test.rb"].sort.each { |file| require file }'
+
+.PHONY: deny
+deny: ## Licences, sources and duplicates of the dependencies
+	scripts/cargo-deny check bans licenses sources
+
+.PHONY: gem
+gem: build ## Build the gem, with the binary and the extension in it, into target/gem
+	mkdir -p gem/libexec target/gem
+	install -m 755 $(HIGHBALL) gem/libexec/highball
+	cd gem && gem build --strict highball.gemspec --output $(CURDIR)/target/gem/highball.gem
+
+.PHONY: bench
+bench: ## Measure against Puma, Unicorn and Passenger; writes docs/performance.md (about an hour)
+	scripts/install bench
+	$(MAKE) build
+	$(CARGO) build --release -p highball-lab
+	$(CARGO_TARGET_DIR)/release/highball-bench $(BENCH_ARGUMENTS)
+
+.PHONY: clean
+clean: ## Remove everything that was built, the demo's data too
+	cargo clean
+	rm -rf target gem/libexec gem/lib/highball/[0-9]*
