@@ -71,11 +71,12 @@ gem: build ## Build the gem, with the binary and the extension in it, into targe
 	cd gem && gem build --strict highball.gemspec --output $(CURDIR)/target/gem/highball.gem
 
 .PHONY: bench
-bench: ## Measure against Puma, Unicorn and Passenger; writes docs/performance.md (about an hour)
+bench: ## Measure against Puma, Unicorn and Passenger; writes docs/performance.md (BENCH=--quick: a short look)
 	scripts/install bench
 	$(MAKE) build
 	$(CARGO) build --release -p highball-lab
-	$(CARGO_TARGET_DIR)/release/highball-bench $(BENCH_ARGUMENTS)
+	scripts/redmine target/bench/redmine
+	$(CARGO_TARGET_DIR)/release/highball-bench --highball $(HIGHBALL) --redmine target/bench/redmine $(BENCH)
 
 .PHONY: clean
 clean: ## Remove everything that was built, the demo's data too
