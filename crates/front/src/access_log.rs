@@ -1,0 +1,252 @@
+//! The log on stdout: a line for each request, the server's events, and the application's errors, as text or
+//! as JSON with the same keys.
+//!
+//! The front appends to a buffer; a thread of its own writes it out. The front never blocks on the output:
+//! where the writer cannot keep up, whole lines are dropped, counted, and the count is logged. No control
+//! character of a request or an application reaches the output raw.
+
+mod escape;
+mod line;
+mod stamp;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::time::{Duration, SystemTime};
+
+use line::Line;
+use stamp::Stamp;
+use writer::Writer;
+
+/// How much is gathered before it is handed to the writer, in bytes.
+const HAND_OVER_BYTES: usize = 16 * 1024;
+/// More of a path is cut off, in bytes.
+const MAX_PATH_BYTES: usize = 2 * 1024;
+/// More of an error's message or of an event's text is cut off, in bytes.
+const MAX_TEXT_BYTES: usize = 8 * 1024;
+/// More of a backtrace is cut off, in bytes.
+const MAX_BACKTRACE_BYTES: usize = 32 * 1024;
+
+/// More than the line that tells of dropped ones can take.
+const MAX_DROPPED_LINE_BYTES: usize = 256;
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `key=value`, with quotes where a value may hold anything.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// How much an event matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// The server does what it should.
+    Info,
+    /// Something is wrong that the server copes with.
+    Warn,
+    /// Something failed.
+    Error,
+}
+
+impl Level {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// One request that has ended. What is not known is written as `-` in text and `null` in JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// The method, as the client sent it.
+    pub method: &'a [u8],
+    /// The path, as the client sent it; at most 2 KiB of it are logged.
+    pub path: &'a [u8],
+    /// The status sent, if one was.
+    pub status: Option<u16>,
+    /// Bytes of the response body that were sent.
+    pub bytes: u64,
+    /// From arrival to the start of the application.
+    pub queue: Option<Duration>,
+    /// From the start of the application to its last byte.
+    pub app: Option<Duration>,
+    /// The worker that ran it.
+    pub worker: Option<u32>,
+    /// The generation that ran it.
+    pub generation: Option<u32>,
+    /// The one outcome.
+    pub outcome: &'static str,
+}
+
+/// An exception that the application raised. All texts may hold any byte.
+#[derive(Clone, Copy, Debug)]
+pub struct AppError<'a> {
+    /// The method of the request.
+    pub method: &'a [u8],
+    /// The path of the request; at most 2 KiB of it are logged.
+    pub path: &'a [u8],
+    /// The worker that ran it.
+    pub worker: Option<u32>,
+    /// The generation that ran it.
+    pub generation: Option<u32>,
+    /// The exception's class.
+    pub class: &'a [u8],
+    /// The exception's message; at most 8 KiB of it are logged.
+    pub message: &'a [u8],
+    /// The backtrace, a frame a line; at most 32 KiB of it are logged.
+    pub backtrace: &'a [u8],
+}
+
+/// The log of one server. Dropping it writes out what is buffered, within two seconds.
+#[derive(Debug)]
+pub struct AccessLog {
+    format: Format,
+    gathered: RefCell<Gathered>,
+    writer: Writer,
+}
+
+/// What was not handed over yet.
+#[derive(Debug)]
+struct Gathered {
+    bytes: Vec<u8>,
+    lines: u64,
+    /// Lines that nobody was told of yet.
+    dropped: u64,
+    stamp: Stamp,
+}
+
+impl AccessLog {
+    /// A log that writes to `output` from a thread of its own.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn new(format: Format, output: impl Write + Send + 'static) -> io::Result<Self> {
+        Ok(Self {
+            format,
+            gathered: RefCell::new(Gathered {
+                bytes: Vec::with_capacity(2 * HAND_OVER_BYTES),
+                lines: 0,
+                dropped: 0,
+                stamp: Stamp::default(),
+            }),
+            writer: Writer::start(output)?,
+        })
+    }
+
+    /// A log on stdout, past the buffer and the lock of [`io::stdout`].
+    ///
+    /// # Errors
+    /// When stdout cannot be duplicated or the thread cannot be started.
+    pub fn to_stdout(format: Format) -> io::Result<Self> {
+        let output = io::stdout().as_fd().try_clone_to_owned()?;
+        Self::new(format, std::fs::File::from(output))
+    }
+
+    /// Logs a request.
+    pub fn record(&self, entry: &Entry<'_>) {
+        self.write(|line| {
+            line.token("method", entry.method);
+            line.text("path", entry.path, MAX_PATH_BYTES);
+            line.number("status", entry.status.map(u64::from));
+            line.number("bytes", Some(entry.bytes));
+            line.milliseconds("queue_ms", entry.queue);
+            line.milliseconds("app_ms", entry.app);
+            line.number("worker", entry.worker.map(u64::from));
+            line.number("generation", entry.generation.map(u64::from));
+            line.word("outcome", entry.outcome);
+        });
+    }
+
+    /// Logs an event of the server, and hands it over at once. The names in `pairs` must be plain words.
+    pub fn event(&self, level: Level, message: &str, pairs: &[(&str, &dyn Display)]) {
+        self.write(|line| {
+            line.word("level", level.as_str());
+            line.text("message", message.as_bytes(), MAX_TEXT_BYTES);
+            for (key, value) in pairs {
+                line.text(key, value.to_string().as_bytes(), MAX_TEXT_BYTES);
+            }
+        });
+        self.flush();
+    }
+
+    /// Logs an exception of the application, with its backtrace: in text on lines of their own that begin with
+    /// a bar, in JSON as an array.
+    pub fn app_error(&self, error: &AppError<'_>) {
+        self.write(|line| {
+            line.word("level", Level::Error.as_str());
+            line.text("class", error.class, MAX_TEXT_BYTES);
+            line.text("message", error.message, MAX_TEXT_BYTES);
+            line.token("method", error.method);
+            line.text("path", error.path, MAX_PATH_BYTES);
+            line.number("worker", error.worker.map(u64::from));
+            line.number("generation", error.generation.map(u64::from));
+            line.backtrace(error.backtrace, MAX_BACKTRACE_BYTES);
+        });
+    }
+
+    /// Hands what is gathered to the writer; does not wait for it. To be called now and then, so that lines
+    /// appear while little happens.
+    pub fn flush(&self) {
+        self.gathered
+            .borrow_mut()
+            .hand_over(self.format, &self.writer);
+    }
+
+    fn write(&self, fill: impl FnOnce(&mut Line<'_>)) {
+        let mut gathered = self.gathered.borrow_mut();
+        gathered.line(self.format, fill);
+        if gathered.bytes.len() >= HAND_OVER_BYTES {
+            gathered.hand_over(self.format, &self.writer);
+        }
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        self.flush();
+        self.writer.finish();
+    }
+}
+
+impl Gathered {
+    fn line(&mut self, format: Format, fill: impl FnOnce(&mut Line<'_>)) {
+        let mut line = Line::begin(&mut self.bytes, format, self.stamp.at(SystemTime::now()));
+        fill(&mut line);
+        line.end();
+        self.lines += 1;
+    }
+
+    fn hand_over(&mut self, format: Format, writer: &Writer) {
+        self.dropped += writer.take_lost();
+        // Nobody else fills the writer, so the room that is there now is there for the offer below.
+        if self.dropped > 0 && writer.has_room_for(self.bytes.len() + MAX_DROPPED_LINE_BYTES) {
+            let lines = std::mem::take(&mut self.dropped);
+            self.line(format, |line| {
+                line.word("level", Level::Warn.as_str());
+                line.text(
+                    "message",
+                    b"log lines were dropped: the output does not keep up",
+                    MAX_TEXT_BYTES,
+                );
+                line.number("lines", Some(lines));
+            });
+        }
+        if self.bytes.is_empty() {
+            return;
+        }
+        if !writer.offer(&self.bytes) {
+            self.dropped += self.lines;
+        }
+        self.bytes.clear();
+        self.lines = 0;
+    }
+}

@@ -1,0 +1,424 @@
+//! The lines, byte by byte, and an output that is slow, full or gone.
+
+use std::io::{self, ErrorKind, Write};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use super::writer::MAX_WAITING_BYTES;
+use super::{AccessLog, AppError, Entry, Format, Level};
+
+const ENTRY: Entry<'_> = Entry {
+    method: b"GET",
+    path: b"/x?y=1",
+    status: Some(200),
+    bytes: 123,
+    queue: Some(Duration::from_micros(124)),
+    app: Some(Duration::from_micros(3_396)),
+    worker: Some(1),
+    generation: Some(2),
+    outcome: "ok",
+};
+
+const ERROR: AppError<'_> = AppError {
+    method: b"GET",
+    path: b"/x",
+    worker: Some(1),
+    generation: Some(1),
+    class: b"Foo::Error",
+    message: b"no \"x\"\nat all",
+    backtrace: b"app.rb:3:in `call'\nrack.rb:1:in \x1b[31m'\n",
+};
+
+/// An output that can be read afterwards.
+#[derive(Clone, Default)]
+struct Output(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Output {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).expect("the log is valid UTF-8")
+    }
+}
+
+/// What a log says when `act` has acted and it has ended.
+fn logged(format: Format, act: impl FnOnce(&AccessLog)) -> String {
+    let output = Output::default();
+    let log = AccessLog::new(format, output.clone()).unwrap();
+    act(&log);
+    drop(log);
+    output.text()
+}
+
+/// The same without the time stamp, whose form is checked.
+fn without_time(line: &str) -> String {
+    let at = line.find("time").unwrap() + line[4..].find('2').unwrap_or_default();
+    let start = line[at..].find('2').unwrap() + at;
+    let (stamp, rest) = line[start..].split_at("2026-01-01T00:00:00.000Z".len());
+    let form: String = stamp
+        .chars()
+        .map(|c| if c.is_ascii_digit() { '0' } else { c })
+        .collect();
+    assert_eq!(form, "0000-00-00T00:00:00.000Z");
+    format!("{}{rest}", &line[..start])
+}
+
+fn path_line(format: Format, path: &[u8]) -> String {
+    logged(format, |log| log.record(&Entry { path, ..ENTRY }))
+}
+
+#[test]
+fn a_request_is_one_line_of_text() {
+    let line = logged(Format::Text, |log| log.record(&ENTRY));
+    assert_eq!(
+        without_time(&line),
+        "time= method=GET path=\"/x?y=1\" status=200 bytes=123 queue_ms=0.12 app_ms=3.40 worker=1 generation=2 outcome=ok\n"
+    );
+}
+
+#[test]
+fn a_request_is_one_line_of_json_with_the_same_keys() {
+    let line = logged(Format::Json, |log| log.record(&ENTRY));
+    assert_eq!(
+        without_time(&line),
+        "{\"time\":\"\",\"method\":\"GET\",\"path\":\"/x?y=1\",\"status\":200,\"bytes\":123,\"queue_ms\":0.12,\
+         \"app_ms\":3.40,\"worker\":1,\"generation\":2,\"outcome\":\"ok\"}\n"
+    );
+}
+
+#[test]
+fn what_is_unknown_is_marked() {
+    let entry = Entry {
+        method: b"",
+        path: b"",
+        status: None,
+        bytes: u64::MAX,
+        queue: None,
+        app: Some(Duration::ZERO),
+        worker: None,
+        generation: None,
+        outcome: "client_gone",
+    };
+    assert_eq!(
+        without_time(&logged(Format::Text, |log| log.record(&entry))),
+        "time= method=\"\" path=\"\" status=- bytes=18446744073709551615 queue_ms=- app_ms=0.00 worker=- generation=- \
+         outcome=client_gone\n"
+    );
+    let json = logged(Format::Json, |log| log.record(&entry));
+    assert!(json.contains("\"status\":null,") && json.contains("\"worker\":null,"));
+}
+
+#[test]
+fn nothing_of_a_request_is_logged_raw() {
+    for (path, text, json) in [
+        (&b"/a\"b\\c"[..], r#"/a\"b\\c"#, r#"/a\"b\\c"#),
+        (b"/\n\r\t", r"/\n\r\t", r"/\n\r\t"),
+        (
+            b"/\0\x1b[31m\x7f",
+            r"/\x00\x1b[31m\x7f",
+            r"/\u0000\u001b[31m\u007f",
+        ),
+        (
+            b"/\xff\xc3\x28\xc3",
+            r"/\xff\xc3(\xc3",
+            r"/\\xff\\xc3(\\xc3",
+        ),
+        ("/é…".as_bytes(), "/é…", "/é…"),
+        (
+            "/\u{85}\u{2028}\u{202e}".as_bytes(),
+            r"/\u{0085}\u{2028}\u{202e}",
+            r"/\u0085\u2028\u202e",
+        ),
+    ] {
+        assert!(
+            path_line(Format::Text, path).contains(&format!("path=\"{text}\" status")),
+            "{text}"
+        );
+        assert!(
+            path_line(Format::Json, path).contains(&format!("\"path\":\"{json}\",\"status\"")),
+            "{json}"
+        );
+    }
+    let all: Vec<u8> = (0..=255).collect();
+    let entry = Entry {
+        method: &all,
+        path: &all,
+        ..ENTRY
+    };
+    let error = AppError {
+        method: &all,
+        path: &all,
+        class: &all,
+        message: &all,
+        backtrace: &all,
+        ..ERROR
+    };
+    for format in [Format::Text, Format::Json] {
+        let lines = logged(format, |log| {
+            log.record(&entry);
+            log.event(Level::Info, "\x1b\u{9b}\0\n", &[("key", &"\x1b\n")]);
+            log.app_error(&error);
+        });
+        assert!(
+            !lines
+                .chars()
+                .any(|character| character.is_control() && character != '\n'),
+            "{lines:?}"
+        );
+        // The backtrace holds a line end, so that in text it is two lines more.
+        assert_eq!(
+            lines.lines().count(),
+            if format == Format::Text { 5 } else { 3 },
+            "{lines}"
+        );
+    }
+}
+
+#[test]
+fn a_long_path_is_cut_with_a_mark() {
+    let shown = |path: &[u8]| {
+        let line = path_line(Format::Text, path);
+        let start = line.find("path=\"").unwrap() + 6;
+        line[start..line.find("\" status").unwrap()].to_owned()
+    };
+    assert_eq!(shown(&[b'a'; 2048]), "a".repeat(2048));
+    assert_eq!(shown(&[b'a'; 2049]), format!("{}…", "a".repeat(2048)));
+    // Not within a character.
+    assert_eq!(
+        shown("é".repeat(1025).as_bytes()),
+        format!("{}…", "é".repeat(1024))
+    );
+    assert_eq!(
+        shown(format!("a{}", "é".repeat(1024)).as_bytes()),
+        format!("a{}…", "é".repeat(1023))
+    );
+    assert_eq!(shown(&[0x80; 3000]), format!("{}…", r"\x80".repeat(2048)));
+}
+
+#[test]
+fn events_have_a_level_a_message_and_pairs() {
+    let pairs: &[(&str, &dyn std::fmt::Display)] = &[("pid", &42), ("why", &"it's \"so\"")];
+    let event = |format| {
+        without_time(&logged(format, |log| {
+            log.event(Level::Warn, "ready: 2 workers", pairs)
+        }))
+    };
+    assert_eq!(
+        event(Format::Text),
+        "time= level=warn message=\"ready: 2 workers\" pid=\"42\" why=\"it's \\\"so\\\"\"\n"
+    );
+    assert_eq!(
+        event(Format::Json),
+        "{\"time\":\"\",\"level\":\"warn\",\"message\":\"ready: 2 workers\",\"pid\":\"42\",\"why\":\"it's \\\"so\\\"\"}\n"
+    );
+}
+
+#[test]
+fn application_errors_have_their_backtrace() {
+    assert_eq!(
+        without_time(&logged(Format::Text, |log| log.app_error(&ERROR))),
+        "time= level=error class=\"Foo::Error\" message=\"no \\\"x\\\"\\nat all\" method=GET path=\"/x\" worker=1 \
+         generation=1\n  | app.rb:3:in `call'\n  | rack.rb:1:in \\x1b[31m'\n"
+    );
+    let json = logged(Format::Json, |log| log.app_error(&ERROR));
+    assert!(
+        json.ends_with(",\"backtrace\":[\"app.rb:3:in `call'\",\"rack.rb:1:in \\u001b[31m'\"]}\n"),
+        "{json}"
+    );
+    let long = "a.rb:1\n".repeat(10_000);
+    let lines = logged(Format::Text, |log| {
+        log.app_error(&AppError {
+            backtrace: long.as_bytes(),
+            ..ERROR
+        })
+    });
+    assert!(lines.len() < 60_000 && lines.ends_with("\n  | …\n"));
+}
+
+#[test]
+fn every_line_arrives_in_order() {
+    let lines = logged(Format::Text, |log| {
+        for bytes in 0..20_000 {
+            log.record(&Entry { bytes, ..ENTRY });
+            if bytes % 1000 == 0 {
+                log.flush();
+            }
+        }
+    });
+    let numbers: Vec<u64> = lines
+        .lines()
+        .map(|line| {
+            line.split("bytes=")
+                .nth(1)
+                .unwrap()
+                .split(' ')
+                .next()
+                .unwrap()
+                .parse()
+                .unwrap()
+        })
+        .collect();
+    assert_eq!(numbers, (0..20_000).collect::<Vec<_>>());
+}
+
+/// An output that takes nothing until it is opened, and tells when it is first asked.
+struct Gate {
+    open: Arc<(Mutex<bool>, Condvar)>,
+    asked: Sender<()>,
+    output: Output,
+}
+
+impl Write for Gate {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.asked.send(());
+        drop(
+            self.open
+                .1
+                .wait_while(self.open.0.lock().unwrap(), |open| !*open)
+                .unwrap(),
+        );
+        self.output.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+type Opener = Arc<(Mutex<bool>, Condvar)>;
+
+fn gated() -> (AccessLog, Opener, Receiver<()>, Output) {
+    let (asked, is_asked) = channel();
+    let (open, output) = (Opener::default(), Output::default());
+    let gate = Gate {
+        open: open.clone(),
+        asked,
+        output: output.clone(),
+    };
+    (
+        AccessLog::new(Format::Text, gate).unwrap(),
+        open,
+        is_asked,
+        output,
+    )
+}
+
+fn open(gate: &Opener) {
+    *gate.0.lock().unwrap() = true;
+    gate.1.notify_all();
+}
+
+#[test]
+fn lines_that_a_stuck_output_does_not_take_are_dropped_and_counted() {
+    let (log, gate, _is_asked, output) = gated();
+    let line_bytes = logged(Format::Text, |log| log.record(&ENTRY)).len();
+    let lines = 2 * MAX_WAITING_BYTES / line_bytes;
+    for _ in 0..lines {
+        log.record(&ENTRY);
+    }
+    open(&gate);
+    // Once the output has taken everything there is room again, and the count is told with the next line.
+    while !log.writer.has_room_for(MAX_WAITING_BYTES) {
+        std::thread::yield_now();
+    }
+    log.record(&ENTRY);
+    drop(log);
+    let text = output.text();
+    let (told, kept): (Vec<_>, Vec<_>) =
+        text.lines().partition(|line| line.contains("were dropped"));
+    let dropped: usize = told
+        .iter()
+        .map(|line| {
+            line.split("lines=")
+                .nth(1)
+                .unwrap()
+                .parse::<usize>()
+                .unwrap()
+        })
+        .sum();
+    assert!(dropped > lines / 3, "{told:?}");
+    assert_eq!(kept.len() + dropped, lines + 1);
+    assert!(kept.len() * line_bytes <= MAX_WAITING_BYTES + line_bytes);
+}
+
+#[test]
+fn an_event_is_written_without_a_flush() {
+    let (log, gate, is_asked, _output) = gated();
+    log.event(Level::Info, "ready", &[]);
+    is_asked
+        .recv_timeout(Duration::from_secs(10))
+        .expect("the writer is asked to write");
+    open(&gate);
+    drop(log);
+}
+
+#[test]
+fn the_end_does_not_wait_for_ever_for_a_stuck_output() {
+    let (log, gate, is_asked, output) = gated();
+    log.event(Level::Info, "ready", &[]);
+    is_asked.recv().unwrap();
+    drop(log);
+    assert_eq!(output.text(), "");
+    open(&gate);
+}
+
+/// An output that fails with each of the errors, the last one first, and then takes ten bytes at a time.
+struct Faulty(Vec<ErrorKind>, Output);
+
+impl Write for Faulty {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.pop() {
+            Some(kind) => Err(kind.into()),
+            None => self.1.write(&bytes[..bytes.len().min(10)]),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_costs_lines_and_not_the_log() {
+    let output = Output::default();
+    let faulty = Faulty(vec![ErrorKind::StorageFull], output.clone());
+    let log = AccessLog::new(Format::Text, faulty).unwrap();
+    log.event(Level::Info, "lost", &[]);
+    while !output.text().contains("were dropped") {
+        log.flush();
+        std::thread::yield_now();
+    }
+    log.event(Level::Info, "kept", &[]);
+    drop(log);
+    let text = output.text();
+    assert!(
+        text.contains(" lines=1\n") && !text.contains("\"lost\"") && text.contains("\"kept\""),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_interrupted_or_non_blocking_output_loses_nothing() {
+    let output = Output::default();
+    let faulty = Faulty(
+        vec![
+            ErrorKind::WouldBlock,
+            ErrorKind::Interrupted,
+            ErrorKind::WouldBlock,
+        ],
+        output.clone(),
+    );
+    let log = AccessLog::new(Format::Text, faulty).unwrap();
+    log.event(Level::Info, "kept", &[]);
+    drop(log);
+    assert!(output.text().ends_with("message=\"kept\"\n"));
+}

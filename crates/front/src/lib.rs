@@ -1,0 +1,273 @@
+//! The front: listeners, connections, requests, the queue and its dispatch, responses.
+//!
+//! It runs on one thread, on the runtime of [`runtime::build`]. It never runs Ruby, never blocks, and never
+//! starts or ends a process: the supervisor tells it which workers there are.
+
+#![forbid(unsafe_code)]
+
+pub mod access_log;
+mod chunked;
+mod client_io;
+mod clock;
+mod connection;
+mod dispatch;
+mod env;
+mod error_log;
+mod failure;
+mod file_body;
+pub mod forwarded;
+mod listener;
+mod request;
+mod response;
+mod response_head;
+pub mod runtime;
+pub mod screen;
+mod service;
+mod snapshot;
+pub mod spool;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use config::Settings;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use access_log::AccessLog;
+use clock::Clock;
+use connection::Connection;
+use dispatch::{Bounds, Dispatcher};
+pub use failure::{Failure, Fault, Outcome};
+pub use listener::{BindError, Listener};
+use runtime::Doorbell;
+use service::Service;
+pub use snapshot::Snapshot;
+
+/// Room in a slot beside the head's limits: the fixed part, the addresses, the front's own fields.
+const RECORD_MARGIN_BYTES: usize = 16 * 1024;
+/// A slot's response ring; a longer response goes through it in turns.
+const RESPONSE_RING_BYTES: u32 = 256 * 1024;
+
+/// The front of one server.
+pub struct Front {
+    service: Rc<Service>,
+    clock: Rc<Clock>,
+    connections: Rc<RefCell<HashMap<u64, Rc<Connection>>>>,
+    next_connection: Cell<u64>,
+    acceptors: RefCell<Vec<AbortHandle>>,
+    /// Told when a connection has ended.
+    ended: Rc<Notify>,
+    _doorbell: Doorbell,
+}
+
+impl Front {
+    /// Makes the exchange and everything over it. Call it on the runtime of [`runtime::build`].
+    ///
+    /// # Errors
+    /// No memory or descriptors for the exchange.
+    pub fn new(settings: Rc<Settings>, log: Rc<AccessLog>, generation: u32) -> io::Result<Rc<Self>> {
+        let request_bytes = settings.max_header_bytes
+            + settings.max_target_bytes
+            // A field's place in the record is a little larger than on the wire.
+            + settings.max_header_count * 16
+            + RECORD_MARGIN_BYTES
+            + service::INLINE_BODY_BYTES;
+        let geometry = exchange::Geometry::new(
+            settings.workers,
+            settings.threads,
+            request_bytes as u32,
+            RESPONSE_RING_BYTES,
+        );
+        let bounds = Bounds {
+            queue_limit: settings.queue_limit,
+            response_memory: settings.response_memory,
+            response_limit: settings.response_limit,
+            max_retries: settings.max_retries,
+        };
+        let error_log = Rc::clone(&log);
+        let dispatcher = Dispatcher::new(
+            exchange::Front::new(geometry)?,
+            bounds,
+            Box::new(move |request, text| error_log::app_error(&error_log, generation, request, text)),
+        );
+        let doorbell = runtime::watch(&dispatcher)?;
+        let service = Rc::new(Service {
+            settings,
+            dispatcher,
+            log,
+            generation,
+            counts: Default::default(),
+            connections: Cell::new(0),
+        });
+        let front = Rc::new(Self {
+            service,
+            clock: Rc::new(Clock::new()),
+            connections: Rc::default(),
+            next_connection: Cell::new(0),
+            acceptors: RefCell::default(),
+            ended: Rc::new(Notify::new()),
+            _doorbell: doorbell,
+        });
+        tokio::task::spawn_local(Rc::clone(&front).sweep());
+        Ok(front)
+    }
+
+    /// Accepts from a listener from now on.
+    ///
+    /// # Errors
+    /// The listener can't be put on the runtime.
+    pub fn accept(self: &Rc<Self>, listener: Listener) -> io::Result<()> {
+        let acceptor = listener.into_acceptor()?;
+        let front = Rc::clone(self);
+        let task = tokio::task::spawn_local(async move {
+            loop {
+                front.room().await;
+                let (stream, peer) = acceptor.accept(&front.service.settings.trusted_proxies).await;
+                front.open(stream, peer);
+            }
+        });
+        self.acceptors.borrow_mut().push(task.abort_handle());
+        Ok(())
+    }
+
+    /// Waits until there may be another connection; until then clients wait in the backlog.
+    async fn room(&self) {
+        while self.service.connections.get() >= self.service.settings.max_connections {
+            self.ended.notified().await;
+        }
+    }
+
+    fn open(self: &Rc<Self>, stream: client_io::Stream, peer: request::Peer) {
+        let number = self.next_connection.get();
+        self.next_connection.set(number + 1);
+        let connection =
+            Rc::new(Connection::new(Rc::clone(&self.service), stream, peer, Rc::clone(&self.clock)));
+        self.connections.borrow_mut().insert(number, Rc::clone(&connection));
+        self.service.connections.set(self.service.connections.get() + 1);
+        let front = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            connection.serve().await;
+            front.connections.borrow_mut().remove(&number);
+            front.service.connections.set(front.service.connections.get() - 1);
+            front.ended.notify_one();
+        });
+    }
+
+    /// Moves the coarse clock on, ends what is over time, and hands the log over.
+    async fn sweep(self: Rc<Self>) {
+        let settings = &self.service.settings;
+        let interval = Clock::interval(&[
+            settings.header_timeout,
+            settings.body_timeout,
+            settings.send_timeout,
+            settings.keep_alive_timeout,
+            settings.request_timeout,
+        ]);
+        let interval = interval.min(Duration::from_millis(100));
+        let mut ticker = tokio::time::interval(interval);
+        ticker.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticker.tick().await;
+            self.clock.tick();
+            let now = self.clock.now_ms();
+            for connection in self.connections.borrow().values() {
+                connection.sweep(now);
+            }
+            self.service.dispatcher.expire();
+            self.service.log.flush();
+        }
+    }
+
+    // ===== what the supervisor says =====
+
+    /// Duplicates of the exchange's memory file and of its doorbell, for a template.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn exchange_files(&self) -> io::Result<(OwnedFd, OwnedFd)> {
+        self.service.dispatcher.files()
+    }
+
+    /// A process is being started for this worker.
+    pub fn worker_starts(&self, worker: u16) {
+        self.service.dispatcher.worker_starts(worker);
+    }
+
+    /// A worker serves.
+    pub fn worker_up(&self, worker: u16) {
+        self.service.dispatcher.worker_up(worker);
+    }
+
+    /// A worker is dead.
+    pub fn worker_died(&self, worker: u16) {
+        self.service.dispatcher.worker_died(worker);
+    }
+
+    /// Asks a worker to finish what it has and exit.
+    pub fn stop_worker(&self, worker: u16) {
+        self.service.dispatcher.stop_worker(worker);
+    }
+
+    /// The application of a worker took a connection over.
+    pub fn hijacked(&self, slot: u32, sequence: u64, socket: OwnedFd) {
+        if let (Ok(slot), Ok(sequence)) = (u16::try_from(slot), u32::try_from(sequence)) {
+            self.service.dispatcher.hijacked(slot, sequence, socket);
+        }
+    }
+
+    /// The front at this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::of(&self.service)
+    }
+
+    // ===== the end =====
+
+    /// Accepts nothing more, lets what was begun end, and returns when all connections are closed or
+    /// `limit` is over. True when all ended on their own.
+    pub async fn drain(&self, limit: Duration) -> bool {
+        self.stop_accepting();
+        for connection in self.connections.borrow().values() {
+            connection.stop();
+        }
+        let ended = async {
+            while !self.connections.borrow().is_empty() {
+                self.ended.notified().await;
+            }
+        };
+        let clean = tokio::time::timeout(limit, ended).await.is_ok();
+        self.service.dispatcher.stop();
+        if !clean {
+            self.end().await;
+        }
+        self.service.log.flush();
+        clean
+    }
+
+    fn stop_accepting(&self) {
+        for acceptor in self.acceptors.borrow_mut().drain(..) {
+            acceptor.abort();
+        }
+    }
+
+    /// Ends everything now: what runs is answered with a failure where that can still be written.
+    pub async fn end(&self) {
+        self.stop_accepting();
+        self.service.dispatcher.stop();
+        self.service.dispatcher.fail_all(Failure::Stopping);
+        let ended = async {
+            while !self.connections.borrow().is_empty() {
+                self.ended.notified().await;
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_millis(200), ended).await;
+        for connection in self.connections.borrow().values() {
+            connection.kill();
+        }
+        tokio::task::yield_now().await;
+        self.service.log.flush();
+    }
+}

@@ -1,0 +1,279 @@
+//! Bodies that outgrow memory: a queue of bytes that goes on in a file without a name.
+//!
+//! A request's body is appended and then flushed, so that a worker can open the file. A response's is
+//! appended at one end and read at the other, and never touches the disk while the reader keeps up. The front
+//! never blocks on the disk: files are made, written and read on tokio's blocking threads, and whoever appends
+//! waits while one batch is being written and the next is full. Nothing is left behind in any outcome: the
+//! file has no name.
+
+mod file;
+#[cfg(test)]
+mod tests;
+
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::Bytes;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use file::LazyFile;
+
+/// A good size for batches: the disk is asked seldom, and little memory is held.
+pub const BATCH_BYTES: usize = 256 * 1024;
+/// How much is read from the file at once, in bytes.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Why a body could not be spooled.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SpoolError {
+    /// The file system, or what this user may have of it, is full.
+    #[error("no space left for bodies in {}", .0.display())]
+    Full(Arc<Path>),
+    /// Anything else.
+    #[error("cannot keep a body in {}: {source}", directory.display())]
+    Io {
+        /// Where the file was to be.
+        directory: Arc<Path>,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+}
+
+type Written = io::Result<Vec<u8>>;
+
+/// A queue of bytes, in memory and beyond that in a file.
+///
+/// In memory are at most one batch that is being written, one that fills, what one append brings over that,
+/// and 64 KiB being read. One task may append while another reads, on the same thread.
+#[derive(Debug)]
+pub struct Spool {
+    file: Arc<LazyFile>,
+    batch_bytes: usize,
+    /// What follows the file's bytes and the batch being written.
+    pending: Vec<u8>,
+    /// The last batch's memory, to be used again.
+    spare: Vec<u8>,
+    writing: Option<JoinHandle<Written>>,
+    reading: Option<JoinHandle<io::Result<Bytes>>>,
+    /// Bytes of the file that are written, and those of them that were read.
+    written: u64,
+    read: u64,
+    appended: u64,
+    taken: u64,
+    failed: Option<SpoolError>,
+    append_waker: Option<Waker>,
+    read_waker: Option<Waker>,
+}
+
+impl Spool {
+    /// An empty spool. A file is made in `directory` once more than `batch_bytes` (256 KiB is a good size)
+    /// are in memory.
+    pub fn new(directory: Arc<Path>, batch_bytes: usize) -> Self {
+        Self::over(LazyFile::new(directory), batch_bytes)
+    }
+
+    fn over(file: LazyFile, batch_bytes: usize) -> Self {
+        Self {
+            file: Arc::new(file),
+            batch_bytes: batch_bytes.max(1),
+            pending: Vec::new(),
+            spare: Vec::new(),
+            writing: None,
+            reading: None,
+            written: 0,
+            read: 0,
+            appended: 0,
+            taken: 0,
+            failed: None,
+            append_waker: None,
+            read_waker: None,
+        }
+    }
+
+    /// How many bytes were appended in all.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "a body's length, not a collection's"
+    )]
+    pub fn len(&self) -> u64 {
+        self.appended
+    }
+
+    /// How many bytes were appended and not read.
+    pub fn unread(&self) -> u64 {
+        self.appended - self.taken
+    }
+
+    /// Waits until [`Spool::push`] may be called.
+    ///
+    /// # Errors
+    /// When the file cannot be made or written; then at every later call of anything too.
+    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SpoolError>> {
+        self.check()?;
+        if self.pending.len() < self.batch_bytes {
+            return Poll::Ready(Ok(()));
+        }
+        let written = self.poll_written(context);
+        if written.is_pending() {
+            self.append_waker = Some(context.waker().clone());
+        }
+        ready!(written)?;
+        self.write_pending();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Appends bytes without waiting. What is pushed before [`Spool::poll_ready`] has answered stays in memory.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.pending.extend_from_slice(bytes);
+        self.appended += bytes.len() as u64;
+        if self.pending.len() >= self.batch_bytes && self.writing.is_none() && self.failed.is_none()
+        {
+            self.write_pending();
+        }
+    }
+
+    /// Whether [`Spool::poll_ready`] would answer at once.
+    pub fn has_room(&self) -> bool {
+        self.pending.len() < self.batch_bytes || self.writing.is_none()
+    }
+
+    /// Waits for room, then appends. Dropped before it is done, it has appended nothing.
+    ///
+    /// # Errors
+    /// As [`Spool::poll_ready`].
+    pub async fn append(&mut self, bytes: impl AsRef<[u8]>) -> Result<(), SpoolError> {
+        poll_fn(|context| self.poll_ready(context)).await?;
+        self.push(bytes.as_ref());
+        Ok(())
+    }
+
+    /// The next bytes, in the order in which they were appended; `None` when all that was appended is read.
+    /// Nobody is woken when more is appended.
+    ///
+    /// # Errors
+    /// When the file cannot be made, written or read.
+    pub fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, SpoolError>> {
+        loop {
+            self.check()?;
+            if let Some(reading) = &mut self.reading {
+                let bytes = ready!(Pin::new(reading).poll(context));
+                self.reading = None;
+                let bytes = self.keep_failure(joined(bytes))?;
+                self.read += bytes.len() as u64;
+                return Poll::Ready(Ok(Some(self.take(bytes))));
+            }
+            if self.read < self.written {
+                self.start_reading();
+            } else if self.writing.is_some() {
+                let written = self.poll_written(context);
+                if written.is_pending() {
+                    self.read_waker = Some(context.waker().clone());
+                }
+                ready!(written)?;
+            } else {
+                // Everything in the file was read: write over it next time.
+                self.written = 0;
+                self.read = 0;
+                if self.pending.is_empty() {
+                    return Poll::Ready(Ok(None));
+                }
+                let bytes = Bytes::from(std::mem::take(&mut self.pending));
+                return Poll::Ready(Ok(Some(self.take(bytes))));
+            }
+        }
+    }
+
+    /// Writes out everything, for somebody else to read. To be called once, at the end, and only where
+    /// nothing was read here: what was read need not be in the file.
+    ///
+    /// # Errors
+    /// As [`Spool::poll_ready`].
+    pub async fn flush(&mut self) -> Result<(), SpoolError> {
+        poll_fn(|context| self.poll_written(context)).await?;
+        // Also when nothing is pending: there must be a file.
+        self.write_pending();
+        poll_fn(|context| self.poll_written(context)).await
+    }
+
+    /// The file's number among this process's descriptors: another process of the same user can open
+    /// `/proc/<pid>/fd/<number>`, for reading from the start, while this spool lives.
+    ///
+    /// # Panics
+    /// Before [`Spool::flush`] is done.
+    pub fn raw_fd(&self) -> RawFd {
+        self.file.made().as_raw_fd()
+    }
+
+    fn check(&self) -> Result<(), SpoolError> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn take(&mut self, bytes: Bytes) -> Bytes {
+        self.taken += bytes.len() as u64;
+        bytes
+    }
+
+    /// Starts writing what is pending; nothing may be being written.
+    fn write_pending(&mut self) {
+        debug_assert!(self.writing.is_none());
+        let batch = std::mem::replace(&mut self.pending, std::mem::take(&mut self.spare));
+        let (file, at) = (self.file.clone(), self.written);
+        self.writing = Some(spawn_blocking(move || {
+            file.get()?.write_all_at(&batch, at)?;
+            Ok(batch)
+        }));
+    }
+
+    /// Waits until nothing is being written.
+    fn poll_written(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SpoolError>> {
+        if let Some(writing) = &mut self.writing {
+            let batch = ready!(Pin::new(writing).poll(context));
+            self.writing = None;
+            // A task wakes only the one that polled it last.
+            for waker in [self.append_waker.take(), self.read_waker.take()]
+                .into_iter()
+                .flatten()
+            {
+                waker.wake();
+            }
+            let mut batch = self.keep_failure(joined(batch))?;
+            self.written += batch.len() as u64;
+            batch.clear();
+            self.spare = batch;
+        }
+        Poll::Ready(self.check())
+    }
+
+    fn start_reading(&mut self) {
+        let (file, at) = (self.file.clone(), self.read);
+        let bytes = usize::try_from(self.written - self.read)
+            .map_or(READ_BYTES, |left| left.min(READ_BYTES));
+        self.reading = Some(spawn_blocking(move || {
+            let mut buffer = vec![0; bytes];
+            file.get()?.read_exact_at(&mut buffer, at)?;
+            Ok(Bytes::from(buffer))
+        }));
+    }
+
+    fn keep_failure<T>(&mut self, result: io::Result<T>) -> Result<T, SpoolError> {
+        result.map_err(|error| {
+            let error = self.file.explain(error);
+            self.failed = Some(error.clone());
+            error
+        })
+    }
+}
+
+/// A blocking task ends early only when it panics or the runtime ends.
+fn joined<T>(result: Result<io::Result<T>, tokio::task::JoinError>) -> io::Result<T> {
+    result.unwrap_or_else(|error| Err(io::Error::other(error)))
+}

@@ -1,0 +1,252 @@
+//! What goes in comes out, in memory and beyond; full and missing file systems; nothing left behind.
+
+use std::fs::{self, File, OpenOptions};
+use std::future::poll_fn;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use super::file::{LazyFile, create_and_unlink};
+use super::{BATCH_BYTES, Spool, SpoolError};
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+/// Bytes that differ from place to place, the `at`th and what follows.
+fn pattern(at: u64, bytes: usize) -> Vec<u8> {
+    (at..at + bytes as u64)
+        .map(|place| (place.wrapping_mul(0x9e37_79b9) >> 16) as u8)
+        .collect()
+}
+
+async fn read(spool: &mut Spool) -> Option<Vec<u8>> {
+    let bytes = poll_fn(|context| spool.poll_read(context)).await.unwrap();
+    bytes.map(|bytes| bytes.to_vec())
+}
+
+fn is_empty(directory: &Path) -> bool {
+    fs::read_dir(directory).unwrap().next().is_none()
+}
+
+fn contents(raw_fd: i32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    File::open(format!("/proc/{}/fd/{raw_fd}", std::process::id()))
+        .unwrap()
+        .read_to_end(&mut bytes)
+        .unwrap();
+    bytes
+}
+
+#[test]
+fn a_flushed_body_can_be_opened_by_its_number() {
+    let directory = tempfile::tempdir().unwrap();
+    for bytes in [
+        0,
+        1,
+        BATCH_BYTES - 1,
+        BATCH_BYTES,
+        BATCH_BYTES + 1,
+        5 * BATCH_BYTES + 7,
+    ] {
+        block_on(async {
+            let mut spool = Spool::new(directory.path().into(), BATCH_BYTES);
+            for (index, piece) in pattern(0, bytes).chunks(10_000).enumerate() {
+                spool.append(piece).await.unwrap();
+                assert!(spool.len() >= index as u64 * 10_000);
+            }
+            spool.flush().await.unwrap();
+            assert_eq!(spool.len(), bytes as u64);
+            assert!(contents(spool.raw_fd()) == pattern(0, bytes), "{bytes}");
+            // Each opening reads from the start.
+            assert_eq!(contents(spool.raw_fd()).len(), bytes);
+            assert!(is_empty(directory.path()));
+        });
+    }
+}
+
+#[test]
+fn memory_is_bounded_by_two_batches() {
+    let directory = tempfile::tempdir().unwrap();
+    block_on(async {
+        let piece = pattern(0, 50_000);
+        let mut spool = Spool::new(directory.path().into(), BATCH_BYTES);
+        for _ in 0..1300 {
+            spool.append(&piece).await.unwrap();
+            let bound = BATCH_BYTES + piece.len();
+            assert!(spool.pending.len() <= bound);
+            // A vector grows by doubling.
+            assert!(spool.pending.capacity() + spool.spare.capacity() <= 4 * bound);
+        }
+        spool.flush().await.unwrap();
+        assert_eq!(contents(spool.raw_fd()).len(), 65_000_000);
+    });
+}
+
+#[test]
+fn what_is_read_at_once_never_touches_the_disk() {
+    block_on(async {
+        let mut spool = Spool::new(Path::new("/nonexistent").into(), 1000);
+        assert_eq!(read(&mut spool).await, None);
+        for at in [0, 999, 1998] {
+            spool.append(&pattern(at, 999)).await.unwrap();
+            assert_eq!(spool.unread(), 999);
+            assert_eq!(read(&mut spool).await, Some(pattern(at, 999)));
+            assert_eq!((spool.unread(), read(&mut spool).await), (0, None));
+        }
+    });
+}
+
+#[test]
+fn bytes_are_read_in_order_however_reading_and_appending_alternate() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut random = 1_u64;
+    let mut below = |bound: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % bound
+    };
+    block_on(async {
+        for _ in 0..20 {
+            let mut spool = Spool::new(directory.path().into(), 3000);
+            let (mut appended, mut was_read) = (0, 0);
+            for _ in 0..100 {
+                for _ in 0..below(4) {
+                    let bytes = below(4000) as usize;
+                    spool.append(&pattern(appended, bytes)).await.unwrap();
+                    appended += bytes as u64;
+                }
+                for _ in 0..below(4) {
+                    if let Some(bytes) = read(&mut spool).await {
+                        assert!(bytes == pattern(was_read, bytes.len()));
+                        was_read += bytes.len() as u64;
+                    }
+                }
+                assert_eq!(spool.unread(), appended - was_read);
+            }
+            while let Some(bytes) = read(&mut spool).await {
+                assert!(bytes == pattern(was_read, bytes.len()));
+                was_read += bytes.len() as u64;
+            }
+            assert_eq!(was_read, appended);
+        }
+    });
+    assert!(is_empty(directory.path()));
+}
+
+#[test]
+fn the_file_is_used_again_once_it_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    block_on(async {
+        let mut spool = Spool::new(directory.path().into(), 1000);
+        for round in 0..50 {
+            spool.append(&pattern(round * 1500, 1500)).await.unwrap();
+            let mut bytes = Vec::new();
+            while let Some(more) = read(&mut spool).await {
+                bytes.extend(more);
+            }
+            assert_eq!(bytes, pattern(round * 1500, 1500));
+        }
+        assert_eq!(spool.file.made().metadata().unwrap().len(), 1500);
+    });
+}
+
+#[test]
+fn whoever_appends_waits_while_a_full_batch_is_behind_another() {
+    let directory = tempfile::tempdir().unwrap();
+    block_on(async {
+        let mut spool = Spool::new(directory.path().into(), 1000);
+        // Both in one go: the first batch's write is not seen to end before a poll.
+        spool.push(&pattern(0, 1000));
+        spool.push(&pattern(1000, 1000));
+        let mut context = Context::from_waker(Waker::noop());
+        while spool.poll_ready(&mut context).is_pending() {
+            assert_eq!(spool.pending.len(), 1000);
+            tokio::task::yield_now().await;
+        }
+        assert!(spool.pending.is_empty());
+        assert!(matches!(
+            spool.poll_ready(&mut context),
+            Poll::Ready(Ok(()))
+        ));
+    });
+}
+
+#[test]
+fn a_reader_and_an_appender_that_wait_for_the_same_write_are_both_woken() {
+    let directory = tempfile::tempdir().unwrap();
+    block_on(tokio::task::LocalSet::new().run_until(async {
+        let spool = std::rc::Rc::new(std::cell::RefCell::new(Spool::new(
+            directory.path().into(),
+            1000,
+        )));
+        spool.borrow_mut().push(&pattern(0, 1000));
+        spool.borrow_mut().push(&pattern(1000, 1000));
+        let (appender, reader) = (spool.clone(), spool.clone());
+        let appender = tokio::task::spawn_local(poll_fn(move |context| {
+            appender.borrow_mut().poll_ready(context)
+        }));
+        let reader = tokio::task::spawn_local(poll_fn(move |context| {
+            reader.borrow_mut().poll_read(context)
+        }));
+        appender.await.unwrap().unwrap();
+        assert_eq!(
+            reader.await.unwrap().unwrap().unwrap().to_vec(),
+            pattern(0, 1000)
+        );
+    }));
+}
+
+#[test]
+fn a_full_disk_is_told_apart_and_stays_an_error() {
+    block_on(async {
+        let directory: Arc<Path> = Path::new("/tmp").into();
+        let full = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let mut spool = Spool::over(LazyFile::existing(directory, full), 1000);
+        spool.append(&pattern(0, 1000)).await.unwrap();
+        spool.append(&pattern(0, 1000)).await.unwrap();
+        assert!(matches!(spool.append(b"a").await, Err(SpoolError::Full(_))));
+        assert!(matches!(spool.append(b"a").await, Err(SpoolError::Full(_))));
+        assert!(matches!(
+            poll_fn(|context| spool.poll_read(context)).await,
+            Err(SpoolError::Full(_))
+        ));
+        spool.push(&pattern(0, 5000));
+        let error = spool.flush().await.unwrap_err();
+        assert_eq!(error.to_string(), "no space left for bodies in /tmp");
+    });
+}
+
+#[test]
+fn a_missing_directory_is_named() {
+    block_on(async {
+        let mut spool = Spool::new(Path::new("/nonexistent").into(), 1000);
+        let error = spool.flush().await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot keep a body in /nonexistent: No such file or directory (os error 2)"
+        );
+    });
+}
+
+#[test]
+fn files_have_no_name_and_are_for_their_owner_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let lazy = LazyFile::new(directory.path().into());
+    let named_once = create_and_unlink(directory.path()).unwrap();
+    for file in [lazy.get().unwrap(), &named_once] {
+        let metadata = file.metadata().unwrap();
+        assert_eq!((metadata.mode() & 0o7777, metadata.nlink()), (0o600, 0));
+    }
+    assert!(is_empty(directory.path()));
+}
