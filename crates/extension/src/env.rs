@@ -1,0 +1,376 @@
+//! The Rack env: from a request record to a Hash (Rack 2.2 and Rack 3 SPEC, "The Environment").
+//!
+//! What is the same for every request stands in a prototype that is copied, so that little is left to do
+//! for each. It never looks at what a header means.
+
+use std::sync::OnceLock;
+
+use exchange::request::{BodyPlace, ENV_KEYS, Malformed, Record, Text};
+use rb_sys::{
+    DBL2NUM, LONG2FIX, rb_ary_new, rb_ary_new_from_values, rb_cObject, rb_class_new_instance,
+    rb_const_get, rb_hash_aset, rb_hash_bulk_insert, rb_hash_dup, rb_hash_new, rb_intern2,
+    rb_ivar_set, rb_obj_alloc, rb_obj_freeze, rb_require,
+};
+
+use crate::ruby::{NIL, Value, binary, boolean, interned, keep};
+
+/// What every env has in common, made once in the template and inherited by its workers.
+pub(crate) struct Template {
+    /// The front's process, in whose file table large bodies lie.
+    pub(crate) front: i32,
+    prototype: Value,
+    keys: Keys,
+    known: [Value; ENV_KEYS.len()],
+    string_io: Value,
+    hijack: Value,
+    early_hints: Value,
+    seat_variable: rb_sys::ID,
+    env_variable: rb_sys::ID,
+}
+
+/// The env keys of the table alone.
+const KNOWN: [&str; ENV_KEYS.len()] = {
+    let mut names = [""; ENV_KEYS.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = ENV_KEYS[index].1;
+        index += 1;
+    }
+    names
+};
+
+struct Keys {
+    method: Value,
+    path: Value,
+    query: Value,
+    uri: Value,
+    server_name: Value,
+    server_port: Value,
+    remote_address: Value,
+    remote_port: Value,
+    protocol: Value,
+    version: Value,
+    scheme: Value,
+    input: Value,
+    start: Value,
+    deadline: Value,
+    hijack: Value,
+    early_hints: Value,
+    finished: Value,
+    after_reply: Value,
+}
+
+static TEMPLATE: OnceLock<Template> = OnceLock::new();
+
+/// Classes and objects of the Ruby side that envs refer to.
+pub(crate) struct Parts {
+    /// `rack.errors`
+    pub(crate) errors: Value,
+    /// `rack.input` of requests without a body
+    pub(crate) empty_input: Value,
+    /// Class of `rack.hijack`
+    pub(crate) hijack: Value,
+    /// Class of `rack.early_hints`
+    pub(crate) early_hints: Value,
+    /// `rack.multithread`
+    pub(crate) multithread: bool,
+}
+
+/// The template of envs; `None` before [`prepare`].
+pub(crate) fn template() -> Option<&'static Template> {
+    TEMPLATE.get()
+}
+
+/// Makes the template of envs, for processes whose front is `front`. Only the first call counts.
+///
+/// # Safety
+/// The rules of [`crate::ruby`]. May raise.
+pub(crate) unsafe fn prepare(front: i32, parts: &Parts) {
+    // SAFETY: the caller keeps the rules; what is stored in the static is kept alive by `keep`.
+    let template = unsafe {
+        rb_require(c"stringio".as_ptr());
+        let key = |name: &str| keep(interned(name.as_bytes()));
+        let keys = Keys {
+            method: key("REQUEST_METHOD"),
+            path: key("PATH_INFO"),
+            query: key("QUERY_STRING"),
+            uri: key("REQUEST_URI"),
+            server_name: key("SERVER_NAME"),
+            server_port: key("SERVER_PORT"),
+            remote_address: key("REMOTE_ADDR"),
+            remote_port: key("REMOTE_PORT"),
+            protocol: key("SERVER_PROTOCOL"),
+            version: key("HTTP_VERSION"),
+            scheme: key("rack.url_scheme"),
+            input: key("rack.input"),
+            start: key("HTTP_X_REQUEST_START"),
+            deadline: key("highball.deadline"),
+            hijack: key("rack.hijack"),
+            early_hints: key("rack.early_hints"),
+            finished: key("rack.response_finished"),
+            after_reply: key("rack.after_reply"),
+        };
+        Template {
+            front,
+            prototype: prototype(&keys, parts),
+            known: KNOWN.map(key),
+            keys,
+            string_io: keep(rb_const_get(rb_cObject, intern("StringIO"))),
+            hijack: keep(parts.hijack),
+            early_hints: keep(parts.early_hints),
+            seat_variable: intern("@seat"),
+            env_variable: intern("@env"),
+        }
+    };
+    let _ = TEMPLATE.set(template);
+}
+
+/// # Safety
+/// The rules. May raise.
+unsafe fn intern(name: &str) -> rb_sys::ID {
+    // SAFETY: the caller keeps the rules; Ruby copies the name.
+    unsafe { rb_intern2(name.as_ptr().cast(), name.len() as _) }
+}
+
+/// # Safety
+/// The rules. May raise.
+unsafe fn prototype(keys: &Keys, parts: &Parts) -> Value {
+    // SAFETY: the caller keeps the rules; the new hash is kept alive before anything else is allocated.
+    unsafe {
+        let hash = keep(rb_hash_new());
+        let set = |key: Value, value: Value| rb_hash_aset(hash, key, value);
+        let word = |text: &str| interned(text.as_bytes());
+        set(keys.method, word("GET"));
+        set(word("SCRIPT_NAME"), word(""));
+        set(keys.path, NIL);
+        set(keys.query, word(""));
+        set(keys.uri, NIL);
+        set(keys.server_name, NIL);
+        set(keys.server_port, NIL);
+        set(keys.protocol, word("HTTP/1.1"));
+        set(keys.version, word("HTTP/1.1"));
+        set(keys.remote_address, NIL);
+        set(word("GATEWAY_INTERFACE"), word("CGI/1.2"));
+        set(
+            word("SERVER_SOFTWARE"),
+            word(concat!("highball/", env!("CARGO_PKG_VERSION"))),
+        );
+        set(
+            word("rack.version"),
+            rb_obj_freeze(rb_ary_new_from_values(
+                2,
+                [LONG2FIX(1), LONG2FIX(6)].as_ptr(),
+            )),
+        );
+        set(keys.scheme, word("http"));
+        set(keys.input, parts.empty_input);
+        set(word("rack.errors"), parts.errors);
+        set(word("rack.multithread"), boolean(parts.multithread));
+        set(word("rack.multiprocess"), boolean(true));
+        set(word("rack.run_once"), boolean(false));
+        set(word("rack.hijack?"), boolean(true));
+        set(keys.hijack, NIL);
+        set(keys.early_hints, NIL);
+        set(keys.finished, NIL);
+        set(keys.after_reply, NIL);
+        set(keys.start, NIL);
+        hash
+    }
+}
+
+/// Pairs on their way into a hash, in an array on the stack, where Ruby's collector sees them.
+struct Pairs {
+    hash: Value,
+    count: usize,
+    values: [Value; 96],
+}
+
+impl Pairs {
+    /// # Safety
+    /// The rules. May raise.
+    unsafe fn put(&mut self, key: Value, value: Value) {
+        self.values[self.count] = key;
+        self.values[self.count + 1] = value;
+        self.count += 2;
+        if self.count == self.values.len() {
+            // SAFETY: the caller keeps the rules.
+            unsafe { self.flush() };
+        }
+    }
+
+    /// # Safety
+    /// The rules. May raise.
+    unsafe fn flush(&mut self) {
+        // SAFETY: the caller keeps the rules; `count` values are there.
+        unsafe { rb_hash_bulk_insert(self.count as _, self.values.as_ptr(), self.hash) };
+        self.count = 0;
+    }
+}
+
+impl Template {
+    /// Builds the env of the request in `record`, which `seat` has claimed.
+    ///
+    /// `rack.input` is `nil` where the body is a file: opening it is left to Ruby code.
+    ///
+    /// # Errors
+    /// [`Malformed`]
+    ///
+    /// # Safety
+    /// The rules of [`crate::ruby`]. May raise.
+    pub(crate) unsafe fn build(&self, record: &[u8], seat: Value) -> Result<Value, Malformed> {
+        let record = Record::parse(record)?;
+        let keys = &self.keys;
+        // SAFETY: the caller keeps the rules. Every new object goes into `pairs` or onto the stack.
+        unsafe {
+            let env = rb_hash_dup(self.prototype);
+            let mut pairs = Pairs {
+                hash: env,
+                count: 0,
+                values: [NIL; 96],
+            };
+            let (path, query) = (record.text(Text::Path), record.text(Text::Query));
+            pairs.put(keys.path, binary(path));
+            pairs.put(keys.server_name, binary(record.text(Text::ServerName)));
+            pairs.put(
+                keys.server_port,
+                decimal(u64::from(record.facts.server_port)),
+            );
+            pairs.put(
+                keys.remote_address,
+                binary(record.text(Text::RemoteAddress)),
+            );
+            if record.facts.remote_port != 0 {
+                pairs.put(
+                    keys.remote_port,
+                    decimal(u64::from(record.facts.remote_port)),
+                );
+            }
+            pairs.put(keys.uri, uri(path, query));
+            if !query.is_empty() {
+                pairs.put(keys.query, binary(query));
+            }
+            // The prototype has the usual ones.
+            for (text, key, usual) in [
+                (Text::Method, keys.method, &b"GET"[..]),
+                (Text::Scheme, keys.scheme, &b"http"[..]),
+            ] {
+                if record.text(text) != usual {
+                    pairs.put(key, interned(record.text(text)));
+                }
+            }
+            pairs.put(keys.start, request_start(record.facts.arrived_us));
+            if record.facts.deadline_ns != 0 {
+                pairs.put(
+                    keys.deadline,
+                    DBL2NUM(record.facts.deadline_ns as f64 / 1e9),
+                );
+            }
+            pairs.put(keys.hijack, self.callable(self.hijack, seat, env));
+            pairs.put(keys.early_hints, self.callable(self.early_hints, seat, env));
+            pairs.put(keys.finished, rb_ary_new());
+            pairs.put(keys.after_reply, rb_ary_new());
+            let mut fields = record.fields();
+            for (number, name, value) in fields.by_ref() {
+                let key = match self.known.get(usize::from(number).wrapping_sub(1)) {
+                    Some(&key) => key,
+                    None => interned(name),
+                };
+                // A client's header named Version must not pass for the protocol's (Rack 3 SPEC).
+                if key != keys.version {
+                    pairs.put(key, binary(value));
+                }
+            }
+            let protocol = record.text(Text::Protocol);
+            if protocol != b"HTTP/1.1" {
+                let protocol = interned(protocol);
+                pairs.put(keys.protocol, protocol);
+                pairs.put(keys.version, protocol);
+            }
+            match record.facts.body {
+                BodyPlace::File { .. } => pairs.put(keys.input, NIL),
+                BodyPlace::Inline => {
+                    let body = fields.body();
+                    if !body.is_empty() {
+                        let body = binary(body);
+                        pairs.put(
+                            keys.input,
+                            rb_class_new_instance(1, &raw const body, self.string_io),
+                        );
+                    }
+                }
+            }
+            pairs.flush();
+            Ok(env)
+        }
+    }
+
+    /// An object of `class` that knows its seat and its env.
+    ///
+    /// # Safety
+    /// The rules. May raise.
+    unsafe fn callable(&self, class: Value, seat: Value, env: Value) -> Value {
+        // SAFETY: the caller keeps the rules.
+        unsafe {
+            let object = rb_obj_alloc(class);
+            rb_ivar_set(object, self.seat_variable, seat);
+            rb_ivar_set(object, self.env_variable, env);
+            object
+        }
+    }
+}
+
+/// `REQUEST_URI`
+///
+/// # Safety
+/// The rules. May raise.
+unsafe fn uri(path: &[u8], query: &[u8]) -> Value {
+    // SAFETY: the caller keeps the rules; the pieces are not in Ruby's memory.
+    unsafe {
+        let uri = binary(path);
+        if !query.is_empty() {
+            rb_sys::rb_str_cat(uri, c"?".as_ptr(), 1);
+            rb_sys::rb_str_cat(uri, query.as_ptr().cast(), query.len() as _);
+        }
+        uri
+    }
+}
+
+/// `t=` and seconds since 1970, as nginx writes it and monitoring reads it.
+///
+/// # Safety
+/// The rules. May raise.
+unsafe fn request_start(arrived_us: u64) -> Value {
+    let mut text = *b"t=00000000000000000000.000000";
+    let whole = put_digits(&mut text[2..22], arrived_us / 1_000_000);
+    put_digits(&mut text[23..29], arrived_us % 1_000_000);
+    // To the digits in front, without their leading zeros.
+    let start = 22 - whole;
+    text[start - 2..start].copy_from_slice(b"t=");
+    // SAFETY: the caller keeps the rules.
+    unsafe { binary(&text[start - 2..]) }
+}
+
+/// A number in decimal digits.
+///
+/// # Safety
+/// The rules. May raise.
+unsafe fn decimal(number: u64) -> Value {
+    let mut text = [b'0'; 20];
+    let count = put_digits(&mut text, number);
+    // SAFETY: the caller keeps the rules.
+    unsafe { binary(&text[20 - count..]) }
+}
+
+/// Writes a number to the right end of `into` and returns how many digits it has, at least one.
+fn put_digits(into: &mut [u8], mut number: u64) -> usize {
+    let mut count = 0;
+    for digit in into.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+        count += 1;
+        if number == 0 {
+            break;
+        }
+    }
+    count
+}

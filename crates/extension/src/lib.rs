@@ -1,0 +1,82 @@
+//! The worker's loop in native code: a Ruby extension between the exchange and the Rack application.
+//!
+//! It builds envs, writes responses, and passes control messages; the rest of a worker is Ruby code
+//! (`gem/lib/highball`). It is the only crate that knows Ruby. It never parses HTTP, and it decides nothing
+//! about processes.
+//!
+//! A panic ends the process, with a message: every function that Ruby calls is `extern "C"`, out of which
+//! Rust does not unwind. The supervisor replaces the worker.
+
+use rb_sys::{
+    rb_cObject, rb_const_get, rb_define_class_under, rb_define_module, rb_define_module_under,
+    rb_intern2, rb_undef_alloc_func,
+};
+use ruby::Function::{A0, A1, A2, A3, A4, A5};
+use seat::methods;
+
+mod env;
+mod messages;
+mod process;
+mod respond;
+mod ruby;
+mod seat;
+mod worker;
+
+/// Defines `Highball::Native` and `Highball::Seat`. Ruby calls it when it loads the extension.
+#[unsafe(no_mangle)]
+pub extern "C" fn Init_highball() {
+    // SAFETY: Ruby calls with the GVL; all names are literals.
+    unsafe {
+        let highball = rb_define_module(c"Highball".as_ptr());
+        let error = |name: &str| {
+            ruby::keep(rb_const_get(
+                highball,
+                rb_intern2(name.as_ptr().cast(), name.len() as _),
+            ))
+        };
+        respond::set_errors(error("InvalidResponse"), error("ClientGone"));
+        let native = rb_define_module_under(highball, c"Native".as_ptr());
+        ruby::define_functions(
+            native,
+            &[
+                (c"attach", A2(worker::attach)),
+                (c"prepare", A5(worker::prepare)),
+                (c"enter", A2(worker::enter)),
+                (c"ready", A0(worker::ready)),
+                (c"report", A1(worker::report)),
+                (c"stop", A0(worker::stop)),
+                (c"end_with_parent", A0(worker::end_with_parent)),
+                (c"pidfd", A1(worker::pidfd)),
+                (c"receive", A1(messages::receive)),
+                (c"booted", A5(messages::booted)),
+                (c"boot_failed", A4(messages::boot_failed)),
+                (c"forked", A4(messages::forked)),
+                (c"exited", A4(messages::exited)),
+            ],
+        );
+        let class = rb_define_class_under(highball, c"Seat".as_ptr(), rb_cObject);
+        rb_undef_alloc_func(class);
+        ruby::define_singleton(class, c"new", A1(seat::new));
+        ruby::define_methods(
+            class,
+            &[
+                (c"thread", A0(methods::thread)),
+                (c"take", A0(seat::take)),
+                (c"runs?", A1(methods::runs)),
+                (c"answered?", A0(methods::answered)),
+                (c"hijacked?", A0(methods::hijacked)),
+                (c"input_path", A0(methods::input_path)),
+                (c"respond", A3(respond::respond)),
+                (c"head", A2(respond::head)),
+                (c"hints", A1(respond::hints)),
+                (c"chunk", A1(respond::chunk)),
+                (c"file", A1(respond::file)),
+                (c"flush", A0(methods::flush)),
+                (c"finish", A0(methods::finish)),
+                (c"fail", A1(methods::fail)),
+                (c"report", A1(methods::report)),
+                (c"hijack", A1(methods::hijack)),
+            ],
+        );
+    }
+}

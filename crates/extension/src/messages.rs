@@ -1,0 +1,301 @@
+//! The control messages of [`exchange::control`], for Ruby code: what the template is told, and what the
+//! template says. Requests never pass here.
+
+use std::ffi::c_int;
+use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
+
+use exchange::control::{
+    self, BootThread, Error, FromTemplate, FromWorker, Received, Start, ToTemplate,
+};
+use rb_sys::{
+    ID2SYM, rb_ary_new_from_values, rb_eArgError, rb_eRuntimeError, rb_hash_aset, rb_hash_new,
+    rb_intern2, rb_thread_wait_fd,
+};
+
+use crate::ruby::{self, Message, NIL, Value, boolean, copied, fixnum, integer, list, text};
+
+/// A file descriptor that Ruby code names.
+///
+/// # Safety
+/// The rules of [`crate::ruby`]. Raises ArgumentError for what is none.
+pub(crate) unsafe fn descriptor(value: Value) -> RawFd {
+    match integer::<RawFd>(value).filter(|&fd| fd >= 0) {
+        Some(fd) => fd,
+        // SAFETY: the caller keeps the rules.
+        None => unsafe {
+            ruby::raise(
+                rb_eArgError,
+                &Message::new(format_args!("not a file descriptor")),
+            )
+        },
+    }
+}
+
+/// Raises what a system call failed with.
+///
+/// # Safety
+/// The rules of [`crate::ruby`]; the caller's frame is plain data.
+pub(crate) unsafe fn raise_io(what: &str, error: &std::io::Error) -> ! {
+    // SAFETY: the caller keeps the rules.
+    unsafe {
+        ruby::raise(
+            rb_eRuntimeError,
+            &Message::new(format_args!("{what}: {error}")),
+        )
+    }
+}
+
+/// Sends a message to the supervisor; whether anybody is there to get it.
+///
+/// # Safety
+/// The rules of [`crate::ruby`]; the descriptors are open. Raises where it cannot be sent.
+unsafe fn sent<M: control::Message>(socket: RawFd, message: M, fds: &[RawFd]) -> Value {
+    // SAFETY: the caller keeps the rules. What has `Drop` is gone before the raise.
+    unsafe {
+        let failed = {
+            let message = message;
+            let fds: Vec<_> = fds.iter().map(|&fd| BorrowedFd::borrow_raw(fd)).collect();
+            match control::send(BorrowedFd::borrow_raw(socket), &message, &fds) {
+                Ok(()) => return boolean(true),
+                Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+                    return boolean(false);
+                }
+                Err(error) => Message::new(format_args!("{error}")),
+            }
+        };
+        ruby::raise(rb_eRuntimeError, &failed)
+    }
+}
+
+/// Sends a worker's message, see [`sent`].
+///
+/// # Safety
+/// The rules of [`crate::ruby`]. Raises where it cannot be sent.
+pub(crate) unsafe fn send_from_worker(socket: RawFd, message: FromWorker, fds: &[RawFd]) -> Value {
+    // SAFETY: the caller keeps the rules.
+    unsafe { sent(socket, message, fds) }
+}
+
+/// `Native.receive(socket)`: waits for the supervisor's next word.
+///
+/// Returns `[:start, memory, doorbell, fields]`, `[:fork, worker, socket]`, `[:exit]`, or nil at the end.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn receive(_: Value, socket: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL. The received message is on the heap while Ruby may jump.
+    unsafe {
+        let socket = descriptor(socket);
+        loop {
+            rb_thread_wait_fd(socket as c_int);
+            match control::try_receive::<ToTemplate>(BorrowedFd::borrow_raw(socket)) {
+                Ok(None) => return NIL,
+                Ok(Some(received)) => {
+                    let received = Box::into_raw(Box::new(received));
+                    let value = command(&mut *received);
+                    drop(Box::from_raw(received));
+                    return value;
+                }
+                Err(error) if error.would_block() || error.interrupted() => {}
+                Err(error) => {
+                    let text = Message::new(format_args!("{error}"));
+                    drop(error);
+                    ruby::raise(rb_eRuntimeError, &text)
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The rules of [`crate::ruby`]. May raise.
+unsafe fn command(received: &mut Received<ToTemplate>) -> Value {
+    // SAFETY: the caller keeps the rules; every object is on the stack until it is in the array.
+    unsafe {
+        let mut descriptors = received.fds.drain(..).map(IntoRawFd::into_raw_fd);
+        let mut next = || descriptors.next().map_or(NIL, fixnum);
+        match &received.message {
+            ToTemplate::Start(start) => array(&[symbol("start"), next(), next(), fields(start)]),
+            ToTemplate::Fork { worker } => array(&[symbol("fork"), fixnum(*worker), next()]),
+            ToTemplate::Exit => array(&[symbol("exit")]),
+        }
+    }
+}
+
+/// # Safety
+/// The rules of [`crate::ruby`]. May raise.
+unsafe fn fields(start: &Start) -> Value {
+    // SAFETY: the caller keeps the rules; `start` is on the heap.
+    unsafe {
+        let hash = rb_hash_new();
+        let sockets = rb_sys::rb_ary_new();
+        for path in &start.unix_sockets {
+            rb_sys::rb_ary_push(sockets, text(path));
+        }
+        for (name, value) in [
+            ("app", text(&start.app)),
+            ("config_ru", text(&start.config_ru)),
+            ("environment", text(&start.environment)),
+            (
+                "hooks",
+                start.hooks.as_deref().map_or(NIL, |path| text(path)),
+            ),
+            ("threads", fixnum(start.threads)),
+            ("compact", boolean(start.compact)),
+            ("generation", fixnum(start.generation as i32)),
+            ("unix_sockets", sockets),
+        ] {
+            rb_hash_aset(hash, symbol(name), value);
+        }
+        hash
+    }
+}
+
+/// # Safety
+/// The rules of [`crate::ruby`]. May raise.
+unsafe fn symbol(name: &str) -> Value {
+    // SAFETY: the caller keeps the rules.
+    unsafe { ID2SYM(rb_intern2(name.as_ptr().cast(), name.len() as _)) }
+}
+
+/// # Safety
+/// The rules of [`crate::ruby`]. May raise.
+unsafe fn array(values: &[Value]) -> Value {
+    // SAFETY: the caller keeps the rules.
+    unsafe { rb_ary_new_from_values(values.len() as _, values.as_ptr()) }
+}
+
+/// `Native.booted(socket, ruby, rack, seconds, threads)`, threads being `[name, place, status]` each.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn booted(
+    _: Value,
+    socket: Value,
+    version: Value,
+    rack: Value,
+    seconds: Value,
+    threads: Value,
+) -> Value {
+    // SAFETY: Ruby calls with the GVL. What may raise comes before what has `Drop`.
+    unsafe {
+        let socket = descriptor(socket);
+        let seconds = rb_sys::NUM2DBL(seconds);
+        let threads = list(threads)
+            .iter()
+            .map(|&thread| {
+                let part = |index: usize| {
+                    list(thread)
+                        .get(index)
+                        .map_or_else(String::new, |&value| copied(value))
+                };
+                BootThread {
+                    name: part(0),
+                    created_at: part(1),
+                    status: part(2),
+                }
+            })
+            .collect();
+        let pid = std::process::id() as i32;
+        let message = FromTemplate::Booted {
+            pid,
+            ruby: copied(version),
+            rack: copied(rack),
+            seconds,
+            threads,
+        };
+        sent(socket, message, &[])
+    }
+}
+
+/// `Native.boot_failed(socket, class, message, backtrace)`
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn boot_failed(
+    _: Value,
+    socket: Value,
+    class: Value,
+    message: Value,
+    backtrace: Value,
+) -> Value {
+    // SAFETY: as in `booted`.
+    unsafe {
+        let socket = descriptor(socket);
+        let backtrace = list(backtrace).iter().map(|&line| copied(line)).collect();
+        let message = FromTemplate::BootFailed {
+            class: copied(class),
+            message: copied(message),
+            backtrace,
+        };
+        sent(socket, message, &[])
+    }
+}
+
+/// `Native.forked(socket, worker, pid, pidfd)`
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn forked(
+    _: Value,
+    socket: Value,
+    worker: Value,
+    pid: Value,
+    pidfd: Value,
+) -> Value {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe {
+        let (socket, pidfd) = (descriptor(socket), descriptor(pidfd));
+        sent(
+            socket,
+            FromTemplate::Forked {
+                worker: number(worker),
+                pid: number(pid),
+            },
+            &[pidfd],
+        )
+    }
+}
+
+/// `Native.exited(socket, worker, pid, status)`
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn exited(
+    _: Value,
+    socket: Value,
+    worker: Value,
+    pid: Value,
+    status: Value,
+) -> Value {
+    // SAFETY: Ruby calls with the GVL. What may raise comes before what has `Drop`.
+    unsafe {
+        let (socket, worker, pid) = (descriptor(socket), number(worker), number(pid));
+        sent(
+            socket,
+            FromTemplate::Exited {
+                worker,
+                pid,
+                status: copied(status),
+            },
+            &[],
+        )
+    }
+}
+
+/// A number that Ruby code passes.
+///
+/// # Safety
+/// The rules of [`crate::ruby`]. Raises ArgumentError for what does not fit.
+pub(crate) unsafe fn number<T: TryFrom<i64>>(value: Value) -> T {
+    match integer(value) {
+        Some(number) => number,
+        // SAFETY: the caller keeps the rules.
+        None => unsafe {
+            ruby::raise(
+                rb_eArgError,
+                &Message::new(format_args!("not a number within bounds")),
+            )
+        },
+    }
+}

@@ -1,0 +1,75 @@
+//! What a process of Ruby needs from the kernel and Ruby does not offer: pidfds, and ending with another
+//! process. Knows nothing of requests.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
+
+/// Asks the kernel for a TERM when the parent dies (`PR_SET_PDEATHSIG`). Not inherited by a fork.
+///
+/// # Errors
+/// Those of prctl(2).
+pub(crate) fn end_with_parent() -> io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::TERM))?)
+}
+
+/// A descriptor for a child, readable once it has ended. Closed on exec.
+///
+/// # Errors
+/// Those of pidfd_open(2).
+pub(crate) fn pidfd(pid: i32) -> io::Result<OwnedFd> {
+    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+/// Ends this process, at once and without anything from Ruby, when the peer of `socket` is gone.
+///
+/// It starts a thread, so it may only be called in a process that never forks workers.
+///
+/// # Errors
+/// No thread could be started.
+pub(crate) fn end_with_front(socket: RawFd) -> io::Result<()> {
+    // The thread inherits this mask: signals are for Ruby's threads.
+    let old = block_signals();
+    let spawned = std::thread::Builder::new()
+        .name("highball watch".into())
+        .stack_size(64 * 1024)
+        .spawn(move || watch(socket));
+    restore_signals(&old);
+    spawned.map(drop)
+}
+
+fn watch(socket: RawFd) {
+    // SAFETY: the worker's control socket stays open for the life of the process.
+    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+    let mut byte = [0_u8; 1];
+    loop {
+        // Ruby makes sockets non-blocking, so a read alone may return without news.
+        let _ = poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN)], None);
+        match recv(socket, &mut byte[..], RecvFlags::DONTWAIT) {
+            // No message is defined for a worker; a newer front may have some.
+            Ok((_, 1..)) | Err(Errno::INTR | Errno::AGAIN) => {}
+            // SAFETY: ends the process without running anything else of it.
+            _ => unsafe { libc::_exit(0) },
+        }
+    }
+}
+
+fn block_signals() -> libc::sigset_t {
+    // SAFETY: both sets are initialised by the calls before they are used.
+    unsafe {
+        let (mut all, mut old) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
+        old
+    }
+}
+
+fn restore_signals(old: &libc::sigset_t) {
+    // SAFETY: `old` came from `block_signals`.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, old, std::ptr::null_mut()) };
+}

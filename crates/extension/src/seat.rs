@@ -1,0 +1,295 @@
+//! `Highball::Seat`: one thread's place in the exchange, as a Ruby object.
+//!
+//! It takes requests and hands them back answered. It holds at most one request, and knows how far the
+//! response has come; what to answer is decided elsewhere ([`crate::respond`], Ruby code).
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use exchange::response::{Head, Kind, WriteError};
+use exchange::seat::{Job, Seat};
+use rb_sys::{
+    RB_NOGVL_UBF_ASYNC_SAFE, RTYPEDDATA_GET_DATA, rb_check_typeddata,
+    rb_data_type_struct__bindgen_ty_1, rb_data_type_t, rb_data_typed_object_wrap, rb_eRuntimeError,
+    rb_gc_mark, rb_nogvl,
+};
+
+use crate::env::{self, Template};
+use crate::messages::number;
+use crate::ruby::{self, Message, NIL, Value};
+use crate::worker::{Joined, joined};
+
+pub(crate) mod methods;
+
+/// What a seat holds. It lies on the heap, so that a jump of Ruby's leaves it as it is.
+pub(crate) struct State {
+    seat: Seat,
+    joined: &'static Joined,
+    template: &'static Template,
+    /// The request, until it is handed back.
+    job: Option<Job>,
+    /// The env of the latest request.
+    env: Value,
+    /// Whether a head is in the ring.
+    begun: bool,
+    /// Whether the application has the connection.
+    hijacked: bool,
+    /// Memory for heads.
+    pub(crate) head: Head,
+}
+
+/// Why a frame did not get into the ring.
+pub(crate) enum Refused {
+    /// Nobody reads any more.
+    Gone,
+    /// It is longer than this.
+    TooLarge(usize),
+}
+
+struct DataType(rb_data_type_t);
+
+// SAFETY: never written after its making.
+unsafe impl Sync for DataType {}
+
+static DATA_TYPE: DataType = DataType(rb_data_type_t {
+    wrap_struct_name: c"Highball::Seat".as_ptr(),
+    function: rb_data_type_struct__bindgen_ty_1 {
+        dmark: Some(mark),
+        dfree: Some(free),
+        dsize: None,
+        dcompact: None,
+        reserved: [ptr::null_mut(); 1],
+    },
+    parent: ptr::null(),
+    data: ptr::null_mut(),
+    flags: 0,
+});
+
+unsafe extern "C" fn mark(data: *mut c_void) {
+    // SAFETY: Ruby passes what `new` wrapped.
+    unsafe { rb_gc_mark((*data.cast::<State>()).env) }
+}
+
+unsafe extern "C" fn free(data: *mut c_void) {
+    // SAFETY: Ruby passes what `new` wrapped, once.
+    drop(unsafe { Box::from_raw(data.cast::<State>()) });
+}
+
+/// The state of a seat. The borrow ends before Ruby code or another thread can run with the same seat.
+///
+/// # Safety
+/// The rules of [`crate::ruby`]. Raises TypeError for another object.
+pub(crate) unsafe fn state<'a>(seat: Value) -> &'a mut State {
+    // SAFETY: the caller keeps the rules; checked to be of this type, whose data `new` made.
+    unsafe {
+        rb_check_typeddata(seat, &raw const DATA_TYPE.0);
+        &mut *RTYPEDDATA_GET_DATA(seat).cast::<State>()
+    }
+}
+
+/// `Seat.new(thread)`
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn new(class: Value, thread: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL. The state belongs to the new object once that exists; should making
+    // it raise, the state is leaked.
+    unsafe {
+        let joined = joined();
+        let thread = number::<u16>(thread);
+        if thread >= joined.threads {
+            ruby::raise(
+                rb_sys::rb_eArgError,
+                &Message::new(format_args!("the exchange has no thread {thread}")),
+            )
+        }
+        let Some(template) = env::template() else {
+            ruby::raise(
+                rb_eRuntimeError,
+                &Message::new(format_args!("Native.prepare comes first")),
+            )
+        };
+        let state = Box::into_raw(Box::new(State {
+            seat: joined.worker.seat(thread),
+            joined,
+            template,
+            job: None,
+            env: NIL,
+            begun: false,
+            hijacked: false,
+            head: Head::default(),
+        }));
+        rb_data_typed_object_wrap(class, state.cast(), &raw const DATA_TYPE.0)
+    }
+}
+
+/// What a wait without the GVL needs, and what wakes it.
+struct Wait {
+    seat: *const Seat,
+    job: Option<Job>,
+}
+
+unsafe extern "C" fn wait(wait: *mut c_void) -> *mut c_void {
+    // SAFETY: `blocked` passes a `Wait` whose seat outlives the call.
+    unsafe {
+        let wait = &*wait.cast::<Wait>();
+        match &wait.job {
+            None => (*wait.seat).wait(),
+            Some(job) => (*wait.seat).wait_for_room(job),
+        }
+    }
+    ptr::null_mut()
+}
+
+/// Ruby calls it from another thread or from a signal's handler, so it is async-signal-safe.
+unsafe extern "C" fn interrupt(wait: *mut c_void) {
+    // SAFETY: as in `wait`; Ruby unregisters it before `rb_nogvl` returns.
+    unsafe {
+        let wait = &*wait.cast::<Wait>();
+        (*wait.seat).interrupt(wait.job.as_ref());
+    }
+}
+
+/// Sleeps without the GVL: for a request, or for room in the ring of `job`.
+///
+/// # Safety
+/// The rules of [`crate::ruby`]; `seat` outlives the call. Raises what was thrown at this thread.
+unsafe fn blocked(seat: *const Seat, job: Option<Job>) {
+    let mut wait_data = Wait { seat, job };
+    let data = (&raw mut wait_data).cast();
+    // SAFETY: the caller keeps the rules. The interrupt is forgotten before Ruby can ask for one: it
+    // looks at what is pending when it registers the function.
+    unsafe {
+        (*seat).clear_interrupt();
+        rb_nogvl(
+            Some(wait),
+            data,
+            Some(interrupt),
+            data,
+            RB_NOGVL_UBF_ASYNC_SAFE as c_int,
+        );
+    }
+}
+
+/// `seat.take`: waits for a request and returns its env; nil when the worker is to stop.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL. `state` is looked up again after each wait.
+    unsafe {
+        if state(this).job.is_some() {
+            // The thread that had it ended on the way to the application.
+            state(this).fail(b"the request was lost by its thread");
+        }
+        if state(this).joined.worker.stopping() {
+            return NIL;
+        }
+        loop {
+            // With the GVL: a claim that then waited for it would keep others from the request.
+            let own = state(this);
+            if let Some(job) = own.seat.claim() {
+                own.begin(job);
+                match own
+                    .template
+                    .build(&*ptr::from_ref(own.seat.record(&job)), this)
+                {
+                    Ok(env) => {
+                        state(this).env = env;
+                        return env;
+                    }
+                    Err(malformed) => {
+                        state(this).fail(Message::new(format_args!("{malformed}")).as_bytes())
+                    }
+                }
+                continue;
+            }
+            // After the claim: a wake-up for a request must not be lost with a thread that leaves.
+            if own.joined.worker.stopping() {
+                return NIL;
+            }
+            let seat = &raw const own.seat;
+            blocked(seat, None);
+        }
+    }
+}
+
+impl State {
+    fn begin(&mut self, job: Job) {
+        self.job = Some(job);
+        self.begun = false;
+        self.hijacked = false;
+    }
+
+    /// Whether a head may be written: a request is held and nothing was said yet.
+    pub(crate) fn open(&self) -> bool {
+        self.job.is_some() && !self.begun && !self.hijacked
+    }
+
+    /// Tries to put a frame into the ring: `None` when it is full.
+    pub(crate) fn try_frame(&mut self, kind: Kind, payload: &[u8]) -> Option<Result<(), Refused>> {
+        let Some(job) = &mut self.job else {
+            return Some(Err(Refused::Gone));
+        };
+        match self.seat.try_frame(job, kind, &[payload]) {
+            Ok(()) => {
+                self.begun |= kind == Kind::Head;
+                Some(Ok(()))
+            }
+            Err(WriteError::Full) => None,
+            Err(WriteError::TooLarge(limit)) => Some(Err(Refused::TooLarge(limit))),
+            Err(WriteError::Abandoned) => {
+                self.hand_back();
+                Some(Err(Refused::Gone))
+            }
+        }
+    }
+
+    /// The longest payload of a frame.
+    pub(crate) fn longest(&self) -> usize {
+        self.seat.longest()
+    }
+
+    /// Makes what is in the ring visible.
+    pub(crate) fn flush(&self) {
+        if let Some(job) = &self.job {
+            self.seat.flush(job);
+        }
+    }
+
+    /// Hands the request back to the front, with the response as it is in the ring.
+    pub(crate) fn hand_back(&mut self) {
+        if let Some(job) = self.job.take() {
+            self.seat.finish(&job);
+        }
+    }
+
+    /// Ends the request with an error, without waiting: a text that the ring has no room for is cut.
+    fn fail(&mut self, text: &[u8]) {
+        if let Some(mut job) = self.job.take() {
+            let longest = self.seat.longest().min(text.len());
+            let written = self
+                .seat
+                .try_frame(&mut job, Kind::Error, &[&text[..longest]]);
+            if written == Err(WriteError::Full) {
+                let _ = self.seat.try_frame(&mut job, Kind::Abort, &[]);
+            }
+            self.seat.finish(&job);
+        }
+    }
+}
+
+/// Makes what is in the ring visible and waits until it has room.
+///
+/// # Safety
+/// The rules of [`crate::ruby`]; `this` is a seat. Raises what was thrown at this thread.
+pub(crate) unsafe fn wait_for_room(this: Value) {
+    // SAFETY: the caller keeps the rules; the seat outlives the call as `this` is on the stack.
+    unsafe {
+        let own = state(this);
+        own.flush();
+        if let Some(job) = own.job {
+            blocked(&raw const own.seat, Some(job));
+        }
+    }
+}

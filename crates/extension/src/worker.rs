@@ -1,0 +1,224 @@
+//! The process as a worker: its place in the exchange, made in the template and taken after the fork.
+//!
+//! It runs no requests; [`crate::seat`] does.
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use exchange::Region;
+use exchange::control::FromWorker;
+use exchange::seat::Worker;
+use rb_sys::rb_eRuntimeError;
+
+use crate::env::{self, Parts};
+use crate::messages::{self, descriptor, number, raise_io};
+use crate::process;
+use crate::ruby::{self, Message, NIL, Value, copied, fixnum, truthy};
+
+/// What the template holds for its workers.
+struct Attached {
+    region: Region,
+    doorbell: OwnedFd,
+}
+
+static ATTACHED: Mutex<Option<Attached>> = Mutex::new(None);
+
+/// This process as a worker.
+pub(crate) struct Joined {
+    /// Its place in the exchange.
+    pub(crate) worker: Arc<Worker>,
+    /// Its number.
+    pub(crate) number: u16,
+    /// How many seats it has.
+    pub(crate) threads: u16,
+    /// Its control socket.
+    pub(crate) control: RawFd,
+}
+
+static JOINED: OnceLock<Joined> = OnceLock::new();
+
+/// This process as a worker.
+///
+/// # Safety
+/// The rules of [`crate::ruby`]. Raises where it is none.
+pub(crate) unsafe fn joined() -> &'static Joined {
+    match JOINED.get() {
+        Some(joined) => joined,
+        // SAFETY: the caller keeps the rules.
+        None => unsafe {
+            ruby::raise(
+                rb_eRuntimeError,
+                &Message::new(format_args!("this process is no worker")),
+            )
+        },
+    }
+}
+
+/// `Native.attach(memory, doorbell)`: opens the exchange for the workers to come. Takes the descriptors over.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn attach(_: Value, memory: Value, doorbell: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL; the descriptors were received with the message and belong to nobody else.
+    unsafe {
+        let (memory, doorbell) = (descriptor(memory), descriptor(doorbell));
+        let (memory, doorbell) = (OwnedFd::from_raw_fd(memory), OwnedFd::from_raw_fd(doorbell));
+        let failed = match Region::open(memory) {
+            Ok(region) => {
+                *ATTACHED.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some(Attached { region, doorbell });
+                return NIL;
+            }
+            Err(error) => {
+                drop(doorbell);
+                Message::new(format_args!("the exchange: {error}"))
+            }
+        };
+        ruby::raise(rb_eRuntimeError, &failed)
+    }
+}
+
+/// `Native.prepare(front, errors, empty_input, [hijack, early_hints], multithread)`: makes what all envs
+/// have in common.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn prepare(
+    _: Value,
+    front: Value,
+    errors: Value,
+    empty_input: Value,
+    classes: Value,
+    multithread: Value,
+) -> Value {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe {
+        let &[hijack, early_hints] = ruby::list(classes) else {
+            ruby::raise(
+                rb_sys::rb_eArgError,
+                &Message::new(format_args!("two classes are expected")),
+            )
+        };
+        let multithread = truthy(multithread);
+        env::prepare(
+            number(front),
+            &Parts {
+                errors,
+                empty_input,
+                hijack,
+                early_hints,
+                multithread,
+            },
+        );
+    }
+    NIL
+}
+
+/// `Native.enter(number, control)`: makes this process, just forked, a worker. From then on it ends when
+/// its control socket does.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn enter(_: Value, index: Value, control: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe {
+        let (index, control) = (number::<u16>(index), descriptor(control));
+        let failed = join(index, control).err();
+        if let Some(failed) = failed.map(|error| Message::new(format_args!("{error}"))) {
+            ruby::raise(rb_eRuntimeError, &failed)
+        }
+    }
+    NIL
+}
+
+fn join(number: u16, control: RawFd) -> io::Result<()> {
+    process::end_with_front(control)?;
+    let attached = ATTACHED
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    let attached =
+        attached.ok_or_else(|| io::Error::other("the template has attached no exchange"))?;
+    let threads = attached.region.geometry().threads;
+    let worker = Worker::new(attached.region, attached.doorbell, number)?;
+    let joined = Joined {
+        worker,
+        number,
+        threads,
+        control,
+    };
+    JOINED
+        .set(joined)
+        .map_err(|_| io::Error::other("this process is a worker already"))
+}
+
+/// `Native.ready`: tells the supervisor that requests are served.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn ready(_: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe {
+        let joined = joined();
+        let message = FromWorker::Ready {
+            worker: joined.number,
+            pid: std::process::id() as i32,
+        };
+        messages::send_from_worker(joined.control, message, &[])
+    }
+}
+
+/// `Native.report(text)`: has the supervisor log it.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn report(_: Value, text: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe {
+        let control = joined().control;
+        messages::send_from_worker(
+            control,
+            FromWorker::Error {
+                message: copied(text),
+            },
+            &[],
+        )
+    }
+}
+
+/// `Native.stop`: has this worker finish what it runs, and then exit. May be called from a signal's handler in Ruby.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn stop(_: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { joined() }.worker.stop();
+    NIL
+}
+
+/// `Native.end_with_parent`
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn end_with_parent(_: Value) -> Value {
+    if let Err(error) = process::end_with_parent() {
+        // SAFETY: Ruby calls with the GVL; an error of the system is plain data.
+        unsafe { raise_io("prctl", &error) }
+    }
+    NIL
+}
+
+/// `Native.pidfd(pid)`: a descriptor that becomes readable when the child has ended.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn pidfd(_: Value, pid: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe {
+        match process::pidfd(number(pid)) {
+            Ok(descriptor) => fixnum(std::os::fd::IntoRawFd::into_raw_fd(descriptor)),
+            Err(error) => raise_io("pidfd_open", &error),
+        }
+    }
+}

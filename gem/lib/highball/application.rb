@@ -1,0 +1,47 @@
+# frozen_string_literal: true
+
+module Highball
+  # Loading an application: its bundle, its rackup file. Knows nothing of processes.
+  module Application
+    class << self
+      # The Rack application of `start`, with its folder as the current one.
+      #
+      # Raises whatever the application raises.
+      def load(start)
+        ENV["RACK_ENV"] = ENV["RAILS_ENV"] = start.environment
+        Dir.chdir(start.app)
+        # As `ruby` and `rackup` have it for a file in the current folder.
+        set_up_bundle(start.app)
+        require "rack"
+        require "rack/builder"
+        loaded = ::Rack::Builder.parse_file(start.config_ru)
+        # Rack 2 returns options beside the application.
+        loaded.instance_of?(Array) ? loaded.first : loaded
+      end
+
+      # The live threads besides the main one: [name, "file:line" of their start, status] each.
+      def started_threads
+        (Thread.list - [Thread.main]).map { |thread| [thread.name.to_s, place(thread), thread.status.to_s] }
+      end
+
+      private
+
+      # Before Rack, whose version the bundle decides. The environment's BUNDLE_GEMFILE goes first, as in Bundler.
+      def set_up_bundle(folder)
+        gemfile = ENV.fetch("BUNDLE_GEMFILE", File.join(folder, "Gemfile"))
+        return unless File.exist?(gemfile)
+
+        require "bundler"
+        # Without the handling of errors in "bundler/setup", which ends the process on a terminal.
+        Bundler.setup
+      end
+
+      # Thread#inspect: #<Thread:0x000071c3@name /path/to/file.rb:12 sleep_forever>
+      def place(thread)
+        text = thread.inspect
+        text = text.sub("@#{thread.name}", "") if thread.name
+        text[/\A#<Thread:0x\h+ (.+:\d+) [^:]*>\z/m, 1].to_s
+      end
+    end
+  end
+end

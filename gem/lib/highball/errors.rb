@@ -1,0 +1,31 @@
+# frozen_string_literal: true
+
+module Highball
+  # What went wrong in Highball itself.
+  class Error < StandardError; end
+
+  # The application returned what no server can send: a wrong status, a header with a control character,
+  # a body that is none. The client gets a 500, or a cut connection where the head is already out.
+  class InvalidResponse < Error; end
+
+  # Nobody reads the response any more. It ends the iteration over a body and is no error of the application.
+  class ClientGone < Error; end
+
+  # An exception as a text for the log: class and message in the first line, then the backtrace; then its causes.
+  def self.describe(error)
+    texts = []
+    while error && texts.size < 10
+      texts << "#{error.class}: #{message_of(error)}\n#{error.backtrace&.join("\n")}"
+      error = error.cause
+    end
+    texts.join("\ncaused by ")
+  end
+
+  # An application's exception may fail to tell what it is.
+  def self.message_of(error)
+    error.message
+  rescue StandardError
+    "(its message raises)"
+  end
+  private_class_method :message_of
+end

@@ -1,0 +1,38 @@
+# frozen_string_literal: true
+
+require "rbconfig"
+require_relative "errors"
+
+module Highball
+  # Loads the extension that was built for this Ruby; never falls back to another one's.
+  module Native
+    class << self
+      # The Ruby that an extension is built for: major and minor version.
+      def abi
+        RUBY_VERSION[/\A\d+\.\d+/]
+      end
+
+      # Loads the extension in `directory`.
+      #
+      # Raises LoadError with what to do where it is missing or was built for another Ruby.
+      def load(directory = __dir__)
+        path = File.join(directory, abi, "highball.#{RbConfig::CONFIG["DLEXT"]}")
+        raise LoadError, missing(directory) unless File.exist?(path)
+
+        require path
+      end
+
+      private
+
+      def missing(directory)
+        built = Dir[File.join(directory, "[0-9]*", "highball.*")].map { |path| File.basename(File.dirname(path)) }
+        advice = "run `make` (or `gem pristine highball`)"
+        if built.empty?
+          "the extension is not built (no #{abi}/highball.so in #{directory}): #{advice}"
+        else
+          "the extension was built for Ruby #{built.sort.join(", ")}; this is Ruby #{RUBY_VERSION}: #{advice}"
+        end
+      end
+    end
+  end
+end

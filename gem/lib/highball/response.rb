@@ -1,0 +1,122 @@
+# frozen_string_literal: true
+
+require_relative "errors"
+require_relative "fields"
+require_relative "stream"
+require_relative "takeover"
+
+module Highball
+  # Delivers a response that the extension does not deliver in one call: bodies that are enumerated, files,
+  # streaming bodies, and connections that the application takes over. It closes the body, whatever happens.
+  class Response
+    def initialize(seat, env, status, headers, body)
+      @seat = seat
+      @env = env
+      @status = status
+      @headers = headers
+      @body = body
+      @closed = false
+    end
+
+    # Sends the response. Raises what the application's body raises.
+    def deliver
+      return @seat.finish if @seat.hijacked?
+      return deliver_rest_by_hijack(@callback) if (@callback = Fields.find(@headers, "rack.hijack"))
+
+      @headers = Fields.hash(@headers)
+      @status = @status.to_i
+      deliver_body
+    ensure
+      close
+    end
+
+    private
+
+    def deliver_body
+      if no_body?
+        deliver_list([])
+      elsif (path = file)
+        @seat.head(@status, @headers)
+        @seat.file(path)
+        @seat.finish
+      elsif (list = array)
+        deliver_list(list)
+      elsif @body.respond_to?(:each)
+        deliver_each
+      elsif @body.respond_to?(:call)
+        deliver_stream
+      else
+        raise InvalidResponse, "the body responds neither to each nor to call: #{@body.class}"
+      end
+    end
+
+    def deliver_list(list)
+      return if @seat.respond(@status, @headers, list)
+
+      raise InvalidResponse, "the body yields other things than strings"
+    end
+
+    # The head leaves together with the first chunk, each chunk when it is yielded.
+    def deliver_each
+      @seat.head(@status, @headers)
+      @body.each { |chunk| @seat.chunk(chunk) }
+      @seat.finish
+    end
+
+    def deliver_stream
+      @seat.head(@status, @headers)
+      @seat.flush
+      stream = Stream.new(@seat, @env["rack.input"])
+      begin
+        @body.call(stream)
+      ensure
+        stream.close
+      end
+      @seat.finish
+    end
+
+    # Partial hijack: the worker writes the head, the application the rest, for as long as it likes.
+    def deliver_rest_by_hijack(callback)
+      io = Hijack.take_over(@seat)
+      Hijack.write_head(io, @status, @headers)
+      callback.call(io)
+      @seat.finish
+    end
+
+    # Whether the message has no content (RFC 9110, sections 9.3.2 and 15.3.5): then a body is closed
+    # without being enumerated.
+    def no_body?
+      @env["REQUEST_METHOD"] == "HEAD" || @status < 200 || @status == 204 || @status == 304
+    end
+
+    # The absolute path of a body that is a file; the front sends it.
+    def file
+      return unless @body.respond_to?(:to_path)
+
+      path = File.expand_path(@body.to_path)
+      path if File.file?(path) && File.readable?(path)
+    end
+
+    # A body as an Array of strings. Since Rack 3 `to_ary` also closes the body; before, a `to_ary` says
+    # nothing about closing, and is left alone.
+    def array
+      return @body if @body.instance_of?(Array)
+      return unless RACK_3 && @body.respond_to?(:to_ary)
+
+      list = @body.to_ary
+      @closed = true if list
+      list
+    end
+
+    def close
+      return if @closed
+
+      @closed = true
+      @body.close if @body.respond_to?(:close)
+    end
+
+    # Rack.release, from 1.3 on.
+    RACK_3 = ::Rack.release.to_i >= 3
+    private_constant :RACK_3
+  end
+end

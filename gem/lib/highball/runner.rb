@@ -1,0 +1,61 @@
+# frozen_string_literal: true
+
+require_relative "errors"
+require_relative "response"
+
+module Highball
+  # Runs requests in one thread: takes them from its seat, calls the application, delivers the response.
+  # No error of the application ends it.
+  class Runner
+    def initialize(app, seat)
+      @app = app
+      @seat = seat
+    end
+
+    # Runs requests until the worker is told to stop.
+    def run
+      while (env = @seat.take)
+        serve(env)
+      end
+    end
+
+    private
+
+    def serve(env)
+      status = headers = failure = input = nil
+      begin
+        # The extension leaves a body that lies in a file to Ruby.
+        input = env["rack.input"] = File.open(@seat.input_path, "rb") unless env["rack.input"]
+        status, headers, body = @app.call(env)
+        # The common response in one call; false says that it is another one.
+        unless body.instance_of?(Array) && @seat.respond(status, headers, body)
+          Response.new(@seat, env, status, headers, body).deliver
+        end
+      rescue Exception => failure # rubocop:disable Lint/RescueException -- each must be answered
+        @seat.fail(Highball.describe(failure)) unless failure.is_a?(ClientGone)
+      ensure
+        # Still unanswered: the thread is being killed, or the failure could not be told.
+        @seat.fail("the thread was ended while it ran the request") unless @seat.answered?
+        input&.close
+      end
+      after(env, status, headers, failure)
+      raise failure if failure.is_a?(SignalException)
+    end
+
+    # Runs what the application wants done once the response is out. Rack 3 has its callables run in reverse.
+    def after(env, status, headers, failure)
+      finished = env["rack.response_finished"]
+      replied = env["rack.after_reply"]
+      return if (finished.nil? || finished.empty?) && (replied.nil? || replied.empty?)
+
+      finished&.reverse_each { |callable| guard { callable.call(env, status, headers, failure) } }
+      replied&.each { |callable| guard { callable.call } }
+    end
+
+    def guard
+      yield
+    rescue StandardError, ScriptError => error
+      @seat.report(Highball.describe(error))
+    end
+  end
+end

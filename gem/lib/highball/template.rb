@@ -1,0 +1,217 @@
+# frozen_string_literal: true
+
+require "socket"
+require_relative "version"
+require_relative "native"
+require_relative "application"
+require_relative "hooks"
+
+module Highball
+  # The process that loads the application once and then only forks workers from it. It never runs a request.
+  #
+  # It obeys the supervisor over its control socket, which the supervisor left as file descriptor 0, and
+  # ends when that ends. Messages are those of crates/exchange/src/control.rs.
+  class Template
+    # What the supervisor says at the start; see `Start` in control.rs.
+    Start = Struct.new(
+      :app, :config_ru, :environment, :hooks, :threads, :compact, :generation, :unix_sockets, keyword_init: true
+    )
+
+    # A worker that was forked here and has not been reaped.
+    Child = Struct.new(:worker, :pid)
+
+    # Collections before the first fork: objects that survive three are old, and old ones are not touched
+    # (and so not copied) by the workers' young collections.
+    COLLECTIONS = 3
+
+    # How long to wait for a front that is being killed to be gone altogether, in seconds.
+    FRONT_GONE_TIMEOUT = 5
+
+    # Runs the template of this process, and ends it.
+    def self.run
+      control = take_control_socket
+      begin
+        Native.load
+      rescue LoadError => error
+        refuse(control, error)
+      end
+      new(control).run
+    end
+
+    # Moves the control socket away from file descriptor 0, so that neither the application nor what it
+    # starts reads from it.
+    def self.take_control_socket
+      control = Socket.for_fd($stdin.fcntl(Fcntl::F_DUPFD_CLOEXEC, 3))
+      $stdin.reopen(File::NULL)
+      control
+    end
+
+    # Says without the extension why there is no template.
+    def self.refuse(control, error)
+      # Only here: an application may want another version of this gem.
+      require "json"
+      message = { BootFailed: { class: error.class.name, message: error.message, backtrace: [] } }
+      control.send(JSON.generate(message), 0)
+      exit!(1)
+    end
+    private_class_method :take_control_socket, :refuse
+
+    def initialize(control)
+      @control = control
+      @front = Process.ppid
+      @children = {}
+    end
+
+    # Loads the application, then forks workers until it is told to leave or the front dies.
+    def run
+      Native.end_with_parent
+      return leave unless start
+
+      boot
+      # The end of the control socket decides, not a signal: a front that dies must be cleaned up after.
+      trap("TERM") { nil }
+      trap("INT", "IGNORE")
+      obey
+    rescue SignalException
+      leave
+    end
+
+    private
+
+    def start
+      kind, memory, doorbell, fields = Native.receive(@control.fileno)
+      return false unless kind == :start
+
+      @start = Start.new(**fields)
+      Native.attach(memory, doorbell)
+      true
+    end
+
+    # Loads everything and reports. Does not return where the application cannot be loaded.
+    def boot
+      Process.setproctitle("highball: template, generation #{@start.generation}, #{@start.app}")
+      began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      @hooks = Hooks.load(@start.hooks)
+      @app = Application.load(@start)
+      load_worker
+      shrink_heap
+      seconds = Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
+      Native.booted(@control.fileno, RUBY_VERSION, ::Rack.release, seconds, Application.started_threads)
+    rescue SignalException
+      raise
+    rescue Exception => error # rubocop:disable Lint/RescueException -- exit and abort are failures here
+      fail_boot(error)
+    end
+
+    def fail_boot(error)
+      message = error.respond_to?(:detailed_message) ? error.detailed_message(highlight: false) : error.message
+      Native.boot_failed(@control.fileno, error.class.name.to_s, message.to_s, error.backtrace || [])
+      $stdout.flush
+      exit!(1)
+    end
+
+    # After the application, which decides on the version of Rack.
+    def load_worker
+      require_relative "worker"
+      Native.prepare(@front, $stderr, EmptyInput.new, [Hijack, EarlyHints], @start.threads > 1)
+    end
+
+    def shrink_heap
+      COLLECTIONS.times { GC.start }
+      GC.compact if @start.compact
+    rescue NotImplementedError
+      # A machine whose Ruby cannot compact; its workers share less memory.
+      nil
+    end
+
+    def obey
+      loop do
+        ready, = IO.select([@control, *@children.keys])
+        ready.each { |io| reap(io) if @children.key?(io) }
+        next unless ready.include?(@control)
+
+        kind, number, socket = Native.receive(@control.fileno)
+        case kind
+        when :fork then fork_worker(number, socket)
+        when :exit then return
+        else return leave
+        end
+      end
+    end
+
+    # A pidfd and not a signal tells of a child's end: the application may handle SIGCHLD itself.
+    def reap(pidfd)
+      child = @children.delete(pidfd)
+      pidfd.close
+      _, status = Process.wait2(child.pid)
+      Native.exited(@control.fileno, child.worker, child.pid, describe(status))
+    rescue Errno::ECHILD
+      # The application ignores SIGCHLD, so the kernel has reaped the child.
+      Native.exited(@control.fileno, child.worker, child.pid, "unknown")
+    end
+
+    def describe(status)
+      return "exit #{status.exitstatus}" unless status.signaled?
+
+      "signal #{status.termsig} (#{Signal.signame(status.termsig)})"
+    end
+
+    def fork_worker(number, socket)
+      @hooks.run(:before_fork) { |error| warn("highball: before_fork failed: #{Highball.describe(error)}") }
+      pid = fork do
+        leave_template_behind
+        Worker.new(app: @app, hooks: @hooks, number: number, threads: @start.threads, control: socket).run
+      end
+      pidfd = IO.for_fd(Native.pidfd(pid))
+      @children[pidfd] = Child.new(number, pid)
+      Native.forked(@control.fileno, number, pid, pidfd.fileno)
+    ensure
+      IO.for_fd(socket).close if socket
+    end
+
+    # What a worker must not hold: while it did, the supervisor would not see the template's end.
+    def leave_template_behind
+      @control.close
+      @children.each_key(&:close)
+      @children.clear
+      Process.setproctitle("highball: worker, generation #{@start.generation}, #{@start.app}")
+    end
+
+    # The front is gone, or was about to start this process and failed.
+    def leave
+      remove_dead_sockets if @start && front_gone?
+      exit!(0)
+    end
+
+    # The kernel closes a dying process's files one after another; the process is gone, and its
+    # listeners with it, once its children have another parent.
+    def front_gone?
+      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + FRONT_GONE_TIMEOUT
+      while Process.ppid == @front
+        return false if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+
+        sleep(0.01)
+      end
+      true
+    end
+
+    # Removes the socket files on which nobody listens. Those of a server that has taken over are kept.
+    def remove_dead_sockets
+      @start.unix_sockets.each do |path|
+        UNIXSocket.new(path).close
+      rescue Errno::ECONNREFUSED
+        remove(path)
+      rescue SystemCallError
+        next
+      end
+    end
+
+    def remove(path)
+      File.unlink(path)
+    rescue SystemCallError => error
+      warn("highball: #{path} stays behind: #{error.message}")
+    end
+  end
+end
+
+Highball::Template.run if $PROGRAM_NAME == __FILE__
