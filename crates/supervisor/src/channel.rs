@@ -1,0 +1,89 @@
+//! Control sockets under tokio: waits for a message or for room, where `exchange::control` would block.
+//! Knows no message.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use exchange::control::{self, Error, Message, Received};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// The supervisor's end of a control socket.
+#[derive(Debug)]
+pub(crate) struct Channel(AsyncFd<OwnedFd>);
+
+impl Channel {
+    /// A channel, and the end for the other process.
+    pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
+        let (near, far) = control::pair()?;
+        // Every call below is one that does not wait, so the socket may stay in blocking mode.
+        Ok((
+            Self(registered(near, Interest::READABLE | Interest::WRITABLE)?),
+            far,
+        ))
+    }
+
+    /// Waits for a message; `None` is the end. Loses nothing when it is dropped.
+    pub(crate) async fn receive<M: Message>(&self) -> Result<Option<Received<M>>, Error> {
+        loop {
+            let mut ready = self.0.readable().await?;
+            match control::try_receive(self.0.get_ref()) {
+                Err(error) if error.would_block() => ready.clear_ready(),
+                Err(error) if error.interrupted() => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Takes a message that is there; `None` where there is none, or none that can be read.
+    pub(crate) fn take<M: Message>(&self) -> Option<Received<M>> {
+        control::try_receive(self.0.get_ref()).ok().flatten()
+    }
+
+    /// Sends a message, waiting for room.
+    pub(crate) async fn send<M: Message>(
+        &self,
+        message: &M,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<(), Error> {
+        loop {
+            let mut ready = self.0.writable().await?;
+            match control::try_send(self.0.get_ref(), message, fds) {
+                Err(error) if error.would_block() => ready.clear_ready(),
+                result => return result,
+            }
+        }
+    }
+}
+
+/// A process to wait for, by its pidfd.
+#[derive(Debug)]
+pub(crate) struct Pidfd(AsyncFd<OwnedFd>);
+
+impl Pidfd {
+    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
+        // A pidfd knows no other readiness.
+        registered(fd, Interest::READABLE).map(Self)
+    }
+
+    /// Waits until the process has ended. Loses nothing when it is dropped.
+    pub(crate) async fn ended(&self) {
+        // The end stays readable for ever; an error of the poll itself cannot be waited out either.
+        let _ = self.0.readable().await;
+    }
+}
+
+impl AsFd for Pidfd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.get_ref().as_fd()
+    }
+}
+
+/// Registers a descriptor with the runtime.
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe, for types that may change their descriptor; an OwnedFd keeps it"
+)]
+fn registered(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(fd, interest)
+}

@@ -1,0 +1,149 @@
+//! What the supervisor has to say: values with their wording, for the log of whoever runs it. Workers are
+//! counted from 1 for people, from 0 in messages and memory.
+
+use std::fmt;
+use std::time::Duration;
+
+use exchange::control::BootThread;
+
+use crate::template::{BootError, Booted};
+
+/// Something worth a line in the log.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Note {
+    /// The application is loaded.
+    Booted(Booted),
+    /// A thread that the application started at boot will not exist in the workers.
+    BootThread(BootThread),
+    /// A worker ended that was not asked to.
+    WorkerEnded {
+        /// The worker, from 0.
+        worker: u16,
+        /// Its process.
+        pid: i32,
+        /// How it ended.
+        status: String,
+    },
+    /// A worker keeps ending before it is ready.
+    Delayed {
+        /// The worker, from 0.
+        worker: u16,
+        /// How often in a row.
+        deaths: u32,
+        /// How long its next start waits.
+        delay: Duration,
+    },
+    /// A worker has something to say.
+    Worker {
+        /// The worker, from 0.
+        worker: u16,
+        /// What it said; may hold newlines and anything else.
+        message: String,
+    },
+    /// A worker does what no worker does, and is killed for it.
+    Misbehaved {
+        /// The worker, from 0.
+        worker: u16,
+        /// What it did.
+        reason: String,
+    },
+    /// The template ended; workers go on, and another one is started.
+    TemplateEnded {
+        /// Its process.
+        pid: i32,
+        /// How it ended.
+        status: String,
+    },
+    /// The template does what no template does, and is killed for it.
+    TemplateMisbehaved {
+        /// What it did.
+        reason: String,
+    },
+    /// The template could not be started again; it is tried once more later.
+    BootFailed(BootError),
+    /// A worker could not be asked for.
+    ForkFailed {
+        /// The worker, from 0.
+        worker: u16,
+        /// Why.
+        reason: String,
+    },
+    /// Workers were killed because they took too long to leave.
+    Killed {
+        /// How long they had.
+        grace: Duration,
+    },
+}
+
+impl Note {
+    /// Whether somebody should look into it.
+    pub fn is_warning(&self) -> bool {
+        !matches!(self, Self::Booted(_))
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Booted(booted) => write!(
+                f,
+                "application loaded in {:.2} s by template {} (ruby {}, rack {})",
+                booted.seconds, booted.pid, booted.ruby, booted.rack
+            ),
+            Self::BootThread(thread) => write!(f, "{}", thread_text(thread)),
+            Self::WorkerEnded {
+                worker,
+                pid,
+                status,
+            } => write!(
+                f,
+                "worker {} (pid {pid}) ended with {status}; it is replaced",
+                worker + 1
+            ),
+            Self::Delayed {
+                worker,
+                deaths,
+                delay,
+            } => write!(
+                f,
+                "worker {} ended {deaths} times before it was ready; next start in {} s",
+                worker + 1,
+                delay.as_secs_f64()
+            ),
+            Self::Worker { worker, message } => write!(f, "worker {}: {message}", worker + 1),
+            Self::Misbehaved { worker, reason } => {
+                write!(f, "worker {} is killed: {reason}", worker + 1)
+            }
+            Self::TemplateEnded { pid, status } => write!(
+                f,
+                "template (pid {pid}) ended with {status}; workers go on, another one is started"
+            ),
+            Self::TemplateMisbehaved { reason } => write!(f, "template: {reason}"),
+            Self::BootFailed(error) => write!(f, "{error}; another try follows"),
+            Self::ForkFailed { worker, reason } => {
+                write!(f, "worker {} cannot be forked: {reason}", worker + 1)
+            }
+            Self::Killed { grace } => write!(
+                f,
+                "workers did not leave within {} s and were killed",
+                grace.as_secs_f64()
+            ),
+        }
+    }
+}
+
+fn thread_text(thread: &BootThread) -> String {
+    let name = match thread.name.as_str() {
+        "" => String::new(),
+        name => format!(" {name:?}"),
+    };
+    let place = match thread.created_at.as_str() {
+        "" => "an unknown place",
+        place => place,
+    };
+    format!(
+        "thread{name} started at {place} while the application was loaded does not exist in the workers: \
+         start it in after_fork instead"
+    )
+}

@@ -1,0 +1,53 @@
+//! What goes into the pool and what comes out of it.
+
+use std::time::Duration;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// The template has loaded the application and can fork.
+    Booted,
+    /// The template ended, or could not be started.
+    TemplateDied,
+    /// The template forked the worker that [`Action::Fork`] asked for.
+    Forked { worker: u16 },
+    /// The threads of this life of the worker serve requests.
+    Ready { worker: u16, life: u32 },
+    /// This life of the worker ended.
+    Died { worker: u16, life: u32 },
+    /// Stop for good: workers finish what they hold.
+    Stop,
+    /// Stop for good, at once.
+    Kill,
+    /// A moment of [`Pool::next`] came.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Start a template.
+    SpawnTemplate,
+    /// Kill the template.
+    KillTemplate,
+    /// Tell the template to leave: every worker is gone.
+    DismissTemplate,
+    /// Have the template fork this life of a worker.
+    Fork { worker: u16, life: u32 },
+    /// Close the control socket of a worker that nobody will ever name, so that it leaves if it exists.
+    Abandon { worker: u16 },
+    /// Kill a worker, now or as soon as its process is known.
+    Kill { worker: u16 },
+    /// Let the dispatcher use the worker.
+    Up { worker: u16 },
+    /// Let the dispatcher take back what the worker held.
+    Down { worker: u16 },
+    /// Let the worker's threads finish and leave.
+    StopWorker { worker: u16 },
+    /// Worth a line in the log: the worker keeps dying, its next fork waits.
+    Delayed {
+        worker: u16,
+        deaths: u32,
+        delay: Duration,
+    },
+}

@@ -1,0 +1,369 @@
+//! Tables of events and the actions they cause.
+
+use super::*;
+
+const BOOT_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// A pool and its clock, which stands still between calls of `after`.
+struct Run {
+    pool: Pool,
+    now: Instant,
+}
+
+impl Run {
+    /// A pool of two workers whose template has just booted: both are being forked.
+    fn booted() -> Self {
+        let mut run = Self {
+            pool: Pool::new(2, BOOT_TIMEOUT),
+            now: Instant::now(),
+        };
+        run.check(Event::Booted, &[fork(0, 1), fork(1, 1)]);
+        run
+    }
+
+    /// A pool whose two workers serve requests.
+    fn ready() -> Self {
+        let mut run = Self::booted();
+        for worker in 0..2 {
+            run.check(Event::Forked { worker }, &[]);
+            run.check(Event::Ready { worker, life: 1 }, &[Action::Up { worker }]);
+        }
+        assert!(run.pool.all_ready());
+        run
+    }
+
+    #[track_caller]
+    fn check(&mut self, event: Event, expect: &[Action]) {
+        assert_eq!(self.pool.handle(event, self.now), expect, "{event:?}");
+    }
+
+    /// Goes on to the moment the pool asks for, which must be that far away.
+    #[track_caller]
+    fn after(&mut self, wait: Duration, expect: &[Action]) {
+        assert_eq!(self.pool.next(), Some(self.now + wait));
+        self.now += wait;
+        self.check(Event::Tick, expect);
+    }
+}
+
+fn fork(worker: u16, life: u32) -> Action {
+    Action::Fork { worker, life }
+}
+
+fn died(worker: u16, life: u32) -> Event {
+    Event::Died { worker, life }
+}
+
+fn down(worker: u16) -> Action {
+    Action::Down { worker }
+}
+
+#[test]
+fn a_dead_worker_is_taken_down_and_replaced_in_one_step() {
+    let mut run = Run::ready();
+    for life in 1..100 {
+        run.check(died(1, life), &[down(1), fork(1, life + 1)]);
+        assert!(!run.pool.all_ready());
+        run.check(Event::Forked { worker: 1 }, &[]);
+        let ready = Event::Ready {
+            worker: 1,
+            life: life + 1,
+        };
+        run.check(ready, &[Action::Up { worker: 1 }]);
+        assert!(run.pool.all_ready());
+    }
+    assert_eq!(run.pool.next(), None);
+}
+
+#[test]
+fn events_of_an_earlier_life_change_nothing() {
+    let mut run = Run::ready();
+    run.check(died(0, 1), &[down(0), fork(0, 2)]);
+    run.check(died(0, 1), &[]);
+    run.check(Event::Ready { worker: 0, life: 1 }, &[]);
+    assert_eq!(run.pool.state(0), State::Forking(run.now));
+    run.check(died(7, 1), &[]);
+    run.check(Event::Forked { worker: 7 }, &[]);
+}
+
+#[test]
+fn ready_may_come_before_forked_and_twice() {
+    let mut run = Run::booted();
+    let ready = Event::Ready { worker: 0, life: 1 };
+    run.check(ready, &[Action::Up { worker: 0 }]);
+    run.check(ready, &[]);
+    run.check(Event::Forked { worker: 0 }, &[]);
+    assert_eq!(run.pool.state(0), State::Ready { forked: true });
+}
+
+#[test]
+fn deaths_before_ready_are_delayed_from_the_fifth_on_and_longer_each_time() {
+    let mut run = Run::booted();
+    for life in 1..5 {
+        run.check(Event::Forked { worker: 0 }, &[]);
+        run.check(died(0, life), &[down(0), fork(0, life + 1)]);
+        assert_eq!(run.pool.hopeless(), None);
+    }
+    run.check(Event::Forked { worker: 1 }, &[]);
+    let up = [Action::Up { worker: 1 }];
+    run.check(Event::Ready { worker: 1, life: 1 }, &up);
+    for (life, millis) in (5..).zip([500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]) {
+        run.check(Event::Forked { worker: 0 }, &[]);
+        let delay = Duration::from_millis(millis);
+        let delayed = Action::Delayed {
+            worker: 0,
+            deaths: life,
+            delay,
+        };
+        run.check(died(0, life), &[down(0), delayed]);
+        assert_eq!(run.pool.hopeless(), Some((0, life)));
+        run.check(Event::Tick, &[]);
+        run.after(delay, &[fork(0, life + 1)]);
+    }
+    run.check(Event::Forked { worker: 0 }, &[]);
+    let up = [Action::Up { worker: 0 }];
+    run.check(
+        Event::Ready {
+            worker: 0,
+            life: 13,
+        },
+        &up,
+    );
+    assert_eq!(run.pool.hopeless(), None);
+    run.check(died(0, 13), &[down(0), fork(0, 14)]);
+}
+
+#[test]
+fn a_worker_that_does_not_get_ready_is_killed() {
+    let mut run = Run::booted();
+    let since = Duration::from_secs(1);
+    run.now += since;
+    run.check(Event::Forked { worker: 0 }, &[]);
+    run.check(Event::Forked { worker: 1 }, &[]);
+    let up = [Action::Up { worker: 1 }];
+    run.check(Event::Ready { worker: 1, life: 1 }, &up);
+    run.after(BOOT_TIMEOUT, &[Action::Kill { worker: 0 }]);
+    run.check(died(0, 1), &[down(0), fork(0, 2)]);
+}
+
+#[test]
+fn a_template_that_does_not_fork_is_killed_and_another_forks() {
+    let mut run = Run::booted();
+    run.after(BOOT_TIMEOUT, &[Action::KillTemplate]);
+    run.check(
+        Event::TemplateDied,
+        &[
+            Action::Abandon { worker: 0 },
+            Action::Abandon { worker: 1 },
+            Action::SpawnTemplate,
+        ],
+    );
+    run.check(Event::Booted, &[fork(0, 2), fork(1, 2)]);
+}
+
+#[test]
+fn workers_outlive_their_template_and_are_replaced_by_the_next_one() {
+    let mut run = Run::ready();
+    run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
+    assert!(!run.pool.template_up());
+    assert!(run.pool.all_ready());
+    run.check(died(0, 1), &[down(0)]);
+    assert_eq!(run.pool.state(0), State::Absent);
+    run.check(Event::Booted, &[fork(0, 2)]);
+}
+
+#[test]
+fn a_worker_whose_process_the_template_never_named_is_abandoned_with_it() {
+    let mut run = Run::booted();
+    let up = [Action::Up { worker: 0 }];
+    run.check(Event::Ready { worker: 0, life: 1 }, &up);
+    run.check(
+        Event::TemplateDied,
+        &[
+            down(0),
+            Action::Abandon { worker: 0 },
+            Action::Abandon { worker: 1 },
+            Action::SpawnTemplate,
+        ],
+    );
+    run.check(Event::Booted, &[fork(0, 2), fork(1, 2)]);
+}
+
+#[test]
+fn a_template_that_cannot_boot_again_is_tried_later_and_later() {
+    let mut run = Run::ready();
+    run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
+    for millis in [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000] {
+        run.check(Event::TemplateDied, &[]);
+        run.after(Duration::from_millis(millis), &[Action::SpawnTemplate]);
+    }
+    run.check(Event::Booted, &[]);
+    run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
+}
+
+#[test]
+fn stopping_asks_the_ready_kills_the_others_and_then_dismisses_the_template() {
+    let mut run = Run::ready();
+    run.check(died(0, 1), &[down(0), fork(0, 2)]);
+    run.check(
+        Event::Stop,
+        &[Action::Kill { worker: 0 }, Action::StopWorker { worker: 1 }],
+    );
+    run.check(Event::Stop, &[]);
+    assert_eq!(run.pool.next(), None);
+    run.check(Event::Forked { worker: 0 }, &[]);
+    run.check(Event::Ready { worker: 0, life: 2 }, &[]);
+    run.check(died(1, 1), &[down(1)]);
+    assert!(!run.pool.no_workers());
+    run.check(died(0, 2), &[down(0), Action::DismissTemplate]);
+    assert!(run.pool.no_workers());
+    assert!(!run.pool.finished());
+    run.check(Event::TemplateDied, &[]);
+    assert!(run.pool.finished());
+}
+
+#[test]
+fn killing_names_every_worker_that_is_left_and_the_template() {
+    let mut run = Run::ready();
+    run.check(
+        Event::Kill,
+        &[
+            Action::Kill { worker: 0 },
+            Action::Kill { worker: 1 },
+            Action::KillTemplate,
+        ],
+    );
+    run.check(Event::TemplateDied, &[]);
+    run.check(died(0, 1), &[down(0)]);
+    run.check(died(1, 1), &[down(1)]);
+    assert!(run.pool.finished());
+}
+
+#[test]
+fn a_stop_that_takes_too_long_is_followed_by_a_kill() {
+    let mut run = Run::ready();
+    let stop = |worker| Action::StopWorker { worker };
+    run.check(Event::Stop, &[stop(0), stop(1)]);
+    run.check(died(1, 1), &[down(1)]);
+    run.check(
+        Event::Kill,
+        &[Action::Kill { worker: 0 }, Action::KillTemplate],
+    );
+}
+
+#[test]
+fn a_stop_while_the_template_is_stuck_in_a_fork_still_ends() {
+    let mut run = Run::booted();
+    let kill = |worker| Action::Kill { worker };
+    run.check(Event::Stop, &[kill(0), kill(1)]);
+    run.check(Event::Kill, &[kill(0), kill(1), Action::KillTemplate]);
+    let abandon = |worker| Action::Abandon { worker };
+    run.check(Event::TemplateDied, &[abandon(0), abandon(1)]);
+    assert!(run.pool.finished());
+}
+
+#[test]
+fn a_stop_while_the_template_boots_again_kills_it() {
+    let mut run = Run::ready();
+    run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
+    let stop = |worker| Action::StopWorker { worker };
+    run.check(Event::Stop, &[stop(0), stop(1), Action::KillTemplate]);
+    run.check(Event::Booted, &[Action::KillTemplate]);
+    run.check(died(0, 1), &[down(0)]);
+    run.check(died(1, 1), &[down(1)]);
+    run.check(Event::TemplateDied, &[]);
+    assert!(run.pool.finished());
+}
+
+#[test]
+fn a_stop_while_no_template_is_there_starts_none() {
+    let mut run = Run::ready();
+    run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
+    run.check(Event::TemplateDied, &[]);
+    let stop = |worker| Action::StopWorker { worker };
+    run.check(Event::Stop, &[stop(0), stop(1)]);
+    run.check(died(0, 1), &[down(0)]);
+    run.check(died(1, 1), &[down(1)]);
+    assert!(run.pool.finished());
+    run.now += LONGEST_DELAY;
+    run.check(Event::Tick, &[]);
+}
+
+/// Every order of a few hundred events keeps one life per worker and ends in nothing left.
+#[test]
+fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
+    for seed in 0..300_u64 {
+        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut draw = move |below: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % below
+        };
+        let mut pool = Pool::new(3, BOOT_TIMEOUT);
+        let mut now = Instant::now();
+        // What really runs: the template (booted or not), and the lives of the workers.
+        let mut template = Some(false);
+        let mut lives: Vec<Option<u32>> = vec![None; 3];
+        let mut up = [false; 3];
+        let steps = 200 + draw(200);
+        for step in 0.. {
+            let worker = draw(3) as u16;
+            let life = lives[usize::from(worker)];
+            let event = match (step, draw(8)) {
+                (step, _) if step == steps => Event::Stop,
+                (step, _) if step == steps + 30 => Event::Kill,
+                (_, 0) if template == Some(false) => {
+                    template = Some(true);
+                    Event::Booted
+                }
+                (_, 1) if template.is_some() && draw(4) == 0 => {
+                    template = None;
+                    Event::TemplateDied
+                }
+                (_, 2) if life.is_some() && template == Some(true) => Event::Forked { worker },
+                (_, 3) => Event::Ready {
+                    worker,
+                    life: life.unwrap_or(0),
+                },
+                (_, 4 | 5) if life.is_some() && pool.state(worker) != State::Forking(now) => {
+                    lives[usize::from(worker)] = None;
+                    Event::Died {
+                        worker,
+                        life: life.unwrap(),
+                    }
+                }
+                _ => {
+                    now = pool.next().unwrap_or(now).max(now);
+                    Event::Tick
+                }
+            };
+            for action in pool.handle(event, now) {
+                match action {
+                    Action::SpawnTemplate => {
+                        assert_eq!(template, None);
+                        assert!(step < steps);
+                        template = Some(false);
+                    }
+                    Action::KillTemplate | Action::DismissTemplate => assert!(template.is_some()),
+                    Action::Fork { worker, life } => {
+                        assert_eq!(template, Some(true));
+                        let old = lives[usize::from(worker)].replace(life);
+                        assert_eq!(old, None, "seed {seed}: two lives of one worker");
+                    }
+                    Action::Abandon { worker } => lives[usize::from(worker)] = None,
+                    Action::Up { worker } => {
+                        assert!(!std::mem::replace(&mut up[usize::from(worker)], true));
+                    }
+                    Action::Down { worker } => up[usize::from(worker)] = false,
+                    _ => {}
+                }
+            }
+            if step > steps + 30 && template.is_none() && lives.iter().all(Option::is_none) {
+                break;
+            }
+            assert!(step < 10_000, "seed {seed}: no end in sight");
+        }
+        assert!(pool.finished(), "seed {seed}: {pool:?}");
+    }
+}

@@ -1,0 +1,289 @@
+//! The template's process: starting it, booting the application in it, and its end. Decides nothing about
+//! workers, and leaves no process behind when it is dropped.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use exchange::control::{BootThread, FromTemplate, Received, Start, ToTemplate};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open,
+    pidfd_send_signal, waitid,
+};
+
+use crate::channel::{Channel, Pidfd};
+use crate::ending::Ending;
+
+/// How long a template that said it will end may take to do so.
+const LEAVE: Duration = Duration::from_secs(2);
+
+/// What to run.
+#[derive(Debug)]
+pub struct Plan {
+    /// The Ruby interpreter: a path, or a name to look up in `PATH`.
+    pub ruby: String,
+    /// The folder of Highball's Ruby files; holds `highball/template.rb`.
+    pub library: PathBuf,
+    /// The number of workers.
+    pub workers: u16,
+    /// How long loading the application may take, and each start of a worker.
+    pub boot_timeout: Duration,
+    /// What the template is told.
+    pub start: Start,
+    /// The exchange's memory (memfd) and the front's doorbell (eventfd).
+    pub exchange: [OwnedFd; 2],
+}
+
+/// A loaded application.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Booted {
+    /// The template's process.
+    pub pid: i32,
+    /// The version of Ruby.
+    pub ruby: String,
+    /// The version of Rack.
+    pub rack: String,
+    /// How long loading took.
+    pub seconds: f64,
+    /// Threads that the application started; none of them will exist in a worker.
+    pub threads: Vec<BootThread>,
+}
+
+/// Why the application was not loaded. Written for the person who started the server.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// The interpreter could not be started.
+    #[error("cannot run {ruby:?} in {app}: {source} (setting `ruby`)")]
+    Spawn {
+        /// The interpreter.
+        ruby: String,
+        /// The application's folder.
+        app: String,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The application raised.
+    #[error("{}", raised(class, message, backtrace))]
+    Raised {
+        /// The exception's class.
+        class: String,
+        /// Its message.
+        message: String,
+        /// Its backtrace, innermost first.
+        backtrace: Vec<String>,
+    },
+    /// The process ended without a word; Ruby's own message, if any, went to stderr.
+    #[error("the application did not boot: ruby ended with {0}; its own message is above")]
+    Ended(Ending),
+    /// It took too long.
+    #[error("the application did not boot within {} s (setting `boot_timeout`)", .0.as_secs_f64())]
+    Timeout(Duration),
+    /// The control socket failed, or something else than the template answered.
+    #[error("the application did not boot: {0}")]
+    Control(#[from] exchange::control::Error),
+    /// The server stops.
+    #[error("the boot was called off")]
+    CalledOff,
+}
+
+fn raised(class: &str, message: &str, backtrace: &[String]) -> String {
+    let mut text = format!("the application did not boot: {message} ({class})");
+    for line in backtrace {
+        text.push_str("\n    from ");
+        text.push_str(line);
+    }
+    text
+}
+
+/// A running template. Dropping it kills it and every process of its process group that is left.
+#[derive(Debug)]
+pub struct Template {
+    pid: Pid,
+    pidfd: Pidfd,
+    channel: Rc<Channel>,
+    started: SystemTime,
+    reaped: bool,
+}
+
+impl Template {
+    /// Starts the interpreter; needs a tokio runtime.
+    ///
+    /// # Errors
+    /// [`BootError::Spawn`].
+    pub fn spawn(plan: &Plan) -> Result<Self, BootError> {
+        Self::try_spawn(plan).map_err(|source| BootError::Spawn {
+            ruby: plan.ruby.clone(),
+            app: plan.start.app.clone(),
+            source,
+        })
+    }
+
+    fn try_spawn(plan: &Plan) -> io::Result<Self> {
+        let (channel, far) = Channel::pair()?;
+        let mut command = Command::new(&plan.ruby);
+        command
+            .arg("-I")
+            .arg(&plan.library)
+            .arg(plan.library.join("highball/template.rb"))
+            .current_dir(&plan.start.app)
+            .env("RACK_ENV", &plan.start.environment)
+            .env("RAILS_ENV", &plan.start.environment)
+            .stdin(Stdio::from(far))
+            // Ctrl-C in a terminal is for the front alone.
+            .process_group(0);
+        if std::env::var_os("MALLOC_ARENA_MAX").is_none() {
+            // Threads of one worker share arenas: less memory.
+            command.env("MALLOC_ARENA_MAX", "2");
+        }
+        let child = command.spawn()?;
+        let pid = Pid::from_child(&child);
+        // It is nobody's but ours to reap, so the number cannot be another process's.
+        let pidfd = Pidfd::new(pidfd_open(pid, PidfdFlags::empty())?)?;
+        Ok(Self {
+            pid,
+            pidfd,
+            channel: Rc::new(channel),
+            started: SystemTime::now(),
+            reaped: false,
+        })
+    }
+
+    /// Has the application loaded.
+    ///
+    /// # Errors
+    /// Why it was not; the process is to be dropped then.
+    pub async fn boot(&mut self, plan: &Plan) -> Result<Booted, BootError> {
+        let start = ToTemplate::Start(plan.start.clone());
+        let exchange = plan.exchange.each_ref().map(AsFd::as_fd);
+        let answer = async {
+            // Where it has ended already, how it ended says more than the broken pipe.
+            if let Err(error) = self.channel.send(&start, &exchange).await
+                && !matches!(&error, exchange::control::Error::Io(error)
+                    if error.kind() == io::ErrorKind::BrokenPipe)
+            {
+                return Err(error);
+            }
+            self.next().await
+        };
+        let answer = tokio::time::timeout(plan.boot_timeout, answer)
+            .await
+            .map_err(|_| BootError::Timeout(plan.boot_timeout))??;
+        match answer.map(|received| received.message) {
+            Some(FromTemplate::Booted {
+                pid: _,
+                ruby,
+                rack,
+                seconds,
+                threads,
+            }) => Ok(Booted {
+                pid: self.pid(),
+                ruby,
+                rack,
+                seconds,
+                threads,
+            }),
+            Some(FromTemplate::BootFailed {
+                class,
+                message,
+                backtrace,
+            }) => {
+                self.end(LEAVE).await;
+                Err(BootError::Raised {
+                    class,
+                    message,
+                    backtrace,
+                })
+            }
+            Some(other) => Err(BootError::Control(exchange::control::Error::Malformed(
+                format!("no answer to the start: {other:?}"),
+            ))),
+            None => Err(BootError::Ended(self.end(LEAVE).await)),
+        }
+    }
+
+    /// The next message; `None` once the process has ended and everything it sent was taken.
+    pub(crate) async fn next(
+        &self,
+    ) -> Result<Option<Received<FromTemplate>>, exchange::control::Error> {
+        tokio::select! {
+            biased;
+            received = self.channel.receive() => match received? {
+                Some(received) => Ok(Some(received)),
+                None => {
+                    // It can tell nothing more; whether it goes on is no matter.
+                    let _ = tokio::time::timeout(LEAVE, self.pidfd.ended()).await;
+                    Ok(None)
+                }
+            },
+            () = self.pidfd.ended() => Ok(self.channel.take()),
+        }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    pub(crate) fn started(&self) -> SystemTime {
+        self.started
+    }
+
+    pub(crate) fn channel(&self) -> Rc<Channel> {
+        Rc::clone(&self.channel)
+    }
+
+    /// Kills the template alone; its workers go on.
+    pub(crate) fn kill(&self) {
+        if !self.reaped {
+            let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        }
+    }
+
+    /// Has the template leave, for a boot that was only a check.
+    pub async fn leave(mut self) {
+        if self.channel.send(&ToTemplate::Exit, &[]).await.is_ok() {
+            let _ = tokio::time::timeout(LEAVE, self.pidfd.ended()).await;
+        }
+        self.terminate_group();
+        self.end(Duration::ZERO).await;
+    }
+
+    /// Waits for its end, kills it after `patience`, and reaps it.
+    pub(crate) async fn end(&mut self, patience: Duration) -> Ending {
+        if tokio::time::timeout(patience, self.pidfd.ended())
+            .await
+            .is_err()
+        {
+            self.kill();
+            self.pidfd.ended().await;
+        }
+        self.reap()
+    }
+
+    /// Asks what the application started beside the workers to end. Only before the template is reaped:
+    /// afterwards the number of its group may be another's.
+    pub(crate) fn terminate_group(&self) {
+        if !self.reaped {
+            let _ = kill_process_group(self.pid, Signal::TERM);
+        }
+    }
+
+    fn reap(&mut self) -> Ending {
+        let status = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
+        self.reaped = true;
+        status.ok().flatten().map_or(Ending::Unknown, Ending::from)
+    }
+}
+
+impl Drop for Template {
+    fn drop(&mut self) {
+        if !self.reaped {
+            let _ = kill_process_group(self.pid, Signal::KILL);
+            self.reap();
+        }
+    }
+}
