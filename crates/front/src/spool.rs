@@ -16,8 +16,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker, ready};
 
 use bytes::Bytes;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -67,8 +67,8 @@ pub struct Spool {
     appended: u64,
     taken: u64,
     failed: Option<SpoolError>,
-    append_waker: Option<Waker>,
-    read_waker: Option<Waker>,
+    /// Who waits for the batch being written.
+    waiters: Arc<Waiters>,
 }
 
 impl Spool {
@@ -91,8 +91,7 @@ impl Spool {
             appended: 0,
             taken: 0,
             failed: None,
-            append_waker: None,
-            read_waker: None,
+            waiters: Arc::default(),
         }
     }
 
@@ -110,7 +109,8 @@ impl Spool {
         self.appended - self.taken
     }
 
-    /// Waits until [`Spool::push`] may be called.
+    /// Waits until [`Spool::push`] may be called. Asked with a waker that does nothing, it takes nobody
+    /// else's wake-up away.
     ///
     /// # Errors
     /// When the file cannot be made or written; then at every later call of anything too.
@@ -119,11 +119,7 @@ impl Spool {
         if self.pending.len() < self.batch_bytes {
             return Poll::Ready(Ok(()));
         }
-        let written = self.poll_written(context);
-        if written.is_pending() {
-            self.append_waker = Some(context.waker().clone());
-        }
-        ready!(written)?;
+        ready!(self.poll_written(context))?;
         self.write_pending();
         Poll::Ready(Ok(()))
     }
@@ -136,11 +132,6 @@ impl Spool {
         {
             self.write_pending();
         }
-    }
-
-    /// Whether [`Spool::poll_ready`] would answer at once.
-    pub fn has_room(&self) -> bool {
-        self.pending.len() < self.batch_bytes || self.writing.is_none()
     }
 
     /// Waits for room, then appends. Dropped before it is done, it has appended nothing.
@@ -174,11 +165,7 @@ impl Spool {
             if self.read < self.written {
                 self.start_reading();
             } else if self.writing.is_some() {
-                let written = self.poll_written(context);
-                if written.is_pending() {
-                    self.read_waker = Some(context.waker().clone());
-                }
-                ready!(written)?;
+                ready!(self.poll_written(context))?;
             } else {
                 // Everything in the file was read: write over it next time.
                 self.written = 0;
@@ -236,15 +223,10 @@ impl Spool {
     /// Waits until nothing is being written.
     fn poll_written(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SpoolError>> {
         if let Some(writing) = &mut self.writing {
-            let batch = ready!(Pin::new(writing).poll(context));
+            self.waiters.add(context.waker());
+            let waker = Waker::from(Arc::clone(&self.waiters));
+            let batch = ready!(Pin::new(writing).poll(&mut Context::from_waker(&waker)));
             self.writing = None;
-            // A task wakes only the one that polled it last.
-            for waker in [self.append_waker.take(), self.read_waker.take()]
-                .into_iter()
-                .flatten()
-            {
-                waker.wake();
-            }
             let mut batch = self.keep_failure(joined(batch))?;
             self.written += batch.len() as u64;
             batch.clear();
@@ -270,6 +252,33 @@ impl Spool {
             self.failed = Some(error.clone());
             error
         })
+    }
+}
+
+/// All who wait for one thing: a task's end wakes only the waker that polled it last, but one who reads and
+/// one who appends may wait for the same write.
+#[derive(Debug, Default)]
+struct Waiters(Mutex<Vec<Waker>>);
+
+impl Waiters {
+    fn add(&self, waker: &Waker) {
+        let mut wakers = self.wakers();
+        if !wakers.iter().any(|known| known.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+    }
+
+    fn wakers(&self) -> MutexGuard<'_, Vec<Waker>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Waiters {
+    fn wake(self: Arc<Self>) {
+        let wakers = std::mem::take(&mut *self.wakers());
+        for waker in wakers {
+            waker.wake();
+        }
     }
 }
 

@@ -1,12 +1,16 @@
 //! What goes in comes out, in memory and beyond; full and missing file systems; nothing left behind.
 
+use std::cell::RefCell;
 use std::fs::{self, File, OpenOptions};
 use std::future::poll_fn;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use super::file::{LazyFile, create_and_unlink};
 use super::{BATCH_BYTES, Spool, SpoolError};
@@ -179,28 +183,52 @@ fn whoever_appends_waits_while_a_full_batch_is_behind_another() {
 }
 
 #[test]
-fn a_reader_and_an_appender_that_wait_for_the_same_write_are_both_woken() {
+fn all_who_wait_for_a_write_are_woken_whoever_asked_last() {
     let directory = tempfile::tempdir().unwrap();
     block_on(tokio::task::LocalSet::new().run_until(async {
-        let spool = std::rc::Rc::new(std::cell::RefCell::new(Spool::new(
-            directory.path().into(),
-            1000,
-        )));
+        let spool = Rc::new(RefCell::new(Spool::new(directory.path().into(), 1000)));
         spool.borrow_mut().push(&pattern(0, 1000));
         spool.borrow_mut().push(&pattern(1000, 1000));
         let (appender, reader) = (spool.clone(), spool.clone());
-        let appender = tokio::task::spawn_local(poll_fn(move |context| {
-            appender.borrow_mut().poll_ready(context)
-        }));
-        let reader = tokio::task::spawn_local(poll_fn(move |context| {
-            reader.borrow_mut().poll_read(context)
-        }));
-        appender.await.unwrap().unwrap();
-        assert_eq!(
-            reader.await.unwrap().unwrap().unwrap().to_vec(),
-            pattern(0, 1000)
-        );
+        let mut appender = pin!(poll_fn(move |context| appender
+            .borrow_mut()
+            .poll_ready(context)));
+        let mut reader = pin!(poll_fn(move |context| reader
+            .borrow_mut()
+            .poll_read(context)));
+        let woken = [Arc::new(Woken::default()), Arc::new(Woken::default())];
+        let wakers = woken.clone().map(Waker::from);
+        // A write that ended before it was asked for wakes nobody: then there is nothing to show.
+        let waits = appender
+            .as_mut()
+            .poll(&mut Context::from_waker(&wakers[0]))
+            .is_pending()
+            && reader
+                .as_mut()
+                .poll(&mut Context::from_waker(&wakers[1]))
+                .is_pending()
+            && poll_ready(&spool, Waker::noop()).is_pending();
+        while waits && !woken.iter().all(|woken| woken.0.load(Ordering::SeqCst)) {
+            tokio::task::yield_now().await;
+        }
+        appender.await.unwrap();
+        assert_eq!(reader.await.unwrap().unwrap().to_vec(), pattern(0, 1000));
     }));
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+fn poll_ready(spool: &RefCell<Spool>, waker: &Waker) -> Poll<Result<(), SpoolError>> {
+    spool
+        .borrow_mut()
+        .poll_ready(&mut Context::from_waker(waker))
 }
 
 #[test]
