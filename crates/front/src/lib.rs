@@ -6,24 +6,24 @@
 #![forbid(unsafe_code)]
 
 pub mod access_log;
-mod chunked;
-mod client_io;
-mod clock;
-mod connection;
-mod dispatch;
-mod env;
-mod error_log;
-mod failure;
-mod file_body;
+pub mod chunked;
+pub mod client_io;
+pub mod clock;
+pub mod connection;
+pub mod dispatch;
+pub mod env;
+pub mod error_log;
+pub mod failure;
+pub mod file_body;
 pub mod forwarded;
-mod listener;
-mod request;
-mod response;
-mod response_head;
+pub mod listener;
+pub mod request;
+pub mod response;
+pub mod response_head;
 pub mod runtime;
 pub mod screen;
-mod service;
-mod snapshot;
+pub mod service;
+pub mod snapshot;
 pub mod spool;
 
 use std::cell::{Cell, RefCell};
@@ -69,7 +69,11 @@ impl Front {
     ///
     /// # Errors
     /// No memory or descriptors for the exchange.
-    pub fn new(settings: Rc<Settings>, log: Rc<AccessLog>, generation: u32) -> io::Result<Rc<Self>> {
+    pub fn new(
+        settings: Rc<Settings>,
+        log: Rc<AccessLog>,
+        generation: u32,
+    ) -> io::Result<Rc<Self>> {
         let request_bytes = settings.max_header_bytes
             + settings.max_target_bytes
             // A field's place in the record is a little larger than on the wire.
@@ -92,7 +96,9 @@ impl Front {
         let dispatcher = Dispatcher::new(
             exchange::Front::new(geometry)?,
             bounds,
-            Box::new(move |request, text| error_log::app_error(&error_log, generation, request, text)),
+            Box::new(move |request, text| {
+                error_log::app_error(&error_log, generation, request, text)
+            }),
         );
         let doorbell = runtime::watch(&dispatcher)?;
         let service = Rc::new(Service {
@@ -126,7 +132,9 @@ impl Front {
         let task = tokio::task::spawn_local(async move {
             loop {
                 front.room().await;
-                let (stream, peer) = acceptor.accept(&front.service.settings.trusted_proxies).await;
+                let (stream, peer) = acceptor
+                    .accept(&front.service.settings.trusted_proxies)
+                    .await;
                 front.open(stream, peer);
             }
         });
@@ -144,15 +152,26 @@ impl Front {
     fn open(self: &Rc<Self>, stream: client_io::Stream, peer: request::Peer) {
         let number = self.next_connection.get();
         self.next_connection.set(number + 1);
-        let connection =
-            Rc::new(Connection::new(Rc::clone(&self.service), stream, peer, Rc::clone(&self.clock)));
-        self.connections.borrow_mut().insert(number, Rc::clone(&connection));
-        self.service.connections.set(self.service.connections.get() + 1);
+        let connection = Rc::new(Connection::new(
+            Rc::clone(&self.service),
+            stream,
+            peer,
+            Rc::clone(&self.clock),
+        ));
+        self.connections
+            .borrow_mut()
+            .insert(number, Rc::clone(&connection));
+        self.service
+            .connections
+            .set(self.service.connections.get() + 1);
         let front = Rc::clone(self);
         tokio::task::spawn_local(async move {
             connection.serve().await;
             front.connections.borrow_mut().remove(&number);
-            front.service.connections.set(front.service.connections.get() - 1);
+            front
+                .service
+                .connections
+                .set(front.service.connections.get() - 1);
             front.ended.notify_one();
         });
     }

@@ -1,0 +1,403 @@
+//! A client's socket as hyper sees it: every byte goes through the screen first.
+//!
+//! It holds back what comes after the current message, notices when a client leaves while its request
+//! waits, and knows how long each side has made no progress. It never parses, and it closes nothing: the
+//! connection does.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::Shutdown;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use hyper::rt::ReadBufCursor;
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::clock::Clock;
+use crate::screen::{Head, Phase, Refusal, Screen};
+
+/// Bytes read at once, and the most that is held back of later messages.
+const CHUNK: usize = 16 * 1024;
+
+thread_local! {
+    /// One read buffer for all connections: an idle connection holds none.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; CHUNK]);
+}
+
+/// An accepted socket.
+#[derive(Debug)]
+pub enum Stream {
+    /// TCP, over IPv4 or IPv6.
+    Tcp(TcpStream),
+    /// A UNIX socket.
+    Unix(UnixStream),
+}
+
+/// What is known of the client's sending side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientState {
+    /// Nothing says that it left.
+    Here,
+    /// It has sent its FIN: it left, or it only has nothing more to send.
+    HalfClosed,
+    /// Its connection was reset.
+    Gone,
+}
+
+struct Inner {
+    stream: Stream,
+    screen: Screen,
+    /// Bytes read that hyper has not seen.
+    held: Vec<u8>,
+    /// How many of them the screen has passed.
+    passed: usize,
+    refusal: Option<Refusal>,
+    client: ClientState,
+}
+
+/// The shared handle: hyper has one, the connection another.
+#[derive(Clone)]
+pub struct ClientIo {
+    inner: Rc<RefCell<Inner>>,
+    /// When the phase last changed or the body made progress, in the front's coarse clock.
+    progress: Rc<Cell<u64>>,
+    /// Since when the client takes nothing of what is written; 0 while it does.
+    write_blocked: Rc<Cell<u64>>,
+    /// Whether everything given to the socket has been written and flushed.
+    clean: Rc<Cell<bool>>,
+    clock: Rc<Clock>,
+}
+
+impl ClientIo {
+    /// Wraps an accepted socket.
+    pub fn new(stream: Stream, screen: Screen, clock: Rc<Clock>) -> Self {
+        let inner = Inner {
+            stream,
+            screen,
+            held: Vec::new(),
+            passed: 0,
+            refusal: None,
+            client: ClientState::Here,
+        };
+        Self {
+            inner: Rc::new(RefCell::new(inner)),
+            progress: Rc::new(Cell::new(clock.now_ms())),
+            write_blocked: Rc::new(Cell::new(0)),
+            clean: Rc::new(Cell::new(true)),
+            clock,
+        }
+    }
+
+    /// How far the current message has come.
+    pub fn phase(&self) -> Phase {
+        self.inner.borrow().screen.phase()
+    }
+
+    /// The accepted head of the current message.
+    pub fn head(&self) -> Option<Head> {
+        self.inner.borrow().screen.head().copied()
+    }
+
+    /// Why the message was refused, if it was.
+    pub fn refusal(&self) -> Option<Refusal> {
+        self.inner.borrow().refusal
+    }
+
+    /// Refuses the message from outside: its time is over.
+    pub fn refuse(&self, refusal: Refusal) {
+        self.inner.borrow_mut().refusal.get_or_insert(refusal);
+    }
+
+    /// Milliseconds of the coarse clock at the last progress of the client's sending.
+    pub fn progress_ms(&self) -> u64 {
+        self.progress.get()
+    }
+
+    /// Restarts the measure of progress: a response has ended, the connection idles from here.
+    pub fn touch(&self) {
+        self.progress.set(self.clock.now_ms());
+    }
+
+    /// Since when the client has taken nothing of what is written.
+    pub fn write_blocked_since_ms(&self) -> Option<u64> {
+        Some(self.write_blocked.get()).filter(|&since| since != 0)
+    }
+
+    /// Whether the connection holds nothing of a message.
+    pub fn is_idle(&self) -> bool {
+        let inner = self.inner.borrow();
+        inner.held.is_empty() && matches!(inner.screen.phase(), Phase::Idle | Phase::Complete)
+    }
+
+    /// Waits until the client sends something or leaves.
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match &self.inner.borrow().stream {
+            Stream::Tcp(stream) => stream.poll_read_ready(cx).map(drop),
+            Stream::Unix(stream) => stream.poll_read_ready(cx).map(drop),
+        }
+    }
+
+    /// Looks, while a request is with the application, whether its client leaves. What the client sends
+    /// meanwhile is held back, up to a bound.
+    pub fn poll_client(&self, cx: &mut Context<'_>) -> ClientState {
+        let inner = &mut *self.inner.borrow_mut();
+        while inner.client == ClientState::Here && inner.held.len() < CHUNK {
+            match inner.fill(cx) {
+                Poll::Ready(Ok(0)) => inner.client = ClientState::HalfClosed,
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(_)) => inner.client = ClientState::Gone,
+                Poll::Pending => break,
+            }
+        }
+        inner.client
+    }
+
+    /// Writes bytes between two responses, if none of an earlier one is still on its way. For early hints:
+    /// they are advice, so a socket that would block just goes without.
+    pub fn try_write_between(&self, bytes: &[u8]) -> bool {
+        if !self.clean.get() {
+            return false;
+        }
+        let inner = self.inner.borrow();
+        let written = match &inner.stream {
+            Stream::Tcp(stream) => stream.try_write(bytes),
+            Stream::Unix(stream) => stream.try_write(bytes),
+        };
+        // A part of it would break the framing of what follows; the socket's buffer is empty here.
+        written.is_ok_and(|count| count == bytes.len())
+    }
+
+    /// Gives back the memory that an idle connection does not need.
+    pub fn release_buffers(&self) {
+        let inner = &mut *self.inner.borrow_mut();
+        if inner.held.is_empty() {
+            inner.held = Vec::new();
+        }
+    }
+
+    /// Tells the client that nothing more comes.
+    pub fn shut_down_writing(&self) {
+        let inner = self.inner.borrow();
+        // An error means that the client is gone already.
+        let _ = match &inner.stream {
+            Stream::Tcp(stream) => SockRef::from(stream).shutdown(Shutdown::Write),
+            Stream::Unix(stream) => SockRef::from(stream).shutdown(Shutdown::Write),
+        };
+    }
+
+    /// Reads and throws away what the client still sends: until it is done, or `left` bytes have come.
+    pub fn poll_discard(&self, cx: &mut Context<'_>, left: &mut usize) -> Poll<()> {
+        let inner = &mut *self.inner.borrow_mut();
+        while *left > 0 {
+            inner.held.clear();
+            match ready!(inner.fill(cx)) {
+                Ok(count) if count > 0 => *left = left.saturating_sub(count),
+                _ => break,
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn read(&self, cx: &mut Context<'_>, mut into: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        let inner = &mut *self.inner.borrow_mut();
+        loop {
+            if inner.refusal.is_some() {
+                return Poll::Ready(Err(io::Error::other("refused")));
+            }
+            if inner.passed > 0 {
+                let count = inner.passed.min(into.remaining());
+                into.put_slice(&inner.held[..count]);
+                inner.held.drain(..count);
+                inner.passed -= count;
+                return Poll::Ready(Ok(()));
+            }
+            // hyper asks for more only when it is done with the message before.
+            if inner.screen.phase() == Phase::Complete {
+                inner.screen.next_message();
+            }
+            let before = inner.screen.phase();
+            match inner.screen.advance(&mut inner.held) {
+                Ok(step) if step.skip > 0 => drop(inner.held.drain(..step.skip)),
+                Ok(step) if step.pass > 0 => {
+                    inner.passed = step.pass;
+                    self.progress.set(self.clock.now_ms());
+                }
+                Ok(_) => {
+                    if before == Phase::Idle && inner.screen.phase() == Phase::Head {
+                        self.progress.set(self.clock.now_ms());
+                    }
+                    if inner.client == ClientState::HalfClosed {
+                        return Poll::Ready(Ok(()));
+                    }
+                    if ready!(inner.fill(cx))? == 0 {
+                        inner.client = ClientState::HalfClosed;
+                    }
+                }
+                Err(refusal) => inner.refusal = Some(refusal),
+            }
+        }
+    }
+
+    fn note_write<T>(&self, result: &Poll<io::Result<T>>) {
+        match result {
+            Poll::Pending if self.write_blocked.get() == 0 => {
+                self.write_blocked.set(self.clock.now_ms().max(1))
+            }
+            Poll::Pending => {}
+            Poll::Ready(_) => self.write_blocked.set(0),
+        }
+    }
+}
+
+impl Inner {
+    /// Reads once from the socket into `held`.
+    fn fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let mut buffer = ReadBuf::new(scratch);
+            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
+            if self.held.is_empty() && self.held.capacity() > 4 * CHUNK {
+                self.held = Vec::new();
+            }
+            self.held.extend_from_slice(buffer.filled());
+            Poll::Ready(Ok(buffer.filled().len()))
+        })
+    }
+}
+
+impl hyper::rt::Read for ClientIo {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.read(cx, buffer)
+    }
+}
+
+impl hyper::rt::Write for ClientIo {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.clean.set(false);
+        let result = Pin::new(&mut self.inner.borrow_mut().stream).poll_write(cx, bytes);
+        self.note_write(&result);
+        result
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // hyper flushes the socket after its own buffer is empty, and a socket has no buffer to flush.
+        self.clean.set(true);
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // The connection shuts down itself, after a refusal that hyper knows nothing of.
+        Poll::Ready(Ok(()))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.clean.set(false);
+        let result = Pin::new(&mut self.inner.borrow_mut().stream).poll_write_vectored(cx, slices);
+        self.note_write(&result);
+        result
+    }
+}
+
+/// The socket past the screen, for an application that took the connection over: first what was held back.
+pub struct Raw(pub ClientIo);
+
+impl AsyncRead for Raw {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let inner = &mut *self.0.inner.borrow_mut();
+        if inner.held.is_empty() {
+            return Pin::new(&mut inner.stream).poll_read(cx, into);
+        }
+        let count = inner.held.len().min(into.remaining());
+        into.put_slice(&inner.held[..count]);
+        inner.held.drain(..count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Raw {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0.inner.borrow_mut().stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0.inner.borrow_mut().stream).poll_shutdown(cx)
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, into),
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, into),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The front's coarse clock: milliseconds that a ticker moves on, read without asking the system.
+//!
+//! Time-outs of connections need no better; deadlines and log times use the real clock.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// Milliseconds since the front started, as of the last tick.
+#[derive(Debug)]
+pub struct Clock {
+    start: Instant,
+    now_ms: Cell<u64>,
+}
+
+impl Clock {
+    /// A clock that stands at 1 until it is ticked.
+    #[expect(
+        clippy::new_without_default,
+        reason = "it starts now, which is no default"
+    )]
+    pub fn new() -> Self {
+        Self {
+            start: Instant::now(),
+            now_ms: Cell::new(1),
+        }
+    }
+
+    /// The time of the last tick, in milliseconds; never 0.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms.get()
+    }
+
+    /// Moves the clock on to now.
+    pub fn tick(&self) {
+        self.now_ms.set(self.start.elapsed().as_millis() as u64 + 1);
+    }
+
+    /// How often to tick so that time-outs of these lengths end at most a tenth late: between 5 and 500 ms.
+    pub fn interval(timeouts: &[Duration]) -> Duration {
+        let shortest = timeouts.iter().filter(|timeout| !timeout.is_zero()).min();
+        shortest.map_or(Duration::from_millis(500), |&timeout| {
+            (timeout / 10).clamp(Duration::from_millis(5), Duration::from_millis(500))
+        })
+    }
+}

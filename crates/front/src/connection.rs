@@ -1,0 +1,361 @@
+//! One client's connection, from accept to close.
+//!
+//! It drives hyper, keeps the connection's clocks (through the front's sweeper), answers what the screen
+//! refuses, notices a client that leaves while its request waits, and hands the socket to an application that
+//! takes it over. It never looks at what a request says.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use tokio::net::UnixStream;
+
+use crate::client_io::{ClientIo, ClientState, Raw, Stream};
+use crate::failure::Failure;
+use crate::request::{Peer, Request};
+use crate::response::failure_text;
+use crate::screen::{Limits, Phase, Refusal, Screen};
+use crate::service::{Exchanged, Service};
+
+/// How long a refused client may go on sending before the socket is closed on it.
+const LINGER: Duration = Duration::from_secs(2);
+/// And how much.
+const LINGER_BYTES: usize = 4 * 1024 * 1024;
+/// An idle connection gives its buffers back after this long.
+const HIBERNATE_AFTER_MS: u64 = 1000;
+
+/// What the sweeper and the front see of a connection.
+pub struct Connection {
+    exchanged: Rc<Exchanged>,
+    service: Rc<Service>,
+    waker: RefCell<Option<Waker>>,
+    stopping: Cell<bool>,
+    killed: Cell<bool>,
+    rests: Cell<bool>,
+    /// Whether a request has been answered: then the keep-alive time-out counts, not the header's.
+    answered: Cell<bool>,
+    busy: Cell<bool>,
+}
+
+enum Ending {
+    /// hyper is done: the connection closes.
+    Closed,
+    /// The screen or a clock refused the message.
+    Refused(Refusal),
+    /// The application has the connection.
+    Hijacked(Rc<Request>),
+    /// Nothing happens on it: its buffers can go.
+    Rests,
+    /// It must go at once.
+    Killed,
+}
+
+impl Connection {
+    /// A connection over an accepted socket.
+    pub fn new(
+        service: Rc<Service>,
+        stream: Stream,
+        peer: Peer,
+        clock: Rc<crate::clock::Clock>,
+    ) -> Self {
+        let settings = &service.settings;
+        let limits = Limits {
+            max_target_bytes: settings.max_target_bytes,
+            max_header_count: settings.max_header_count,
+            max_header_bytes: settings.max_header_bytes,
+            max_field_bytes: settings.max_field_bytes,
+            max_body_bytes: settings.max_body_bytes,
+        };
+        let io = ClientIo::new(stream, Screen::new(limits), clock);
+        let exchanged = Exchanged {
+            current: RefCell::new(None),
+            hijacked: RefCell::new(None),
+            peer: Rc::new(peer),
+            io,
+        };
+        Self {
+            exchanged: Rc::new(exchanged),
+            service,
+            waker: RefCell::new(None),
+            stopping: Cell::new(false),
+            killed: Cell::new(false),
+            rests: Cell::new(false),
+            answered: Cell::new(false),
+            busy: Cell::new(false),
+        }
+    }
+
+    /// Serves the connection until it ends.
+    pub async fn serve(self: Rc<Self>) {
+        loop {
+            match self.drive().await {
+                Ending::Rests => {
+                    if !self.rest().await {
+                        return;
+                    }
+                }
+                Ending::Refused(refusal) => return self.refuse(refusal).await,
+                Ending::Hijacked(request) => return self.splice(&request).await,
+                Ending::Closed => return self.close().await,
+                Ending::Killed => return,
+            }
+        }
+    }
+
+    /// Lets the message that is being answered end, and no further one begin.
+    pub fn stop(&self) {
+        self.stopping.set(true);
+        self.wake();
+    }
+
+    /// Ends it now.
+    pub fn kill(&self) {
+        self.killed.set(true);
+        self.wake();
+    }
+
+    /// Whether a message is on it.
+    pub fn is_busy(&self) -> bool {
+        self.busy.get() || !self.exchanged.io.is_idle()
+    }
+
+    /// Checks the connection's clocks. Called by the sweeper.
+    pub fn sweep(&self, now_ms: u64) {
+        let (settings, io) = (&self.service.settings, &self.exchanged.io);
+        let late =
+            |since: u64, limit: Duration| now_ms.saturating_sub(since) > limit.as_millis() as u64;
+        if io
+            .write_blocked_since_ms()
+            .is_some_and(|since| late(since, settings.send_timeout))
+        {
+            return self.kill();
+        }
+        match io.phase() {
+            _ if self.busy.get() && io.phase() != Phase::Body => {}
+            Phase::Head if late(io.progress_ms(), settings.header_timeout) => {
+                self.time_out("the head took too long");
+            }
+            Phase::Body if late(io.progress_ms(), settings.body_timeout) => {
+                self.time_out("the body made no progress");
+            }
+            Phase::Idle | Phase::Complete => {
+                let limit = if self.answered.get() {
+                    settings.keep_alive_timeout
+                } else {
+                    settings.header_timeout
+                };
+                if late(io.progress_ms(), limit) {
+                    self.kill();
+                } else if !self.rests.get()
+                    && now_ms.saturating_sub(io.progress_ms()) > HIBERNATE_AFTER_MS
+                {
+                    self.rests.set(true);
+                    self.wake();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn time_out(&self, reason: &'static str) {
+        self.exchanged.io.refuse(Refusal {
+            status: 408,
+            reason,
+        });
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.waker.borrow().as_ref() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Runs hyper until something ends it.
+    async fn drive(self: &Rc<Self>) -> Ending {
+        let service = service_fn(|message| {
+            let connection = Rc::clone(self);
+            async move {
+                connection.busy.set(true);
+                let response = Rc::clone(&connection.service)
+                    .answer(Rc::clone(&connection.exchanged), message)
+                    .await;
+                connection.busy.set(false);
+                connection.answered.set(true);
+                connection.exchanged.io.touch();
+                response
+            }
+        });
+        let mut builder = http1::Builder::new();
+        builder
+            .half_close(true)
+            .keep_alive(!self.service.settings.keep_alive_timeout.is_zero())
+            .header_read_timeout(None)
+            .max_headers(self.service.settings.max_header_count + 1)
+            .max_buf_size(
+                self.service.settings.max_header_bytes
+                    + self.service.settings.max_target_bytes
+                    + 8192,
+            );
+        let connection = builder.serve_connection(self.exchanged.io.clone(), service);
+        let mut connection = Box::pin(connection);
+        let mut told = false;
+        poll_fn(|cx| {
+            self.remember(cx);
+            if self.killed.get() {
+                return Poll::Ready(Ending::Killed);
+            }
+            if self.stopping.get() && !told {
+                told = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            if let Poll::Ready(result) = connection.as_mut().poll(cx) {
+                let refusal = self.exchanged.io.refusal().filter(|_| result.is_err());
+                return Poll::Ready(refusal.map_or(Ending::Closed, Ending::Refused));
+            }
+            if let Some(request) = self.exchanged.hijacked.borrow_mut().take() {
+                return Poll::Ready(Ending::Hijacked(request));
+            }
+            if self.rests.get() {
+                if !self.is_busy() && !self.stopping.get() {
+                    return Poll::Ready(Ending::Rests);
+                }
+                self.rests.set(false);
+            }
+            self.watch_client(cx);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// While a request is with the dispatcher, hyper does not read: look whether its client leaves.
+    fn watch_client(&self, cx: &mut Context<'_>) {
+        let current = self.exchanged.current.borrow().clone();
+        let Some(request) = current else { return };
+        match self.exchanged.io.poll_client(cx) {
+            ClientState::Here => {}
+            ClientState::HalfClosed => self.service.dispatcher.client_left(&request, false),
+            ClientState::Gone => {
+                self.service.dispatcher.client_left(&request, true);
+                self.killed.set(true);
+                cx.waker().wake_by_ref();
+            }
+        }
+    }
+
+    fn remember(&self, cx: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        if !waker
+            .as_ref()
+            .is_some_and(|known| known.will_wake(cx.waker()))
+        {
+            *waker = Some(cx.waker().clone());
+        }
+    }
+
+    /// Holds an idle connection without hyper and its buffers. False when it must end.
+    async fn rest(&self) -> bool {
+        self.exchanged.io.release_buffers();
+        let readable = poll_fn(|cx| {
+            self.remember(cx);
+            if self.killed.get() || self.stopping.get() {
+                return Poll::Ready(false);
+            }
+            self.exchanged.io.poll_readable(cx).map(|()| true)
+        })
+        .await;
+        self.rests.set(false);
+        readable
+    }
+
+    /// Answers what hyper never saw, and closes in a way that lets the client read it.
+    async fn refuse(&self, refusal: Refusal) {
+        self.service.refused(refusal);
+        let text = failure_text(Failure::Refused(refusal));
+        let status = Failure::Refused(refusal).status();
+        let message = format!(
+            "HTTP/1.1 {} {}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\ndate: {}\r\nconnection: close\r\n\r\n{text}",
+            status.as_u16(),
+            status.canonical_reason().unwrap_or("Error"),
+            text.len(),
+            httpdate::fmt_http_date(std::time::SystemTime::now()),
+        );
+        let written = tokio::time::timeout(
+            self.service.settings.send_timeout,
+            self.write_all(message.as_bytes()),
+        );
+        if matches!(written.await, Ok(true)) {
+            self.close().await;
+        }
+    }
+
+    async fn write_all(&self, bytes: &[u8]) -> bool {
+        let mut io = self.exchanged.io.clone();
+        let mut at = 0;
+        while at < bytes.len() {
+            match poll_fn(|cx| hyper::rt::Write::poll_write(Pin::new(&mut io), cx, &bytes[at..]))
+                .await
+            {
+                Ok(count) if count > 0 => at += count,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Says that no more comes, and reads what the client still sends, within bounds: closing at once
+    /// would reset the connection and could destroy the response on its way.
+    async fn close(&self) {
+        let io = &self.exchanged.io;
+        io.shut_down_writing();
+        let mut left = LINGER_BYTES;
+        let drained = poll_fn(|cx| {
+            self.remember(cx);
+            if self.killed.get() {
+                return Poll::Ready(());
+            }
+            io.poll_discard(cx, &mut left)
+        });
+        let _ = tokio::time::timeout(LINGER, drained).await;
+    }
+
+    /// Moves bytes both ways between the client and the application's socket until both are done.
+    async fn splice(self: Rc<Self>, request: &Request) {
+        let socket = request.socket.borrow_mut().take();
+        let io = self.exchanged.io.clone();
+        let this = Rc::clone(&self);
+        drop(self);
+        let Some(socket) = socket.and_then(|socket| to_stream(socket).ok()) else {
+            return;
+        };
+        let ended = poll_fn(|cx| {
+            this.remember(cx);
+            if this.killed.get() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        });
+        tokio::select! {
+            () = ended => {}
+            () = relay(io, socket) => {}
+        }
+    }
+}
+
+fn to_stream(socket: OwnedFd) -> std::io::Result<UnixStream> {
+    let socket = std::os::unix::net::UnixStream::from(socket);
+    socket.set_nonblocking(true)?;
+    UnixStream::from_std(socket)
+}
+
+async fn relay(io: ClientIo, mut socket: UnixStream) {
+    // Errors end it like an end: either side may just go away.
+    let _ = tokio::io::copy_bidirectional(&mut Raw(io), &mut socket).await;
+}

@@ -1,0 +1,134 @@
+//! How a request's fields become keys of the Rack env (Rack SPEC, "The Environment").
+//!
+//! It writes the fields' part of the record; the rest of the env is the extension's. It never changes the
+//! request.
+
+use std::collections::HashMap;
+
+use exchange::request::{ENV_KEYS, TooLarge, Writer};
+use http::header::{self, HeaderName};
+
+use crate::forwarded;
+use crate::request::Request;
+
+/// The table of known keys, made once.
+pub struct Env {
+    keys: HashMap<HeaderName, u8>,
+}
+
+impl Env {
+    /// Builds the table.
+    #[expect(
+        clippy::new_without_default,
+        reason = "there is no default table, only the one"
+    )]
+    pub fn new() -> Self {
+        let keys = ENV_KEYS
+            .iter()
+            .zip(1..)
+            .map(|((name, _), key)| (HeaderName::from_static(name), key));
+        Self {
+            keys: keys.collect(),
+        }
+    }
+
+    /// `SERVER_NAME` and `SERVER_PORT`: the target's authority, else the Host field, else the listener's.
+    pub fn server<'a>(&self, request: &'a Request) -> (&'a [u8], u16) {
+        let default_port = if self.scheme(request) == "https" {
+            443
+        } else {
+            80
+        };
+        let authority = match request.uri.authority() {
+            Some(authority) => Some(authority.as_str()),
+            None => request
+                .headers
+                .get(header::HOST)
+                .and_then(|host| host.to_str().ok()),
+        };
+        match authority.filter(|authority| !authority.is_empty()) {
+            None => (request.peer.local_host.as_bytes(), request.peer.local_port),
+            Some(authority) => {
+                let (host, port) = match authority.rsplit_once(':') {
+                    Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
+                    _ => (authority, None),
+                };
+                (host.as_bytes(), port.unwrap_or(default_port))
+            }
+        }
+    }
+
+    /// `rack.url_scheme`
+    pub fn scheme(&self, request: &Request) -> &'static str {
+        forwarded::scheme(&request.headers, request.peer.trusted)
+    }
+
+    /// Writes all fields. Repeated ones are joined with a comma (RFC 9110 section 5.3), cookies with a
+    /// semicolon (RFC 6265 section 5.4). What [`forwarded::is_dropped`] names is left out.
+    ///
+    /// # Errors
+    /// The record does not fit.
+    pub fn write_fields(&self, request: &Request, writer: &mut Writer<'_>) -> Result<(), TooLarge> {
+        let mut joined = Vec::new();
+        for name in request.headers.keys() {
+            if forwarded::is_dropped(name, request.peer.trusted) {
+                continue;
+            }
+            // Told by the front: framing is over once the body is complete.
+            if matches!(
+                *name,
+                header::TRANSFER_ENCODING | header::CONTENT_LENGTH | header::EXPECT
+            ) {
+                continue;
+            }
+            let values = request.headers.get_all(name);
+            let mut more = values.iter();
+            let Some(first) = more.next() else { continue };
+            let mut more = more.peekable();
+            let mut value = first.as_bytes();
+            let authority = request.uri.authority().filter(|_| *name == header::HOST);
+            if let Some(authority) = authority {
+                value = authority.as_str().as_bytes();
+            } else if more.peek().is_some() {
+                joined.clear();
+                joined.extend_from_slice(value);
+                for value in more {
+                    joined.extend_from_slice(if *name == header::COOKIE {
+                        b"; "
+                    } else {
+                        b", "
+                    });
+                    joined.extend_from_slice(value.as_bytes());
+                }
+                value = &joined;
+            }
+            match self.keys.get(name) {
+                Some(&key) => writer.field(key, b"", value)?,
+                None => writer.field(0, &env_name(name), value)?,
+            }
+        }
+        self.write_length(request, writer)
+    }
+
+    fn write_length(&self, request: &Request, writer: &mut Writer<'_>) -> Result<(), TooLarge> {
+        let length = request.body.bytes();
+        let framed = request.headers.contains_key(header::CONTENT_LENGTH)
+            || request.headers.contains_key(header::TRANSFER_ENCODING);
+        if !framed {
+            return Ok(());
+        }
+        let key = self.keys.get(&header::CONTENT_LENGTH).copied().unwrap_or(0);
+        writer.field(key, b"CONTENT_LENGTH", length.to_string().as_bytes())
+    }
+}
+
+/// `X-Foo-Bar` as `HTTP_X_FOO_BAR`.
+fn env_name(name: &HeaderName) -> Vec<u8> {
+    let mut key = Vec::with_capacity(5 + name.as_str().len());
+    key.extend_from_slice(b"HTTP_");
+    key.extend(name.as_str().bytes().map(|byte| match byte {
+        b'-' => b'_',
+        other => other.to_ascii_uppercase(),
+    }));
+    key
+}

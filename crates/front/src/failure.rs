@@ -1,0 +1,170 @@
+//! Why a request ends without the application's answer: whose fault it is, what the client is told, and
+//! what the log calls it. One place for all of them; it never decides when.
+
+use http::StatusCode;
+
+use crate::screen::Refusal;
+
+/// Whose fault a failure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The client sent something wrong, or left.
+    Client,
+    /// The application or its worker failed.
+    Worker,
+    /// This server refused, for load or to stop.
+    Server,
+}
+
+/// How a request ended, as the log and the counters call it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// The application answered and the client took all of it.
+    Ok,
+    /// The application raised or answered nonsense: 500.
+    AppError,
+    /// The request was malformed: 4xx, or 501 or 505.
+    Refused,
+    /// The body was over its limit: 413.
+    TooLarge,
+    /// The client was too slow: 408, or the connection was cut.
+    Timeout,
+    /// The queue was full, or the server stops: 503.
+    Shed,
+    /// The deadline passed: 503 in the queue, 504 in a worker.
+    Expired,
+    /// The client left before it was answered.
+    ClientGone,
+    /// The worker died: 502.
+    WorkerDied,
+    /// The response was cut, visibly, after its head.
+    Aborted,
+    /// The application took the connection over.
+    Hijacked,
+}
+
+impl Outcome {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 11] = [
+        Self::Ok,
+        Self::AppError,
+        Self::Refused,
+        Self::TooLarge,
+        Self::Timeout,
+        Self::Shed,
+        Self::Expired,
+        Self::ClientGone,
+        Self::WorkerDied,
+        Self::Aborted,
+        Self::Hijacked,
+    ];
+
+    /// The name in logs and counters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::AppError => "app_error",
+            Self::Refused => "refused",
+            Self::TooLarge => "too_large",
+            Self::Timeout => "timeout",
+            Self::Shed => "shed",
+            Self::Expired => "expired",
+            Self::ClientGone => "client_gone",
+            Self::WorkerDied => "worker_died",
+            Self::Aborted => "aborted",
+            Self::Hijacked => "hijacked",
+        }
+    }
+}
+
+/// Why the application's answer is not what the client gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The message is malformed or over a limit.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// The queue is full.
+    #[error("the queue is full")]
+    QueueFull,
+    /// The server stops.
+    #[error("the server is stopping")]
+    Stopping,
+    /// The deadline passed before a worker had the request.
+    #[error("the deadline passed in the queue")]
+    ExpiredInQueue,
+    /// The deadline passed while a worker ran the request.
+    #[error("the deadline passed in the application")]
+    ExpiredInWorker,
+    /// The client left.
+    #[error("the client left")]
+    ClientGone,
+    /// The worker died and the request must not, or not again, be run elsewhere.
+    #[error("the worker died")]
+    WorkerDied,
+    /// The application raised; its own message is in the log.
+    #[error("the application failed")]
+    AppError,
+    /// The application's response can't be sent as it is.
+    #[error("the application's response is not valid: {0}")]
+    BadResponse(&'static str),
+    /// The request does not fit into a slot, or could not be stored.
+    #[error("the request could not be stored: {0}")]
+    NotStored(&'static str),
+}
+
+impl Failure {
+    /// Whose fault it is.
+    pub const fn fault(self) -> Fault {
+        match self {
+            Self::Refused(_) | Self::ClientGone => Fault::Client,
+            Self::ExpiredInWorker | Self::WorkerDied | Self::AppError | Self::BadResponse(_) => {
+                Fault::Worker
+            }
+            Self::QueueFull | Self::Stopping | Self::ExpiredInQueue | Self::NotStored(_) => {
+                Fault::Server
+            }
+        }
+    }
+
+    /// The status the client gets.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Self::Refused(refusal) => {
+                StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST)
+            }
+            Self::QueueFull
+            | Self::Stopping
+            | Self::ExpiredInQueue
+            | Self::ClientGone
+            | Self::NotStored(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::ExpiredInWorker => StatusCode::GATEWAY_TIMEOUT,
+            Self::WorkerDied => StatusCode::BAD_GATEWAY,
+            Self::AppError | Self::BadResponse(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// Whether the same request may be sent again without harm: it never reached the application. The
+    /// answer then carries Retry-After (RFC 9110 section 10.2.3).
+    pub const fn retry_is_safe(self) -> bool {
+        matches!(self.fault(), Fault::Server) || matches!(self, Self::ClientGone)
+    }
+
+    /// Whether the connection ends with the answer: what follows on it can't be trusted, or must not come.
+    pub const fn closes(self) -> bool {
+        matches!(self, Self::Refused(_) | Self::Stopping | Self::ClientGone)
+    }
+
+    /// What the log calls it.
+    pub const fn outcome(self) -> Outcome {
+        match self {
+            Self::Refused(Refusal { status: 413, .. }) => Outcome::TooLarge,
+            Self::Refused(Refusal { status: 408, .. }) => Outcome::Timeout,
+            Self::Refused(_) => Outcome::Refused,
+            Self::QueueFull | Self::Stopping | Self::NotStored(_) => Outcome::Shed,
+            Self::ExpiredInQueue | Self::ExpiredInWorker => Outcome::Expired,
+            Self::ClientGone => Outcome::ClientGone,
+            Self::WorkerDied => Outcome::WorkerDied,
+            Self::AppError | Self::BadResponse(_) => Outcome::AppError,
+        }
+    }
+}

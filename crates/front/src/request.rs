@@ -1,0 +1,322 @@
+//! One request in the front: what the client asked, where it stands, and what has come back so far.
+//!
+//! Only the dispatcher moves a request from place to place; the connection waits on it and takes the
+//! response out. It never touches a socket or the exchange.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use exchange::request::{BodyPlace, Facts, TEXTS, TooLarge, Writer};
+use exchange::scheduling::monotonic_ns;
+use http::{HeaderMap, Method, StatusCode, Uri, Version};
+
+use crate::env::Env;
+use crate::failure::Failure;
+use crate::spool::Spool;
+
+/// Both ends of a connection, as the env tells them.
+#[derive(Debug)]
+pub struct Peer {
+    /// `REMOTE_ADDR`; `unix` peers have none and are given as 127.0.0.1, as Puma does.
+    pub address: String,
+    /// `REMOTE_PORT`, 0 for a UNIX socket.
+    pub port: u16,
+    /// The listener's host, where a request names none.
+    pub local_host: String,
+    /// The listener's port.
+    pub local_port: u16,
+    /// Whether what it says in X-Forwarded-* is believed.
+    pub trusted: bool,
+}
+
+/// A request's body, complete.
+#[derive(Debug)]
+pub enum RequestBody {
+    /// Small enough for a slot.
+    Inline(Bytes),
+    /// In an unnamed file.
+    File(Spool),
+}
+
+impl RequestBody {
+    /// Its length in bytes.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Inline(bytes) => bytes.len() as u64,
+            Self::File(file) => file.len(),
+        }
+    }
+}
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the queue.
+    Queue,
+    /// In a slot of the exchange.
+    Slot(u16),
+    /// The exchange has no more to do with it.
+    Out,
+}
+
+/// A response's status and fields.
+#[derive(Debug)]
+pub struct ResponseHead {
+    /// The status.
+    pub status: StatusCode,
+    /// The fields, hop-by-hop ones removed.
+    pub headers: HeaderMap,
+    /// Whether the application coded the body as chunked itself (`Rack::Chunked`, Rails' streaming).
+    pub chunked_by_app: bool,
+}
+
+/// How a response's stream of chunks ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Whole.
+    Complete,
+    /// Cut, after its head.
+    Aborted,
+    /// Without any head.
+    Failed(Failure),
+    /// The application has the connection.
+    Hijacked,
+}
+
+/// What has come back from a worker and was not yet taken by the connection.
+#[derive(Default)]
+pub struct Arrived {
+    /// Early hints, each ready to be sent.
+    pub hints: VecDeque<Vec<u8>>,
+    /// The head, until taken.
+    pub head: Option<ResponseHead>,
+    /// Whether there was one.
+    pub had_head: bool,
+    /// Whether the connection took it: from then on the request can't be run again.
+    pub head_taken: bool,
+    /// Chunks of the body.
+    pub chunks: VecDeque<Bytes>,
+    /// Bytes in `chunks`.
+    pub buffered: usize,
+    /// What outgrew memory; chunks that come after it go there too.
+    pub spool: Option<Spool>,
+    /// The file that is the body.
+    pub file: Option<PathBuf>,
+    /// The end, once it is known.
+    pub end: Option<End>,
+}
+
+/// One request, from its arrival to its outcome.
+pub struct Request {
+    /// Its method.
+    pub method: Method,
+    /// Its target.
+    pub uri: Uri,
+    /// Its version.
+    pub version: Version,
+    /// Its fields.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: RequestBody,
+    /// Who sent it.
+    pub peer: Rc<Peer>,
+    /// When it had arrived whole: microseconds since 1970.
+    pub arrived_us: u64,
+    /// The same, nanoseconds of the monotonic clock.
+    pub arrived_ns: u64,
+    /// When it must be done, nanoseconds of the monotonic clock.
+    pub deadline_ns: u64,
+    /// Written by the dispatcher.
+    pub place: Cell<Place>,
+    /// How often it was run again. Written by the dispatcher.
+    pub retries: Cell<u32>,
+    /// The worker that has it or had it last.
+    pub worker: Cell<Option<u16>>,
+    /// When a worker claimed it and when the application was done; 0 = not yet.
+    pub times: Cell<(u64, u64)>,
+    /// Whether nobody wants the response any more.
+    pub abandoned: Cell<bool>,
+    /// Whether a task waits for the disk to take more of the response. Written by the dispatcher.
+    pub waits_for_disk: Cell<bool>,
+    /// What came back.
+    pub arrived: RefCell<Arrived>,
+    /// The worker's socket, when the application took the connection over.
+    pub socket: RefCell<Option<OwnedFd>>,
+    waker: Cell<Option<Waker>>,
+}
+
+/// The parts of a request that hyper gives.
+pub struct RequestHead {
+    /// The method.
+    pub method: Method,
+    /// The target.
+    pub uri: Uri,
+    /// The version.
+    pub version: Version,
+    /// The fields.
+    pub headers: HeaderMap,
+}
+
+impl Request {
+    /// A request that has just arrived whole, with `timeout_ns` to be answered in.
+    pub fn new(head: RequestHead, body: RequestBody, peer: Rc<Peer>, timeout_ns: u64) -> Self {
+        let arrived_ns = monotonic_ns();
+        let arrived_us = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_micros() as u64);
+        Self {
+            method: head.method,
+            uri: head.uri,
+            version: head.version,
+            headers: head.headers,
+            body,
+            peer,
+            arrived_us,
+            arrived_ns,
+            deadline_ns: arrived_ns + timeout_ns,
+            place: Cell::new(Place::Queue),
+            retries: Cell::new(0),
+            worker: Cell::new(None),
+            times: Cell::new((0, 0)),
+            abandoned: Cell::new(false),
+            waits_for_disk: Cell::new(false),
+            arrived: RefCell::default(),
+            socket: RefCell::new(None),
+            waker: Cell::new(None),
+        }
+    }
+
+    /// Whether it may be run a second time: a safe method (RFC 9110 section 9.2.1) of which nothing has
+    /// been sent.
+    pub fn may_run_again(&self) -> bool {
+        let safe = matches!(
+            self.method,
+            Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE
+        );
+        safe && !self.arrived.borrow().head_taken && !self.abandoned.get()
+    }
+
+    /// Whether its end is known.
+    pub fn has_ended(&self) -> bool {
+        self.arrived.borrow().end.is_some()
+    }
+
+    /// Forgets what a worker had answered, before the request is run again.
+    pub fn forget_response(&self) {
+        *self.arrived.borrow_mut() = Arrived::default();
+    }
+
+    /// Ends it without an answer of the application, unless it has ended already.
+    pub fn fail(&self, failure: Failure) {
+        let mut arrived = self.arrived.borrow_mut();
+        if arrived.end.is_none() {
+            arrived.end = Some(if arrived.had_head {
+                End::Aborted
+            } else {
+                End::Failed(failure)
+            });
+        }
+        drop(arrived);
+        self.wake();
+    }
+
+    /// Wakes the connection, if it waits. True when it did.
+    pub fn wake(&self) -> bool {
+        self.waker.take().map(Waker::wake).is_some()
+    }
+
+    /// Remembers who waits.
+    pub fn wait(&self, waker: &Waker) {
+        self.waker.set(Some(waker.clone()));
+    }
+
+    /// Waits for the head, or for what came instead. `hint` is called for every early hint before it.
+    ///
+    /// # Errors
+    /// The failure that took the response's place. `Ok(None)`: the application took the connection over.
+    pub async fn head(&self, mut hint: impl FnMut(&[u8])) -> Result<Option<ResponseHead>, Failure> {
+        poll_fn(|cx| {
+            let mut arrived = self.arrived.borrow_mut();
+            while let Some(bytes) = arrived.hints.pop_front() {
+                hint(&bytes);
+            }
+            if let Some(head) = arrived.head.take() {
+                arrived.head_taken = true;
+                return Poll::Ready(Ok(Some(head)));
+            }
+            match arrived.end {
+                Some(End::Failed(failure)) => Poll::Ready(Err(failure)),
+                Some(End::Hijacked) if self.socket.borrow().is_some() => Poll::Ready(Ok(None)),
+                Some(End::Hijacked) => {
+                    self.wait(cx.waker());
+                    Poll::Pending
+                }
+                Some(End::Complete | End::Aborted) => {
+                    Poll::Ready(Err(Failure::BadResponse("it ended without a status")))
+                }
+                None => {
+                    self.wait(cx.waker());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// Writes the record for the worker and returns its length.
+    ///
+    /// # Errors
+    /// It does not fit.
+    pub fn write_record(&self, env: &Env, area: &mut [u8]) -> Result<u32, TooLarge> {
+        let (host, port) = env.server(self);
+        let body = match &self.body {
+            RequestBody::Inline(_) => BodyPlace::Inline,
+            RequestBody::File(file) => BodyPlace::File {
+                descriptor: file.raw_fd() as u32,
+                length: file.len(),
+            },
+        };
+        let facts = Facts {
+            arrived_us: self.arrived_us,
+            deadline_ns: self.deadline_ns,
+            server_port: port,
+            remote_port: self.peer.port,
+            body,
+        };
+        let protocol = if self.version == Version::HTTP_10 {
+            "HTTP/1.0"
+        } else {
+            "HTTP/1.1"
+        };
+        let texts: [&[u8]; TEXTS] = [
+            self.method.as_str().as_bytes(),
+            self.path().as_bytes(),
+            self.uri.query().unwrap_or("").as_bytes(),
+            host,
+            self.peer.address.as_bytes(),
+            protocol.as_bytes(),
+            env.scheme(self).as_bytes(),
+        ];
+        let mut writer = Writer::new(area, facts, texts)?;
+        env.write_fields(self, &mut writer)?;
+        writer.finish(match &self.body {
+            RequestBody::Inline(bytes) => bytes,
+            RequestBody::File(_) => &[],
+        })
+    }
+
+    /// The path; `/` where an absolute target has none (RFC 9112 section 3.2.2).
+    pub fn path(&self) -> &str {
+        match self.uri.path() {
+            "" => "/",
+            path => path,
+        }
+    }
+}

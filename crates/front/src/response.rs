@@ -1,0 +1,389 @@
+//! The response as hyper takes it: a body in memory, a stream from a worker, or a file; and the one log line of
+//! its request, written when the body is dropped, however that came about.
+//!
+//! It never reads a socket, and a cut response is always visible: hyper then closes the connection
+//! without the end that the framing promises.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::{Method, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+
+use crate::chunked::Decoder;
+use crate::failure::{Failure, Outcome};
+use crate::file_body::FileBody;
+use crate::request::{End, Request, ResponseHead};
+use crate::response_head::declared_length;
+use crate::service::Service;
+
+/// A response that ends before its time; hyper then cuts the connection.
+#[derive(Debug, thiserror::Error)]
+#[error("the response was cut")]
+pub struct Cut;
+
+enum Source {
+    /// All of it, or what is left of it.
+    Memory(Option<Bytes>),
+    /// From the worker, as it comes.
+    Stream {
+        request: Rc<Request>,
+        decoder: Option<Decoder>,
+    },
+    /// From a file.
+    File(FileBody),
+}
+
+/// A response's body.
+pub struct ResponseBody {
+    source: Source,
+    /// Bytes that may still be sent, where a length was declared.
+    left: Option<u64>,
+    record: Record,
+}
+
+/// What the log line will say. Logs when dropped.
+pub struct Record {
+    service: Rc<Service>,
+    request: Option<Rc<Request>>,
+    status: StatusCode,
+    bytes: Cell<u64>,
+    outcome: Cell<Option<Outcome>>,
+    /// What to call it when the body is dropped before its end.
+    if_dropped: Outcome,
+}
+
+impl Record {
+    fn new(
+        service: &Rc<Service>,
+        request: Option<&Rc<Request>>,
+        status: StatusCode,
+        if_dropped: Outcome,
+    ) -> Self {
+        Self {
+            service: Rc::clone(service),
+            request: request.cloned(),
+            status,
+            bytes: Cell::new(0),
+            outcome: Cell::new(None),
+            if_dropped,
+        }
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let outcome = self.outcome.get().unwrap_or(self.if_dropped);
+        if let Some(request) = &self.request {
+            self.service
+                .ended(request, Some(self.status), self.bytes.get(), outcome);
+        }
+    }
+}
+
+/// The application's response to `request`, whose head has arrived.
+///
+/// # Errors
+/// It can't be sent as it is.
+pub async fn from_worker(
+    service: &Rc<Service>,
+    request: &Rc<Request>,
+    head: ResponseHead,
+) -> Result<Response<ResponseBody>, Failure> {
+    let ResponseHead {
+        status,
+        headers,
+        chunked_by_app,
+    } = head;
+    let declared = declared_length(&headers)
+        .map_err(Failure::BadResponse)?;
+    let bodyless = request.method == Method::HEAD
+        || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let mut left = declared;
+    let file = request.arrived.borrow_mut().file.take();
+    let source = if bodyless {
+        left = None;
+        drain(request)
+    } else if let Some(path) = file {
+        let body = open_file(&path, declared).await?;
+        left = Some(body.bytes());
+        Source::File(body)
+    } else {
+        take_whole(request, declared, chunked_by_app)?.unwrap_or_else(|| Source::Stream {
+            request: Rc::clone(request),
+            decoder: chunked_by_app.then(Decoder::default),
+        })
+    };
+    let mut response = Response::new(ResponseBody {
+        source,
+        left,
+        record: Record::new(service, Some(request), status, Outcome::ClientGone),
+    });
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    if let Source::File(body) = &response.body().source {
+        let length = HeaderValue::from(body.bytes());
+        response
+            .headers_mut()
+            .insert(header::CONTENT_LENGTH, length);
+    }
+    Ok(response)
+}
+
+/// A response without a body still lets its worker finish: what it writes is not wanted.
+fn drain(request: &Rc<Request>) -> Source {
+    let mut arrived = request.arrived.borrow_mut();
+    arrived.chunks.clear();
+    arrived.file = None;
+    if arrived.end.is_some() {
+        return Source::Memory(None);
+    }
+    drop(arrived);
+    request.abandoned.set(true);
+    Source::Memory(None)
+}
+
+/// The whole body, where all of it has come.
+fn take_whole(
+    request: &Rc<Request>,
+    declared: Option<u64>,
+    coded: bool,
+) -> Result<Option<Source>, Failure> {
+    let mut arrived = request.arrived.borrow_mut();
+    if arrived.end != Some(End::Complete) || arrived.spool.is_some() || coded {
+        return Ok(None);
+    }
+    if declared.is_some_and(|declared| declared != arrived.buffered as u64) {
+        return Err(Failure::BadResponse("its length is not its content-length"));
+    }
+    let whole = match arrived.chunks.len() {
+        0 => None,
+        1 => arrived.chunks.pop_front(),
+        _ => {
+            let mut whole = Vec::with_capacity(arrived.buffered);
+            arrived
+                .chunks
+                .drain(..)
+                .for_each(|chunk| whole.extend_from_slice(&chunk));
+            Some(Bytes::from(whole))
+        }
+    };
+    Ok(Some(Source::Memory(whole)))
+}
+
+async fn open_file(path: &Path, declared: Option<u64>) -> Result<FileBody, Failure> {
+    let body = FileBody::open(path)
+        .await
+        .map_err(|_| Failure::BadResponse("its file can't be read"))?;
+    match declared {
+        Some(declared) if declared > body.bytes() => Err(Failure::BadResponse(
+            "its file is shorter than its content-length",
+        )),
+        Some(declared) => Ok(body.first(declared)),
+        None => Ok(body),
+    }
+}
+
+/// An answer of the front's own.
+pub fn from_failure(
+    service: &Rc<Service>,
+    request: Option<&Rc<Request>>,
+    failure: Failure,
+) -> Response<ResponseBody> {
+    let status = failure.status();
+    let text = failure_text(failure);
+    let record = Record::new(service, request, status, failure.outcome());
+    let body = ResponseBody {
+        left: None,
+        source: Source::Memory(Some(Bytes::from(text))),
+        record,
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    if failure.retry_is_safe() {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    if failure.closes() {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// The server's own answer to `OPTIONS *`, which asks about the server and not the application
+/// (RFC 9110 section 9.3.7).
+pub fn options(service: &Rc<Service>, request: &Rc<Request>) -> Response<ResponseBody> {
+    let record = Record::new(service, Some(request), StatusCode::NO_CONTENT, Outcome::Ok);
+    let mut response = Response::new(ResponseBody {
+        left: None,
+        source: Source::Memory(None),
+        record,
+    });
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let methods = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    response.headers_mut().insert(header::ALLOW, methods);
+    response
+}
+
+/// The text of an answer of the front's own: the status and, where it is the client's business, the reason.
+pub fn failure_text(failure: Failure) -> String {
+    let status = failure.status();
+    let reason = status.canonical_reason().unwrap_or("Error");
+    match failure {
+        Failure::Refused(refusal) => format!("{} {reason}: {}\n", status.as_u16(), refusal.reason),
+        _ => format!("{} {reason}\n", status.as_u16()),
+    }
+}
+
+impl ResponseBody {
+    fn stream(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
+        let Source::Stream { request, decoder } = &mut self.source else {
+            return Poll::Ready(None);
+        };
+        loop {
+            let mut arrived = request.arrived.borrow_mut();
+            let chunk = match arrived.chunks.pop_front() {
+                Some(chunk) => {
+                    arrived.buffered -= chunk.len();
+                    Some(chunk)
+                }
+                None => match arrived.spool.as_mut().map(|spool| spool.poll_read(cx)) {
+                    Some(Poll::Ready(Ok(chunk))) => chunk,
+                    Some(Poll::Ready(Err(_))) => {
+                        self.record.outcome.set(Some(Outcome::Aborted));
+                        return Poll::Ready(Some(Err(Cut)));
+                    }
+                    Some(Poll::Pending) => return Poll::Pending,
+                    None => None,
+                },
+            };
+            let end = arrived.end;
+            if chunk.is_none() && end.is_none() {
+                request.wait(cx.waker());
+            }
+            drop(arrived);
+            let Some(chunk) = chunk else {
+                return match end {
+                    None => {
+                        // There may be news that had no room before.
+                        self.record.service.dispatcher.resume(request);
+                        let arrived = request.arrived.borrow();
+                        let unread = arrived
+                            .spool
+                            .as_ref()
+                            .is_some_and(|spool| spool.unread() > 0);
+                        if arrived.chunks.is_empty() && !unread && arrived.end.is_none() {
+                            return Poll::Pending;
+                        }
+                        continue;
+                    }
+                    Some(End::Complete) if decoder.as_ref().is_none_or(Decoder::is_complete) => {
+                        Poll::Ready(None)
+                    }
+                    Some(_) => {
+                        self.record.outcome.set(Some(Outcome::Aborted));
+                        Poll::Ready(Some(Err(Cut)))
+                    }
+                };
+            };
+            match decoder {
+                None => return Poll::Ready(Some(Ok(chunk))),
+                Some(decoder) => match decoder.decode(&chunk) {
+                    Ok(decoded) if decoded.is_empty() => {}
+                    Ok(decoded) => return Poll::Ready(Some(Ok(Bytes::from(decoded)))),
+                    Err(_) => {
+                        self.record.outcome.set(Some(Outcome::Aborted));
+                        return Poll::Ready(Some(Err(Cut)));
+                    }
+                },
+            }
+        }
+    }
+
+    /// Keeps to the declared length: bytes beyond it would be read as the next response.
+    fn count(&mut self, chunk: Bytes) -> Result<Bytes, Cut> {
+        if let Some(left) = &mut self.left {
+            let Some(rest) = left.checked_sub(chunk.len() as u64) else {
+                self.record.outcome.set(Some(Outcome::Aborted));
+                return Err(Cut);
+            };
+            *left = rest;
+        }
+        self.record
+            .bytes
+            .set(self.record.bytes.get() + chunk.len() as u64);
+        Ok(chunk)
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let chunk = match &mut self.source {
+            Source::Memory(bytes) => bytes.take().map(Ok),
+            Source::File(file) => ready!(file.poll_chunk(cx)).map(|read| read.map_err(|_| Cut)),
+            Source::Stream { .. } => ready!(self.stream(cx)),
+        };
+        let counted = chunk.map(|chunk| chunk.and_then(|chunk| self.count(chunk)));
+        if counted.is_none() && self.left.is_some_and(|left| left > 0) {
+            self.record.outcome.set(Some(Outcome::Aborted));
+            return Poll::Ready(Some(Err(Cut)));
+        }
+        let whole = match (&counted, &self.source) {
+            (None, _) => true,
+            // hyper asks no further once it has all that `size_hint` promised.
+            (Some(Ok(_)), Source::Memory(None)) => true,
+            (Some(Ok(_)), _) => self.left == Some(0),
+            _ => false,
+        };
+        if whole
+            && self.record.outcome.get().is_none()
+            && self.record.if_dropped == Outcome::ClientGone
+        {
+            self.record.outcome.set(Some(Outcome::Ok));
+        }
+        Poll::Ready(counted.map(|chunk| chunk.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.source, Source::Memory(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Memory(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            Source::File(file) => SizeHint::with_exact(file.left()),
+            Source::Stream { .. } => SizeHint::default(),
+        }
+    }
+}
+
+impl Drop for ResponseBody {
+    fn drop(&mut self) {
+        if matches!(&self.source, Source::Memory(None)) && self.record.outcome.get().is_none() {
+            let of_app = self.record.if_dropped == Outcome::ClientGone;
+            self.record.outcome.set(of_app.then_some(Outcome::Ok));
+        }
+        if let Source::Stream { request, .. } = &self.source
+            && !request.has_ended()
+        {
+            self.record.service.dispatcher.abandon(request);
+        }
+    }
+}

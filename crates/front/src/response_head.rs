@@ -1,0 +1,97 @@
+//! A worker's response head, checked and turned into what hyper sends.
+//!
+//! The worker is not trusted: a field that hyper would not send, or that could split the response, makes
+//! the whole response invalid. It never looks at bodies.
+
+use bytes::Bytes;
+use exchange::response::Head;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, StatusCode};
+
+use crate::request::ResponseHead;
+
+/// Reads the payload of a head frame.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse(payload: Bytes) -> Result<ResponseHead, &'static str> {
+    let mut fields = HeaderMap::with_capacity(16);
+    let mut chunked_by_app = false;
+    let mut wrong = None;
+    let status = Head::parse(&payload, |name, value| {
+        let Ok(name) = HeaderName::from_bytes(&payload[name]) else {
+            wrong = Some("a header name that is no token");
+            return;
+        };
+        let Ok(value) = HeaderValue::from_maybe_shared(payload.slice(value)) else {
+            wrong = Some("a header value with a control character");
+            return;
+        };
+        match name {
+            // The connection is the front's: what the application says of it is dropped (RFC 9110 section 7.6.1).
+            header::CONNECTION | header::UPGRADE => {}
+            header::TRANSFER_ENCODING => {
+                chunked_by_app |= value.as_bytes().eq_ignore_ascii_case(b"chunked");
+            }
+            _ if name.as_str() == "keep-alive" => {}
+            _ => drop(fields.append(name, value)),
+        }
+    })
+    .map_err(|_| "a malformed head")?;
+    if let Some(wrong) = wrong {
+        return Err(wrong);
+    }
+    let length = fields.get(header::CONTENT_LENGTH);
+    if fields
+        .get_all(header::CONTENT_LENGTH)
+        .iter()
+        .any(|other| Some(other) != length)
+    {
+        return Err("two different content lengths");
+    }
+    let status = StatusCode::from_u16(status).map_err(|_| "a status that is none")?;
+    if status.is_informational() || status.as_u16() > 599 {
+        return Err("a status outside 200 to 599");
+    }
+    declared_length(&fields)?;
+    Ok(ResponseHead {
+        status,
+        headers: fields,
+        chunked_by_app,
+    })
+}
+
+/// The declared length of the body.
+///
+/// # Errors
+/// There is one and it is no number.
+pub fn declared_length(fields: &HeaderMap) -> Result<Option<u64>, &'static str> {
+    let Some(value) = fields.get(header::CONTENT_LENGTH) else {
+        return Ok(None);
+    };
+    let digits = value.as_bytes();
+    let number = std::str::from_utf8(digits)
+        .ok()
+        .filter(|_| digits.iter().all(u8::is_ascii_digit));
+    number
+        .and_then(|digits| digits.parse().ok())
+        .map(Some)
+        .ok_or("a content length that is no number")
+}
+
+/// Early hints as the bytes of a 103 response (RFC 8297), or none when they are malformed.
+pub fn early_hints(payload: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = b"HTTP/1.1 103 Early Hints\r\n".to_vec();
+    let mut sound = true;
+    Head::parse(payload, |name, value| {
+        let (name, value) = (&payload[name], &payload[value]);
+        sound &= HeaderName::from_bytes(name).is_ok() && HeaderValue::from_bytes(value).is_ok();
+        bytes.extend_from_slice(name);
+        bytes.extend_from_slice(b": ");
+        bytes.extend_from_slice(value);
+        bytes.extend_from_slice(b"\r\n");
+    })
+    .ok()?;
+    bytes.extend_from_slice(b"\r\n");
+    sound.then_some(bytes)
+}

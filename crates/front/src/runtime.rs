@@ -1,0 +1,64 @@
+//! The front's one thread: tokio, with the exchange's doorbell wired into how it sleeps.
+//!
+//! Just before the runtime sleeps it takes what workers have completed; if that wakes a task it does not
+//! sleep, and otherwise the workers know from then on that they must ring. The doorbell is an eventfd that
+//! nobody reads: registered edge-triggered, its only work is to end the sleep. This file decides nothing.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+
+use tokio::net::unix::pipe::Receiver;
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+
+use crate::dispatch::Dispatcher;
+
+thread_local! {
+    static DISPATCHER: RefCell<Option<Rc<Dispatcher>>> = const { RefCell::new(None) };
+}
+
+/// The runtime that a front must run on.
+///
+/// # Errors
+/// No descriptors for its epoll.
+pub fn build() -> io::Result<LocalRuntime> {
+    Builder::new_current_thread()
+        .enable_all()
+        .thread_name("highball-file")
+        .max_blocking_threads(8)
+        .on_thread_park(|| with_dispatcher(Dispatcher::park))
+        .on_thread_unpark(|| with_dispatcher(Dispatcher::unpark))
+        .build_local(LocalOptions::default())
+}
+
+/// Lets the runtime's sleep end when a worker rings.
+///
+/// # Errors
+/// The doorbell can't be registered.
+pub(crate) fn watch(dispatcher: &Rc<Dispatcher>) -> io::Result<Doorbell> {
+    let (_, bell) = dispatcher.files()?;
+    // An eventfd is no pipe, but all that is wanted of it is to be registered for reading.
+    let bell = Receiver::from_owned_fd_unchecked(bell)?;
+    DISPATCHER.set(Some(Rc::clone(dispatcher)));
+    Ok(Doorbell { _bell: bell })
+}
+
+/// The registration; without it the runtime sleeps as any other.
+#[derive(Debug)]
+pub(crate) struct Doorbell {
+    _bell: Receiver,
+}
+
+impl Drop for Doorbell {
+    fn drop(&mut self) {
+        DISPATCHER.set(None);
+    }
+}
+
+fn with_dispatcher(act: impl Fn(&Dispatcher)) {
+    DISPATCHER.with_borrow(|dispatcher| {
+        if let Some(dispatcher) = dispatcher {
+            act(dispatcher);
+        }
+    });
+}

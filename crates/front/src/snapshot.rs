@@ -1,0 +1,95 @@
+//! What the front can say of itself at one moment, for `highball status` and whoever asks next. It only
+//! reads.
+
+use std::collections::BTreeMap;
+
+use exchange::scheduling::monotonic_ns;
+use serde::Serialize;
+
+use crate::failure::Outcome;
+use crate::service::Service;
+
+/// The front at one moment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Snapshot {
+    /// The queue.
+    pub queue: Queue,
+    /// The exchange's slots.
+    pub slots: Slots,
+    /// Connections that are open.
+    pub connections: usize,
+    /// Requests ended, by outcome.
+    pub requests: BTreeMap<&'static str, u64>,
+    /// Requests run again after their worker died.
+    pub run_again: u64,
+    /// Requests that a worker has now.
+    pub running: Vec<Running>,
+}
+
+/// Requests that no worker has yet.
+#[derive(Clone, Debug, Serialize)]
+pub struct Queue {
+    /// How many wait now.
+    pub length: usize,
+    /// The most that waited at once.
+    pub longest: usize,
+    /// How many may wait.
+    pub limit: usize,
+}
+
+/// Slots of the exchange.
+#[derive(Clone, Debug, Serialize)]
+pub struct Slots {
+    /// In all.
+    pub total: usize,
+    /// That nobody holds.
+    pub free: usize,
+}
+
+/// A request that a worker has.
+#[derive(Clone, Debug, Serialize)]
+pub struct Running {
+    /// The worker.
+    pub worker: u16,
+    /// Its thread.
+    pub thread: u16,
+    /// The method.
+    pub method: String,
+    /// The path.
+    pub path: String,
+    /// Milliseconds since the worker took it.
+    pub since_ms: u64,
+}
+
+impl Snapshot {
+    pub(crate) fn of(service: &Service) -> Self {
+        let dispatcher = &service.dispatcher;
+        let (total, free) = dispatcher.slots();
+        let now = monotonic_ns();
+        let mut running = Vec::new();
+        dispatcher.running(|worker, thread, since, request| {
+            running.push(Running {
+                worker,
+                thread,
+                method: request.method.to_string(),
+                path: request.uri.path().to_owned(),
+                since_ms: now.saturating_sub(since) / 1_000_000,
+            });
+        });
+        Self {
+            queue: Queue {
+                length: dispatcher.waiting(),
+                longest: dispatcher.longest_queue(),
+                limit: dispatcher.queue_limit(),
+            },
+            slots: Slots { total, free },
+            connections: service.connections.get(),
+            requests: Outcome::ALL
+                .iter()
+                .map(|outcome| (outcome.name(), service.counts[*outcome as usize].get()))
+                .collect(),
+            run_again: dispatcher.run_again(),
+            running,
+        }
+    }
+}
