@@ -48,17 +48,17 @@ lint: ## Format, Clippy and documentation, warnings refused
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --exclude highball-extension --no-deps --document-private-items
 
 .PHONY: test-rust
-test-rust: ## The tests of every crate; the server under test is the release build
+test-rust: ## The tests of every crate but the extension (test-gem); the server under test is the release build
 	mkdir -p target/artifacts
-	HIGHBALL_BIN=$(HIGHBALL) $(CARGO) test --workspace --no-fail-fast
+	HIGHBALL_BIN=$(HIGHBALL) $(CARGO) test --workspace --exclude highball-extension --no-fail-fast
 
 .PHONY: test-loom
 test-loom: ## The exchange under the model checker
 	RUSTFLAGS='--cfg loom' $(CARGO) test -p highball-exchange --release --test loom --target-dir $(CARGO_TARGET_DIR)/loom
 
 .PHONY: test-gem
-test-gem: ## The Ruby side
-	HIGHBALL_BIN=$(HIGHBALL) ruby -w -I gem/lib -I gem/test -e 'Dir["./gem/test/**/*_test.rb"].sort.each { |file| require file }'
+test-gem: ## The Ruby side and the extension, inside a Ruby
+	HIGHBALL_BIN=$(HIGHBALL) ruby gem/test/all.rb
 
 .PHONY: deny
 deny: ## Licences, sources and duplicates of the dependencies
