@@ -1,0 +1,309 @@
+//! Row 37 of the list of faults, and what the queue promises: first in, first out; bounded; no worker idle while a request
+//! waits, none with two while another is idle; and no Ruby time for requests that nobody waits for any more.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant, SystemTime};
+
+use test_support::{Application, Client, Events, Fault, Gate, Server, ServerBuilder};
+
+/// Each request waits at the gate that its path names, after it told its path and worker; `/` answers at once.
+const WAITING: &str = r##"run lambda { |env|
+  name = env["PATH_INFO"].delete("/")
+  Test.tell("call #{name} #{Process.pid}") unless name.empty?
+  Test.pass("work") unless name.empty?
+  Test.text("#{name} #{env["HTTP_X_REQUEST_START"]}")
+}"##;
+
+struct Waiting {
+    server: Server,
+    events: Events,
+    gate: Gate,
+}
+
+fn start(settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Waiting {
+    let application = Application::new(WAITING);
+    let (events, gate) = (application.events(), application.gate("work"));
+    let server = settings(Server::application_of(application)).start();
+    Waiting {
+        server,
+        events,
+        gate,
+    }
+}
+
+impl Waiting {
+    fn ask(&self, name: &str) -> Client {
+        let mut client = self.server.connect();
+        client.send(format!("GET /{name} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        client
+    }
+
+    /// The name and the worker of the next call; it waits at the gate.
+    #[track_caller]
+    fn called(&mut self) -> (String, String) {
+        let event = self.events.wait();
+        assert_eq!(self.events.wait(), "at work");
+        let words: Vec<&str> = event.split(' ').collect();
+        assert_eq!(words[0], "call", "{event}");
+        (words[1].to_owned(), words[2].to_owned())
+    }
+
+    /// Waits until this many requests are in the queue.
+    #[track_caller]
+    fn wait_queued(&self, count: u64) {
+        let deadline = Instant::now() + test_support::PATIENCE;
+        loop {
+            let status = self.server.status();
+            let queued = status.number("/queue/length");
+            if queued == count {
+                return;
+            }
+            assert!(
+                queued < count && Instant::now() < deadline,
+                "{:#}",
+                status.0
+            );
+        }
+    }
+}
+
+#[test]
+fn row_37_a_full_queue_answers_503_at_once() {
+    let mut waiting = start(|builder| builder.setting("queue_limit", "2"));
+    let mut first = waiting.ask("first");
+    waiting.called();
+    // The only thread is taken: of five more, two may wait.
+    let mut clients: Vec<Client> = (0..5).map(|n| waiting.ask(&format!("more{n}"))).collect();
+    waiting
+        .server
+        .log()
+        .wait(|line| line.contains("outcome=shed"));
+    waiting.wait_queued(2);
+    let mut refused = 0;
+    clients.retain_mut(|client| {
+        let answer = client.head_within(Duration::from_millis(200));
+        let Some(head) = answer else { return true };
+        assert_eq!(head.status, 503);
+        let seconds = head.field("retry-after").map(str::parse::<u32>);
+        assert!(matches!(seconds, Some(Ok(1..))), "{head:?}");
+        refused += 1;
+        false
+    });
+    assert_eq!(refused, 3);
+    waiting.gate.open();
+    first.response().expect(200);
+    for client in &mut clients {
+        client.response().expect(200);
+    }
+    let calls = waiting.events.rest();
+    let calls = calls
+        .iter()
+        .filter(|event| event.starts_with("call"))
+        .count();
+    assert_eq!(calls, 2, "refused requests reached Ruby");
+}
+
+#[test]
+fn row_37_a_refusal_is_immediate() {
+    let mut waiting = start(|builder| builder.setting("queue_limit", "1"));
+    let _first = waiting.ask("first");
+    waiting.called();
+    let _second = waiting.ask("second");
+    waiting.wait_queued(1);
+    let mut times: Vec<Duration> = (0..9)
+        .map(|_| {
+            let start = Instant::now();
+            waiting.server.get("/refused").expect(503);
+            start.elapsed()
+        })
+        .collect();
+    times.sort();
+    assert!(times[4] < Duration::from_millis(100), "{times:?}");
+    waiting.gate.open();
+}
+
+#[test]
+fn row_37_a_request_whose_deadline_passed_in_the_queue_never_reaches_ruby() {
+    let mut waiting = start(|builder| builder.setting("request_timeout", "1s"));
+    let _first = waiting.ask("first");
+    waiting.called();
+    let mut late = waiting.ask("late");
+    let response = late.response();
+    assert!(matches!(response.status(), 503 | 504), "{response:?}");
+    waiting
+        .server
+        .log()
+        .wait(|line| line.contains("path=\"/late\"") && line.contains("outcome=expired"));
+    waiting.gate.open();
+    waiting.server.get("/").expect(200);
+    assert_eq!(waiting.events.rest(), [""; 0]);
+}
+
+#[test]
+fn row_37_a_request_whose_client_left_the_queue_never_reaches_ruby() {
+    let mut waiting = start(|builder| builder);
+    let mut first = waiting.ask("first");
+    waiting.called();
+    let gone = waiting.ask("gone");
+    waiting.wait_queued(1);
+    gone.reset();
+    waiting
+        .server
+        .log()
+        .wait(|line| line.contains("path=\"/gone\"") && line.contains("outcome=client_gone"));
+    waiting.gate.open();
+    first.response().expect(200);
+    waiting.server.get("/").expect(200);
+    assert_eq!(waiting.events.rest(), [""; 0]);
+}
+
+#[test]
+fn the_queue_is_first_in_first_out() {
+    const MANY: usize = 20;
+    let mut waiting = start(|builder| builder);
+    let _first = waiting.ask("first");
+    waiting.called();
+    let mut clients = Vec::new();
+    for n in 0..MANY {
+        clients.push(waiting.ask(&format!("n{n}")));
+        waiting.wait_queued(n as u64 + 1);
+    }
+    for n in 0..MANY {
+        waiting.gate.admit(1);
+        assert_eq!(waiting.called().0, format!("n{n}"));
+    }
+    waiting.gate.open();
+    for client in &mut clients {
+        client.response().expect(200);
+    }
+}
+
+#[test]
+fn no_worker_is_idle_while_a_request_waits() {
+    let mut waiting = start(|builder| builder.workers(3).threads(1));
+    for round in 0..30 {
+        let mut clients: Vec<Client> = (0..5)
+            .map(|n| waiting.ask(&format!("r{round}n{n}")))
+            .collect();
+        // Each of three runs one, and each that becomes free takes one of the two that wait.
+        let workers: HashSet<String> = (0..3).map(|_| waiting.called().1).collect();
+        assert_eq!(workers.len(), 3, "in round {round}");
+        assert_eq!(waiting.events.rest(), [""; 0]);
+        waiting.gate.admit(1);
+        waiting.called();
+        waiting.gate.admit(1);
+        waiting.called();
+        waiting.gate.admit(3);
+        for client in &mut clients {
+            client.response().expect(200);
+        }
+    }
+}
+
+#[test]
+fn no_worker_takes_a_second_request_while_another_is_idle() {
+    let mut waiting = start(|builder| builder.workers(3).threads(3));
+    for round in 0..30 {
+        let mut clients: Vec<Client> = (0..3)
+            .map(|n| waiting.ask(&format!("r{round}n{n}")))
+            .collect();
+        let workers: HashSet<String> = (0..3).map(|_| waiting.called().1).collect();
+        assert_eq!(workers.len(), 3, "in round {round}");
+        waiting.gate.admit(3);
+        for client in &mut clients {
+            client.response().expect(200);
+        }
+    }
+    // All nine threads work at once where there is work for them.
+    let mut clients: Vec<Client> = (0..9).map(|n| waiting.ask(&format!("n{n}"))).collect();
+    for _ in 0..9 {
+        waiting.called();
+    }
+    waiting.gate.admit(9);
+    for client in &mut clients {
+        client.response().expect(200);
+    }
+}
+
+#[test]
+fn one_worker_that_hangs_holds_up_nobody_else() {
+    let mut waiting = start(|builder| builder.workers(2).threads(1));
+    let mut stuck = waiting.ask("stuck");
+    waiting.called();
+    // On connections of their own and on one kept connection: none of them may stick to the busy worker.
+    let mut kept = waiting.server.connect();
+    for _ in 0..200 {
+        kept.get("/").expect(200);
+        waiting.server.get("/").expect(200);
+    }
+    waiting.gate.open();
+    stuck.response().expect(200);
+}
+
+/// Seconds since 1970 in an X-Request-Start of any usual form: `t=` before it or not; seconds, milli- or microseconds.
+fn start_seconds(value: &str) -> f64 {
+    let number: f64 = value.trim_start_matches("t=").parse().expect("a number");
+    match number {
+        seconds if seconds < 1e11 => seconds,
+        milliseconds if milliseconds < 1e14 => milliseconds / 1e3,
+        microseconds => microseconds / 1e6,
+    }
+}
+
+fn now() -> f64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .expect("after 1970")
+        .as_secs_f64()
+}
+
+#[test]
+fn x_request_start_tells_when_the_request_arrived_not_when_it_ran() {
+    let mut waiting = start(|builder| builder);
+    let mut first = waiting.ask("first");
+    waiting.called();
+    let before = now();
+    let mut second = waiting.ask("second");
+    waiting.wait_queued(1);
+    let queued = now();
+    waiting.gate.admit(2);
+    first.response();
+    let text = second.response().text();
+    let (_, value) = text.split_once(' ').expect("name and start");
+    let start = start_seconds(value);
+    // A millisecond for the rounding of either.
+    assert!(
+        before - 0.001 <= start && start <= queued + 0.001,
+        "{before} {start} {queued}"
+    );
+}
+
+#[test]
+fn the_deadline_is_in_the_env() {
+    let server = Server::app(
+        r##"run lambda { |env|
+          left = env["highball.deadline"] - Process.clock_gettime(Process::CLOCK_MONOTONIC)
+          Test.text("#{left}")
+        }"##,
+    )
+    .setting("request_timeout", "20s")
+    .start();
+    let left: f64 = server.get("/").text().parse().expect("seconds");
+    assert!(0.0 < left && left <= 20.0, "{left}");
+    // A tenth of it may have passed on a busy machine, not half.
+    assert!(left > 10.0, "{left}");
+}
+
+#[test]
+fn a_request_that_expires_while_it_is_answered_never_looks_whole() {
+    let mut waiting = start(|builder| builder.setting("request_timeout", "1s").workers(2));
+    let mut slow = waiting.ask("slow");
+    waiting.called();
+    match slow.try_response("GET") {
+        Ok(response) => assert!(response.status() >= 500, "{response:?}"),
+        Err(Fault::Ended { .. } | Fault::Truncated { .. }) => {}
+        Err(fault) => panic!("{fault}"),
+    }
+    waiting.gate.open();
+    waiting.server.get("/").expect(200);
+}

@@ -1,0 +1,31 @@
+# What test applications share: events that the test reads, gates that it opens.
+module Test
+  DIR = Dir.pwd
+
+  # Tells the test something: one line.
+  def self.tell(event)
+    File.open(File.join(DIR, "events"), File::WRONLY | File::NONBLOCK) { |fifo| fifo.syswrite("#{event}\n") }
+  end
+
+  # Tells that it waits at the gate, and waits until the test admits it.
+  def self.pass(gate)
+    tell("at #{gate}")
+    File.open(File.join(DIR, "gate-#{gate}")) { |fifo| fifo.sysread(1) }
+  end
+
+  def self.text(body, status: 200, headers: {})
+    [status, { "content-type" => "text/plain" }.merge(headers), [body]]
+  end
+
+  # A body whose chunks and close the test can follow.
+  class Body
+    def initialize(name: "body", &each)
+      @name = name
+      @each = each
+    end
+
+    def each(&block) = @each.call(block)
+
+    def close = Test.tell("#{@name} closed")
+  end
+end

@@ -1,0 +1,362 @@
+//! A raw client: sends exactly the bytes it is given and reads responses strictly. Repairs nothing, retries nothing.
+
+mod reading;
+pub(crate) mod response;
+
+use std::fmt;
+use std::io::{self, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt;
+
+use crate::PATIENCE;
+use response::{Ending, Fault, Framing, Head, Response};
+
+/// One connection to a server.
+pub struct Client {
+    stream: Stream,
+    buffer: Vec<u8>,
+    patience: Duration,
+    /// How the server ended the connection, once it did.
+    ended: Option<Ending>,
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// What can be sent: bytes or text.
+pub trait IntoBytes {
+    /// The bytes to send, as they are.
+    fn bytes(&self) -> &[u8];
+}
+
+impl<T: AsRef<[u8]> + ?Sized> IntoBytes for T {
+    fn bytes(&self) -> &[u8] {
+        self.as_ref()
+    }
+}
+
+impl Client {
+    /// Connects over TCP.
+    ///
+    /// # Panics
+    /// When the connection is refused.
+    #[track_caller]
+    pub fn connect(address: impl ToSocketAddrs + fmt::Debug) -> Self {
+        match TcpStream::connect(&address) {
+            Ok(stream) => Self::from_tcp(stream),
+            Err(error) => panic!("connect to {address:?}: {error}"),
+        }
+    }
+
+    /// Connects over TCP, or says why not.
+    ///
+    /// # Errors
+    /// As the system's connect.
+    pub fn try_connect(address: impl ToSocketAddrs) -> io::Result<Self> {
+        TcpStream::connect(address).map(Self::from_tcp)
+    }
+
+    /// Takes a connected socket, for tests that set options before they connect.
+    pub fn from_tcp(stream: TcpStream) -> Self {
+        // A test's pieces go out as they are written.
+        stream.set_nodelay(true).expect("a TCP socket");
+        Self::new(Stream::Tcp(stream))
+    }
+
+    /// Connects over a UNIX socket.
+    ///
+    /// # Panics
+    /// When the connection is refused.
+    #[track_caller]
+    pub fn connect_unix(path: &Path) -> Self {
+        match UnixStream::connect(path) {
+            Ok(stream) => Self::new(Stream::Unix(stream)),
+            Err(error) => panic!("connect to {}: {error}", path.display()),
+        }
+    }
+
+    fn new(stream: Stream) -> Self {
+        Self {
+            stream,
+            buffer: Vec::new(),
+            patience: PATIENCE,
+            ended: None,
+        }
+    }
+
+    /// Waits this long for each step instead of [`PATIENCE`].
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Sends bytes as they are.
+    ///
+    /// # Panics
+    /// When the server takes no more of them.
+    #[track_caller]
+    pub fn send(&mut self, bytes: impl IntoBytes) -> &mut Self {
+        if let Err(error) = self.try_send(bytes) {
+            panic!("send: {error}");
+        }
+        self
+    }
+
+    /// Sends bytes as they are, or says why not: a server may close while it refuses.
+    ///
+    /// # Errors
+    /// As the system's write; `WouldBlock` or `TimedOut` when the server takes no more for too long.
+    pub fn try_send(&mut self, bytes: impl IntoBytes) -> io::Result<()> {
+        let patience = Some(self.patience);
+        match &mut self.stream {
+            Stream::Tcp(stream) => {
+                stream.set_write_timeout(patience)?;
+                stream.write_all(bytes.bytes())
+            }
+            Stream::Unix(stream) => {
+                stream.set_write_timeout(patience)?;
+                stream.write_all(bytes.bytes())
+            }
+        }
+    }
+
+    /// Sends a GET and reads the whole response.
+    ///
+    /// # Panics
+    /// When there is none, or it is cut short.
+    #[track_caller]
+    pub fn get(&mut self, target: &str) -> Response {
+        self.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n"))
+            .response()
+    }
+
+    /// Sends a GET and reads the whole response, or says what went wrong.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub fn try_get(&mut self, target: &str) -> Result<Response, Fault> {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n");
+        // Where the server closed, reading tells more than writing.
+        let _ = self.try_send(request);
+        self.try_response("GET")
+    }
+
+    /// Sends a POST with a Content-Length and reads the whole response.
+    ///
+    /// # Panics
+    /// When there is none, or it is cut short.
+    #[track_caller]
+    pub fn post(&mut self, target: &str, body: impl IntoBytes) -> Response {
+        let length = body.bytes().len();
+        let head =
+            format!("POST {target} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n");
+        self.send([head.as_bytes(), body.bytes()].concat())
+            .response()
+    }
+
+    /// Reads the whole response to a request that was no HEAD.
+    ///
+    /// # Panics
+    /// When there is none, or it is cut short.
+    #[track_caller]
+    pub fn response(&mut self) -> Response {
+        self.response_to("GET")
+    }
+
+    /// Reads the whole response to a request of this method.
+    ///
+    /// # Panics
+    /// When there is none, or it is cut short.
+    #[track_caller]
+    pub fn response_to(&mut self, method: &str) -> Response {
+        match self.try_response(method) {
+            Ok(response) => response,
+            Err(fault) => panic!("{fault}"),
+        }
+    }
+
+    /// Reads the whole response to a request of this method, or says what went wrong.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub fn try_response(&mut self, method: &str) -> Result<Response, Fault> {
+        let mut interim = Vec::new();
+        let head = loop {
+            let head = self.try_head()?;
+            // 101 is final: what follows is another protocol.
+            if !(100..200).contains(&head.status) || head.status == 101 {
+                break head;
+            }
+            interim.push(head);
+        };
+        let mut response = Response {
+            head,
+            interim,
+            body: Vec::new(),
+            chunks: Vec::new(),
+        };
+        let body = match response.head.framing(method)? {
+            Framing::None => Ok(()),
+            Framing::Length(length) => self.try_bytes(length).map(|bytes| response.body = bytes),
+            Framing::Chunked => self.read_chunks(&mut response),
+            Framing::UntilClose => self.read_until_close(&mut response),
+        };
+        match body {
+            Ok(()) => Ok(response),
+            Err(Fault::Ended { ending, so_far }) => {
+                if response.body.is_empty() {
+                    response.body = so_far;
+                }
+                Err(Fault::Truncated {
+                    ending,
+                    response: Box::new(response),
+                })
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Reads one head: status line and fields, interim ones as well.
+    ///
+    /// # Panics
+    /// When none comes.
+    #[track_caller]
+    pub fn head(&mut self) -> Head {
+        match self.try_head() {
+            Ok(head) => head,
+            Err(fault) => panic!("{fault}"),
+        }
+    }
+
+    /// The same, or what went wrong.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub fn try_head(&mut self) -> Result<Head, Fault> {
+        let head = self.until(b"\r\n\r\n")?;
+        Head::parse(&head)
+    }
+
+    /// The next head when it comes within `patience`; `None` when nothing comes.
+    ///
+    /// # Panics
+    /// When something else comes, or the connection ends.
+    #[track_caller]
+    pub fn head_within(&mut self, patience: Duration) -> Option<Head> {
+        let usual = std::mem::replace(&mut self.patience, patience);
+        let head = self.try_head();
+        self.patience = usual;
+        match head {
+            Ok(head) => Some(head),
+            Err(Fault::TimedOut { so_far }) if so_far.is_empty() => None,
+            Err(fault) => panic!("{fault}"),
+        }
+    }
+
+    /// Reads the next chunk of a chunked body; `None` after the last one and its trailers.
+    ///
+    /// # Panics
+    /// When it is cut short, or no chunk.
+    #[track_caller]
+    pub fn chunk(&mut self) -> Option<Vec<u8>> {
+        match self.try_chunk() {
+            Ok(chunk) => chunk,
+            Err(fault) => panic!("{fault}"),
+        }
+    }
+
+    /// Reads exactly this many bytes.
+    ///
+    /// # Panics
+    /// When fewer come.
+    #[track_caller]
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        match self.try_bytes(count) {
+            Ok(bytes) => bytes,
+            Err(fault) => panic!("{fault}"),
+        }
+    }
+
+    /// Reads everything until the server ends the connection, and how it ended it.
+    ///
+    /// # Panics
+    /// When it keeps the connection open.
+    #[track_caller]
+    pub fn rest(&mut self) -> (Vec<u8>, Ending) {
+        match self.try_rest() {
+            Ok(rest) => rest,
+            Err(fault) => panic!("{fault}"),
+        }
+    }
+
+    /// Asserts that the server ends the connection and sends nothing more.
+    ///
+    /// # Panics
+    /// When more comes, or the connection stays open.
+    #[track_caller]
+    pub fn expect_end(&mut self) {
+        let (rest, _) = self.rest();
+        assert!(
+            rest.is_empty(),
+            "bytes after the last response: {:?}",
+            String::from_utf8_lossy(&rest)
+        );
+    }
+
+    /// Asserts that nothing came in the meantime, and the connection is open. Call it after an event that came later
+    /// than whatever might have been sent.
+    ///
+    /// # Panics
+    /// When something came or the connection ended.
+    #[track_caller]
+    pub fn expect_silence(&mut self) {
+        let patience = self.patience;
+        self.patience = Duration::from_millis(1);
+        let outcome = self.fill(Instant::now() + self.patience);
+        self.patience = patience;
+        match outcome {
+            Err(Fault::TimedOut { so_far }) if so_far.is_empty() => {}
+            Ok(()) => panic!(
+                "unexpected bytes: {:?}",
+                String::from_utf8_lossy(&self.buffer)
+            ),
+            Err(fault) => panic!("{fault}"),
+        }
+    }
+
+    /// Closes the sending half only.
+    pub fn half_close(&mut self) -> &mut Self {
+        // A server that closed first is no error here; reading tells.
+        let _ = match &self.stream {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
+        };
+        self
+    }
+
+    /// Vanishes: the server gets a reset instead of an orderly end.
+    pub fn reset(self) {
+        if let Stream::Tcp(stream) = &self.stream {
+            sockopt::set_socket_linger(stream, Some(Duration::ZERO)).expect("a TCP socket");
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("buffer", &String::from_utf8_lossy(&self.buffer))
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

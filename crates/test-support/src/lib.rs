@@ -1,0 +1,34 @@
+//! What the tests over the wire are made of: a running server, a raw client, an application, processes.
+//! Plain threads and blocking sockets; every wait ends at an event or, with a failure, at a deadline.
+//! Never used outside tests, and never waits by sleeping.
+
+#![forbid(unsafe_code)]
+
+mod application;
+mod client;
+mod directory;
+mod fifo;
+mod log;
+mod probe;
+mod process;
+mod program;
+mod server;
+mod status;
+
+use std::time::Duration;
+
+pub use application::{Application, reflect};
+pub use client::response::{Ending, Fault, Head, Response};
+pub use client::{Client, IntoBytes};
+pub use directory::Directory;
+pub use fifo::{Events, Gate};
+pub use log::Log;
+pub use probe::Probe;
+pub use process::{Family, Process};
+pub use program::{Program, Ran, binary, ruby_library, workspace};
+pub use server::{Server, ServerBuilder, Stopped};
+pub use status::Status;
+
+/// How long a test waits for an event that must come before it fails. Long, since machines are shared:
+/// a test that measures a time compares it itself.
+pub const PATIENCE: Duration = Duration::from_secs(30);

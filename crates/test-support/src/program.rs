@@ -1,0 +1,159 @@
+//! The programs under test: where the binary and its Ruby library are, and one run of a command to its end.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+
+use crate::PATIENCE;
+use crate::log::Log;
+use crate::process::Process;
+
+/// The repository's root.
+pub fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("crates/test-support lies two levels deep")
+        .to_owned()
+}
+
+/// The binary: `HIGHBALL_BIN`, else the one that cargo built with this test, else one in the repository's target folder.
+///
+/// # Panics
+/// When there is none.
+pub fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("HIGHBALL_BIN") {
+        return path.into();
+    }
+    let test = std::env::current_exe().expect("a test has a path");
+    // target/<profile>/deps/<test>
+    let beside = test.ancestors().nth(2).map(|dir| dir.join("highball"));
+    let target = workspace().join("target");
+    let found = beside
+        .into_iter()
+        .chain([
+            target.join("release/highball"),
+            target.join("debug/highball"),
+        ])
+        .find(|path| path.is_file());
+    found.expect("the highball binary is built first: cargo build -p highball, or set HIGHBALL_BIN")
+}
+
+/// The Ruby library with the extension: `HIGHBALL_RUBY_LIB`, else the repository's.
+pub fn ruby_library() -> PathBuf {
+    match std::env::var_os("HIGHBALL_RUBY_LIB") {
+        Some(path) => path.into(),
+        None => workspace().join("gem/lib"),
+    }
+}
+
+/// One run of a program to its end.
+#[derive(Debug)]
+pub struct Program {
+    command: Command,
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// The exit status.
+    pub status: ExitStatus,
+    /// Its stdout.
+    pub stdout: String,
+    /// Its stderr.
+    pub stderr: String,
+}
+
+impl Program {
+    /// The binary under test with these arguments, without any setting from the test's own environment.
+    pub fn highball<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> Self {
+        let mut command = Command::new(binary());
+        command.args(arguments);
+        clean(&mut command);
+        Self { command }
+    }
+
+    /// Any other program.
+    pub fn new(name: impl AsRef<std::ffi::OsStr>) -> Self {
+        Self {
+            command: Command::new(name),
+        }
+    }
+
+    /// One more argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    /// The folder that it runs in.
+    #[must_use]
+    pub fn current_dir(mut self, dir: impl AsRef<Path>) -> Self {
+        self.command.current_dir(dir);
+        self
+    }
+
+    /// A variable of its environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Runs it and waits for its end.
+    ///
+    /// # Panics
+    /// When it cannot be started, or does not end within [`PATIENCE`] (then it is killed).
+    #[track_caller]
+    pub fn run(mut self) -> Ran {
+        let mut child = self
+            .command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{:?}: {error}", self.command.get_program()));
+        let (stdout, stderr) = (Log::default(), Log::default());
+        stdout.follow(child.stdout.take().expect("stdout is piped"));
+        stderr.follow(child.stderr.take().expect("stderr is piped"));
+        let process = Process(child.id());
+        let (send, ended) = mpsc::channel();
+        thread::spawn(move || send.send(child.wait().expect("a child of ours")));
+        let status = ended.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+            process.kill();
+            panic!(
+                "{:?} did not end within {PATIENCE:?}:\n{}\n{}",
+                self.command,
+                stdout.text(),
+                stderr.text()
+            )
+        });
+        stdout.wait_closed();
+        stderr.wait_closed();
+        Ran {
+            status,
+            stdout: stdout.text(),
+            stderr: stderr.text(),
+        }
+    }
+}
+
+impl Ran {
+    /// Stdout and stderr, one after the other.
+    pub fn output(&self) -> String {
+        format!("{}\n{}", self.stdout, self.stderr)
+    }
+}
+
+/// Takes every setting out of a command's environment, and names the Ruby library.
+pub(crate) fn clean(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let own = name.to_string_lossy().starts_with("HIGHBALL_");
+        if own || name == "PORT" || name == "RACK_ENV" || name == "RAILS_ENV" {
+            command.env_remove(name);
+        }
+    }
+    command.env("HIGHBALL_RUBY_LIB", ruby_library());
+}
