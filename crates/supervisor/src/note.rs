@@ -1,5 +1,5 @@
-//! What the supervisor has to say: values with their wording, for the log of whoever runs it. Workers are
-//! counted from 1 for people, from 0 in messages and memory.
+//! What the supervisor has to say: values with their wording, for the log of whoever runs it. Writes nothing
+//! itself.
 
 use std::fmt;
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl fmt::Display for Note {
             } => write!(
                 f,
                 "worker {} (pid {pid}) ended with {status}; it is replaced",
-                worker + 1
+                worker
             ),
             Self::Delayed {
                 worker,
@@ -108,12 +108,12 @@ impl fmt::Display for Note {
             } => write!(
                 f,
                 "worker {} ended {deaths} times before it was ready; next start in {} s",
-                worker + 1,
+                worker,
                 delay.as_secs_f64()
             ),
-            Self::Worker { worker, message } => write!(f, "worker {}: {message}", worker + 1),
+            Self::Worker { worker, message } => write!(f, "worker {}: {message}", worker),
             Self::Misbehaved { worker, reason } => {
-                write!(f, "worker {} is killed: {reason}", worker + 1)
+                write!(f, "worker {} is killed: {reason}", worker)
             }
             Self::TemplateEnded { pid, status } => write!(
                 f,
@@ -122,7 +122,7 @@ impl fmt::Display for Note {
             Self::TemplateMisbehaved { reason } => write!(f, "template: {reason}"),
             Self::BootFailed(error) => write!(f, "{error}; another try follows"),
             Self::ForkFailed { worker, reason } => {
-                write!(f, "worker {} cannot be forked: {reason}", worker + 1)
+                write!(f, "worker {} cannot be forked: {reason}", worker)
             }
             Self::Killed { grace } => write!(
                 f,

@@ -23,7 +23,7 @@ pub struct Process {
     pub pid: i32,
     /// What it is.
     pub role: Role,
-    /// The worker's number from 1; absent for the others.
+    /// The worker's number, from 0; absent for the others.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub worker: Option<u16>,
     /// Its generation; absent for the front.

@@ -28,7 +28,9 @@ pub enum StartError {
     #[error(transparent)]
     Boot(#[from] BootError),
     /// Workers were forked but none of one number's became ready.
-    #[error("worker {} ended {deaths} times before it was ready; the reason is in the log above", worker + 1)]
+    #[error(
+        "worker {worker} ended {deaths} times before it was ready; the reason is in the log above"
+    )]
     Worker {
         /// The worker, from 0.
         worker: u16,
@@ -176,7 +178,7 @@ impl Supervisor {
                     State::Stopping { .. } | State::Gone => "stopping",
                     _ => "starting",
                 };
-                let (role, worker) = (Role::Worker, Some(number + 1));
+                let (role, worker) = (Role::Worker, Some(number));
                 rows.push(row(pid, role, worker, generation, state, child.started));
             }
         }

@@ -184,7 +184,7 @@ fn a_start_forks_every_worker_and_a_stop_leaves_no_process() {
         case.front
             .until_noted("thread \"poller\" started at config.ru:7")
             .await;
-        case.front.until_noted("worker 2: hello\nfrom 1").await;
+        case.front.until_noted("worker 1: hello\nfrom 1").await;
         let rows = case.supervisor.processes();
         let kinds: Vec<_> = rows
             .iter()
@@ -195,8 +195,8 @@ fn a_start_forks_every_worker_and_a_stop_leaves_no_process() {
             [
                 (Role::Front, None, "ready"),
                 (Role::Template, None, "ready"),
+                (Role::Worker, Some(0), "ready"),
                 (Role::Worker, Some(1), "ready"),
-                (Role::Worker, Some(2), "ready"),
             ]
         );
         assert_eq!(rows[1].pid, booted.pid);
@@ -225,7 +225,7 @@ fn a_killed_worker_is_replaced() {
             kill_process(pid(victim), Signal::KILL).unwrap();
             case.front.until_called("died 0", round).await;
             case.front.until_called("up 0", round + 1).await;
-            let noted = format!("worker 1 (pid {victim}) ended with signal 9 (KILL)");
+            let noted = format!("worker 0 (pid {victim}) ended with signal 9 (KILL)");
             case.front.until_noted(&noted).await;
             assert!(!is_alive(victim));
             assert_eq!(case.pids(Role::Worker)[1], before[1]);
@@ -404,7 +404,7 @@ fn a_worker_that_talks_nonsense_is_killed_and_named() {
         let case = Case::new("misbehaves", |plan| plan.workers = 1);
         case.supervisor.start().await.unwrap();
         case.front
-            .until_noted("worker 1 is killed: malformed control message")
+            .until_noted("worker 0 is killed: malformed control message")
             .await;
         case.front.until_called("died 0", 1).await;
         case.supervisor.stop(Duration::ZERO).await;
