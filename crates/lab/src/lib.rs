@@ -1,0 +1,23 @@
+//! The lab: it starts servers, loads them, measures them and compares them. It measures from outside
+//! only (the wire and `/proc`) and never links to any part of the server.
+//!
+//! A *stack* is a deployment under comparison, a *load* what the generator sends, a *trial* one start,
+//! warm-up, load and stop. The unit of replication is the trial: a fresh server each time.
+
+#![forbid(unsafe_code)]
+
+pub mod closed_loop;
+pub mod http;
+pub mod idle;
+pub mod machine;
+pub mod open_loop;
+pub mod process_tree;
+pub mod random;
+pub mod report;
+pub mod results;
+pub mod session;
+pub mod stack;
+pub mod statistics;
+pub mod trial;
+pub mod workload;
+pub mod wrk;

@@ -1,0 +1,220 @@
+//! What a run depends on beside the code: the machine, its settings, the versions of everything that took
+//! part, and how busy the machine was with other things. It records no name, address or path of the machine.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::process_tree::ticks;
+
+/// A machine and its software, each as a name and what was found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Hardware, kernel and their settings.
+    pub facts: Vec<(String, String)>,
+    /// Programs and libraries.
+    pub versions: Vec<(String, String)>,
+}
+
+/// Debian packages whose versions matter.
+const PACKAGES: [&str; 10] = [
+    "ruby3.1",
+    "puma",
+    "unicorn",
+    "passenger",
+    "wrk",
+    "ruby-rack",
+    "ruby-sinatra",
+    "ruby-rails",
+    "redmine",
+    "libsqlite3-0",
+];
+
+impl Machine {
+    /// Describes this machine. What cannot be found out is left out.
+    pub fn capture(highball: &Path) -> Self {
+        let mut facts = Vec::new();
+        let mut fact = |name: &str, value: Option<String>| {
+            facts.extend(
+                value
+                    .filter(|value| !value.is_empty())
+                    .map(|value| (name.to_owned(), value)),
+            );
+        };
+        let cores = std::thread::available_parallelism()
+            .map(|count| count.to_string())
+            .ok();
+        fact("CPU", field_of("/proc/cpuinfo", "model name"));
+        fact("Cores", cores);
+        fact("Memory", field_of("/proc/meminfo", "MemTotal"));
+        fact("Kernel", output("uname", &["-sr"]));
+        fact("Distribution", distribution());
+        fact(
+            "Frequency governor",
+            read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        );
+        fact(
+            "Transparent huge pages",
+            read("/sys/kernel/mm/transparent_hugepage/enabled"),
+        );
+        fact("somaxconn", read("/proc/sys/net/core/somaxconn"));
+        fact(
+            "Ephemeral ports",
+            read("/proc/sys/net/ipv4/ip_local_port_range").map(|range| range.replace('\t', " to ")),
+        );
+        fact(
+            "Open files (hard limit)",
+            rustix::process::getrlimit(rustix::process::Resource::Nofile)
+                .maximum
+                .map(|n| n.to_string()),
+        );
+        fact(
+            "Load average at the start",
+            read("/proc/loadavg").map(|load| first_words(&load, 3)),
+        );
+
+        let mut versions: Vec<(String, String)> = PACKAGES
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), package_version(name)?)))
+            .collect();
+        let mut version = |name: &str, value: Option<String>| {
+            versions.extend(value.map(|value| (name.to_owned(), value)))
+        };
+        version("ruby", output("ruby", &["--version"]));
+        version(
+            "highball",
+            output(&highball.to_string_lossy(), &["--version"]),
+        );
+        version("commit", commit());
+        Self { facts, versions }
+    }
+}
+
+/// CPU time of the whole machine since it started, over all cores.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MachineCpu {
+    /// Time in which any process ran.
+    pub busy: Duration,
+    /// Time in which the hypervisor ran something else.
+    pub steal: Duration,
+}
+
+impl MachineCpu {
+    /// Reads `/proc/stat`; zero where it cannot be read.
+    pub fn now() -> Self {
+        parse_cpu(&fs::read_to_string("/proc/stat").unwrap_or_default()).unwrap_or_default()
+    }
+}
+
+/// user nice system idle iowait irq softirq steal guest guest_nice; guests count in user already (proc(5)).
+fn parse_cpu(text: &str) -> Option<MachineCpu> {
+    let line = text.lines().next()?.strip_prefix("cpu ")?;
+    let fields: Vec<u64> = line
+        .split_whitespace()
+        .map_while(|field| field.parse().ok())
+        .collect();
+    let at = |index: usize| fields.get(index).copied().unwrap_or(0);
+    Some(MachineCpu {
+        busy: ticks(at(0) + at(1) + at(2) + at(5) + at(6)),
+        steal: ticks(at(7)),
+    })
+}
+
+/// Now, in UTC, as in RFC 3339.
+pub fn timestamp() -> String {
+    output("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]).unwrap_or_default()
+}
+
+fn commit() -> Option<String> {
+    let id = output("git", &["rev-parse", "--short=12", "HEAD"])?;
+    let changes = output(
+        "git",
+        &[
+            "status",
+            "--porcelain",
+            "--untracked-files=no",
+            "--",
+            "crates",
+            "gem",
+            "lab",
+        ],
+    );
+    Some(if changes.is_some_and(|changes| !changes.is_empty()) {
+        format!("{id} and uncommitted changes")
+    } else {
+        id
+    })
+}
+
+fn distribution() -> Option<String> {
+    let text = read("/etc/os-release")?;
+    let name = text
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(name.trim_matches('"').to_owned())
+}
+
+fn package_version(name: &str) -> Option<String> {
+    output("dpkg-query", &["-W", "-f=${Version}", name]).filter(|version| !version.is_empty())
+}
+
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .stderr(std::process::Stdio::null())
+        .output()
+        .ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path)
+        .ok()
+        .map(|text| text.trim().to_owned())
+}
+
+fn field_of(path: &str, name: &str) -> Option<String> {
+    let text = read(path)?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.split_once(':')
+        .map(|(_, value)| value.trim().to_owned())
+}
+
+fn first_words(text: &str, count: usize) -> String {
+    text.split(' ').take(count).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machines_cpu_leaves_out_idle_and_counts_steal_apart() {
+        let cpu = parse_cpu("cpu  100 10 50 9000 70 4 6 30 5 5\ncpu0 1 2 3\n").unwrap();
+        assert_eq!(cpu.busy, ticks(170));
+        assert_eq!(cpu.steal, ticks(30));
+        assert!(parse_cpu("intr 1").is_none());
+    }
+
+    #[test]
+    fn a_machine_is_described_without_a_server() {
+        let machine = Machine::capture(Path::new("/nonexistent/highball"));
+        assert!(machine.facts.iter().any(|(name, _)| name == "Kernel"));
+        assert!(machine.versions.iter().all(|(name, _)| name != "highball"));
+    }
+
+    #[test]
+    fn a_timestamp_is_rfc_3339() {
+        let now = timestamp();
+        assert!(
+            now.len() == 20 && now.ends_with('Z') && now.as_bytes()[10] == b'T',
+            "{now}"
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! The tree on invented and on real processes.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use super::*;
+
+fn stat(pid: i32, parent: i32, group: i32, session: i32) -> Stat {
+    let (name, state) = ("x".to_owned(), 'S');
+    Stat {
+        pid,
+        name,
+        state,
+        parent,
+        group,
+        session,
+        own_ticks: 1,
+        reaped_ticks: 0,
+        started: 100 + pid as u64,
+    }
+}
+
+fn pids(members: &[Stat]) -> Vec<i32> {
+    members.iter().map(|stat| stat.pid).collect()
+}
+
+#[test]
+fn a_stat_line_is_read_whatever_the_name_is() {
+    let line = "42 (a ) (b) c) R 7 40 39 0 -1 4194560 1 2 3 4 11 22 33 44 20 0 5 0 987 1 2 3";
+    let stat = parse_stat(line).unwrap();
+    assert_eq!(
+        (stat.pid, stat.name.as_str(), stat.state),
+        (42, "a ) (b) c", 'R')
+    );
+    assert_eq!((stat.parent, stat.group, stat.session), (7, 40, 39));
+    assert_eq!(
+        (stat.own_ticks, stat.reaped_ticks, stat.started),
+        (33, 77, 987)
+    );
+    assert_eq!(parse_stat("42 (cut) R 1 2"), None);
+    assert_eq!(parse_stat(""), None);
+}
+
+#[test]
+fn a_rollup_is_read_by_whole_keys() {
+    let text = "00-ff ---p 00 00:00 0 [rollup]\nRss:  1708 kB\nPss:   375 kB\nPss_Dirty:  116 kB\nPrivate_Dirty:  99 kB\n";
+    assert_eq!(
+        parse_rollup(text),
+        Memory {
+            pss_kb: 375,
+            rss_kb: 1708,
+            private_dirty_kb: 99
+        }
+    );
+    assert_eq!(parse_rollup(""), Memory::default());
+}
+
+#[test]
+fn members_are_descendants_groups_sessions_and_those_seen_before() {
+    let mut tree = ProcessTree::rooted(10);
+    // 10 leads a group and session; 11 and 12 descend; 13 was orphaned but stayed in the session; 20 is a stranger.
+    let all = [
+        stat(10, 1, 10, 10),
+        stat(12, 11, 12, 10),
+        stat(11, 10, 10, 10),
+        stat(13, 1, 10, 10),
+        stat(20, 1, 20, 20),
+    ];
+    assert_eq!(pids(&tree.select(&all)), [10, 11, 12, 13]);
+    // 12 is orphaned into its own group and session; 30 is its child; a stranger took the pid of 11.
+    let mut reused = stat(11, 1, 20, 20);
+    reused.started = 5000;
+    let all = [
+        stat(10, 1, 10, 10),
+        stat(12, 1, 12, 12),
+        stat(30, 12, 12, 12),
+        reused,
+        stat(20, 1, 20, 20),
+    ];
+    assert_eq!(pids(&tree.select(&all)), [10, 12, 30]);
+}
+
+#[test]
+fn the_starters_own_group_does_not_join_the_tree() {
+    let mut tree = ProcessTree::rooted(10);
+    // The root stayed in the group and session of the process that started it.
+    let all = [stat(5, 1, 5, 5), stat(10, 5, 5, 5), stat(6, 5, 5, 5)];
+    assert_eq!(pids(&tree.select(&all)), [10]);
+}
+
+#[test]
+fn orphans_given_to_this_process_join_the_tree() {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let mut tree = ProcessTree::adopting(10, BTreeSet::from([7]));
+    let all = [
+        stat(own, 1, 2, 2),
+        stat(7, own, 2, 2),
+        stat(10, own, 10, 10),
+        stat(40, own, 40, 40),
+        stat(41, 40, 40, 40),
+    ];
+    assert_eq!(pids(&tree.select(&all)), [10, 40, 41]);
+}
+
+#[test]
+fn a_real_tree_is_measured_with_its_dead_and_killed() {
+    // The shell burns CPU in a child that it waits for, then holds another child and tells that it is ready.
+    let script =
+        "(i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done); sleep 1000 & echo ready; wait";
+    let mut child = Command::new("setsid")
+        .args(["sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line, "ready\n");
+
+    let mut tree = ProcessTree::rooted(child.id() as i32);
+    assert_eq!(tree.members().len(), 2, "{:?}", tree.members());
+    assert!(
+        tree.cpu() > Duration::ZERO,
+        "the dead child's CPU is counted"
+    );
+    let memory = tree.memory();
+    assert!(
+        memory.pss_kb > 0 && memory.rss_kb >= memory.pss_kb,
+        "{memory:?}"
+    );
+
+    assert_eq!(tree.kill(), 2);
+    child.wait().unwrap();
+    assert!(tree.members().is_empty());
+}
