@@ -150,6 +150,11 @@ impl Front {
         }
     }
 
+    /// The slot's current publication.
+    pub fn sequence(&self, slot: u16) -> u32 {
+        self.slots[usize::from(slot)].sequence
+    }
+
     /// When the slot's request was claimed and when it was finished: nanoseconds of `CLOCK_MONOTONIC`, 0
     /// for not yet.
     pub fn times(&self, slot: u16) -> (u64, u64) {

@@ -442,7 +442,7 @@ impl Dispatcher {
                     arrived.head = Some(head);
                 }
                 Err(reason) => {
-                    (self.on_error)(request, &format!("invalid response: {reason}"));
+                    (self.on_error)(request, &format!("InvalidResponse: {reason}"));
                     arrived
                         .end
                         .get_or_insert(End::Failed(Failure::BadResponse(reason)));

@@ -53,9 +53,8 @@ pub struct Record {
     request: Option<Rc<Request>>,
     status: StatusCode,
     bytes: Cell<u64>,
+    /// None until it is known; a body dropped before that had its client leave.
     outcome: Cell<Option<Outcome>>,
-    /// What to call it when the body is dropped before its end.
-    if_dropped: Outcome,
 }
 
 impl Record {
@@ -63,22 +62,27 @@ impl Record {
         service: &Rc<Service>,
         request: Option<&Rc<Request>>,
         status: StatusCode,
-        if_dropped: Outcome,
+        outcome: Option<Outcome>,
     ) -> Self {
         Self {
             service: Rc::clone(service),
             request: request.cloned(),
             status,
             bytes: Cell::new(0),
-            outcome: Cell::new(None),
-            if_dropped,
+            outcome: Cell::new(outcome),
         }
+    }
+}
+
+impl Record {
+    fn is_whole(&self) {
+        self.outcome.set(self.outcome.get().or(Some(Outcome::Ok)));
     }
 }
 
 impl Drop for Record {
     fn drop(&mut self) {
-        let outcome = self.outcome.get().unwrap_or(self.if_dropped);
+        let outcome = self.outcome.get().unwrap_or(Outcome::ClientGone);
         if let Some(request) = &self.request {
             self.service
                 .ended(request, Some(self.status), self.bytes.get(), outcome);
@@ -122,7 +126,7 @@ pub async fn from_worker(
     let mut response = Response::new(ResponseBody {
         source,
         left,
-        record: Record::new(service, Some(request), status, Outcome::ClientGone),
+        record: Record::new(service, Some(request), status, None),
     });
     *response.status_mut() = status;
     *response.headers_mut() = headers;
@@ -197,7 +201,7 @@ pub fn from_failure(
 ) -> Response<ResponseBody> {
     let status = failure.status();
     let text = failure_text(failure);
-    let record = Record::new(service, request, status, failure.outcome());
+    let record = Record::new(service, request, status, Some(failure.outcome()));
     let body = ResponseBody {
         left: None,
         source: Source::Memory(Some(Bytes::from(text))),
@@ -222,7 +226,7 @@ pub fn from_failure(
 /// The server's own answer to `OPTIONS *`, which asks about the server and not the application
 /// (RFC 9110 section 9.3.7).
 pub fn options(service: &Rc<Service>, request: &Rc<Request>) -> Response<ResponseBody> {
-    let record = Record::new(service, Some(request), StatusCode::NO_CONTENT, Outcome::Ok);
+    let record = Record::new(service, Some(request), StatusCode::NO_CONTENT, None);
     let mut response = Response::new(ResponseBody {
         left: None,
         source: Source::Memory(None),
@@ -350,11 +354,8 @@ impl Body for ResponseBody {
             (Some(Ok(_)), _) => self.left == Some(0),
             _ => false,
         };
-        if whole
-            && self.record.outcome.get().is_none()
-            && self.record.if_dropped == Outcome::ClientGone
-        {
-            self.record.outcome.set(Some(Outcome::Ok));
+        if whole {
+            self.record.is_whole();
         }
         Poll::Ready(counted.map(|chunk| chunk.map(Frame::data)))
     }
@@ -376,9 +377,8 @@ impl Body for ResponseBody {
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        if matches!(&self.source, Source::Memory(None)) && self.record.outcome.get().is_none() {
-            let of_app = self.record.if_dropped == Outcome::ClientGone;
-            self.record.outcome.set(of_app.then_some(Outcome::Ok));
+        if matches!(&self.source, Source::Memory(None)) {
+            self.record.is_whole();
         }
         if let Source::Stream { request, .. } = &self.source
             && !request.has_ended()

@@ -271,7 +271,7 @@ impl Service {
             &self.log,
             self.generation,
             request,
-            &format!("invalid response\0{reason}\0"),
+            &format!("InvalidResponse: {reason}"),
         );
     }
 
