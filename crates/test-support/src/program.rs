@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use crate::PATIENCE;
 use crate::log::Log;
@@ -52,6 +53,7 @@ pub fn ruby_library() -> PathBuf {
 #[derive(Debug)]
 pub struct Program {
     command: Command,
+    patience: Duration,
 }
 
 /// How a program ended.
@@ -71,13 +73,17 @@ impl Program {
         let mut command = Command::new(binary());
         command.args(arguments);
         clean(&mut command);
-        Self { command }
+        Self {
+            command,
+            patience: PATIENCE,
+        }
     }
 
     /// Any other program.
     pub fn new(name: impl AsRef<std::ffi::OsStr>) -> Self {
         Self {
             command: Command::new(name),
+            patience: PATIENCE,
         }
     }
 
@@ -102,10 +108,17 @@ impl Program {
         self
     }
 
+    /// Waits this long for its end instead of [`PATIENCE`].
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
     /// Runs it and waits for its end.
     ///
     /// # Panics
-    /// When it cannot be started, or does not end within [`PATIENCE`] (then it is killed).
+    /// When it cannot be started, or does not end in time (then it is killed).
     #[track_caller]
     pub fn run(mut self) -> Ran {
         let mut child = self
@@ -121,11 +134,12 @@ impl Program {
         let process = Process(child.id());
         let (send, ended) = mpsc::channel();
         thread::spawn(move || send.send(child.wait().expect("a child of ours")));
-        let status = ended.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+        let status = ended.recv_timeout(self.patience).unwrap_or_else(|_| {
             process.kill();
             panic!(
-                "{:?} did not end within {PATIENCE:?}:\n{}\n{}",
+                "{:?} did not end within {:?}:\n{}\n{}",
                 self.command,
+                self.patience,
                 stdout.text(),
                 stderr.text()
             )

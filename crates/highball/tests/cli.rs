@@ -1,0 +1,287 @@
+//! The commands: check, status, stop, and serving on every kind of listener at once.
+
+use std::net::TcpListener;
+
+use test_support::{Application, Client, Directory, Fault, Program, Server, Status};
+
+const HELLO: &str = r##"run lambda { |env| Test.text("hello") }"##;
+
+#[test]
+fn check_tells_the_settings_and_that_the_application_boots() {
+    let application = Application::new(HELLO);
+    application.dir().write("highball.toml", "threads = 7\n");
+    let ran = Program::highball(["check"])
+        .arg(application.path())
+        .env("HIGHBALL_BACKLOG", "77")
+        .run();
+    assert_eq!(ran.status.code(), Some(0), "{}", ran.output());
+    for part in [
+        "threads",
+        "7",
+        "highball.toml:1",
+        "backlog",
+        "77",
+        "HIGHBALL_BACKLOG",
+        "max_body_bytes",
+    ] {
+        assert!(
+            ran.stdout.contains(part),
+            "{part} is not in:\n{}",
+            ran.output()
+        );
+    }
+    // In the folder itself the argument may be left out.
+    let ran = Program::highball(["check"])
+        .current_dir(application.path())
+        .run();
+    assert_eq!(ran.status.code(), Some(0), "{}", ran.output());
+}
+
+#[test]
+fn check_tells_the_reason_why_the_application_does_not_boot() {
+    let application = Application::new("raise \"boot-error-text\"");
+    let ran = Program::highball(["check"]).arg(application.path()).run();
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(
+        ran.output().contains("boot-error-text") && ran.output().contains("config.ru:3"),
+        "{}",
+        ran.output()
+    );
+    application.dir().write("highball.toml", "thread = 7\n");
+    let ran = Program::highball(["check"]).arg(application.path()).run();
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(ran.output().contains("highball.toml:1"), "{}", ran.output());
+    let empty = Directory::new();
+    let ran = Program::highball(["check"]).arg(empty.path()).run();
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(ran.output().contains("config.ru"), "{}", ran.output());
+}
+
+#[test]
+fn check_knows_the_environments_defaults_and_variables() {
+    let application = Application::new(HELLO);
+    let check = || Program::highball(["check"]).arg(application.path());
+    let text = check().run().stdout;
+    assert!(
+        text.contains("127.0.0.1:3000") && text.contains("development"),
+        "{text}"
+    );
+    for variable in ["RACK_ENV", "RAILS_ENV"] {
+        let text = check().env(variable, "production").run().stdout;
+        assert!(
+            text.contains("0.0.0.0:3000") && text.contains("production"),
+            "{text}"
+        );
+    }
+    let text = check().env("PORT", "4567").run().stdout;
+    assert!(text.contains("127.0.0.1:4567"), "{text}");
+}
+
+#[test]
+fn status_names_every_process_with_its_pid_and_role() {
+    let server = Server::app(HELLO).workers(2).threads(3).start();
+    let status = server.status();
+    assert_eq!(status.processes("front"), [server.process()]);
+    let (templates, workers) = (status.processes("template"), status.processes("worker"));
+    assert_eq!(templates.len(), 1, "{:#}", status.0);
+    assert_eq!(workers, templates[0].children());
+    assert_eq!(workers.len(), 2);
+    let mut family = server.family().members();
+    family.retain(|process| *process != server.process() && *process != templates[0]);
+    assert_eq!(family, workers, "status leaves out a process");
+    let ran = server.command(&["status"]);
+    assert!(ran.status.success(), "{}", ran.output());
+    for process in workers {
+        assert!(
+            ran.stdout.contains(&process.0.to_string()),
+            "{}",
+            ran.stdout
+        );
+    }
+}
+
+#[test]
+fn status_tells_what_each_thread_runs() {
+    let application =
+        Application::new(r##"run lambda { |env| Test.pass("work"); Test.text("hello") }"##);
+    let (mut events, gate) = (application.events(), application.gate("work"));
+    let server = Server::application_of(application).threads(2).start();
+    let mut client = server.connect();
+    client.send("GET /what-it-runs HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(events.wait(), "at work");
+    let status = server.status().0.to_string();
+    assert!(status.contains("/what-it-runs"), "{status}");
+    let ran = server.command(&["status"]);
+    assert!(ran.stdout.contains("/what-it-runs"), "{}", ran.stdout);
+    gate.admit(1);
+    client.response().expect(200);
+    let status = server.status().0.to_string();
+    assert!(!status.contains("/what-it-runs"), "{status}");
+}
+
+#[test]
+fn status_finds_the_server_by_folder_config_or_pid() {
+    let server = Server::app(HELLO).start();
+    let elsewhere = Directory::new();
+    let config = server.dir().join("highball.toml").display().to_string();
+    std::fs::write(&config, "").unwrap();
+    let (dir, pid) = (
+        server.dir().display().to_string(),
+        server.process().0.to_string(),
+    );
+    for arguments in [
+        &["status", "--json", &dir][..],
+        &["status", "--json", "--pid", &pid],
+        &["status", "--json", "--config", &config],
+    ] {
+        let ran = Program::highball(arguments)
+            .current_dir(elsewhere.path())
+            .run();
+        assert!(ran.status.success(), "{arguments:?}: {}", ran.output());
+        let status = Status(serde_json::from_str(&ran.stdout).unwrap());
+        assert_eq!(
+            status.processes("front"),
+            [server.process()],
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn status_and_stop_without_a_server_say_so() {
+    let application = Application::new(HELLO);
+    for command in ["status", "stop"] {
+        let ran = Program::highball([command])
+            .current_dir(application.path())
+            .run();
+        assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
+        let folder = application
+            .path()
+            .file_name()
+            .unwrap()
+            .to_string_lossy()
+            .into_owned();
+        assert!(ran.stderr.contains(&folder), "{}", ran.output());
+        let ran = Program::highball([command, "--pid", "999999999"]).run();
+        assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
+    }
+}
+
+#[test]
+fn stop_lets_running_requests_finish_and_stop_now_does_not() {
+    for now in [false, true] {
+        let application =
+            Application::new(r##"run lambda { |env| Test.pass("work"); Test.text("hello") }"##);
+        let (mut events, gate) = (application.events(), application.gate("work"));
+        let server = Server::application_of(application).start();
+        let mut client = server.connect();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(events.wait(), "at work");
+        if now {
+            let ran = server.command(&["stop", "--now"]);
+            assert!(ran.status.success(), "{}", ran.output());
+            match client.try_response("GET") {
+                Ok(response) => assert!(response.status() >= 500, "{response:?}"),
+                Err(Fault::Ended { .. }) => {}
+                Err(fault) => panic!("{fault}"),
+            }
+        } else {
+            // The command may wait for the end, so it runs beside.
+            let dir = server.dir().to_owned();
+            let stopping =
+                std::thread::spawn(move || Program::highball(["stop"]).current_dir(dir).run());
+            server
+                .log()
+                .wait(|line| line.contains("drain") || line.contains("stop"));
+            gate.admit(1);
+            assert_eq!(client.response().text(), "hello");
+            let ran = stopping.join().unwrap();
+            assert!(ran.status.success(), "{}", ran.output());
+        }
+        let stopped = server.wait_end();
+        assert!(stopped.status.success(), "{:?}", stopped.status);
+    }
+}
+
+#[test]
+fn tcp_over_ipv4_and_ipv6_and_unix_sockets_are_served_at_once() {
+    let application = Application::new(r##"run lambda { |env| Test.text(env["REMOTE_ADDR"]) }"##);
+    let path = application.path().join("tmp/a.sock");
+    std::fs::create_dir(application.path().join("tmp")).unwrap();
+    let server = Server::application_of(application)
+        .listen(["127.0.0.1:0", "[::1]:0", "unix:tmp/a.sock", "127.0.0.1:0"])
+        .start();
+    let tcp = server.tcp_addresses();
+    assert_eq!(tcp.len(), 3);
+    assert!(tcp.iter().all(|address| address.port() != 0));
+    assert_ne!(tcp[0], tcp[2]);
+    for address in tcp {
+        assert_eq!(
+            Client::connect(address).get("/").text(),
+            address.ip().to_string()
+        );
+    }
+    let mut client = Client::connect_unix(&path);
+    client.get("/").expect(200);
+    assert!(
+        server
+            .addresses()
+            .iter()
+            .any(|address| address.contains("tmp/a.sock")),
+        "{:?}",
+        server.addresses()
+    );
+    server.stop();
+    assert!(!path.exists());
+}
+
+#[test]
+fn the_file_the_environment_and_flags_are_respected_in_this_order() {
+    let application =
+        Application::new(r##"run lambda { |env| Test.text("#{env["rack.multithread"]}") }"##);
+    application.dir().write(
+        "highball.toml",
+        "max_body_bytes = \"1KiB\"\nmax_header_count = 3\n",
+    );
+    let server = Server::application_of(application)
+        .setting("max_body_bytes", "10")
+        .start();
+    server.connect().post("/", "01234567890").expect(413);
+    let mut client = server.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nA: b\r\nB: c\r\nC: d\r\n\r\n");
+    client.response().expect(431);
+}
+
+#[test]
+fn help_and_version_are_told() {
+    let ran = Program::highball(["--version"]).run();
+    assert!(
+        ran.status.success() && ran.stdout.contains("highball"),
+        "{}",
+        ran.output()
+    );
+    let ran = Program::highball(["--help"]).run();
+    assert!(ran.status.success(), "{}", ran.output());
+    for word in ["serve", "check", "status", "stop"] {
+        assert!(ran.stdout.contains(word), "{word} is not in {}", ran.stdout);
+    }
+    let ran = Program::highball(["serve", "--no-such-flag"]).run();
+    assert!(!ran.status.success());
+    assert!(ran.stderr.contains("no-such-flag"), "{}", ran.output());
+}
+
+#[test]
+fn port_is_respected() {
+    // Free now; nobody else is told of it.
+    let port = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let application = Application::new(HELLO);
+    let text = Program::highball(["check"])
+        .arg(application.path())
+        .env("PORT", port.to_string())
+        .run()
+        .stdout;
+    assert!(text.contains(&format!("127.0.0.1:{port}")), "{text}");
+}

@@ -1,0 +1,209 @@
+//! What the log tells: one line for each request, in text or JSON, with every error of the application, and never a control
+//! character that a request or an application brought in.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use test_support::Server;
+
+const APPLICATION: &str = r##"require "rack/utils"
+def failing(query) = raise(ArgumentError, "bad #{Rack::Utils.unescape(query)}")
+run lambda { |env|
+  case env["PATH_INFO"]
+  when "/fail" then failing(env["QUERY_STRING"])
+  when "/missing" then Test.text("missing", status: 404)
+  else Test.text("hello")
+  end
+}"##;
+
+/// `key=value` pairs of a line of text, quotes taken off.
+fn pairs(line: &str) -> HashMap<&str, &str> {
+    let mut pairs = HashMap::new();
+    let mut rest = line;
+    while let Some((key, after)) = rest.split_once('=') {
+        let (value, next) = match after.strip_prefix('"') {
+            Some(quoted) => {
+                let end = quoted
+                    .match_indices('"')
+                    .map(|(at, _)| at)
+                    .find(|&at| {
+                        quoted[..at]
+                            .chars()
+                            .rev()
+                            .take_while(|&c| c == '\\')
+                            .count()
+                            % 2
+                            == 0
+                    })
+                    .unwrap_or(quoted.len());
+                (&quoted[..end], quoted.get(end + 1..).unwrap_or_default())
+            }
+            None => after.split_once(' ').unwrap_or((after, "")),
+        };
+        pairs.insert(key.trim(), value);
+        rest = next.trim_start();
+    }
+    pairs
+}
+
+#[test]
+fn each_request_is_one_line_with_every_key() {
+    let server = Server::app(APPLICATION).start();
+    let mut client = server.connect();
+    client.get("/ok?secret=1").expect(200);
+    client.get("/missing").expect(404);
+    client.get("/fail").expect(500);
+    client.send("GET / HTTP/1.1\r\n\r\n").response().expect(400);
+    let log = server.stop().log;
+    let lines: Vec<HashMap<&str, &str>> = log
+        .iter()
+        .filter(|line| line.contains("outcome="))
+        .map(|line| pairs(line))
+        .collect();
+    assert_eq!(lines.len(), 4, "{log:#?}");
+    for (line, (path, status, bytes, outcome)) in lines.iter().zip([
+        ("/ok", "200", "5", "ok"),
+        ("/missing", "404", "7", "ok"),
+        ("/fail", "500", "", "app_error"),
+        ("/", "400", "", "refused"),
+    ]) {
+        assert_eq!(line["method"], "GET");
+        assert!(
+            line["path"] == path || line["path"].starts_with("/ok?"),
+            "{line:?}"
+        );
+        assert_eq!(line["status"], status);
+        assert!(bytes.is_empty() || line["bytes"] == bytes, "{line:?}");
+        assert_eq!(line["outcome"], outcome);
+        assert!(line["time"].starts_with("20"), "{line:?}");
+    }
+    for line in &lines[..3] {
+        assert!(
+            line["queue_ms"]
+                .parse::<f64>()
+                .is_ok_and(|time| time >= 0.0),
+            "{line:?}"
+        );
+        assert!(
+            line["app_ms"].parse::<f64>().is_ok_and(|time| time >= 0.0),
+            "{line:?}"
+        );
+        assert!(line["worker"].parse::<u32>().is_ok(), "{line:?}");
+        assert_eq!(line["generation"], "1");
+    }
+}
+
+#[test]
+fn the_json_form_has_the_same_keys() {
+    let server = Server::app(APPLICATION)
+        .setting("log_format", "json")
+        .start();
+    server.get("/ok\"quote\\").expect(200);
+    server.get("/fail?with%0Anewline%1B").expect(500);
+    let log = server.stop().log;
+    let mut requests = Vec::new();
+    for line in log.iter().filter(|line| !line.is_empty()) {
+        let value: Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        if value.get("outcome").is_some() {
+            requests.push(value);
+        }
+    }
+    assert_eq!(requests.len(), 2, "{log:#?}");
+    for key in [
+        "time",
+        "method",
+        "path",
+        "status",
+        "bytes",
+        "queue_ms",
+        "app_ms",
+        "worker",
+        "generation",
+        "outcome",
+    ] {
+        assert!(
+            requests[0].get(key).is_some(),
+            "{key} is not in {}",
+            requests[0]
+        );
+    }
+    assert_eq!(requests[0]["status"], 200);
+    assert_eq!(requests[0]["bytes"], 5);
+    assert!(
+        requests[0]["path"]
+            .as_str()
+            .is_some_and(|path| path.starts_with("/ok"))
+    );
+    assert_eq!(requests[1]["outcome"], "app_error");
+}
+
+#[test]
+fn no_control_character_reaches_the_log_raw() {
+    for format in ["text", "json"] {
+        let server = Server::app(APPLICATION)
+            .setting("log_format", format)
+            .start();
+        for request in [
+            "GET /\x1b[31mred HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /\x07\x08\x7f HTTP/1.1\r\nHost: a\r\n\r\n",
+            "\x1b]0;title\x07 / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\x1b[2J\r\n\r\n",
+            "GET / HTTP/1.1\rtime=forged\r\nHost: a\r\n\r\n",
+        ] {
+            server.connect().send(request).response().expect(400);
+        }
+        server
+            .get("/fail?%1B%5B31mred%0Atime%3Dforged%20outcome%3Dok%0D%08%C2%9B%7F")
+            .expect(500);
+        server
+            .log()
+            .wait(|line| line.contains("red") && line.contains("bad"));
+        let log = server.stop().log;
+        for line in &log {
+            assert!(!line.chars().any(char::is_control), "{line:?}");
+            assert!(!line.starts_with("time=forged"), "{log:#?}");
+        }
+    }
+}
+
+#[test]
+fn an_error_of_the_application_is_logged_with_its_backtrace() {
+    let server = Server::app(APPLICATION).start();
+    let mut client = server.connect();
+    client.send("POST /fail?marker HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    client.response().expect(500);
+    let error = server.log().wait(|line| line.contains("bad marker"));
+    assert!(error.contains("ArgumentError"), "{error}");
+    let text = server.stop().log.join("\n");
+    for part in ["config.ru:4:in `failing'", "config.ru:7", "/fail"] {
+        assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn the_access_log_can_be_turned_off_and_errors_stay() {
+    let server = Server::app(APPLICATION)
+        .setting("access_log", "false")
+        .start();
+    server.get("/").expect(200);
+    server.get("/fail?marker").expect(500);
+    server.log().wait(|line| line.contains("bad marker"));
+    let log = server.stop().log;
+    assert!(
+        !log.iter().any(|line| line.contains("outcome=")),
+        "{log:#?}"
+    );
+}
+
+#[test]
+fn what_the_application_prints_comes_through() {
+    let server = Server::app(
+        r##"$stdout.sync = true
+        run lambda { |env| puts "printed by puts"; warn "printed by warn"; Test.text("hello") }"##,
+    )
+    .start();
+    server.get("/").expect(200);
+    server.log().wait(|line| line.contains("printed by puts"));
+    server.log().wait(|line| line.contains("printed by warn"));
+}
