@@ -88,8 +88,8 @@ class Front
 
   # Publishes a request and returns its slot. Fields are env keys and values.
   def publish(method: "GET", path: "/", query: "", fields: {}, body: "", file: nil, protocol: "HTTP/1.1", scheme: "http",
-              arrived: 1_700_000_000_123_456, deadline: 5_000_000_000, remote: "127.0.0.1", remote_port: 40_000)
-    facts = [arrived, deadline, 3000, remote_port, file ? file.fileno : -1, file ? file.size : 0]
+              arrived: 1_700_000_000_123_456, deadline: 5_000_000_000, remote: "127.0.0.1", port: 3000)
+    facts = [arrived, deadline, port, 40_000, file ? file.fileno : -1, file ? file.size : 0]
     texts = [method, path, query, "example.org", remote, protocol, scheme]
     TestFront.publish(@number, facts, texts, fields.to_a, body)
   end
@@ -154,8 +154,7 @@ module OwnWorker
       @control, ours = UNIXSocket.pair(:SEQPACKET)
       ours.autoclose = false
       Highball::Native.attach(@front.memory, doorbell.fileno)
-      classes = [Highball::Hijack, Highball::EarlyHints]
-      Highball::Native.prepare(Process.pid, $stderr, Highball::EmptyInput.new, classes, true)
+      Highball::Native.prepare(Process.pid, $stderr, Highball::EmptyInput.new, Highball::Connection, true)
       Highball::Native.enter(0, ours.fileno)
       @seat = Highball::Seat.new(0)
     end

@@ -8,11 +8,11 @@ use std::sync::OnceLock;
 use exchange::request::{BodyPlace, ENV_KEYS, Malformed, Record, Text};
 use rb_sys::{
     DBL2NUM, LONG2FIX, rb_ary_new, rb_ary_new_from_values, rb_cObject, rb_class_new_instance,
-    rb_const_get, rb_hash_aset, rb_hash_bulk_insert, rb_hash_dup, rb_hash_new, rb_intern2,
-    rb_ivar_set, rb_obj_alloc, rb_obj_freeze, rb_require,
+    rb_const_get, rb_hash_aset, rb_hash_bulk_insert, rb_hash_clear, rb_hash_dup, rb_hash_new,
+    rb_intern2, rb_ivar_set, rb_obj_alloc, rb_obj_freeze, rb_require,
 };
 
-use crate::ruby::{NIL, Value, binary, boolean, interned, keep};
+use crate::ruby::{NIL, Value, binary, boolean, bytes, fixnum, interned, keep};
 
 /// What every env has in common, made once in the template and inherited by its workers.
 pub(crate) struct Template {
@@ -22,11 +22,13 @@ pub(crate) struct Template {
     keys: Keys,
     known: [Value; ENV_KEYS.len()],
     string_io: Value,
-    hijack: Value,
-    early_hints: Value,
+    connection: Value,
     seat_variable: rb_sys::ID,
     env_variable: rb_sys::ID,
 }
+
+/// Entries that a copy of the prototype has room for: more than nearly every request needs.
+const ROOM: i32 = 64;
 
 /// The env keys of the table alone.
 const KNOWN: [&str; ENV_KEYS.len()] = {
@@ -47,7 +49,6 @@ struct Keys {
     server_name: Value,
     server_port: Value,
     remote_address: Value,
-    remote_port: Value,
     protocol: Value,
     version: Value,
     scheme: Value,
@@ -68,10 +69,8 @@ pub(crate) struct Parts {
     pub(crate) errors: Value,
     /// `rack.input` of requests without a body
     pub(crate) empty_input: Value,
-    /// Class of `rack.hijack`
-    pub(crate) hijack: Value,
-    /// Class of `rack.early_hints`
-    pub(crate) early_hints: Value,
+    /// Class of `rack.hijack` and `rack.early_hints`
+    pub(crate) connection: Value,
     /// `rack.multithread`
     pub(crate) multithread: bool,
 }
@@ -98,7 +97,6 @@ pub(crate) unsafe fn prepare(front: i32, parts: &Parts) {
             server_name: key("SERVER_NAME"),
             server_port: key("SERVER_PORT"),
             remote_address: key("REMOTE_ADDR"),
-            remote_port: key("REMOTE_PORT"),
             protocol: key("SERVER_PROTOCOL"),
             version: key("HTTP_VERSION"),
             scheme: key("rack.url_scheme"),
@@ -116,8 +114,7 @@ pub(crate) unsafe fn prepare(front: i32, parts: &Parts) {
             known: KNOWN.map(key),
             keys,
             string_io: keep(rb_const_get(rb_cObject, intern("StringIO"))),
-            hijack: keep(parts.hijack),
-            early_hints: keep(parts.early_hints),
+            connection: keep(parts.connection),
             seat_variable: intern("@seat"),
             env_variable: intern("@env"),
         }
@@ -132,24 +129,35 @@ unsafe fn intern(name: &str) -> rb_sys::ID {
     unsafe { rb_intern2(name.as_ptr().cast(), name.len() as _) }
 }
 
+/// Gives an empty hash room for [`ROOM`] entries. Copies have it too, so that filling one does not move it.
+///
+/// # Safety
+/// The rules. May raise.
+unsafe fn reserve(hash: Value) {
+    // SAFETY: the caller keeps the rules; small integers are no references.
+    unsafe {
+        for index in 0..ROOM {
+            rb_hash_aset(hash, fixnum(index), NIL);
+        }
+        // Keeps the memory.
+        rb_hash_clear(hash);
+    }
+}
+
 /// # Safety
 /// The rules. May raise.
 unsafe fn prototype(keys: &Keys, parts: &Parts) -> Value {
     // SAFETY: the caller keeps the rules; the new hash is kept alive before anything else is allocated.
     unsafe {
         let hash = keep(rb_hash_new());
+        reserve(hash);
         let set = |key: Value, value: Value| rb_hash_aset(hash, key, value);
         let word = |text: &str| interned(text.as_bytes());
         set(keys.method, word("GET"));
         set(word("SCRIPT_NAME"), word(""));
-        set(keys.path, NIL);
         set(keys.query, word(""));
-        set(keys.uri, NIL);
-        set(keys.server_name, NIL);
-        set(keys.server_port, NIL);
         set(keys.protocol, word("HTTP/1.1"));
         set(keys.version, word("HTTP/1.1"));
-        set(keys.remote_address, NIL);
         set(word("GATEWAY_INTERFACE"), word("CGI/1.2"));
         set(
             word("SERVER_SOFTWARE"),
@@ -169,12 +177,42 @@ unsafe fn prototype(keys: &Keys, parts: &Parts) -> Value {
         set(word("rack.multiprocess"), boolean(true));
         set(word("rack.run_once"), boolean(false));
         set(word("rack.hijack?"), boolean(true));
-        set(keys.hijack, NIL);
-        set(keys.early_hints, NIL);
-        set(keys.finished, NIL);
-        set(keys.after_reply, NIL);
-        set(keys.start, NIL);
         hash
+    }
+}
+
+/// Values that a seat's requests tend to have in common, kept to be used again: frozen strings.
+pub(crate) struct Repeated {
+    server_name: Value,
+    server_port: Value,
+    remote_address: Value,
+}
+
+impl Repeated {
+    /// Nothing yet.
+    pub(crate) const NONE: Self = Self {
+        server_name: NIL,
+        server_port: NIL,
+        remote_address: NIL,
+    };
+
+    /// What Ruby's collector must keep.
+    pub(crate) fn values(&self) -> [Value; 3] {
+        [self.server_name, self.server_port, self.remote_address]
+    }
+}
+
+/// The frozen string with these bytes: the one in `place` where it has them.
+///
+/// # Safety
+/// The rules. May raise.
+unsafe fn of(place: &mut Value, text: &[u8]) -> Value {
+    // SAFETY: the caller keeps the rules; what is not nil is a string.
+    unsafe {
+        if *place == NIL || bytes(*place) != text {
+            *place = rb_obj_freeze(binary(text));
+        }
+        *place
     }
 }
 
@@ -217,7 +255,12 @@ impl Template {
     ///
     /// # Safety
     /// The rules of [`crate::ruby`]. May raise.
-    pub(crate) unsafe fn build(&self, record: &[u8], seat: Value) -> Result<Value, Malformed> {
+    pub(crate) unsafe fn build(
+        &self,
+        record: &[u8],
+        seat: Value,
+        repeated: *mut Repeated,
+    ) -> Result<Value, Malformed> {
         let record = Record::parse(record)?;
         let keys = &self.keys;
         // SAFETY: the caller keeps the rules. Every new object goes into `pairs` or onto the stack.
@@ -230,21 +273,24 @@ impl Template {
             };
             let (path, query) = (record.text(Text::Path), record.text(Text::Query));
             pairs.put(keys.path, binary(path));
-            pairs.put(keys.server_name, binary(record.text(Text::ServerName)));
+            let repeated = &mut *repeated;
+            pairs.put(
+                keys.server_name,
+                of(&mut repeated.server_name, record.text(Text::ServerName)),
+            );
+            let mut port = [0; 5];
+            let digits = put_digits(&mut port, record.facts.server_port.into());
             pairs.put(
                 keys.server_port,
-                decimal(u64::from(record.facts.server_port)),
+                of(&mut repeated.server_port, &port[5 - digits..]),
             );
             pairs.put(
                 keys.remote_address,
-                binary(record.text(Text::RemoteAddress)),
+                of(
+                    &mut repeated.remote_address,
+                    record.text(Text::RemoteAddress),
+                ),
             );
-            if record.facts.remote_port != 0 {
-                pairs.put(
-                    keys.remote_port,
-                    decimal(u64::from(record.facts.remote_port)),
-                );
-            }
             pairs.put(keys.uri, uri(path, query));
             if !query.is_empty() {
                 pairs.put(keys.query, binary(query));
@@ -265,8 +311,9 @@ impl Template {
                     DBL2NUM(record.facts.deadline_ns as f64 / 1e9),
                 );
             }
-            pairs.put(keys.hijack, self.callable(self.hijack, seat, env));
-            pairs.put(keys.early_hints, self.callable(self.early_hints, seat, env));
+            let connection = self.connection(seat, env);
+            pairs.put(keys.hijack, connection);
+            pairs.put(keys.early_hints, connection);
             pairs.put(keys.finished, rb_ary_new());
             pairs.put(keys.after_reply, rb_ary_new());
             let mut fields = record.fields();
@@ -304,14 +351,14 @@ impl Template {
         }
     }
 
-    /// An object of `class` that knows its seat and its env.
+    /// `rack.hijack` and `rack.early_hints` of a request.
     ///
     /// # Safety
     /// The rules. May raise.
-    unsafe fn callable(&self, class: Value, seat: Value, env: Value) -> Value {
+    unsafe fn connection(&self, seat: Value, env: Value) -> Value {
         // SAFETY: the caller keeps the rules.
         unsafe {
-            let object = rb_obj_alloc(class);
+            let object = rb_obj_alloc(self.connection);
             rb_ivar_set(object, self.seat_variable, seat);
             rb_ivar_set(object, self.env_variable, env);
             object
@@ -348,17 +395,6 @@ unsafe fn request_start(arrived_us: u64) -> Value {
     text[start - 2..start].copy_from_slice(b"t=");
     // SAFETY: the caller keeps the rules.
     unsafe { binary(&text[start - 2..]) }
-}
-
-/// A number in decimal digits.
-///
-/// # Safety
-/// The rules. May raise.
-unsafe fn decimal(number: u64) -> Value {
-    let mut text = [b'0'; 20];
-    let count = put_digits(&mut text, number);
-    // SAFETY: the caller keeps the rules.
-    unsafe { binary(&text[20 - count..]) }
 }
 
 /// Writes a number to the right end of `into` and returns how many digits it has, at least one.

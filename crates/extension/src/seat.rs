@@ -14,7 +14,7 @@ use rb_sys::{
     rb_gc_mark, rb_nogvl,
 };
 
-use crate::env::{self, Template};
+use crate::env::{self, Repeated, Template};
 use crate::messages::number;
 use crate::ruby::{self, Message, NIL, Value};
 use crate::worker::{Joined, joined};
@@ -30,6 +30,7 @@ pub(crate) struct State {
     job: Option<Job>,
     /// The env of the latest request.
     env: Value,
+    repeated: Repeated,
     /// Whether a head is in the ring.
     begun: bool,
     /// Whether the application has the connection.
@@ -67,7 +68,13 @@ static DATA_TYPE: DataType = DataType(rb_data_type_t {
 
 unsafe extern "C" fn mark(data: *mut c_void) {
     // SAFETY: Ruby passes what `new` wrapped.
-    unsafe { rb_gc_mark((*data.cast::<State>()).env) }
+    unsafe {
+        let state = &*data.cast::<State>();
+        rb_gc_mark(state.env);
+        for value in state.repeated.values() {
+            rb_gc_mark(value);
+        }
+    }
 }
 
 unsafe extern "C" fn free(data: *mut c_void) {
@@ -115,6 +122,7 @@ pub(crate) unsafe extern "C" fn new(class: Value, thread: Value) -> Value {
             template,
             job: None,
             env: NIL,
+            repeated: Repeated::NONE,
             begun: false,
             hijacked: false,
             head: Head::default(),
@@ -190,10 +198,11 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
             let own = state(this);
             if let Some(job) = own.seat.claim() {
                 own.begin(job);
-                match own
-                    .template
-                    .build(&*ptr::from_ref(own.seat.record(&job)), this)
-                {
+                match own.template.build(
+                    &*ptr::from_ref(own.seat.record(&job)),
+                    this,
+                    &raw mut own.repeated,
+                ) {
                     Ok(env) => {
                         state(this).env = env;
                         return env;

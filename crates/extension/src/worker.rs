@@ -79,7 +79,7 @@ pub(crate) unsafe extern "C" fn attach(_: Value, memory: Value, doorbell: Value)
     }
 }
 
-/// `Native.prepare(front, errors, empty_input, [hijack, early_hints], multithread)`: makes what all envs
+/// `Native.prepare(front, errors, empty_input, connection, multithread)`: makes what all envs
 /// have in common.
 ///
 /// # Safety
@@ -89,25 +89,18 @@ pub(crate) unsafe extern "C" fn prepare(
     front: Value,
     errors: Value,
     empty_input: Value,
-    classes: Value,
+    connection: Value,
     multithread: Value,
 ) -> Value {
     // SAFETY: Ruby calls with the GVL.
     unsafe {
-        let &[hijack, early_hints] = ruby::list(classes) else {
-            ruby::raise(
-                rb_sys::rb_eArgError,
-                &Message::new(format_args!("two classes are expected")),
-            )
-        };
         let multithread = truthy(multithread);
         env::prepare(
             number(front),
             &Parts {
                 errors,
                 empty_input,
-                hijack,
-                early_hints,
+                connection,
                 multithread,
             },
         );

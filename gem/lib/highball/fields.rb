@@ -38,11 +38,6 @@ module Highball
         end
       end
 
-      # The value of the header `name`, which is looked up as it is written.
-      def find(headers, name)
-        hash(headers)[name]
-      end
-
       private
 
       def each_value(values, &block)

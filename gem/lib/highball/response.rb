@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
+require_relative "connection"
 require_relative "errors"
 require_relative "fields"
 require_relative "stream"
-require_relative "takeover"
 
 module Highball
   # Delivers a response that the extension does not deliver in one call: bodies that are enumerated, files,
@@ -21,11 +21,11 @@ module Highball
     # Sends the response. Raises what the application's body raises.
     def deliver
       return @seat.finish if @seat.hijacked?
-      return deliver_rest_by_hijack(@callback) if (@callback = Fields.find(@headers, "rack.hijack"))
 
       @headers = Fields.hash(@headers)
       @status = @status.to_i
-      deliver_body
+      callback = @headers["rack.hijack"]
+      callback ? deliver_by_hijack(callback) : deliver_body
     ensure
       close
     end
@@ -76,9 +76,9 @@ module Highball
     end
 
     # Partial hijack: the worker writes the head, the application the rest, for as long as it likes.
-    def deliver_rest_by_hijack(callback)
-      io = Hijack.take_over(@seat)
-      Hijack.write_head(io, @status, @headers)
+    def deliver_by_hijack(callback)
+      io = Connection.take_over(@seat)
+      Connection.write_head(io, @status, @headers)
       callback.call(io)
       @seat.finish
     end

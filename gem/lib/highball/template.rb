@@ -25,7 +25,7 @@ module Highball
     COLLECTIONS = 3
 
     # How long to wait for a front that is being killed to be gone altogether, in seconds.
-    FRONT_GONE_TIMEOUT = 5
+    FRONT_GONE_TIMEOUT = 1
 
     # Runs the template of this process, and ends it.
     def self.run
@@ -41,7 +41,10 @@ module Highball
     # Moves the control socket away from file descriptor 0, so that neither the application nor what it
     # starts reads from it.
     def self.take_control_socket
-      control = Socket.for_fd($stdin.fcntl(Fcntl::F_DUPFD_CLOEXEC, 3))
+      # Ruby's copies are closed on exec.
+      copy = $stdin.dup
+      copy.autoclose = false
+      control = Socket.for_fd(copy.fileno)
       $stdin.reopen(File::NULL)
       control
     end
@@ -113,7 +116,7 @@ module Highball
     # After the application, which decides on the version of Rack.
     def load_worker
       require_relative "worker"
-      Native.prepare(@front, $stderr, EmptyInput.new, [Hijack, EarlyHints], @start.threads > 1)
+      Native.prepare(@front, $stderr, EmptyInput.new, Connection, @start.threads > 1)
     end
 
     def shrink_heap

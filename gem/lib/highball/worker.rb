@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
+require_relative "connection"
 require_relative "empty_input"
 require_relative "runner"
-require_relative "takeover"
 
 module Highball
   # A process forked from the template: runs requests in its threads until it is told to stop.

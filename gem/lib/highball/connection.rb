@@ -1,0 +1,68 @@
+# frozen_string_literal: true
+
+# An application that uses Rack::Lint alone would miss what this loads.
+require "rack/utils"
+require "socket"
+require_relative "errors"
+require_relative "fields"
+
+module Highball
+  # The client's connection, as one request sees it: `rack.hijack` and `rack.early_hints` are both this one
+  # object, which is made for every request and so should cost little.
+  class Connection
+    # The extension makes these without calling `initialize`.
+    def initialize(seat, env)
+      @seat = seat
+      @env = env
+    end
+
+    # With headers it is `rack.early_hints`, without it is `rack.hijack`.
+    def call(headers = nil)
+      headers ? hint(headers) : take_over
+    end
+
+    # Takes the connection away from the front: from then on the application speaks with the client through
+    # the socket that this returns, and writes the whole HTTP response itself. The same one for every call.
+    #
+    # Raises Error once the request is over: its connection may serve another one by then.
+    def take_over
+      return @io if @io
+
+      raise Error, "rack.hijack was called after its request ended" unless @seat.runs?(@env)
+
+      @io = @env["rack.hijack_io"] = Connection.take_over(@seat)
+    end
+
+    # Sends a 103 with these headers (RFC 8297). Does nothing once the request is over: a hint must never
+    # reach another one.
+    def hint(headers)
+      @seat.hints(Fields.hash(headers)) if @seat.runs?(@env)
+      nil
+    end
+
+    class << self
+      # Splices the connection of the seat's request with a new socket, whose other end this returns.
+      def take_over(seat)
+        ours, theirs = UNIXSocket.pair
+        seat.hijack(theirs.fileno)
+        theirs.close
+        ours
+      end
+
+      # Writes the head of a response for a partial hijack. The connection serves no other request
+      # afterwards, which `Connection: close` tells the client, unless the application says otherwise
+      # (as it does with `Connection: Upgrade`).
+      def write_head(io, status, headers)
+        lines = +"HTTP/1.1 #{status} #{::Rack::Utils::HTTP_STATUS_CODES[status]}\r\n"
+        kept = false
+        Fields.each(headers) do |name, value|
+          kept ||= name.casecmp?("connection")
+          lines << name << ": " << value << "\r\n"
+        end
+        lines << "Connection: close\r\n" unless kept
+        io.write(lines << "\r\n")
+        io.flush
+      end
+    end
+  end
+end

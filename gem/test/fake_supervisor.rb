@@ -1,0 +1,117 @@
+# frozen_string_literal: true
+
+# Runs a real template in a process of its own and plays the supervisor and the front for it.
+class FakeSupervisor
+  TEMPLATE = File.expand_path("../lib/highball/template.rb", __dir__)
+  TIMEOUT = 20
+
+  attr_reader :front, :pid, :folder, :output
+
+  # Files are those of the application: name and text. The block is given the supervisor.
+  def self.open(files, **start)
+    Dir.mktmpdir do |folder|
+      supervisor = new(folder, files, **start)
+      begin
+        yield supervisor
+      ensure
+        supervisor.close
+      end
+    end
+  end
+
+  def initialize(folder, files, threads: 1, environment: "test", compact: false, sockets: [], variables: {})
+    @folder = folder
+    files.each { |name, text| File.write(File.join(folder, name), text) }
+    @front = Front.new(workers: 2, threads: threads)
+    @control, theirs = UNIXSocket.pair(:SEQPACKET)
+    @output = File.open(File.join(folder, "output.log"), "w+")
+    @pid = spawn(variables, RbConfig.ruby, "-w", TEMPLATE, in: theirs, %i[out err] => @output, chdir: folder, pgroup: true)
+    theirs.close
+    @workers = {}
+    hooks = File.join(folder, "hooks.rb")
+    start = { app: folder, config_ru: File.join(folder, "config.ru"), environment: environment,
+              hooks: (hooks if File.exist?(hooks)), threads: threads, compact: compact, generation: 1, unix_sockets: sockets }
+    send({ Start: start }, IO.for_fd(@front.memory, autoclose: false), @front.doorbell)
+  end
+
+  # Sends a control message with files beside it.
+  def send(message, *files)
+    ancillary = files.empty? ? [] : [Socket::AncillaryData.unix_rights(*files)]
+    @control.sendmsg(JSON.generate(message), 0, nil, *ancillary)
+  end
+
+  # The template's next message: its name, its fields and what came beside it; nil at the end.
+  def message
+    receive(@control)
+  end
+
+  # Forks a worker and waits until it is ready: its process.
+  def fork_worker(number = 0)
+    ours, theirs = UNIXSocket.pair(:SEQPACKET)
+    send({ Fork: { worker: number } }, theirs)
+    theirs.close
+    @workers[number] = ours
+    name, fields, files = message
+    raise "expected Forked, got #{name}" unless name == "Forked" && files.size == 1
+
+    files.each(&:close)
+    ready = worker_message(number)
+    raise "expected Ready, got #{ready.inspect}" unless ready == ["Ready", { "worker" => number, "pid" => fields["pid"] }]
+
+    fields["pid"]
+  end
+
+  # A worker's next message: name and fields; nil at its end.
+  def worker_message(number = 0)
+    receive(@workers.fetch(number))&.first(2)
+  end
+
+  # Runs a request: the answer.
+  def request(**request)
+    @front.answer(@front.publish(**request))
+  end
+
+  # Closes a socket, as the front's death would.
+  def hang_up(number = nil)
+    (number ? @workers.delete(number) : @control).close
+  end
+
+  # The template's status, once it has ended.
+  def wait
+    Timeout.timeout(TIMEOUT) { Process.wait2(@pid).last }.tap { @pid = nil }
+  end
+
+  def log
+    File.read(@output.path)
+  end
+
+  def close
+    leave if @pid && !@control.closed?
+    [@control, *@workers.values].each { |socket| socket.close unless socket.closed? }
+    wait if @pid
+    @output.close
+  end
+
+  private
+
+  # A template that loses its front instead would first see whether that is really gone.
+  def leave
+    send("Exit")
+  rescue Errno::EPIPE
+    # It has ended already.
+  end
+
+  def receive(socket)
+    raise "no message within #{TIMEOUT} seconds; the template said: #{log}" unless socket.wait_readable(TIMEOUT)
+
+    text, _, _, *ancillary = socket.recvmsg(65_536, scm_rights: true)
+    return if text.empty?
+
+    message = JSON.parse(text)
+    name, fields = message.is_a?(Hash) ? message.first : [message, {}]
+    [name, fields, ancillary.flat_map { |data| data.unix_rights || [] }]
+  rescue Errno::ECONNRESET
+    # It ended with a message unread.
+    nil
+  end
+end

@@ -1,0 +1,36 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "highball/hooks"
+
+class HooksTest < Minitest::Test
+  def load(text)
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "highball.rb")
+      File.write(path, text)
+      Highball::Hooks.load(path)
+    end
+  end
+
+  def test_blocks_run_in_the_order_of_the_file_with_their_arguments
+    $seen = []
+    hooks = load("after_fork { |worker| $seen << [1, worker] }\nafter_fork { |worker| $seen << [2, worker] }")
+    hooks.run(:after_fork, 7) { flunk }
+    assert_equal [[1, 7], [2, 7]], $seen
+  end
+
+  def test_each_error_is_given_to_the_caller
+    errors = []
+    load("before_fork { raise 'a' }\nbefore_fork { require 'no/such' }").run(:before_fork) { |error| errors << error.class }
+    assert_equal [RuntimeError, LoadError], errors
+  end
+
+  def test_no_file_means_no_hooks
+    Highball::Hooks.load(nil).run(:before_fork) { flunk }
+  end
+
+  def test_a_hook_without_a_block_is_an_error_with_its_place
+    error = assert_raises(ArgumentError) { load("\nafter_fork") }
+    assert_match(/highball\.rb:2/, error.backtrace.join("\n"))
+  end
+end

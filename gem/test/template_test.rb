@@ -1,0 +1,200 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "fake_supervisor"
+require "timeout"
+
+class TemplateTest < Minitest::Test
+  HELLO = "run ->(env) { [200, {}, [Process.pid.to_s]] }"
+
+  def boot(config, files = {}, **start, &block)
+    FakeSupervisor.open({ "config.ru" => config, **files }, **start, &block)
+  end
+
+  def booted(supervisor)
+    name, fields = supervisor.message
+    assert_equal "Booted", name, fields.inspect
+    fields
+  end
+
+  def failed(config, files = {}, **start)
+    boot(config, files, **start) do |supervisor|
+      name, fields = supervisor.message
+      assert_equal "BootFailed", name, fields.inspect
+      assert_equal 1, supervisor.wait.exitstatus
+      yield(*fields.values_at("class", "message", "backtrace"), supervisor) if block_given?
+    end
+  end
+
+  def test_a_template_loads_the_application_and_says_so
+    boot(HELLO, compact: true) do |supervisor|
+      fields = booted(supervisor)
+      assert_equal [supervisor.pid, RUBY_VERSION, Rack.release, []], fields.values_at("pid", "ruby", "rack", "threads")
+      assert_kind_of Float, fields["seconds"]
+      supervisor.send("Exit")
+      assert supervisor.wait.success?
+    end
+  end
+
+  def test_the_environment_is_that_of_the_start
+    config = 'run ->(_) { [200, {}, [ENV.values_at("RACK_ENV", "RAILS_ENV").join(" ") + " " + Dir.pwd]] }'
+    boot(config, environment: "staging") do |supervisor|
+      booted(supervisor)
+      supervisor.fork_worker
+      assert_equal "staging staging #{File.realpath(supervisor.folder)}", supervisor.request.body
+    end
+  end
+
+  def test_nothing_reads_from_the_control_socket
+    boot('run ->(_) { [200, {}, [$stdin.read.inspect, `readlink /proc/self/fd/0`]] }') do |supervisor|
+      booted(supervisor)
+      supervisor.fork_worker
+      assert_equal "\"\"/dev/null\n", supervisor.request.body
+    end
+  end
+
+  def test_an_application_that_raises_is_told_with_its_backtrace
+    failed("\nraise ArgumentError, 'no database'") do |name, message, backtrace|
+      assert_equal %w[ArgumentError no\ database], [name, message]
+      assert_match(/config\.ru:2/, backtrace.first)
+    end
+  end
+
+  def test_a_syntax_error_is_told
+    failed("run ->(") { |name, message| assert_equal ["SyntaxError", true], [name, message.include?("config.ru:1")] }
+  end
+
+  def test_a_missing_library_is_told
+    failed("require 'no/such/library'") { |name, message| assert_equal ["LoadError", true], [name, message.include?("no/such")] }
+  end
+
+  def test_an_exit_while_booting_is_a_failure
+    failed("abort 'not today'") do |name, message, _, supervisor|
+      assert_equal ["SystemExit", "not today"], [name, message]
+      assert_match(/not today/, supervisor.log)
+    end
+  end
+
+  def test_a_mistake_in_the_hooks_is_a_failure
+    failed(HELLO, { "hooks.rb" => "after_fork { }\nafter_frok { }" }) do |name, message, backtrace|
+      assert_equal "NoMethodError", name
+      assert_match(/after_frok/, message)
+      assert_match(/hooks\.rb:2/, backtrace.first)
+    end
+  end
+
+  def test_a_missing_bundle_is_told
+    failed(HELLO, { "Gemfile" => "gem 'no-such-gem-at-all'" }) { |name, _| assert_match(/\ABundler::/, name) }
+  end
+
+  def test_a_missing_extension_is_told
+    Dir.mktmpdir do |folder|
+      FileUtils.cp_r(File.expand_path("../lib", __dir__), folder)
+      FileUtils.rm_r(Dir[File.join(folder, "lib/highball/[0-9]*")])
+      FileUtils.mkdir_p(File.join(folder, "lib/highball/2.7"))
+      FileUtils.touch(File.join(folder, "lib/highball/2.7/highball.so"))
+      control, theirs = UNIXSocket.pair(:SEQPACKET)
+      pid = spawn(RbConfig.ruby, File.join(folder, "lib/highball/template.rb"), in: theirs)
+      theirs.close
+      fields = JSON.parse(control.recv(65_536)).fetch("BootFailed")
+      assert_equal "the extension was built for Ruby 2.7; this is Ruby #{RUBY_VERSION}: " \
+                   "run `make` (or `gem pristine highball`)", fields["message"]
+      assert_equal 1, Process.wait2(pid).last.exitstatus
+    end
+  end
+
+  def test_threads_that_the_application_started_are_named_with_their_place
+    config = <<~RUBY
+      Thread.new { sleep }.name = "ticker"
+      Thread.new { sleep }
+      #{HELLO}
+    RUBY
+    boot(config) do |supervisor|
+      threads = booted(supervisor)["threads"].sort_by { |thread| thread["created_at"] }
+      assert_equal(%w[ticker] + [""], threads.map { |thread| thread["name"] })
+      assert_equal([1, 2].map { |line| "#{supervisor.folder}/config.ru:#{line}" }, threads.map { |thread| thread["created_at"] })
+      assert_includes %w[run sleep], threads.first["status"]
+    end
+  end
+
+  def test_workers_are_forked_and_answer
+    boot(HELLO) do |supervisor|
+      booted(supervisor)
+      pids = [0, 1].map { |number| supervisor.fork_worker(number) }
+      bodies = Array.new(20) { supervisor.request.body.to_i }
+      assert_empty bodies - pids
+    end
+  end
+
+  def test_a_worker_that_dies_is_reaped_and_told
+    boot("run ->(_) { exit!(3) }") do |supervisor|
+      booted(supervisor)
+      pid = supervisor.fork_worker
+      supervisor.front.publish
+      assert_equal ["Exited", { "worker" => 0, "pid" => pid, "status" => "exit 3" }], supervisor.message.first(2)
+      pid = supervisor.fork_worker(1)
+      Process.kill("KILL", pid)
+      assert_equal "signal 9 (KILL)", supervisor.message[1]["status"]
+    end
+  end
+
+  def test_an_application_may_handle_the_ends_of_children_itself
+    boot("trap('CHLD', 'IGNORE')\n#{HELLO}") do |supervisor|
+      booted(supervisor)
+      Process.kill("KILL", supervisor.fork_worker)
+      assert_equal "Exited", supervisor.message.first
+    end
+  end
+
+  def test_the_template_ends_with_the_control_socket
+    boot(HELLO) do |supervisor|
+      booted(supervisor)
+      supervisor.hang_up
+      # The front, this process, is still there: so are its listeners.
+      assert supervisor.wait.success?
+    end
+  end
+
+  def test_the_template_of_a_dead_front_removes_its_sockets_and_no_others
+    Dir.mktmpdir do |folder|
+      dead, alive = %w[dead alive].map { |name| File.join(folder, name) }
+      UNIXServer.new(dead).close
+      server = UNIXServer.new(alive)
+      template = orphan_a_template(folder, [dead, alive, File.join(folder, "never")])
+      assert_equal ["alive"], Dir.children(folder).grep(/dead|alive/), "template #{template}"
+      server.close
+    end
+  end
+
+  def test_a_worker_ends_with_its_control_socket_even_where_ruby_is_stuck
+    boot("run ->(_) { Process.kill('STOP', 0) if false; /#{"(a*)*" * 6}b/.match?('a' * 40) && nil }") do |supervisor|
+      booted(supervisor)
+      pid = supervisor.fork_worker
+      supervisor.front.publish
+      supervisor.hang_up(0)
+      assert_equal ["Exited", { "worker" => 0, "pid" => pid, "status" => "exit 0" }], supervisor.message.first(2)
+    end
+  end
+
+  private
+
+  # Starts a template from a process that then dies, and waits for the template's end.
+  def orphan_a_template(folder, sockets)
+    reader, writer = IO.pipe
+    code = <<~RUBY
+      require "test_helper"
+      require "fake_supervisor"
+      File.write("#{folder}/config.ru", #{HELLO.dump})
+      supervisor = FakeSupervisor.new(#{folder.dump}, {}, sockets: #{sockets.inspect})
+      supervisor.message
+      $stdout.puts supervisor.pid
+      Process.kill("KILL", Process.pid)
+    RUBY
+    # The template inherits the pipe's writing end, which so tells of its end.
+    variables = { "BUNDLE_GEMFILE" => nil }
+    pid = spawn(variables, RbConfig.ruby, "-I", __dir__, "-e", code, out: writer, 9 => writer, close_others: false)
+    writer.close
+    Process.wait(pid)
+    reader.read
+  end
+end

@@ -1,0 +1,125 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "fake_supervisor"
+require "timeout"
+
+class WorkerTest < Minitest::Test
+  def serve(config, files = {}, **start)
+    FakeSupervisor.open({ "config.ru" => config, **files }, **start) do |supervisor|
+      assert_equal "Booted", supervisor.message.first
+      supervisor.fork_worker
+      yield supervisor
+    end
+  end
+
+  def exited(supervisor)
+    name, fields = supervisor.message
+    assert_equal "Exited", name
+    fields["status"]
+  end
+
+  def test_hooks_run_where_they_belong
+    hooks = <<~RUBY
+      before_fork { File.write("before_fork", Process.pid) }
+      after_fork { |worker| File.write("after_fork", "\#{Process.pid} \#{worker}") }
+      before_worker_exit { |worker| File.write("before_worker_exit", "\#{Process.pid} \#{worker}") }
+    RUBY
+    serve("run ->(_) { [200, {}, [Process.pid.to_s]] }", { "hooks.rb" => hooks }) do |supervisor|
+      read = ->(name) { File.read(File.join(supervisor.folder, name)) }
+      worker = supervisor.request.body
+      assert_equal [supervisor.pid.to_s, "#{worker} 0"], [read["before_fork"], read["after_fork"]]
+      supervisor.front.stop(0)
+      assert_equal "exit 0", exited(supervisor)
+      assert_equal "#{worker} 0", read["before_worker_exit"]
+    end
+  end
+
+  def test_a_hook_that_raises_is_reported_and_the_others_run
+    hooks = <<~RUBY
+      before_fork { raise "before" }
+      after_fork { raise "first" }
+      after_fork { raise "second" }
+    RUBY
+    FakeSupervisor.open({ "config.ru" => "run ->(_) { [200, {}, []] }", "hooks.rb" => hooks }) do |supervisor|
+      supervisor.message
+      ours, theirs = UNIXSocket.pair(:SEQPACKET)
+      supervisor.send({ Fork: { worker: 0 } }, theirs)
+      theirs.close
+      messages = Array.new(3) { JSON.parse(ours.recv(65_536)).first }
+      assert_equal %w[Error Error Ready], messages.map(&:first)
+      assert_match(/\Aafter_fork failed: RuntimeError: first\n.*hooks\.rb:2/, messages[0].last["message"])
+      assert_match(/second/, messages[1].last["message"])
+      assert_match(/before_fork failed: RuntimeError: before/, supervisor.log)
+      ours.close
+    end
+  end
+
+  def test_a_worker_that_is_stopped_finishes_its_request
+    config = 'run ->(_) { File.write("begun", ""); sleep 0.01 until File.exist?("go"); [200, {}, ["done"]] }'
+    [1, 3].each do |threads|
+      serve(config, threads: threads) do |supervisor|
+        slot = supervisor.front.publish
+        begun = File.join(supervisor.folder, "begun")
+        Timeout.timeout(20) { Thread.pass until File.exist?(begun) }
+        supervisor.front.stop(0)
+        File.write(File.join(supervisor.folder, "go"), "")
+        assert_equal "done", supervisor.front.answer(slot).body
+        assert_equal "exit 0", exited(supervisor)
+      end
+    end
+  end
+
+  def test_term_stops_one_worker_gracefully_and_int_is_ignored
+    [1, 3].each do |threads|
+      serve("run ->(_) { [200, {}, [Process.pid.to_s]] }", threads: threads) do |supervisor|
+        pid = supervisor.request.body.to_i
+        Process.kill("INT", pid)
+        assert_equal pid.to_s, supervisor.request.body
+        Process.kill("TERM", pid)
+        assert_equal "exit 0", exited(supervisor)
+      end
+    end
+  end
+
+  def test_threads_run_requests_at_the_same_time
+    config = "turn = Queue.new\nother = Queue.new\n" \
+             'run ->(env) { env["PATH_INFO"] == "/a" ? (turn << 1; other.pop) : (turn.pop; other << 1); [200, {}, ["ok"]] }'
+    serve(config, threads: 2) do |supervisor|
+      slots = %w[/a /b].map { |path| supervisor.front.publish(path: path) }
+      assert_equal(%w[ok ok], slots.map { |slot| supervisor.front.answer(slot).body })
+    end
+  end
+
+  def test_a_thread_that_is_killed_is_replaced
+    serve('run ->(env) { Thread.current.kill if env["PATH_INFO"] == "/kill"; [200, {}, ["ok"]] }', threads: 2) do |supervisor|
+      4.times { assert_match(/was ended/, supervisor.request(path: "/kill").error) }
+      assert_equal "ok", supervisor.request.body
+    end
+  end
+
+  def test_a_worker_does_not_hold_the_templates_socket
+    serve("run ->(_) { sleep }") do |supervisor|
+      supervisor.front.publish
+      Process.kill("KILL", supervisor.pid)
+      # The end of the template shows while its worker is busy.
+      assert_nil supervisor.message
+      supervisor.wait
+    end
+  end
+
+  def test_at_exit_blocks_run_in_the_worker
+    serve('run ->(_) { at_exit { File.write("at_exit", "") }; [200, {}, []] }') do |supervisor|
+      supervisor.request
+      supervisor.front.stop(0)
+      assert_equal "exit 0", exited(supervisor)
+      assert File.exist?(File.join(supervisor.folder, "at_exit"))
+    end
+  end
+
+  def test_the_application_may_be_checked_by_rack_in_every_thread
+    config = 'use Rack::Lint
+              run ->(env) { [200, { "Content-Type" => "text/plain" }, [env["rack.multithread"].to_s]] }'
+    serve(config, threads: 2) { |supervisor| 5.times { assert_equal "true", supervisor.request.body } }
+  end
+end
