@@ -132,6 +132,16 @@ impl ClientIo {
         inner.held.is_empty() && matches!(inner.screen.phase(), Phase::Idle | Phase::Complete)
     }
 
+    /// Whether everything that was written is on its way.
+    pub fn is_flushed(&self) -> bool {
+        self.clean.get()
+    }
+
+    /// Whether nobody can read an answer any more, as far as is known.
+    pub fn is_gone(&self) -> bool {
+        self.inner.borrow().client == ClientState::Gone
+    }
+
     /// Waits until the client sends something or leaves.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
         match &self.inner.borrow().stream {

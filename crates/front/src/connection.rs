@@ -40,7 +40,6 @@ pub struct Connection {
     rests: Cell<bool>,
     /// Whether a request has been answered: then the keep-alive time-out counts, not the header's.
     answered: Cell<bool>,
-    busy: Cell<bool>,
 }
 
 enum Ending {
@@ -76,6 +75,7 @@ impl Connection {
         let exchanged = Exchanged {
             current: RefCell::new(None),
             hijacked: RefCell::new(None),
+            busy: Cell::new(false),
             peer: Rc::new(peer),
             io,
         };
@@ -87,7 +87,6 @@ impl Connection {
             killed: Cell::new(false),
             rests: Cell::new(false),
             answered: Cell::new(false),
-            busy: Cell::new(false),
         }
     }
 
@@ -122,7 +121,8 @@ impl Connection {
 
     /// Whether a message is on it.
     pub fn is_busy(&self) -> bool {
-        self.busy.get() || !self.exchanged.io.is_idle()
+        let (exchanged, io) = (&self.exchanged, &self.exchanged.io);
+        exchanged.busy.get() || !io.is_flushed() || !io.is_idle()
     }
 
     /// Checks the connection's clocks. Called by the sweeper.
@@ -136,8 +136,9 @@ impl Connection {
         {
             return self.kill();
         }
+        let answering = self.exchanged.busy.get() || !io.is_flushed();
         match io.phase() {
-            _ if self.busy.get() && io.phase() != Phase::Body => {}
+            phase if answering && phase != Phase::Body => {}
             Phase::Head if late(io.progress_ms(), settings.header_timeout) => {
                 self.time_out("the head took too long");
             }
@@ -182,13 +183,10 @@ impl Connection {
         let service = service_fn(|message| {
             let connection = Rc::clone(self);
             async move {
-                connection.busy.set(true);
                 let response = Rc::clone(&connection.service)
                     .answer(Rc::clone(&connection.exchanged), message)
                     .await;
-                connection.busy.set(false);
                 connection.answered.set(true);
-                connection.exchanged.io.touch();
                 response
             }
         });

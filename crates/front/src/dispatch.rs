@@ -166,7 +166,7 @@ impl Dispatcher {
         let late: Vec<_> = inner
             .queue
             .iter()
-            .filter(|request| request.deadline_ns <= now)
+            .filter(|request| request.is_late(now))
             .cloned()
             .collect();
         for request in late {
@@ -176,7 +176,7 @@ impl Dispatcher {
             let Some(request) = inner.slots[usize::from(slot)].clone() else {
                 continue;
             };
-            if request.deadline_ns > now || request.abandoned.get() {
+            if !request.is_late(now) || request.abandoned.get() {
                 continue;
             }
             if inner.exchange.retract(slot) {

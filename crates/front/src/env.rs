@@ -68,7 +68,12 @@ impl Env {
     ///
     /// # Errors
     /// The record does not fit.
-    pub fn write_fields(&self, request: &Request, writer: &mut Writer<'_>) -> Result<(), TooLarge> {
+    pub fn write_fields(
+        &self,
+        request: &Request,
+        body_bytes: u64,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), TooLarge> {
         let mut joined = Vec::new();
         for name in request.headers.keys() {
             if forwarded::is_dropped(name, request.peer.trusted) {
@@ -107,18 +112,14 @@ impl Env {
                 None => writer.field(0, &env_name(name), value)?,
             }
         }
-        self.write_length(request, writer)
-    }
-
-    fn write_length(&self, request: &Request, writer: &mut Writer<'_>) -> Result<(), TooLarge> {
-        let length = request.body.bytes();
+        // The body's true length, also where it came chunked; a request without one has no such key.
         let framed = request.headers.contains_key(header::CONTENT_LENGTH)
             || request.headers.contains_key(header::TRANSFER_ENCODING);
         if !framed {
             return Ok(());
         }
         let key = self.keys.get(&header::CONTENT_LENGTH).copied().unwrap_or(0);
-        writer.field(key, b"CONTENT_LENGTH", length.to_string().as_bytes())
+        writer.field(key, b"CONTENT_LENGTH", body_bytes.to_string().as_bytes())
     }
 }
 

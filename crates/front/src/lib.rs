@@ -164,15 +164,13 @@ impl Front {
         self.service
             .connections
             .set(self.service.connections.get() + 1);
-        let front = Rc::clone(self);
+        let open = Open {
+            front: Rc::clone(self),
+            number,
+        };
         tokio::task::spawn_local(async move {
+            let _open = open;
             connection.serve().await;
-            front.connections.borrow_mut().remove(&number);
-            front
-                .service
-                .connections
-                .set(front.service.connections.get() - 1);
-            front.ended.notify_one();
         });
     }
 
@@ -288,5 +286,22 @@ impl Front {
         }
         tokio::task::yield_now().await;
         self.service.log.flush();
+    }
+}
+
+/// A connection's place in the register; given back however its task ends.
+struct Open {
+    front: Rc<Front>,
+    number: u64,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let connections = &self.front.service.connections;
+        connections.set(connections.get() - 1);
+        // Not dropped while the register is borrowed: its own end may want to look.
+        let ended = self.front.connections.borrow_mut().remove(&self.number);
+        drop(ended);
+        self.front.ended.notify_one();
     }
 }

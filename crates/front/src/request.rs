@@ -3,14 +3,14 @@
 //! Only the dispatcher moves a request from place to place; the connection waits on it and takes the
 //! response out. It never touches a socket or the exchange.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use exchange::request::{BodyPlace, Facts, TEXTS, TooLarge, Writer};
@@ -53,6 +53,19 @@ impl RequestBody {
             Self::File(file) => file.len(),
         }
     }
+}
+
+/// A request's body, and the times that count from its end.
+#[derive(Debug)]
+pub struct Arrival {
+    /// Its body.
+    pub body: RequestBody,
+    /// When it had arrived whole: microseconds since 1970.
+    pub us: u64,
+    /// The same, nanoseconds of the monotonic clock.
+    pub ns: u64,
+    /// When it must be done, nanoseconds of the monotonic clock.
+    pub deadline_ns: u64,
 }
 
 /// Where a request is.
@@ -123,16 +136,10 @@ pub struct Request {
     pub version: Version,
     /// Its fields.
     pub headers: HeaderMap,
-    /// Its body.
-    pub body: RequestBody,
     /// Who sent it.
     pub peer: Rc<Peer>,
-    /// When it had arrived whole: microseconds since 1970.
-    pub arrived_us: u64,
-    /// The same, nanoseconds of the monotonic clock.
-    pub arrived_ns: u64,
-    /// When it must be done, nanoseconds of the monotonic clock.
-    pub deadline_ns: u64,
+    /// What is known once it has arrived whole.
+    arrival: OnceCell<Arrival>,
     /// Written by the dispatcher.
     pub place: Cell<Place>,
     /// How often it was run again. Written by the dispatcher.
@@ -165,22 +172,15 @@ pub struct RequestHead {
 }
 
 impl Request {
-    /// A request that has just arrived whole, with `timeout_ns` to be answered in.
-    pub fn new(head: RequestHead, body: RequestBody, peer: Rc<Peer>, timeout_ns: u64) -> Self {
-        let arrived_ns = monotonic_ns();
-        let arrived_us = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_micros() as u64);
+    /// A request whose head has arrived.
+    pub fn new(head: RequestHead, peer: Rc<Peer>) -> Self {
         Self {
             method: head.method,
             uri: head.uri,
             version: head.version,
             headers: head.headers,
-            body,
             peer,
-            arrived_us,
-            arrived_ns,
-            deadline_ns: arrived_ns + timeout_ns,
+            arrival: OnceCell::new(),
             place: Cell::new(Place::Queue),
             retries: Cell::new(0),
             worker: Cell::new(None),
@@ -191,6 +191,33 @@ impl Request {
             socket: RefCell::new(None),
             waker: Cell::new(None),
         }
+    }
+
+    /// It has arrived whole, and has `timeout` to be answered in.
+    pub fn arrive(&self, body: RequestBody, timeout: Duration) {
+        let ns = monotonic_ns();
+        let us = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_micros() as u64);
+        let deadline_ns = ns + timeout.as_nanos() as u64;
+        // A second arrival would be a bug of the caller's; the first one counts.
+        let _ = self.arrival.set(Arrival {
+            body,
+            us,
+            ns,
+            deadline_ns,
+        });
+    }
+
+    /// What is known since it arrived whole; none before.
+    pub fn arrival(&self) -> Option<&Arrival> {
+        self.arrival.get()
+    }
+
+    /// Whether its deadline has passed at `now`, nanoseconds of the monotonic clock.
+    pub fn is_late(&self, now: u64) -> bool {
+        self.arrival()
+            .is_some_and(|arrival| arrival.deadline_ns <= now)
     }
 
     /// Whether it may be run a second time: a safe method (RFC 9110 section 9.2.1) of which nothing has
@@ -275,8 +302,11 @@ impl Request {
     /// # Errors
     /// It does not fit.
     pub fn write_record(&self, env: &Env, area: &mut [u8]) -> Result<u32, TooLarge> {
+        let Some(arrival) = self.arrival() else {
+            return Err(TooLarge);
+        };
         let (host, port) = env.server(self);
-        let body = match &self.body {
+        let body = match &arrival.body {
             RequestBody::Inline(_) => BodyPlace::Inline,
             RequestBody::File(file) => BodyPlace::File {
                 descriptor: file.raw_fd() as u32,
@@ -284,8 +314,8 @@ impl Request {
             },
         };
         let facts = Facts {
-            arrived_us: self.arrived_us,
-            deadline_ns: self.deadline_ns,
+            arrived_us: arrival.us,
+            deadline_ns: arrival.deadline_ns,
             server_port: port,
             remote_port: self.peer.port,
             body,
@@ -305,8 +335,8 @@ impl Request {
             env.scheme(self).as_bytes(),
         ];
         let mut writer = Writer::new(area, facts, texts)?;
-        env.write_fields(self, &mut writer)?;
-        writer.finish(match &self.body {
+        env.write_fields(self, arrival.body.bytes(), &mut writer)?;
+        writer.finish(match &arrival.body {
             RequestBody::Inline(bytes) => bytes,
             RequestBody::File(_) => &[],
         })

@@ -20,7 +20,7 @@ use crate::failure::{Failure, Outcome};
 use crate::file_body::FileBody;
 use crate::request::{End, Request, ResponseHead};
 use crate::response_head::declared_length;
-use crate::service::Service;
+use crate::service::{Exchanged, Service};
 
 /// A response that ends before its time; hyper then cuts the connection.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +50,8 @@ pub struct ResponseBody {
 /// What the log line will say. Logs when dropped.
 pub struct Record {
     service: Rc<Service>,
-    request: Option<Rc<Request>>,
+    connection: Rc<Exchanged>,
+    request: Rc<Request>,
     status: StatusCode,
     bytes: Cell<u64>,
     /// None until it is known; a body dropped before that had its client leave.
@@ -60,13 +61,15 @@ pub struct Record {
 impl Record {
     fn new(
         service: &Rc<Service>,
-        request: Option<&Rc<Request>>,
+        connection: &Rc<Exchanged>,
+        request: &Rc<Request>,
         status: StatusCode,
         outcome: Option<Outcome>,
     ) -> Self {
         Self {
             service: Rc::clone(service),
-            request: request.cloned(),
+            connection: Rc::clone(connection),
+            request: Rc::clone(request),
             status,
             bytes: Cell::new(0),
             outcome: Cell::new(outcome),
@@ -83,10 +86,10 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         let outcome = self.outcome.get().unwrap_or(Outcome::ClientGone);
-        if let Some(request) = &self.request {
-            self.service
-                .ended(request, Some(self.status), self.bytes.get(), outcome);
-        }
+        self.connection.busy.set(false);
+        self.connection.io.touch();
+        self.service
+            .ended(&self.request, Some(self.status), self.bytes.get(), outcome);
     }
 }
 
@@ -96,6 +99,7 @@ impl Drop for Record {
 /// It can't be sent as it is.
 pub async fn from_worker(
     service: &Rc<Service>,
+    connection: &Rc<Exchanged>,
     request: &Rc<Request>,
     head: ResponseHead,
 ) -> Result<Response<ResponseBody>, Failure> {
@@ -104,8 +108,7 @@ pub async fn from_worker(
         headers,
         chunked_by_app,
     } = head;
-    let declared = declared_length(&headers)
-        .map_err(Failure::BadResponse)?;
+    let declared = declared_length(&headers).map_err(Failure::BadResponse)?;
     let bodyless = request.method == Method::HEAD
         || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let mut left = declared;
@@ -126,7 +129,7 @@ pub async fn from_worker(
     let mut response = Response::new(ResponseBody {
         source,
         left,
-        record: Record::new(service, Some(request), status, None),
+        record: Record::new(service, connection, request, status, None),
     });
     *response.status_mut() = status;
     *response.headers_mut() = headers;
@@ -196,12 +199,19 @@ async fn open_file(path: &Path, declared: Option<u64>) -> Result<FileBody, Failu
 /// An answer of the front's own.
 pub fn from_failure(
     service: &Rc<Service>,
-    request: Option<&Rc<Request>>,
+    connection: &Rc<Exchanged>,
+    request: &Rc<Request>,
     failure: Failure,
 ) -> Response<ResponseBody> {
     let status = failure.status();
     let text = failure_text(failure);
-    let record = Record::new(service, request, status, Some(failure.outcome()));
+    let record = Record::new(
+        service,
+        connection,
+        request,
+        status,
+        Some(failure.outcome()),
+    );
     let body = ResponseBody {
         left: None,
         source: Source::Memory(Some(Bytes::from(text))),
@@ -225,8 +235,12 @@ pub fn from_failure(
 
 /// The server's own answer to `OPTIONS *`, which asks about the server and not the application
 /// (RFC 9110 section 9.3.7).
-pub fn options(service: &Rc<Service>, request: &Rc<Request>) -> Response<ResponseBody> {
-    let record = Record::new(service, Some(request), StatusCode::NO_CONTENT, None);
+pub fn options(
+    service: &Rc<Service>,
+    connection: &Rc<Exchanged>,
+    request: &Rc<Request>,
+) -> Response<ResponseBody> {
+    let record = Record::new(service, connection, request, StatusCode::NO_CONTENT, None);
     let mut response = Response::new(ResponseBody {
         left: None,
         source: Source::Memory(None),

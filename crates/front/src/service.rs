@@ -48,6 +48,8 @@ pub struct Exchanged {
     pub current: RefCell<Option<Rc<Request>>>,
     /// The request whose application has taken the connection.
     pub hijacked: RefCell<Option<Rc<Request>>>,
+    /// Whether a message is being answered: from its head until the response's body is dropped.
+    pub busy: Cell<bool>,
     /// Both ends of the connection.
     pub peer: Rc<Peer>,
     /// The socket.
@@ -69,6 +71,7 @@ impl Service {
         connection: Rc<Exchanged>,
         message: hyper::Request<Incoming>,
     ) -> Result<Response<ResponseBody>, Over> {
+        connection.busy.set(true);
         let (parts, incoming) = message.into_parts();
         let head = RequestHead {
             method: parts.method,
@@ -76,77 +79,66 @@ impl Service {
             version: parts.version,
             headers: parts.headers,
         };
-        let waits_for_continue = connection
-            .io
-            .head()
-            .is_some_and(|head| head.expect_continue);
-        let body = match self
-            .admit_and_read(&connection, incoming, waits_for_continue)
-            .await
-        {
-            Ok(body) => body,
+        let request = Rc::new(Request::new(head, Rc::clone(&connection.peer)));
+        let watch = Watch {
+            service: &self,
+            connection: &connection,
+            request: &request,
+        };
+        let answer = match self.run(&connection, &request, incoming).await {
+            Ok(Some(response)) => Ok(response),
+            // The connection takes over from here and drops this future.
+            Ok(None) => {
+                watch.disarm();
+                self.ended(&request, None, 0, Outcome::Hijacked);
+                *connection.hijacked.borrow_mut() = Some(request);
+                return std::future::pending().await;
+            }
+            // Dropping the watch tells of it.
+            Err(Failure::ClientGone) if connection.io.is_gone() => return Err(Over),
             Err(failure) => {
-                let request =
-                    Rc::new(self.request(head, RequestBody::Inline(Bytes::new()), &connection));
-                if failure == Failure::ClientGone {
-                    self.ended(&request, None, 0, Outcome::ClientGone);
-                    return Err(Over);
-                }
-                return Ok(response::from_failure(&self, Some(&request), failure));
+                self.dispatcher.abandon(&request);
+                Ok(response::from_failure(
+                    &self,
+                    &connection,
+                    &request,
+                    failure,
+                ))
             }
         };
-        let request = Rc::new(self.request(head, body, &connection));
-        if request.method == Method::OPTIONS && request.uri.path() == "*" {
-            return Ok(response::options(&self, &request));
-        }
-        self.run(&connection, request).await
+        watch.disarm();
+        answer
     }
 
+    /// The response to a request; none when the application took the connection over.
     async fn run(
         self: &Rc<Self>,
         connection: &Rc<Exchanged>,
-        request: Rc<Request>,
-    ) -> Result<Response<ResponseBody>, Over> {
-        if let Err(failure) = self.dispatcher.submit(Rc::clone(&request)) {
-            return Ok(response::from_failure(self, Some(&request), failure));
+        request: &Rc<Request>,
+        incoming: Incoming,
+    ) -> Result<Option<Response<ResponseBody>>, Failure> {
+        let body = self.admit_and_read(connection, incoming).await?;
+        request.arrive(body, self.settings.request_timeout);
+        if request.method == Method::OPTIONS && request.uri.path() == "*" {
+            return Ok(Some(response::options(self, connection, request)));
         }
-        let watch = Watch {
-            service: self,
-            connection,
-            request: &request,
-        };
-        *connection.current.borrow_mut() = Some(Rc::clone(&request));
+        self.dispatcher.submit(Rc::clone(request))?;
+        *connection.current.borrow_mut() = Some(Rc::clone(request));
         let head = request
             .head(|hint| {
                 connection.io.try_write_between(hint);
             })
             .await;
         connection.current.borrow_mut().take();
-        std::mem::forget(watch);
-        let head = match head {
-            Ok(Some(head)) => head,
-            Ok(None) => {
-                self.ended(&request, None, 0, Outcome::Hijacked);
-                *connection.hijacked.borrow_mut() = Some(request);
-                // The connection takes over from here and drops this future.
-                std::future::pending::<()>().await;
-                return Err(Over);
+        let Some(head) = head? else { return Ok(None) };
+        match response::from_worker(self, connection, request, head).await {
+            Err(Failure::BadResponse(reason)) => {
+                let text = format!("InvalidResponse: {reason}");
+                crate::error_log::app_error(&self.log, self.generation, request, &text);
+                Err(Failure::BadResponse(reason))
             }
-            Err(failure) => return Ok(response::from_failure(self, Some(&request), failure)),
-        };
-        let response = response::from_worker(self, &request, head).await;
-        response.or_else(|failure| {
-            if let Failure::BadResponse(reason) = failure {
-                self.bad_response(&request, reason);
-            }
-            self.dispatcher.abandon(&request);
-            Ok(response::from_failure(self, Some(&request), failure))
-        })
-    }
-
-    fn request(&self, head: RequestHead, body: RequestBody, connection: &Exchanged) -> Request {
-        let timeout = self.settings.request_timeout.as_nanos() as u64;
-        Request::new(head, body, Rc::clone(&connection.peer), timeout)
+            other => other.map(Some),
+        }
     }
 
     /// Reads the whole body, so that a slow client never holds Ruby. A client that waits for 100
@@ -155,9 +147,12 @@ impl Service {
         &self,
         connection: &Exchanged,
         mut incoming: Incoming,
-        waits_for_continue: bool,
     ) -> Result<RequestBody, Failure> {
-        if waits_for_continue {
+        if connection
+            .io
+            .head()
+            .is_some_and(|head| head.expect_continue)
+        {
             self.dispatcher.admits()?;
         }
         if incoming.is_end_stream() {
@@ -258,21 +253,14 @@ impl Service {
                 .as_bytes(),
             status: status.map(|status| status.as_u16()),
             bytes,
-            queue: claimed.map(|claimed| since(request.arrived_ns, claimed)),
+            queue: claimed
+                .zip(request.arrival())
+                .map(|(claimed, arrival)| since(arrival.ns, claimed)),
             app: claimed.map(|claimed| since(claimed, finished)),
             worker: request.worker.get().map(u32::from),
             generation: request.worker.get().map(|_| self.generation),
             outcome: outcome.name(),
         });
-    }
-
-    fn bad_response(&self, request: &Request, reason: &'static str) {
-        crate::error_log::app_error(
-            &self.log,
-            self.generation,
-            request,
-            &format!("InvalidResponse: {reason}"),
-        );
     }
 
     fn count(&self, outcome: Outcome) {
@@ -281,16 +269,23 @@ impl Service {
     }
 }
 
-/// Gives the request up when the connection's future is dropped while it waits.
+/// Gives the request up, and logs it, when the connection's future is dropped before there is a response.
 struct Watch<'a> {
     service: &'a Rc<Service>,
     connection: &'a Rc<Exchanged>,
     request: &'a Rc<Request>,
 }
 
+impl Watch<'_> {
+    fn disarm(self) {
+        std::mem::forget(self);
+    }
+}
+
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
         self.connection.current.borrow_mut().take();
+        self.connection.busy.set(false);
         self.service.dispatcher.abandon(self.request);
         self.service
             .ended(self.request, None, 0, Outcome::ClientGone);
