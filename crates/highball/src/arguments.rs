@@ -1,0 +1,201 @@
+//! The command line: commands and flags as values. One flag for each setting, made from the settings' table;
+//! the settings themselves are read and checked elsewhere.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
+use config::SETTINGS;
+
+/// What to do.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Command {
+    /// Serve an application.
+    Serve(Choice),
+    /// Say whether an application can be served.
+    Check(Choice),
+    /// Show a running server.
+    Status {
+        /// Which one.
+        server: Server,
+        /// As JSON, for programs.
+        json: bool,
+    },
+    /// Stop a running server.
+    Stop {
+        /// Which one.
+        server: Server,
+        /// Without letting requests end.
+        now: bool,
+    },
+}
+
+/// An application and settings for it.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Choice {
+    /// The application's folder, where it is not the current one.
+    pub(crate) dir: Option<PathBuf>,
+    /// The file of settings, where it is not in the folder.
+    pub(crate) config: Option<PathBuf>,
+    /// Settings given as flags, names without dashes in front.
+    pub(crate) flags: Vec<(String, String)>,
+}
+
+/// A running server, by any of its marks; none means that of the current folder.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Server {
+    /// The application's folder.
+    pub(crate) dir: Option<PathBuf>,
+    /// The file of settings it was started with.
+    pub(crate) config: Option<PathBuf>,
+    /// The process of its front.
+    pub(crate) pid: Option<i32>,
+    /// A UNIX socket that it listens on.
+    pub(crate) socket: Option<PathBuf>,
+}
+
+/// The commands; anything else in their place is the folder or a flag of `serve`.
+const COMMANDS: [&str; 5] = ["serve", "check", "status", "stop", "help"];
+/// What is meant for the program as a whole.
+const GENERAL: [&str; 4] = ["-h", "--help", "-V", "--version"];
+
+/// Reads the command line, the program's own name first.
+///
+/// # Errors
+/// What is wrong with it; or the text that `--help` and `--version` ask for.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> clap::error::Result<Command> {
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    let named = arguments.get(1).is_some_and(|first| {
+        let mut known = COMMANDS.iter().chain(&GENERAL);
+        known.any(|known| first.to_str() == Some(*known))
+    });
+    if !named {
+        arguments.insert(1.min(arguments.len()), "serve".into());
+    }
+    let mut matches = clap().try_get_matches_from(arguments)?;
+    let (name, mut matches) = matches
+        .remove_subcommand()
+        .expect("clap insists on a command");
+    Ok(match name.as_str() {
+        "check" => Command::Check(choice(&mut matches)),
+        "status" => Command::Status {
+            json: matches.get_flag("json"),
+            server: server(&mut matches),
+        },
+        "stop" => Command::Stop {
+            now: matches.get_flag("now"),
+            server: server(&mut matches),
+        },
+        _ => Command::Serve(choice(&mut matches)),
+    })
+}
+
+fn clap() -> Clap {
+    let dir = Arg::new("dir")
+        .value_name("DIR")
+        .value_parser(value_parser!(PathBuf))
+        .help("The application's folder [default: the current one]");
+    let config = Arg::new("config")
+        .long("config")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf));
+    let own_config = config
+        .clone()
+        .help("The file of settings [default: highball.toml or config/highball.toml, if there]");
+    let serve = Clap::new("serve")
+        .about("Serve an application (what happens without a command)")
+        .arg(dir.clone())
+        .arg(own_config.clone())
+        .args(settings());
+    let check = Clap::new("check")
+        .about("Show the settings, and whether the application boots")
+        .arg(dir.clone())
+        .arg(own_config)
+        .args(settings());
+    let marks = [
+        dir,
+        config.help("The file of settings that the server was started with"),
+        Arg::new("pid")
+            .long("pid")
+            .value_name("PID")
+            .value_parser(value_parser!(i32).range(1..))
+            .help("The server's process"),
+        Arg::new("socket")
+            .long("socket")
+            .value_name("PATH")
+            .value_parser(value_parser!(PathBuf))
+            .help("A UNIX socket that the server listens on"),
+    ];
+    let mark_names = ["dir", "config", "pid", "socket"];
+    let marks = marks.map(|mark| {
+        let own = mark.get_id().clone();
+        mark.conflicts_with_all(mark_names.iter().filter(|name| own != **name))
+    });
+    let status = Clap::new("status")
+        .about("Show a running server: processes, threads, queue and counters")
+        .args(marks.clone())
+        .arg(switch("json", "Print JSON"));
+    let stop = Clap::new("stop")
+        .about("Stop a running server and wait for its end; requests that were begun end first")
+        .args(marks)
+        .arg(switch("now", "Let no request end"));
+    Clap::new("highball")
+        .about("An application server for Ruby")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .subcommands([serve, check, status, stop])
+        .after_help("`highball DIR` is short for `highball serve DIR`; see `highball serve --help` for its flags")
+}
+
+fn switch(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .action(ArgAction::SetTrue)
+        .help(help)
+}
+
+fn settings() -> impl Iterator<Item = Arg> {
+    SETTINGS.iter().map(|setting| {
+        let action = match setting.is_list() {
+            true => ArgAction::Append,
+            false => ArgAction::Set,
+        };
+        let long = setting.long();
+        let arg = Arg::new(setting.name)
+            .long(setting.flag())
+            .value_name(setting.value_name())
+            .action(action)
+            .help(setting.help())
+            .help_heading(setting.category);
+        match long.is_empty() {
+            true => arg,
+            false => arg.long_help(format!("{}\n\n{long}", setting.help())),
+        }
+    })
+}
+
+fn choice(matches: &mut ArgMatches) -> Choice {
+    let flags = SETTINGS.iter().flat_map(|setting| {
+        let values = matches.get_many::<String>(setting.name).into_iter();
+        values
+            .flatten()
+            .map(|value| (setting.flag(), value.clone()))
+    });
+    Choice {
+        flags: flags.collect(),
+        dir: matches.remove_one("dir"),
+        config: matches.remove_one("config"),
+    }
+}
+
+fn server(matches: &mut ArgMatches) -> Server {
+    Server {
+        dir: matches.remove_one("dir"),
+        config: matches.remove_one("config"),
+        pid: matches.remove_one("pid"),
+        socket: matches.remove_one("socket"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

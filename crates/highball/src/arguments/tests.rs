@@ -1,0 +1,134 @@
+//! Command lines and what they mean.
+
+use super::*;
+
+fn read(line: &str) -> clap::error::Result<Command> {
+    parse(line.split_whitespace().map(OsString::from))
+}
+
+fn choice_of(dir: Option<&str>, flags: &[(&str, &str)]) -> Choice {
+    let owned = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+    Choice {
+        dir: dir.map(PathBuf::from),
+        config: None,
+        flags: flags.iter().map(owned).collect(),
+    }
+}
+
+#[test]
+fn the_definition_is_sound() {
+    clap().debug_assert();
+}
+
+#[test]
+fn serving_is_what_happens_without_a_command() {
+    let check = |line: &str, expect: Choice| {
+        assert_eq!(read(line).unwrap(), Command::Serve(expect), "{line}")
+    };
+    check("highball", Choice::default());
+    check("highball serve", Choice::default());
+    check("highball app", choice_of(Some("app"), &[]));
+    check("highball serve app", choice_of(Some("app"), &[]));
+    check("highball serve status", choice_of(Some("status"), &[]));
+    check(
+        "highball --threads 5 app",
+        choice_of(Some("app"), &[("threads", "5")]),
+    );
+    check(
+        "highball app --listen 1 --listen unix:/a --max-body-bytes=1MiB",
+        choice_of(
+            Some("app"),
+            &[
+                ("listen", "1"),
+                ("listen", "unix:/a"),
+                ("max-body-bytes", "1MiB"),
+            ],
+        ),
+    );
+    let config = Choice {
+        config: Some("a.toml".into()),
+        ..Choice::default()
+    };
+    check("highball --config a.toml", config);
+}
+
+#[test]
+fn every_setting_is_a_flag_of_serve_and_of_check() {
+    for setting in SETTINGS {
+        let flag = setting.flag();
+        for command in ["", "serve", "check"] {
+            let read = read(&format!("highball {command} --{flag} x"));
+            let (Command::Serve(choice) | Command::Check(choice)) = read.unwrap() else {
+                panic!("--{flag}: another command");
+            };
+            assert_eq!(choice.flags, [(flag.clone(), "x".to_owned())]);
+        }
+    }
+}
+
+#[test]
+fn the_other_commands_name_a_server() {
+    let check = |line: &str, expect: Command| assert_eq!(read(line).unwrap(), expect, "{line}");
+    let server = Server::default;
+    let (json, now) = (false, false);
+    check(
+        "highball status",
+        Command::Status {
+            server: server(),
+            json,
+        },
+    );
+    check(
+        "highball stop",
+        Command::Stop {
+            server: server(),
+            now,
+        },
+    );
+    let json = true;
+    let server = Server {
+        pid: Some(7),
+        ..Server::default()
+    };
+    check(
+        "highball status --pid 7 --json",
+        Command::Status { server, json },
+    );
+    let now = true;
+    let server = Server {
+        dir: Some("app".into()),
+        ..Server::default()
+    };
+    check("highball stop app --now", Command::Stop { server, now });
+    let server = Server {
+        socket: Some("/a.sock".into()),
+        ..Server::default()
+    };
+    check(
+        "highball stop --socket /a.sock --now",
+        Command::Stop { server, now },
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for line in [
+        "highball a b",
+        "highball --colour red",
+        "highball status --threads 3",
+        "highball stop --pid 0",
+        "highball stop app --pid 3",
+        "highball status --json yes please",
+    ] {
+        let error = read(line).unwrap_err();
+        assert!(error.use_stderr(), "{line}");
+    }
+    for line in [
+        "highball --help",
+        "highball serve --help",
+        "highball -V",
+        "highball help stop",
+    ] {
+        assert!(!read(line).unwrap_err().use_stderr(), "{line}");
+    }
+}

@@ -1,0 +1,44 @@
+//! Between the supervisor and the front: hands on what one tells the other. Decides nothing.
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use front::Front;
+use front::access_log::{AccessLog, Level};
+use supervisor::{Dispatcher, Note};
+
+/// The front as the supervisor sees it.
+pub(crate) struct Bridge {
+    pub(crate) front: Rc<Front>,
+    pub(crate) log: Rc<AccessLog>,
+}
+
+impl Dispatcher for Bridge {
+    fn prepare(&self, worker: u16) {
+        self.front.worker_starts(worker);
+    }
+
+    fn worker_up(&self, worker: u16) {
+        self.front.worker_up(worker);
+    }
+
+    fn worker_died(&self, worker: u16) {
+        self.front.worker_died(worker);
+    }
+
+    fn stop_worker(&self, worker: u16) {
+        self.front.stop_worker(worker);
+    }
+
+    fn hijacked(&self, _: u16, slot: u32, sequence: u64, socket: OwnedFd) {
+        self.front.hijacked(slot, sequence, socket);
+    }
+
+    fn note(&self, note: &Note) {
+        let level = match note.is_warning() {
+            true => Level::Warn,
+            false => Level::Info,
+        };
+        self.log.event(level, &note.to_string(), &[]);
+    }
+}

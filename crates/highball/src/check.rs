@@ -1,0 +1,75 @@
+//! `check`: shows the settings and where each comes from, and loads the application as `serve` would, without
+//! listening and without workers.
+
+use std::io::{self, Write};
+
+use anyhow::{Context, Result};
+use exchange::Geometry;
+use supervisor::{Booted, Note, Template};
+
+use crate::application::Application;
+use crate::arguments::Choice;
+
+/// The smallest exchange: the template wants one, nobody will use it.
+const EXCHANGE: (u16, u16, u32, u32) = (1, 1, 4096, 4096);
+
+/// Checks an application.
+///
+/// # Errors
+/// The settings are wrong, or the application does not boot.
+pub(crate) fn run(choice: Choice) -> Result<()> {
+    let application = Application::load(choice)?;
+    say(&settings_table(&application))?;
+    let runtime = front::runtime::build().context("cannot start the runtime")?;
+    let booted = runtime.block_on(boot(&application))?;
+    say(&verdict(&booted))
+}
+
+async fn boot(application: &Application) -> Result<Booted> {
+    let (workers, threads, request_bytes, response_bytes) = EXCHANGE;
+    let geometry = Geometry::new(workers, threads, request_bytes, response_bytes);
+    let exchange = exchange::Front::new(geometry).context("cannot make the exchange")?;
+    let (memory, doorbell) = exchange.files();
+    let files = [memory.try_clone_to_owned()?, doorbell.try_clone_to_owned()?];
+    let plan = application.plan(files, Vec::new())?;
+    let mut template = Template::spawn(&plan)?;
+    let booted = tokio::select! {
+        booted = template.boot(&plan) => booted?,
+        // With the future goes the template.
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            anyhow::bail!("interrupted");
+        }
+    };
+    template.leave().await;
+    Ok(booted)
+}
+
+fn settings_table(application: &Application) -> String {
+    let rows = application.settings.describe();
+    let width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
+    let mut text = format!("settings for {}\n", application.dir.display());
+    for (name, value, origin) in rows {
+        text += &format!("  {name:<width$}  {value}  ({origin})\n");
+    }
+    text
+}
+
+fn verdict(booted: &Booted) -> String {
+    let mut text = format!(
+        "the application boots: {:.2} s, ruby {}, rack {}\n",
+        booted.seconds, booted.ruby, booted.rack
+    );
+    for thread in &booted.threads {
+        text += &format!("warning: {}\n", Note::BootThread(thread.clone()));
+    }
+    text
+}
+
+fn say(text: &str) -> Result<()> {
+    let mut stdout = io::stdout();
+    let written = stdout.write_all(text.as_bytes());
+    written
+        .and_then(|()| stdout.flush())
+        .context("cannot write to stdout")
+}

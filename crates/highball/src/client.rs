@@ -1,0 +1,142 @@
+//! `status` and `stop`: finds a running server, asks it, shows the answer. Changes nothing by itself.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{PidfdFlags, pidfd_open};
+
+use crate::application::folder;
+use crate::arguments::Server;
+use crate::control_socket::{Answer, Name, Question, own_uid};
+use crate::page;
+
+/// Shows a server.
+///
+/// # Errors
+/// There is none, or it does not answer.
+pub(crate) fn status(server: &Server, json: bool) -> Result<()> {
+    let connection = connect(server)?;
+    let Answer::Status(report) = ask(&connection, Question::Status)? else {
+        bail!("the server gave another answer than its status; is it another version?");
+    };
+    let text = match json {
+        true => serde_json::to_string_pretty(&report)? + "\n",
+        false => page::render(&report),
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        // `highball status | head` has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot write to stdout"),
+    }
+}
+
+/// Stops a server and waits for its end.
+///
+/// # Errors
+/// There is none, or it does not answer.
+pub(crate) fn stop(server: &Server, now: bool) -> Result<()> {
+    let connection = connect(server)?;
+    let pid = socket_peercred(&connection)?.pid;
+    // Before it is asked, while the number is surely its own.
+    let process = pidfd_open(pid, PidfdFlags::empty()).context("cannot watch the server")?;
+    match ask(&connection, Question::Stop { now })? {
+        Answer::Stopping { .. } => {}
+        other => bail!("the server gave another answer than that it stops: {other:?}"),
+    }
+    loop {
+        let mut fds = [PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error).context("cannot wait for the server's end"),
+        }
+    }
+}
+
+fn connect(server: &Server) -> Result<UnixStream> {
+    if let Some(pid) = server.pid {
+        return connect_pid(pid);
+    }
+    if let Some(socket) = &server.socket {
+        return connect_pid(listening_pid(socket)?);
+    }
+    if let Some(config) = &server.config {
+        let path = config
+            .canonicalize()
+            .with_context(|| format!("cannot open {}", config.display()))?;
+        let absent = || {
+            format!(
+                "no server of yours runs with the settings of {}",
+                path.display()
+            )
+        };
+        return reach(Name::Config(&path), own_uid())?.with_context(absent);
+    }
+    let dir = folder(server.dir.as_deref().unwrap_or(Path::new(".")))?;
+    let absent = || {
+        format!(
+            "no server of yours runs for {}; name its folder, or its process with --pid",
+            dir.display()
+        )
+    };
+    reach(Name::Dir(&dir), own_uid())?.with_context(absent)
+}
+
+/// The process may be another user's, whose server answers root only.
+fn connect_pid(pid: i32) -> Result<UnixStream> {
+    let owner = std::fs::metadata(format!("/proc/{pid}"))
+        .map_err(|_| anyhow!("there is no process {pid}"))?
+        .uid();
+    reach(Name::Pid(pid), owner)?
+        .with_context(|| format!("process {pid} is no highball server, or one that is not up yet"))
+}
+
+/// The process that listens on a socket: the kernel knows it.
+fn listening_pid(socket: &Path) -> Result<i32> {
+    let connection = UnixStream::connect(socket)
+        .with_context(|| format!("nobody listens on {}", socket.display()))?;
+    Ok(socket_peercred(&connection)?.pid.as_raw_nonzero().get())
+}
+
+/// Connects to a name of a server of user `uid`; `None` where nobody has it.
+fn reach(name: Name<'_>, uid: u32) -> Result<Option<UnixStream>> {
+    let address = name.address(uid)?;
+    let connection = match UnixStream::connect_addr(&address) {
+        Ok(connection) => connection,
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(None),
+        Err(error) => return Err(error).context("cannot reach the server"),
+    };
+    let peer = socket_peercred(&connection)?.uid.as_raw();
+    if peer != uid {
+        let name = address.as_abstract_name().unwrap_or_default();
+        bail!(
+            "the name {} belongs to user {peer}, not to {uid}: that is no server of yours",
+            String::from_utf8_lossy(name)
+        );
+    }
+    Ok(Some(connection))
+}
+
+fn ask(mut connection: &UnixStream, question: Question) -> Result<Answer> {
+    let mut line = serde_json::to_vec(&question)?;
+    line.push(b'\n');
+    let mut reply = String::new();
+    connection
+        .write_all(&line)
+        .and_then(|()| BufReader::new(connection).read_line(&mut reply))
+        .context("the server does not answer")?;
+    if reply.is_empty() {
+        bail!("the server does not answer this user");
+    }
+    match serde_json::from_str(&reply).context("the server gave an answer of another version")? {
+        Answer::Error(error) => bail!("the server did not understand: {error}"),
+        answer => Ok(answer),
+    }
+}

@@ -1,0 +1,202 @@
+//! The socket by which `status` and `stop` reach a running server: abstract UNIX sockets (unix(7)), which
+//! leave nothing behind. One line of JSON asks, one answers. It carries no request of a client.
+//!
+//! A server has a name for its folder, one for its file of settings, and one for its process. Anybody may
+//! take an abstract name, so each side asks the kernel for the other's user (`SO_PEERCRED`).
+
+use std::hash::Hasher;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixListener as StdListener};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, spawn_local};
+
+use crate::report::Report;
+
+/// The longest question in bytes.
+const MAX_QUESTION_BYTES: u64 = 4096;
+/// How long a client may take to ask.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "lowercase")]
+pub(crate) enum Question {
+    /// What is it doing?
+    Status,
+    /// Would it stop?
+    Stop {
+        /// Without letting requests end.
+        #[serde(default)]
+        now: bool,
+    },
+}
+
+/// What it answers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Answer {
+    /// What it is doing.
+    Status(Box<Report>),
+    /// It stops; the connection ends with its process.
+    Stopping {
+        /// Its process.
+        pid: i32,
+    },
+    /// The question made no sense.
+    Error(String),
+}
+
+/// One of a server's names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Name<'a> {
+    /// By the application's folder, canonical.
+    Dir(&'a Path),
+    /// By the file of settings, canonical.
+    Config(&'a Path),
+    /// By the front's process.
+    Pid(i32),
+}
+
+impl Name<'_> {
+    /// The address of a server of user `uid`.
+    ///
+    /// # Errors
+    /// None that could happen: the name is short and plain.
+    pub(crate) fn address(self, uid: u32) -> io::Result<SocketAddr> {
+        let name = match self {
+            Self::Dir(path) => format!("highball/{uid}/dir/{:016x}", hash(path)),
+            Self::Config(path) => format!("highball/{uid}/config/{:016x}", hash(path)),
+            Self::Pid(pid) => format!("highball/{uid}/pid/{pid}"),
+        };
+        SocketAddr::from_abstract_name(name)
+    }
+}
+
+/// FNV-1a: the same in every version of this program, unlike the standard library's hashes.
+fn hash(path: &Path) -> u64 {
+    struct Fnv(u64);
+    impl Hasher for Fnv {
+        fn finish(&self) -> u64 {
+            self.0
+        }
+        fn write(&mut self, bytes: &[u8]) {
+            for byte in bytes {
+                self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+            }
+        }
+    }
+    let mut fnv = Fnv(0xcbf2_9ce4_8422_2325);
+    fnv.write(path.as_os_str().as_bytes());
+    fnv.finish()
+}
+
+/// The user of this process.
+pub(crate) fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The names of a running server. Dropping it gives them up.
+#[derive(Debug)]
+pub(crate) struct ControlSocket {
+    tasks: Vec<JoinHandle<()>>,
+    /// Names that another server has already, such as the folder's.
+    pub(crate) taken: usize,
+}
+
+impl ControlSocket {
+    /// Takes the names and answers from now on: `status` with `report`, `stop` into `stops`.
+    ///
+    /// # Errors
+    /// The kernel refuses abstract sockets. A name that is taken is no error.
+    pub(crate) fn open(
+        names: &[Name<'_>],
+        report: impl Fn() -> Report + 'static,
+        stops: mpsc::UnboundedSender<bool>,
+    ) -> io::Result<Self> {
+        let report: Rc<dyn Fn() -> Report> = Rc::new(report);
+        let mut socket = Self {
+            tasks: Vec::new(),
+            taken: 0,
+        };
+        for name in names {
+            let listener = match StdListener::bind_addr(&name.address(own_uid())?) {
+                Ok(listener) => listener,
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    socket.taken += 1;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            listener.set_nonblocking(true)?;
+            let listener = UnixListener::from_std(listener)?;
+            let task = serve(listener, Rc::clone(&report), stops.clone());
+            socket.tasks.push(spawn_local(task));
+        }
+        Ok(socket)
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+async fn serve(
+    listener: UnixListener,
+    report: Rc<dyn Fn() -> Report>,
+    stops: mpsc::UnboundedSender<bool>,
+) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let (report, stops) = (Rc::clone(&report), stops.clone());
+                // A client that leaves early is its own business.
+                spawn_local(async move { drop(answer(stream, &*report, &stops).await) });
+            }
+            // Out of descriptors: clients of the server need them more.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+async fn answer(
+    mut stream: UnixStream,
+    report: &dyn Fn() -> Report,
+    stops: &mpsc::UnboundedSender<bool>,
+) -> io::Result<()> {
+    let uid = stream.peer_cred()?.uid();
+    if uid != own_uid() && uid != 0 {
+        return Ok(());
+    }
+    let mut line = String::new();
+    let (input, mut output) = stream.split();
+    let mut input = BufReader::new(input.take(MAX_QUESTION_BYTES));
+    tokio::time::timeout(PATIENCE, input.read_line(&mut line)).await??;
+    let answer = match serde_json::from_str(&line) {
+        Ok(Question::Status) => Answer::Status(Box::new(report())),
+        Ok(Question::Stop { now }) => {
+            // Nobody listens any more when the server has ended meanwhile, which is what was asked for.
+            let _ = stops.send(now);
+            Answer::Stopping {
+                pid: rustix::process::getpid().as_raw_nonzero().get(),
+            }
+        }
+        Err(error) => Answer::Error(error.to_string()),
+    };
+    let mut text = serde_json::to_vec(&answer)?;
+    text.push(b'\n');
+    output.write_all(&text).await
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! The control socket over real sockets, each test under names of its own.
+
+use super::*;
+use std::os::unix::net::UnixStream as StdStream;
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(Default::default())
+        .expect("a runtime");
+    runtime.block_on(test);
+}
+
+fn report() -> Report {
+    Report {
+        pid: 7,
+        ..Report::default()
+    }
+}
+
+async fn connect(name: Name<'_>) -> io::Result<UnixStream> {
+    let stream = StdStream::connect_addr(&name.address(own_uid())?)?;
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
+
+async fn ask(name: Name<'_>, question: &str) -> String {
+    let mut stream = connect(name).await.expect("a server");
+    let _ = stream.write_all(question.as_bytes()).await;
+    let mut reply = String::new();
+    let _ = stream.read_to_string(&mut reply).await;
+    reply
+}
+
+#[test]
+fn status_and_stop_are_answered_under_every_name() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("highball.toml");
+        let names = [Name::Dir(dir.path()), Name::Config(&file)];
+        let (asked, mut stops) = mpsc::unbounded_channel();
+        let _socket = ControlSocket::open(&names, report, asked).unwrap();
+        for name in names {
+            let reply = ask(name, "{\"command\":\"status\"}\n").await;
+            let Answer::Status(report) = serde_json::from_str(&reply).unwrap() else {
+                panic!("{reply}");
+            };
+            assert_eq!(report.pid, 7);
+            for (question, now) in [
+                ("{\"command\":\"stop\"}\n", false),
+                ("{\"command\":\"stop\",\"now\":true}\n", true),
+            ] {
+                let reply = ask(name, question).await;
+                assert!(reply.starts_with("{\"stopping\":{\"pid\":"), "{reply}");
+                assert_eq!(stops.recv().await, Some(now));
+            }
+        }
+    });
+}
+
+#[test]
+fn nonsense_is_answered_with_an_error_and_stops_nothing() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let name = Name::Dir(dir.path());
+        let (asked, mut stops) = mpsc::unbounded_channel();
+        let _socket = ControlSocket::open(&[name], report, asked).unwrap();
+        for question in [
+            "\n",
+            "{\"command\":\"burn\"}\n",
+            "GET / HTTP/1.1\r\n",
+            &"x".repeat(10_000),
+        ] {
+            let reply = ask(name, question).await;
+            assert!(reply.starts_with("{\"error\":"), "{question:?}: {reply}");
+        }
+        assert!(stops.try_recv().is_err());
+    });
+}
+
+#[test]
+fn a_name_that_is_taken_stays_with_its_owner_and_is_free_after_it() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let (name, own) = (Name::Dir(dir.path()), dir.path().join("second"));
+        let (asked, _stops) = mpsc::unbounded_channel();
+        let first = ControlSocket::open(&[name], report, asked.clone()).unwrap();
+        assert_eq!(first.taken, 0);
+        let other = || Report {
+            pid: 8,
+            ..Report::default()
+        };
+        let second = ControlSocket::open(&[name, Name::Config(&own)], other, asked).unwrap();
+        assert_eq!(second.taken, 1);
+        let status = "{\"command\":\"status\"}\n";
+        assert!(ask(name, status).await.contains("\"pid\":7"));
+        assert!(ask(Name::Config(&own), status).await.contains("\"pid\":8"));
+        drop(first);
+        tokio::task::yield_now().await;
+        let refused = connect(name).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    });
+}
+
+#[test]
+fn hashes_of_folders_never_change() {
+    assert_eq!(hash(Path::new("")), 0xcbf2_9ce4_8422_2325);
+    assert_eq!(hash(Path::new("a")), 0xaf63_dc4c_8601_ec8c);
+    assert_ne!(hash(Path::new("/srv/a")), hash(Path::new("/srv/b")));
+}

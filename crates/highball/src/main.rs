@@ -1,0 +1,44 @@
+//! The `highball` binary: commands, exit codes (0, or 1 with one message on stderr), and the wiring of the
+//! crates. It serves no request and decides about no process itself.
+
+#![forbid(unsafe_code)]
+
+mod application;
+mod arguments;
+mod bridge;
+mod check;
+mod client;
+mod control_socket;
+mod library;
+mod page;
+mod report;
+mod serve;
+
+use std::process::ExitCode;
+
+use arguments::Command;
+
+fn main() -> ExitCode {
+    let command = match arguments::parse(std::env::args_os()) {
+        Ok(command) => command,
+        Err(error) => {
+            let code = ExitCode::from(u8::from(error.use_stderr()));
+            // Where not even stderr can be written to there is nobody to tell.
+            let _ = error.print();
+            return code;
+        }
+    };
+    let result = match command {
+        Command::Serve(choice) => serve::run(choice),
+        Command::Check(choice) => check::run(choice),
+        Command::Status { server, json } => client::status(&server, json),
+        Command::Stop { server, now } => client::stop(&server, now),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("highball: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The status as a page for people. Only writes what the report says.
+
+use std::fmt::Write;
+
+use supervisor::{Process, Role};
+
+use crate::report::{Report, Thread};
+
+/// The page, with a newline at its end.
+pub(crate) fn render(report: &Report) -> String {
+    let mut page = String::new();
+    // Writing to a string cannot fail.
+    let _ = write(&mut page, report);
+    page
+}
+
+fn write(page: &mut String, report: &Report) -> std::fmt::Result {
+    let up = |process: &Process| age(report.now.saturating_sub(process.started));
+    let front = report.processes.iter().find(|row| row.role == Role::Front);
+    write!(page, "highball {} is {}", report.version, report.state)?;
+    write!(page, " {} ({})", report.dir, report.environment)?;
+    write!(page, ", pid {}", report.pid)?;
+    match front {
+        Some(front) => writeln!(page, ", up {}", up(front))?,
+        None => writeln!(page)?,
+    }
+    for listener in &report.listeners {
+        writeln!(page, "  on {listener}")?;
+    }
+    let mut generation = None;
+    for process in &report.processes {
+        if process.role == Role::Front {
+            continue;
+        }
+        if process.generation != generation {
+            generation = process.generation;
+            let number = generation.map_or_else(|| "?".to_owned(), |number| number.to_string());
+            writeln!(page, "\ngeneration {number}")?;
+        }
+        let name = match process.worker {
+            Some(worker) => format!("worker {worker}"),
+            None => "template".to_owned(),
+        };
+        let (pid, state) = (process.pid, &process.state);
+        writeln!(
+            page,
+            "  {name:<12} pid {pid:<8} {state:<9} up {}",
+            up(process)
+        )?;
+        let threads = report.threads.iter();
+        for thread in threads.filter(|thread| Some(thread.worker) == process.worker) {
+            writeln!(page, "    thread {:<3} {}", thread.thread, activity(thread))?;
+        }
+    }
+    let (queue, slots) = (&report.queue, &report.slots);
+    writeln!(
+        page,
+        "\nqueue {} of {}, longest {}; slots {} of {} free; connections {}",
+        queue.length, queue.limit, queue.longest, slots.free, slots.total, report.connections
+    )?;
+    write!(page, "requests")?;
+    let seen = report.counters.iter().filter(|(_, count)| **count > 0);
+    let mut any = false;
+    for (outcome, count) in seen {
+        let joint = if any { "," } else { "" };
+        write!(page, "{joint} {outcome} {count}")?;
+        any = true;
+    }
+    if !any {
+        write!(page, " none yet")?;
+    }
+    if report.run_again > 0 {
+        write!(page, "; run again {}", report.run_again)?;
+    }
+    writeln!(page)
+}
+
+fn activity(thread: &Thread) -> String {
+    match (&thread.method, &thread.path) {
+        (Some(method), Some(path)) => {
+            let time = thread.since_ms.map(milliseconds).unwrap_or_default();
+            format!("{method} {path} {time}")
+        }
+        _ => thread.state.clone(),
+    }
+}
+
+fn milliseconds(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("for {ms} ms"),
+        _ => format!("for {}", age(ms / 1000)),
+    }
+}
+
+/// A time in its two largest units.
+fn age(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Queue, Slots};
+
+    #[test]
+    fn ages_have_two_units() {
+        let check = |seconds, expect| assert_eq!(age(seconds), expect);
+        check(0, "0 s");
+        check(59, "59 s");
+        check(60, "1 min 0 s");
+        check(3599, "59 min 59 s");
+        check(3600, "1 h 0 min");
+        check(90_061, "1 d 1 h");
+    }
+
+    #[test]
+    fn the_page_names_processes_threads_queue_and_counters() {
+        let process = |pid, role, worker, state: &str| Process {
+            pid,
+            role,
+            worker,
+            generation: (role != Role::Front).then_some(1),
+            state: state.into(),
+            started: 1000,
+        };
+        let thread = |thread, path: Option<&str>| Thread {
+            worker: 0,
+            thread,
+            state: "idle".into(),
+            method: path.map(|_| "GET".into()),
+            path: path.map(Into::into),
+            since_ms: path.map(|_| 1500),
+        };
+        let report = Report {
+            version: "0.1.0".into(),
+            pid: 7,
+            dir: "/srv/app".into(),
+            environment: "production".into(),
+            state: "serving".into(),
+            now: 1100,
+            listeners: vec!["http://127.0.0.1:3000".into()],
+            processes: vec![
+                process(7, Role::Front, None, "ready"),
+                process(8, Role::Template, None, "ready"),
+                process(9, Role::Worker, Some(0), "ready"),
+            ],
+            threads: vec![thread(0, Some("/a")), thread(1, None)],
+            queue: Queue {
+                length: 1,
+                longest: 4,
+                limit: 256,
+            },
+            slots: Slots { total: 4, free: 3 },
+            connections: 5,
+            counters: [("ok".to_owned(), 3), ("shed".to_owned(), 0)].into(),
+            run_again: 2,
+        };
+        let expect = "\
+highball 0.1.0 is serving /srv/app (production), pid 7, up 1 min 40 s
+  on http://127.0.0.1:3000
+
+generation 1
+  template     pid 8        ready     up 1 min 40 s
+  worker 0     pid 9        ready     up 1 min 40 s
+    thread 0   GET /a for 1 s
+    thread 1   idle
+
+queue 1 of 256, longest 4; slots 3 of 4 free; connections 5
+requests ok 3; run again 2
+";
+        assert_eq!(render(&report), expect);
+    }
+}

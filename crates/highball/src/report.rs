@@ -1,0 +1,132 @@
+//! What a running server tells of itself: the shape of `status --json`, and how it is gathered. Only reads.
+
+use std::collections::BTreeMap;
+
+use front::Snapshot;
+use serde::{Deserialize, Serialize};
+use supervisor::{Process, Role};
+
+/// A server at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Report {
+    /// The version of Highball.
+    pub(crate) version: String,
+    /// The process of the front.
+    pub(crate) pid: i32,
+    /// The application's folder.
+    pub(crate) dir: String,
+    /// The environment that the application runs in.
+    pub(crate) environment: String,
+    /// `booting`, `serving` or `stopping`.
+    pub(crate) state: String,
+    /// The time of this report, in seconds of the UNIX epoch.
+    pub(crate) now: u64,
+    /// Where it listens.
+    pub(crate) listeners: Vec<String>,
+    /// The front, and each generation's template and workers.
+    pub(crate) processes: Vec<Process>,
+    /// What each thread of a worker that is ready runs.
+    pub(crate) threads: Vec<Thread>,
+    /// The queue.
+    pub(crate) queue: Queue,
+    /// The exchange's slots.
+    pub(crate) slots: Slots,
+    /// Open connections.
+    pub(crate) connections: usize,
+    /// Requests that ended, by outcome.
+    pub(crate) counters: BTreeMap<String, u64>,
+    /// Requests that were run again because their worker died.
+    pub(crate) run_again: u64,
+}
+
+/// A thread of a worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Thread {
+    /// The worker, from 0.
+    pub(crate) worker: u16,
+    /// The thread, from 0.
+    pub(crate) thread: u16,
+    /// `idle` or `running`.
+    pub(crate) state: String,
+    /// The method of the request that it runs.
+    pub(crate) method: Option<String>,
+    /// Its path.
+    pub(crate) path: Option<String>,
+    /// How long it has been running, in milliseconds.
+    pub(crate) since_ms: Option<u64>,
+}
+
+/// Requests that wait for a thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Queue {
+    /// Now.
+    pub(crate) length: usize,
+    /// The most at once since the start.
+    pub(crate) longest: usize,
+    /// The most that are let in.
+    pub(crate) limit: usize,
+}
+
+/// Places in the exchange.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Slots {
+    /// In all.
+    pub(crate) total: usize,
+    /// That no request holds.
+    pub(crate) free: usize,
+}
+
+impl Report {
+    /// Adds what the front and the supervisor know.
+    pub(crate) fn with(self, front: Snapshot, processes: Vec<Process>, threads: u16) -> Self {
+        Self {
+            threads: rows(&processes, &front, threads),
+            processes,
+            queue: Queue {
+                length: front.queue.length,
+                longest: front.queue.longest,
+                limit: front.queue.limit,
+            },
+            slots: Slots {
+                total: front.slots.total,
+                free: front.slots.free,
+            },
+            connections: front.connections,
+            counters: front
+                .requests
+                .into_iter()
+                .map(|(name, count)| (name.to_owned(), count))
+                .collect(),
+            run_again: front.run_again,
+            ..self
+        }
+    }
+}
+
+/// A row for each thread of each worker that has threads; busy ones from the front.
+fn rows(processes: &[Process], front: &Snapshot, threads: u16) -> Vec<Thread> {
+    let alive = processes
+        .iter()
+        .filter(|process| process.role == Role::Worker && process.state != "starting");
+    let seats = alive
+        .filter_map(|process| process.worker)
+        .flat_map(|worker| (0..threads).map(move |thread| (worker, thread)));
+    let row = |(worker, thread)| {
+        let running = front
+            .running
+            .iter()
+            .find(|running| (running.worker, running.thread) == (worker, thread));
+        Thread {
+            worker,
+            thread,
+            state: match running {
+                Some(_) => "running".to_owned(),
+                None => "idle".to_owned(),
+            },
+            method: running.map(|running| running.method.clone()),
+            path: running.map(|running| running.path.clone()),
+            since_ms: running.map(|running| running.since_ms),
+        }
+    };
+    seats.map(row).collect()
+}

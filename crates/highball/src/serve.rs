@@ -1,0 +1,315 @@
+//! `serve`: from settings to a running server, and from a signal to its end. Each step is another crate's;
+//! here is only their order.
+
+use std::cell::Cell;
+use std::io::Write;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use config::{LogFormat, Settings};
+use front::access_log::{AccessLog, Format, Level};
+use front::{Front, Listener};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use supervisor::{Dispatcher, Supervisor};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::application::{Application, FIRST_GENERATION};
+use crate::arguments::Choice;
+use crate::bridge::Bridge;
+use crate::control_socket::{ControlSocket, Name};
+use crate::report::Report;
+
+/// The least time that workers get for their hooks, however long requests took to end.
+const LEAST_GRACE: Duration = Duration::from_secs(1);
+/// How long files of slow clients may take to be let go of.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// Serves an application until it is told to stop.
+///
+/// # Errors
+/// Why it cannot be served.
+pub(crate) fn run(choice: Choice) -> Result<()> {
+    let application = Application::load(choice)?;
+    raise_file_limit();
+    // Before any thread and any process exists: all inherit it.
+    let scheduling = match application.settings.batch_scheduling {
+        true => exchange::scheduling::batch(),
+        false => Ok(()),
+    };
+    let log = open_log(application.settings.log_format)?;
+    if let Err(error) = scheduling {
+        let text = format!("the kernel refuses SCHED_BATCH: {error} (setting `batch_scheduling`)");
+        log.event(Level::Warn, &text, &[]);
+    }
+    let runtime = front::runtime::build().context("cannot start the runtime")?;
+    let result = runtime.block_on(serve(application, log));
+    runtime.shutdown_timeout(LEAVE);
+    result
+}
+
+async fn serve(application: Application, log: Rc<AccessLog>) -> Result<()> {
+    // From here on no signal ends the process by itself.
+    let mut stops = Stops::watch()?;
+    let settings = Rc::new(application.settings.clone());
+    let (listeners, files) = bind(&settings)?;
+    let names: Vec<String> = listeners.iter().map(Listener::name).collect();
+    let front = Front::new(Rc::clone(&settings), Rc::clone(&log), FIRST_GENERATION)
+        .context("cannot make the exchange")?;
+    let (memory, doorbell) = front.exchange_files().context("cannot make the exchange")?;
+    let plan = application.plan([memory, doorbell], files.0.clone())?;
+    let bridge: Rc<dyn Dispatcher> = Rc::new(Bridge {
+        front: Rc::clone(&front),
+        log: Rc::clone(&log),
+    });
+    let supervisor = Rc::new(Supervisor::new(plan, bridge));
+    let state = Rc::new(Cell::new("booting"));
+    let lines = names.iter().map(|name| format!("listening on {name}"));
+    lines.for_each(|line| say(&log, &settings, &line));
+    let reporter = Reporter {
+        still: still(&application, names),
+        front: Rc::clone(&front),
+        supervisor: Rc::clone(&supervisor),
+        state: Rc::clone(&state),
+        threads: settings.threads,
+    };
+    let _control = open_control(&application, reporter, &stops, &log)?;
+
+    let started = tokio::select! {
+        started = supervisor.start() => Some(started),
+        _ = stops.next() => None,
+    };
+    let Some(Ok(_)) = started else {
+        supervisor.stop(Duration::ZERO).await;
+        return started.map_or(Ok(()), |started| Ok(started.map(drop)?));
+    };
+    files.leave_to_acceptors();
+    for listener in listeners {
+        front
+            .accept(listener)
+            .context("cannot accept connections")?;
+    }
+    state.set("serving");
+    let (workers, threads) = (settings.workers, settings.threads);
+    let ready = format!(
+        "ready: {} x {}, generation {FIRST_GENERATION}, pid {}",
+        counted(workers, "worker"),
+        counted(threads, "thread"),
+        own_pid()
+    );
+    say(&log, &settings, &ready);
+
+    let first = stops.next().await;
+    state.set("stopping");
+    end(
+        &front,
+        &supervisor,
+        settings.drain_timeout,
+        first,
+        &mut stops,
+    )
+    .await;
+    Ok(())
+}
+
+/// Lets requests end for as long as the settings allow, or until somebody has no more patience; then ends the
+/// workers.
+async fn end(
+    front: &Front,
+    supervisor: &Supervisor,
+    limit: Duration,
+    first: Stop,
+    stops: &mut Stops,
+) {
+    let began = Instant::now();
+    let graceful = async {
+        front.drain(limit).await;
+        let rest = limit.saturating_sub(began.elapsed());
+        supervisor.stop(rest.max(LEAST_GRACE)).await;
+    };
+    let hurry = async {
+        // A second signal means it, a second `highball stop` only waits as well.
+        while first != Stop::Now && stops.next().await == Stop::Drain {}
+    };
+    tokio::select! {
+        biased;
+        () = hurry => {
+            front.end().await;
+            supervisor.stop(Duration::ZERO).await;
+        }
+        () = graceful => {}
+    }
+}
+
+/// The files of UNIX sockets that nobody else removes yet.
+struct SocketFiles(Vec<PathBuf>);
+
+impl SocketFiles {
+    /// From here on each listener removes its own.
+    fn leave_to_acceptors(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for SocketFiles {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // Gone already is as good.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn bind(settings: &Settings) -> Result<(Vec<Listener>, SocketFiles)> {
+    let mut files = SocketFiles(Vec::new());
+    let mut listeners = Vec::new();
+    for listen in &settings.listen {
+        let listener = Listener::bind(listen, settings.backlog)?;
+        files.0.extend(listener.path().map(Into::into));
+        listeners.push(listener);
+    }
+    Ok((listeners, files))
+}
+
+/// Gathers the status.
+struct Reporter {
+    still: Report,
+    front: Rc<Front>,
+    supervisor: Rc<Supervisor>,
+    state: Rc<Cell<&'static str>>,
+    threads: u16,
+}
+
+impl Reporter {
+    fn report(&self) -> Report {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let report = Report {
+            state: self.state.get().to_owned(),
+            now: now.map_or(0, |elapsed| elapsed.as_secs()),
+            ..self.still.clone()
+        };
+        let processes = self.supervisor.processes();
+        report.with(self.front.snapshot(), processes, self.threads)
+    }
+}
+
+/// What does not change while the server runs.
+fn still(application: &Application, listeners: Vec<String>) -> Report {
+    Report {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: own_pid(),
+        dir: application.dir.display().to_string(),
+        environment: application.settings.environment.clone(),
+        listeners,
+        ..Report::default()
+    }
+}
+
+fn open_control(
+    application: &Application,
+    reporter: Reporter,
+    stops: &Stops,
+    log: &AccessLog,
+) -> Result<ControlSocket> {
+    let mut names = vec![Name::Pid(own_pid()), Name::Dir(&application.dir)];
+    names.extend(application.config.as_deref().map(Name::Config));
+    let asked = stops.asked.clone();
+    let control = ControlSocket::open(&names, move || reporter.report(), asked)
+        .context("cannot open the control socket")?;
+    if control.taken > 0 {
+        let text = format!(
+            "another server runs for this folder or file of settings: status and stop find that one, and this \
+             one with --pid {}",
+            own_pid()
+        );
+        log.event(Level::Warn, &text, &[]);
+    }
+    Ok(control)
+}
+
+/// How the server is to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// `highball stop`.
+    Drain,
+    /// A signal: like the above, at once where it is not the first.
+    Signal,
+    /// `highball stop --now`.
+    Now,
+}
+
+/// Everything that asks the server to stop.
+struct Stops {
+    signals: [Signal; 3],
+    asked: mpsc::UnboundedSender<bool>,
+    asks: mpsc::UnboundedReceiver<bool>,
+}
+
+impl Stops {
+    fn watch() -> Result<Self> {
+        let on = |kind| signal(kind).context("cannot handle signals");
+        let (asked, asks) = mpsc::unbounded_channel();
+        Ok(Self {
+            signals: [
+                on(SignalKind::terminate())?,
+                on(SignalKind::interrupt())?,
+                on(SignalKind::quit())?,
+            ],
+            asked,
+            asks,
+        })
+    }
+
+    /// Waits for the next one.
+    async fn next(&mut self) -> Stop {
+        let [term, int, quit] = &mut self.signals;
+        tokio::select! {
+            _ = term.recv() => Stop::Signal,
+            _ = int.recv() => Stop::Signal,
+            _ = quit.recv() => Stop::Signal,
+            now = self.asks.recv() => match now {
+                Some(true) => Stop::Now,
+                _ => Stop::Drain,
+            },
+        }
+    }
+}
+
+/// Says what a person at a terminal waits for: a plain line, or the log's form where that is JSON.
+fn say(log: &AccessLog, settings: &Settings, text: &str) {
+    match settings.log_format {
+        LogFormat::Text => {
+            // A stdout that is closed is no reason to stop serving.
+            let _ = writeln!(std::io::stdout(), "{text}");
+        }
+        LogFormat::Json => log.event(Level::Info, text, &[]),
+    }
+}
+
+fn open_log(format: LogFormat) -> Result<Rc<AccessLog>> {
+    let format = match format {
+        LogFormat::Text => Format::Text,
+        LogFormat::Json => Format::Json,
+    };
+    let log = AccessLog::to_stdout(format).context("cannot write to stdout")?;
+    Ok(Rc::new(log))
+}
+
+/// Each connection takes a descriptor, and the soft limit is a default for programs that use select(2).
+fn raise_file_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Where it stays as it is, accepting pauses earlier.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+fn counted(number: u16, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
