@@ -1,0 +1,12 @@
+# frozen_string_literal: true
+
+require "rack/handler"
+require_relative "../../highball/handler"
+
+module Rack
+  # Where Rack 2 looks for servers.
+  module Handler
+    Highball = ::Highball::Handler
+    register("highball", "Rack::Handler::Highball")
+  end
+end

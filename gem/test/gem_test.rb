@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "minitest/autorun"
+require "open3"
+require "rbconfig"
+require "tmpdir"
+
+# The gem as its users get it, with a stand-in for the server.
+class GemTest < Minitest::Test
+  GEM = File.expand_path("..", __dir__)
+  SERVER = "#!/bin/sh\necho \"$HIGHBALL_RUBY_LIB\" \"$@\"\n"
+
+  def setup
+    @folder = Dir.mktmpdir
+    FileUtils.cp_r(%w[exe lib highball.gemspec].map { |name| File.join(GEM, name) }, @folder)
+    @libexec = File.join(@folder, "libexec")
+    Dir.mkdir(@libexec)
+    File.write(File.join(@libexec, "highball"), SERVER, perm: 0o755)
+  end
+
+  def teardown
+    FileUtils.rm_rf(@folder)
+  end
+
+  def test_an_installed_gem_runs_the_server_with_its_own_ruby_files
+    home = File.join(@folder, "home")
+    run!("gem", "build", "--strict", "highball.gemspec", "--output", "highball.gem")
+    run!({ "GEM_HOME" => home }, "gem", "install", "--local", "--no-document", "highball.gem")
+    output = run!({ "GEM_HOME" => home }, File.join(home, "bin/highball"), "serve", "a b")
+    library, arguments = output.split(" ", 2)
+    assert_equal "serve a b\n", arguments
+    assert library.start_with?(File.join(home, "gems/highball-"))
+    assert File.exist?(File.join(library, "highball/template.rb"))
+    script = 'require "highball"; require "highball/native"; Highball::Native.load; puts Highball::VERSION'
+    assert_match(/\A\d+\.\d+\.\d+\n\z/, run!(RbConfig.ruby, "-I", library, "-e", script))
+  end
+
+  def test_a_gem_without_the_server_is_not_built
+    FileUtils.rm(File.join(@libexec, "highball"))
+    output, status = Open3.capture2e("gem", "build", "highball.gemspec", chdir: @folder)
+    refute status.success?
+    assert_match(/make gem/, output)
+  end
+
+  private
+
+  def run!(*command)
+    output, status = Open3.capture2e(*command, chdir: @folder)
+    assert status.success?, output
+    output
+  end
+end
