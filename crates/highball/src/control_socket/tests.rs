@@ -65,15 +65,12 @@ fn nonsense_is_answered_with_an_error_and_stops_nothing() {
         let name = Name::Dir(dir.path());
         let (asked, mut stops) = mpsc::unbounded_channel();
         let _socket = ControlSocket::open(&[name], report, asked).unwrap();
-        for question in [
-            "\n",
-            "{\"command\":\"burn\"}\n",
-            "GET / HTTP/1.1\r\n",
-            &"x".repeat(10_000),
-        ] {
+        for question in ["\n", "{\"command\":\"burn\"}\n", "GET / HTTP/1.1\r\n"] {
             let reply = ask(name, question).await;
             assert!(reply.starts_with("{\"error\":"), "{question:?}: {reply}");
         }
+        // Longer than any question: not read to its end, so the answer may be lost with the rest.
+        ask(name, &"x".repeat(10_000)).await;
         assert!(stops.try_recv().is_err());
     });
 }
