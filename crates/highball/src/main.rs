@@ -21,11 +21,18 @@ use arguments::Command;
 fn main() -> ExitCode {
     let command = match arguments::parse(std::env::args_os()) {
         Ok(command) => command,
+        Err(answer) if !answer.use_stderr() => {
+            // Help or version. Where stdout cannot be written to there is nobody to tell.
+            let _ = answer.print();
+            return ExitCode::SUCCESS;
+        }
         Err(error) => {
-            let code = ExitCode::from(u8::from(error.use_stderr()));
-            // Where not even stderr can be written to there is nobody to tell.
-            let _ = error.print();
-            return code;
+            let text = error.to_string();
+            eprint!(
+                "highball: {}",
+                text.strip_prefix("error: ").unwrap_or(&text)
+            );
+            return ExitCode::FAILURE;
         }
     };
     let result = match command {

@@ -57,14 +57,14 @@ pub struct Booted {
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
     /// The interpreter could not be started.
-    #[error("cannot run {ruby:?} in {app}: {source} (setting `ruby`)")]
+    #[error("cannot run {ruby:?} in {app}: {reason} (setting `ruby`)")]
     Spawn {
         /// The interpreter.
         ruby: String,
         /// The application's folder.
         app: String,
-        /// The reason.
-        source: io::Error,
+        /// What the system says. No `source`: the text above is the whole message.
+        reason: io::Error,
     },
     /// The application raised.
     #[error("{}", raised(class, message, backtrace))]
@@ -115,10 +115,10 @@ impl Template {
     /// # Errors
     /// [`BootError::Spawn`].
     pub fn spawn(plan: &Plan) -> Result<Self, BootError> {
-        Self::try_spawn(plan).map_err(|source| BootError::Spawn {
+        Self::try_spawn(plan).map_err(|reason| BootError::Spawn {
             ruby: plan.ruby.clone(),
             app: plan.start.app.clone(),
-            source,
+            reason,
         })
     }
 
