@@ -12,7 +12,7 @@ class HandlerTest < Minitest::Test
   end
 
   def test_rack_finds_the_handler_by_its_name
-    assert_same Highball::Handler, Rack::Handler.get("highball")
+    assert_equal "Rack::Handler::Highball", Rack::Handler.get("highball").to_s
   end
 
   def test_rackups_address_is_listened_on

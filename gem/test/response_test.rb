@@ -209,6 +209,18 @@ class ResponseTest < Minitest::Test
     assert_match(/\AArgumentError: no\n.*response_test\.rb:\d+/, answer.error)
   end
 
+  def test_an_error_that_the_ring_has_no_room_for_is_logged_all_the_same
+    body = Body.new(*Array.new(7, "x" * 9000), failing: "r" * 30_000)
+    gate = Queue.new
+    body.define_singleton_method(:close) { gate << true }
+    respond(200, {}, body) do |slot|
+      gate.pop
+      message, = OwnWorker.message
+      assert_includes message.dig("Error", "message"), "r" * 30_000
+      refute_includes front.answer(slot).kinds, :end
+    end
+  end
+
   def test_no_exception_ends_the_thread
     [-> { exit }, -> { abort }, -> { throw :nothing }, -> { raise NoMemoryError }, -> { raise Exception }, # rubocop:disable Lint
      -> { raise Class.new(StandardError) { def message = raise }, "x" }].each do |failing|

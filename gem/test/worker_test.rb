@@ -108,6 +108,18 @@ class WorkerTest < Minitest::Test
     end
   end
 
+  # Rack 3 is told by its release; its `to_ary` closes the body, and nothing may close it again.
+  def test_a_body_that_becomes_an_array_under_rack_3_is_closed_once
+    config = <<~RUBY
+      def Rack.release = "3.1.0"
+      body = Object.new
+      def body.to_ary = [close.to_s]
+      def body.close = @closed = @closed.to_i + 1
+      run ->(_) { [200, {}, body] }
+    RUBY
+    serve(config) { |supervisor| assert_equal(%w[1 2], Array.new(2) { supervisor.request.body }) }
+  end
+
   def test_at_exit_blocks_run_in_the_worker
     serve('run ->(_) { at_exit { File.write("at_exit", "") }; [200, {}, []] }') do |supervisor|
       supervisor.request

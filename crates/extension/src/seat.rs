@@ -208,7 +208,7 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
                         return env;
                     }
                     Err(malformed) => {
-                        state(this).fail(Message::new(format_args!("{malformed}")).as_bytes())
+                        state(this).fail(Message::new(format_args!("{malformed}")).as_bytes());
                     }
                 }
                 continue;
@@ -268,23 +268,26 @@ impl State {
 
     /// Hands the request back to the front, with the response as it is in the ring.
     pub(crate) fn hand_back(&mut self) {
+        // Nothing is kept for an idle thread's sake.
+        self.env = NIL;
         if let Some(job) = self.job.take() {
             self.seat.finish(&job);
         }
     }
 
-    /// Ends the request with an error, without waiting: a text that the ring has no room for is cut.
-    fn fail(&mut self, text: &[u8]) {
-        if let Some(mut job) = self.job.take() {
-            let longest = self.seat.longest().min(text.len());
-            let written = self
-                .seat
-                .try_frame(&mut job, Kind::Error, &[&text[..longest]]);
-            if written == Err(WriteError::Full) {
-                let _ = self.seat.try_frame(&mut job, Kind::Abort, &[]);
-            }
-            self.seat.finish(&job);
+    /// Ends the request with an error, without waiting. False where the ring has no room for the text.
+    fn fail(&mut self, text: &[u8]) -> bool {
+        let Some(job) = &mut self.job else {
+            return false;
+        };
+        let text = &text[..text.len().min(self.seat.longest())];
+        let told = self.seat.try_frame(job, Kind::Error, &[text]) != Err(WriteError::Full);
+        if !told {
+            // Where even this has no room, a response without its end says the same.
+            let _ = self.seat.try_frame(job, Kind::Abort, &[]);
         }
+        self.hand_back();
+        told
     }
 }
 

@@ -29,6 +29,8 @@ module Highball
 
     # Runs the template of this process, and ends it.
     def self.run
+      # What the application prints shows when it prints it, also in a file or a pipe.
+      $stdout.sync = $stderr.sync = true
       control = take_control_socket
       begin
         Native.load

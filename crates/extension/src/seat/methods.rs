@@ -4,7 +4,7 @@
 use exchange::control::FromWorker;
 use exchange::request::{BodyPlace, Record};
 use exchange::response::Kind;
-use rb_sys::rb_eRuntimeError;
+use rb_sys::{rb_eRuntimeError, ruby_value_type};
 
 use super::state;
 use crate::messages::{descriptor, send_from_worker};
@@ -105,20 +105,17 @@ pub(crate) unsafe extern "C" fn fail(this: Value, text: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
     unsafe {
         let own = state(this);
-        if own.hijacked || own.job.is_none() {
-            // There is no response to fail any more; the text goes to the log all the same.
-            own.hand_back();
-            send_from_worker(
-                own.joined.control,
-                FromWorker::Error {
-                    message: copied(text),
-                },
-                &[],
-            );
-        } else if ruby::is(text, rb_sys::ruby_value_type::RUBY_T_STRING) {
-            own.fail(bytes(text));
-        } else {
-            own.fail(b"");
+        let told = match ruby::is(text, ruby_value_type::RUBY_T_STRING) {
+            // There is no response to fail any more.
+            _ if own.hijacked => {
+                own.hand_back();
+                false
+            }
+            true => own.fail(bytes(text)),
+            false => own.fail(b""),
+        };
+        if !told {
+            report(this, text);
         }
     }
     NIL

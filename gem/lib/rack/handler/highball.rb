@@ -6,7 +6,11 @@ require_relative "../../highball/handler"
 module Rack
   # Where Rack 2 looks for servers.
   module Handler
-    Highball = ::Highball::Handler
+    # See Highball::Handler.
+    module Highball
+      extend ::Highball::Handler
+    end
+
     register("highball", "Rack::Handler::Highball")
   end
 end

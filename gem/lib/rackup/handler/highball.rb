@@ -6,7 +6,11 @@ require_relative "../../highball/handler"
 module Rackup
   # Where Rack 3 looks for servers.
   module Handler
-    Highball = ::Highball::Handler
+    # See Highball::Handler.
+    module Highball
+      extend ::Highball::Handler
+    end
+
     register(:highball, Highball)
   end
 end
