@@ -333,17 +333,20 @@ fn receive_with<M: Message>(
     let mut bytes = vec![0; LIMIT];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let result = rustix::net::recvmsg(
-        socket,
-        &mut [IoSliceMut::new(&mut bytes)],
-        &mut control,
-        flags | RecvFlags::CMSG_CLOEXEC,
-    );
-    let received = match result {
-        Ok(received) => received,
-        // The peer died with a message of ours unread.
-        Err(rustix::io::Errno::CONNRESET) => return Ok(None),
-        Err(error) => return Err(Error::Io(error.into())),
+    let received = loop {
+        let result = rustix::net::recvmsg(
+            socket,
+            &mut [IoSliceMut::new(&mut bytes)],
+            &mut control,
+            flags | RecvFlags::CMSG_CLOEXEC,
+        );
+        match result {
+            Ok(received) => break received,
+            // The peer ended with a message of ours unread. The kernel says so once, before it gives what
+            // the peer had sent.
+            Err(rustix::io::Errno::CONNRESET) => {}
+            Err(error) => return Err(Error::Io(error.into())),
+        }
     };
     let fds: Vec<OwnedFd> = control
         .drain()

@@ -204,6 +204,23 @@ fn messages_sent_before_the_end_still_arrive() {
 }
 
 #[test]
+fn the_last_words_of_a_peer_arrive_though_it_left_a_message_unread() {
+    for waiting in [true, false] {
+        let (near, far) = pair().unwrap();
+        let last = || match waiting {
+            true => receive::<ToTemplate>(&near),
+            false => try_receive::<ToTemplate>(&near),
+        };
+        send(&near, &ToTemplate::Exit, &[]).unwrap();
+        send(&far, &ToTemplate::Fork { worker: 9 }, &[]).unwrap();
+        drop(far);
+        let received = last().unwrap().expect("the last words");
+        assert_eq!(received.message, ToTemplate::Fork { worker: 9 });
+        assert!(last().unwrap().is_none());
+    }
+}
+
+#[test]
 fn the_try_forms_do_not_wait() {
     let (near, far) = pair().unwrap();
     assert!(try_receive::<ToTemplate>(&far).unwrap_err().would_block());
