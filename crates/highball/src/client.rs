@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
+use config::CONFIG_FILES;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, pidfd_open};
@@ -77,7 +78,16 @@ fn connect(server: &Server) -> Result<UnixStream> {
                 path.display()
             )
         };
-        return reach(Name::Config(&path), own_uid())?.with_context(absent);
+        if let Some(connection) = reach(Name::Config(&path), own_uid())? {
+            return Ok(connection);
+        }
+        // The server may have started before there was such a file in its folder.
+        for dir in folders_of(&path) {
+            if let Some(connection) = reach(Name::Dir(dir), own_uid())? {
+                return Ok(connection);
+            }
+        }
+        bail!(absent());
     }
     let dir = folder(server.dir.as_deref().unwrap_or(Path::new(".")))?;
     let absent = || {
@@ -87,6 +97,14 @@ fn connect(server: &Server) -> Result<UnixStream> {
         )
     };
     reach(Name::Dir(&dir), own_uid())?.with_context(absent)
+}
+
+/// The folders of applications for which this is a file of settings by its place.
+fn folders_of(config: &Path) -> impl Iterator<Item = &Path> {
+    let names = CONFIG_FILES.into_iter().map(Path::new);
+    names
+        .filter(|name| config.ends_with(name))
+        .filter_map(|name| config.ancestors().nth(name.components().count()))
 }
 
 /// The process may be another user's, whose server answers root only.

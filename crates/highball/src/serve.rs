@@ -103,6 +103,14 @@ async fn serve(application: Application, log: Rc<AccessLog>) -> Result<()> {
 
     let first = stops.next().await;
     state.set("stopping");
+    let text = match first {
+        Stop::Now => "stopping at once".to_owned(),
+        _ => format!(
+            "draining: what was begun may end within {:?}",
+            settings.drain_timeout
+        ),
+    };
+    log.event(Level::Info, &text, &[]);
     end(
         &front,
         &supervisor,

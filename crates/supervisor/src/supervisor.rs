@@ -38,7 +38,7 @@ pub enum StartError {
         deaths: u32,
     },
     /// Workers took too long, for example in an after_fork hook.
-    #[error("the workers were not ready within {} s (setting `boot_timeout`)", .0.as_secs_f64())]
+    #[error("the workers were not ready within {0:?} (setting `boot_timeout`)")]
     Timeout(Duration),
 }
 

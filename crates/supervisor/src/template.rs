@@ -80,7 +80,7 @@ pub enum BootError {
     #[error("the application did not boot: ruby ended with {0}; its own message is above")]
     Ended(Ending),
     /// It took too long.
-    #[error("the application did not boot within {} s (setting `boot_timeout`)", .0.as_secs_f64())]
+    #[error("the application did not boot within {0:?} (setting `boot_timeout`)")]
     Timeout(Duration),
     /// The control socket failed, or something else than the template answered.
     #[error("the application did not boot: {0}")]

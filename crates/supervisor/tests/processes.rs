@@ -305,7 +305,7 @@ fn a_start_that_fails_says_why_and_leaves_nothing() {
     check(
         "hangs",
         hurry,
-        "did not boot within 0.3 s (setting `boot_timeout`)",
+        "did not boot within 300ms (setting `boot_timeout`)",
     );
     let absent = |plan: &mut Plan| plan.ruby = "/nowhere/ruby".into();
     check("serves", absent, "cannot run \"/nowhere/ruby\"");
@@ -313,17 +313,9 @@ fn a_start_that_fails_says_why_and_leaves_nothing() {
     check("serves", absent, "in /nowhere: No such file");
     check("dies", |_| (), "ended 5 times before it was ready");
     let hurry = |plan: &mut Plan| plan.boot_timeout = Duration::from_secs(2);
-    check(
-        "never_forks",
-        hurry,
-        "the workers were not ready within 2 s",
-    );
+    check("never_forks", hurry, "the workers were not ready within 2s");
     let hurry = |plan: &mut Plan| plan.boot_timeout = Duration::from_secs(2);
-    check(
-        "never_ready",
-        hurry,
-        "the workers were not ready within 2 s",
-    );
+    check("never_ready", hurry, "the workers were not ready within 2s");
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(crate) enum Event {
     Stop,
     /// Stop for good, at once.
     Kill,
-    /// A moment of [`Pool::next`] came.
+    /// A moment of [`super::Pool::next`] came.
     Tick,
 }
 
