@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 /// One life of a worker.
 #[derive(Debug)]
 pub(crate) struct Child {
-    /// Absent until the template has told it.
+    /// For people. Absent until the template or the worker has told it.
     pub(crate) pid: Option<i32>,
     pub(crate) started: SystemTime,
     pidfd: Option<OwnedFd>,

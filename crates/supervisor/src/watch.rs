@@ -224,7 +224,10 @@ impl Shared {
 
     fn worker_says(self: &Rc<Self>, worker: u16, life: u32, received: Received<FromWorker>) {
         match received.message {
-            FromWorker::Ready { .. } => self.handle(Event::Ready { worker, life }),
+            FromWorker::Ready { pid, .. } => {
+                self.introduce(worker, pid);
+                self.handle(Event::Ready { worker, life });
+            }
             FromWorker::Hijack { slot, sequence, .. } => match received.only_fd() {
                 Ok(socket) => self.dispatcher.hijacked(worker, slot, sequence, socket),
                 Err(error) => self.misbehaved(worker, error.to_string()),
@@ -232,6 +235,13 @@ impl Shared {
             FromWorker::Error { message } => {
                 self.dispatcher.note(&Note::Worker { worker, message });
             }
+        }
+    }
+
+    /// Shows a worker whose process the template has not told yet. For the status only: signals go by pidfd.
+    fn introduce(&self, worker: u16, pid: i32) {
+        if let Some(child) = &mut self.inner.borrow_mut().children[usize::from(worker)] {
+            child.pid.get_or_insert(pid);
         }
     }
 
