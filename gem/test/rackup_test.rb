@@ -17,7 +17,8 @@ class RackupTest < Minitest::Test
       File.write(File.join(folder, "config.ru"), "run ->(_) { [200, {}, ['served']] }")
       reader, writer = IO.pipe
       command = [RbConfig.ruby, "-I", File.join(ROOT, "gem/lib"), "-S", "rackup", "-s", "highball", "-o", "127.0.0.1", "-p", "0"]
-      pid = spawn({ "HIGHBALL_BIN" => SERVER }, *command, chdir: folder, out: writer)
+      variables = { "HIGHBALL_BIN" => SERVER, "HIGHBALL_RUBY_LIB" => File.join(ROOT, "gem/lib") }
+      pid = spawn(variables, *command, chdir: folder, out: writer)
       writer.close
       begin
         assert_equal "served", Net::HTTP.get(URI(address(reader)))

@@ -160,8 +160,8 @@ class TemplateTest < Minitest::Test
       dead, alive = %w[dead alive].map { |name| File.join(folder, name) }
       UNIXServer.new(dead).close
       server = UNIXServer.new(alive)
-      template = orphan_a_template(folder, [dead, alive, File.join(folder, "never")])
-      assert_equal ["alive"], Dir.children(folder).grep(/dead|alive/), "template #{template}"
+      said = orphan_a_template(folder, [dead, alive, File.join(folder, "never")])
+      assert_equal ["alive"], Dir.children(folder).grep(/dead|alive/), said + File.read(File.join(folder, "output.log"))
       server.close
     end
   end
@@ -186,13 +186,11 @@ class TemplateTest < Minitest::Test
       require "fake_supervisor"
       File.write("#{folder}/config.ru", #{HELLO.dump})
       supervisor = FakeSupervisor.new(#{folder.dump}, {}, sockets: #{sockets.inspect})
-      supervisor.message
-      $stdout.puts supervisor.pid
+      $stdout.syswrite("booted: \#{supervisor.message.inspect}")
       Process.kill("KILL", Process.pid)
     RUBY
     # The template inherits the pipe's writing end, which so tells of its end.
-    variables = { "BUNDLE_GEMFILE" => nil }
-    pid = spawn(variables, RbConfig.ruby, "-I", __dir__, "-e", code, out: writer, 9 => writer, close_others: false)
+    pid = spawn(RbConfig.ruby, "-I", __dir__, "-e", code, %i[out err] => writer, 9 => writer, close_others: false)
     writer.close
     Process.wait(pid)
     reader.read

@@ -25,7 +25,7 @@ module Highball
     COLLECTIONS = 3
 
     # How long to wait for a front that is being killed to be gone altogether, in seconds.
-    FRONT_GONE_TIMEOUT = 1
+    FRONT_GONE_TIMEOUT = 5
 
     # Runs the template of this process, and ends it.
     def self.run
@@ -65,10 +65,12 @@ module Highball
       @control = control
       @front = Process.ppid
       @children = {}
+      @leaving = false
     end
 
     # Loads the application, then forks workers until it is told to leave or the front dies.
     def run
+      trap("TERM") { call_off }
       Native.end_with_parent
       return leave unless start
 
@@ -182,8 +184,14 @@ module Highball
       Process.setproctitle("highball: worker, generation #{@start.generation}, #{@start.app}")
     end
 
+    # A front with several threads that dies makes the kernel send TERM more than once.
+    def call_off
+      raise SignalException, "TERM" unless @leaving
+    end
+
     # The front is gone, or was about to start this process and failed.
     def leave
+      @leaving = true
       remove_dead_sockets if @start && front_gone?
       exit!(0)
     end
