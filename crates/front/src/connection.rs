@@ -213,8 +213,8 @@ impl Connection {
                 told = true;
                 connection.as_mut().graceful_shutdown();
             }
-            if let Poll::Ready(result) = connection.as_mut().poll(cx) {
-                let refusal = self.exchanged.io.refusal().filter(|_| result.is_err());
+            if connection.as_mut().poll(cx).is_ready() {
+                let refusal = self.unanswered_refusal();
                 return Poll::Ready(refusal.map_or(Ending::Closed, Ending::Refused));
             }
             if let Some(request) = self.exchanged.hijacked.borrow_mut().take() {
@@ -230,6 +230,12 @@ impl Connection {
             Poll::Pending
         })
         .await
+    }
+
+    /// A refusal that hyper knows nothing of: of a head that it never saw. In a body the service answers.
+    fn unanswered_refusal(&self) -> Option<Refusal> {
+        let in_head = matches!(self.exchanged.io.phase(), Phase::Idle | Phase::Head);
+        self.exchanged.io.refusal().filter(|_| in_head)
     }
 
     /// While a request is with the dispatcher, hyper does not read: look whether its client leaves.
