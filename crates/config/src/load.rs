@@ -23,7 +23,7 @@ pub const CONFIG_FILES: [&str; 2] = ["highball.toml", "config/highball.toml"];
 pub(crate) const PREFIX: &str = "HIGHBALL_";
 
 /// Variables with the prefix that are no settings: the binary finds its Ruby library by the first.
-const INTERNAL_VARIABLES: [&str; 1] = ["HIGHBALL_RUBY_LIB"];
+const INTERNAL_VARIABLES: [&str; 2] = ["HIGHBALL_RUBY_LIB", "HIGHBALL_BIN"];
 
 /// What settings are loaded from; the strongest is `flags`, then `env`, then the file.
 #[derive(Debug, Default)]

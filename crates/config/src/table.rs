@@ -76,6 +76,11 @@ settings! {
         /// The Ruby that runs the application: a program in `PATH`, or a path.
         ruby: String = Kind::Text, default "ruby";
 
+        /// The rackup file: what the application is.
+        ///
+        /// Relative to the application's folder.
+        rackup: PathBuf = Kind::Text, default "config.ru";
+
         /// The file with the hooks: before_fork, after_fork, before_worker_exit.
         ///
         /// Relative to the application's folder. The default file may be absent; one named here must exist.

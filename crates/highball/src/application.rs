@@ -41,10 +41,11 @@ impl Application {
             env: std::env::vars_os().collect(),
         });
         let settings = settings.map_err(|errors| anyhow!("{errors}"))?;
-        let config_ru = dir.join("config.ru");
+        let config_ru = dir.join(&settings.rackup);
         if !config_ru.is_file() {
             bail!(
-                "there is no config.ru in {}; run highball in the application's folder or name it: highball DIR",
+                "there is no {} in {}; run highball in the application's folder or name it: highball DIR",
+                settings.rackup.display(),
                 dir.display()
             );
         }

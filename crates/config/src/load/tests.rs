@@ -110,6 +110,7 @@ fn every_key_of_the_file_is_read() {
         threads = 0x10
         environment = "test"
         ruby = "/usr/bin/ruby3.1"
+        rackup = "other.ru"
         backlog = 1_000
         max_connections = 10
         max_header_bytes = "8KiB"
@@ -152,7 +153,7 @@ fn every_key_of_the_file_is_read() {
         .collect();
     assert_eq!(
         texts.join(" "),
-        "ruby=/usr/bin/ruby3.1 hooks=config/highball.rb backlog=1000 max_connections=10 trusted_proxies=none \
+        "ruby=/usr/bin/ruby3.1 rackup=other.ru hooks=config/highball.rb backlog=1000 max_connections=10 trusted_proxies=none \
          workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 queue_limit=7 max_header_bytes=8KiB \
          max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB header_timeout=1s \
          body_timeout=2s send_timeout=1500ms keep_alive_timeout=0 request_timeout=2m boot_timeout=1h drain_timeout=0 \
