@@ -11,9 +11,10 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 
 /// Fields by which a proxy speaks for a client, beside X-Forwarded-*. Rack and Rails act on each of them;
 /// X-Sendfile-Type and X-Accel-Mapping choose which files Rack::Sendfile names to the proxy.
-const OTHER_FORWARDING: [&str; 8] = [
+const OTHER_FORWARDING: [&str; 9] = [
     "forwarded",
     "x-real-ip",
+    "x-request-start",
     "x-client-ip",
     "client-ip",
     "x-url-scheme",
