@@ -121,10 +121,11 @@ fn status_tells_what_each_thread_runs() {
 
 #[test]
 fn status_finds_the_server_by_folder_config_or_pid() {
-    let server = Server::app(HELLO).start();
+    let application = Application::new(HELLO);
+    let config = application.dir().write("highball.toml", "");
+    let config = config.display().to_string();
+    let server = Server::application_of(application).start();
     let elsewhere = Directory::new();
-    let config = server.dir().join("highball.toml").display().to_string();
-    std::fs::write(&config, "").unwrap();
     let (dir, pid) = (
         server.dir().display().to_string(),
         server.process().0.to_string(),
@@ -174,6 +175,11 @@ fn stop_lets_running_requests_finish_and_stop_now_does_not() {
             Application::new(r##"run lambda { |env| Test.pass("work"); Test.text("hello") }"##);
         let (mut events, gate) = (application.events(), application.gate("work"));
         let server = Server::application_of(application).start();
+        // An idle connection is closed when the draining begins.
+        let mut idle = server.connect();
+        gate.admit(1);
+        idle.get("/").expect(200);
+        assert_eq!(events.wait(), "at work");
         let mut client = server.connect();
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(events.wait(), "at work");
@@ -190,9 +196,7 @@ fn stop_lets_running_requests_finish_and_stop_now_does_not() {
             let dir = server.dir().to_owned();
             let stopping =
                 std::thread::spawn(move || Program::highball(["stop"]).current_dir(dir).run());
-            server
-                .log()
-                .wait(|line| line.contains("drain") || line.contains("stop"));
+            idle.expect_end();
             gate.admit(1);
             assert_eq!(client.response().text(), "hello");
             let ran = stopping.join().unwrap();

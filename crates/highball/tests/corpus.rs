@@ -51,6 +51,21 @@ const ACCEPTED: &[(&str, &str)] = &[
 /// Valid for gunicorn, but refused by Highball: the statuses and the reason.
 const REFUSED: &[(&str, &[u16], &str)] = &[
     (
+        "005",
+        &[400],
+        "a fragment in the target, which no client sends (RFC 9112 §3.2)",
+    ),
+    (
+        "014",
+        &[400],
+        "a target with quotes, which must be percent-encoded (RFC 3986 §2)",
+    ),
+    (
+        "099",
+        &[400],
+        "the file ends before the body that it declares does",
+    ),
+    (
         "025",
         &[501],
         "gzip as a transfer coding is not decoded here (row 4); gunicorn hands it on undecoded",

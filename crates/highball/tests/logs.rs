@@ -67,9 +67,11 @@ fn each_request_is_one_line_with_every_key() {
         ("/fail", "500", "", "app_error"),
         ("/", "400", "", "refused"),
     ]) {
-        assert_eq!(line["method"], "GET");
+        // Of a request that was refused nothing need be known.
+        let known = outcome != "refused";
+        assert!(!known || line["method"] == "GET", "{line:?}");
         assert!(
-            line["path"] == path || line["path"].starts_with("/ok?"),
+            !known || line["path"] == path || line["path"].starts_with("/ok?"),
             "{line:?}"
         );
         assert_eq!(line["status"], status);

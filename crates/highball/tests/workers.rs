@@ -14,8 +14,7 @@ use test_support::{
 /// `/` answers with its worker's number; anything else tells it and waits at the gate first.
 const WORKING: &str = r##"run lambda { |env|
   unless env["PATH_INFO"] == "/"
-    Test.tell("call #{env["PATH_INFO"]} #{Process.pid}")
-    Test.pass("work")
+    Test.pass("work", "call #{env["PATH_INFO"]} #{Process.pid}")
   end
   Test.text(Process.pid.to_s)
 }"##;
@@ -50,7 +49,6 @@ impl Working {
     #[track_caller]
     fn called(&mut self, path: &str) -> Process {
         let event = self.events.wait();
-        assert_eq!(self.events.wait(), "at work");
         let pid = event.strip_prefix(&format!("call {path} "));
         Process(
             pid.and_then(|pid| pid.parse().ok())
@@ -115,7 +113,7 @@ fn row_34_a_response_that_began_is_cut_visibly_and_never_run_again() {
     let mut working = start(
         r##"run lambda { |env|
           next Test.text(Process.pid.to_s) if env["PATH_INFO"] == "/"
-          [200, {}, Test::Body.new { |to| to.call("begun"); Test.tell("call /begun #{Process.pid}"); Test.pass("work") }]
+          [200, {}, Test::Body.new { |to| to.call("begun"); Test.pass("work", "call /begun #{Process.pid}") }]
         }"##,
         |builder| builder,
     );
@@ -268,8 +266,12 @@ fn row_34_500_random_kills_under_load_fail_no_get_and_lose_no_slot() {
     assert_eq!(failures, [""; 0]);
     assert!(served.load(Ordering::Relaxed) > KILLS);
     assert_eq!(idle_state(&working.server), before);
-    assert_eq!(working.server.status().processes("worker").len(), 3);
-    // All threads work: six requests at once, and the sockets of the dead workers are closed.
+    // The last one killed may be on its way back.
+    let deadline = Instant::now() + PATIENCE;
+    while working.server.status().processes("worker").len() != 3 {
+        assert!(Instant::now() < deadline, "workers are missing");
+    }
+    // The sockets of the dead workers are closed.
     let after = working.server.process().descriptors().expect("it runs");
     assert!(
         after <= descriptors + 8,
@@ -295,7 +297,7 @@ fn a_front_killed_with_9_leaves_nothing_behind() {
     // Some threads are idle, one is in the application.
     let mut client = server.connect();
     client.send("GET /busy HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_eq!(events.take(2)[1], "at work");
+    assert!(events.wait().starts_with("call /busy"));
     let family = server.family();
     assert!(family.members().len() >= 4, "{:?}", family.members());
     server.process().kill();

@@ -8,8 +8,8 @@ module Test
   end
 
   # Tells that it waits at the gate, and waits until the test admits it.
-  def self.pass(gate)
-    tell("at #{gate}")
+  def self.pass(gate, event = "at #{gate}")
+    tell(event)
     File.open(File.join(DIR, "gate-#{gate}")) { |fifo| fifo.sysread(1) }
   end
 
