@@ -4,18 +4,21 @@
 //! waits, and knows how long each side has made no progress. It never parses, and it closes nothing: the
 //! connection does.
 
+mod stream;
+
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::Shutdown;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use hyper::rt::ReadBufCursor;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
 
+pub use self::stream::Stream;
 use crate::clock::Clock;
 use crate::screen::{Head, Phase, Refusal, Screen};
 
@@ -25,15 +28,6 @@ const CHUNK: usize = 16 * 1024;
 thread_local! {
     /// One read buffer for all connections: an idle connection holds none.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; CHUNK]);
-}
-
-/// An accepted socket.
-#[derive(Debug)]
-pub enum Stream {
-    /// TCP, over IPv4 or IPv6.
-    Tcp(TcpStream),
-    /// A UNIX socket.
-    Unix(UnixStream),
 }
 
 /// What is known of the client's sending side.
@@ -116,11 +110,6 @@ impl ClientIo {
         self.progress.get()
     }
 
-    /// Restarts the measure of progress: a response has ended, the connection idles from here.
-    pub fn touch(&self) {
-        self.progress.set(self.clock.now_ms());
-    }
-
     /// Since when the client has taken nothing of what is written.
     pub fn write_blocked_since_ms(&self) -> Option<u64> {
         Some(self.write_blocked.get()).filter(|&since| since != 0)
@@ -167,17 +156,19 @@ impl ClientIo {
 
     /// Writes bytes between two responses, if none of an earlier one is still on its way. For early hints:
     /// they are advice, so a socket that would block just goes without.
-    pub fn try_write_between(&self, bytes: &[u8]) -> bool {
+    pub fn try_write_between(&self, bytes: &[u8]) {
         if !self.clean.get() {
-            return false;
+            return;
         }
-        let inner = self.inner.borrow();
+        let inner = &mut *self.inner.borrow_mut();
         let written = match &inner.stream {
             Stream::Tcp(stream) => stream.try_write(bytes),
             Stream::Unix(stream) => stream.try_write(bytes),
         };
-        // A part of it would break the framing of what follows; the socket's buffer is empty here.
-        written.is_ok_and(|count| count == bytes.len())
+        // What follows a part of it would be read as its rest: nothing may follow.
+        if written.is_ok_and(|count| count < bytes.len()) {
+            inner.client = ClientState::Gone;
+        }
     }
 
     /// Gives back the memory that an idle connection does not need.
@@ -185,6 +176,15 @@ impl ClientIo {
         let inner = &mut *self.inner.borrow_mut();
         if inner.held.is_empty() {
             inner.held = Vec::new();
+        }
+    }
+
+    /// Lets the coming close reach the client as a reset, which no response's end looks like. What is still in
+    /// the kernel's buffers is lost.
+    pub fn reset_on_close(&self) {
+        if let Stream::Tcp(stream) = &self.inner.borrow().stream {
+            // A socket that refuses is gone already.
+            let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
     }
 
@@ -251,14 +251,24 @@ impl ClientIo {
         }
     }
 
-    fn note_write<T>(&self, result: &Poll<io::Result<T>>) {
-        match result {
+    fn write(
+        &self,
+        write: impl FnOnce(Pin<&mut Stream>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let inner = &mut *self.inner.borrow_mut();
+        if inner.client == ClientState::Gone {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        self.clean.set(false);
+        let result = write(Pin::new(&mut inner.stream));
+        match &result {
             Poll::Pending if self.write_blocked.get() == 0 => {
                 self.write_blocked.set(self.clock.now_ms().max(1))
             }
             Poll::Pending => {}
             Poll::Ready(_) => self.write_blocked.set(0),
         }
+        result
     }
 }
 
@@ -293,15 +303,15 @@ impl hyper::rt::Write for ClientIo {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.clean.set(false);
-        let result = Pin::new(&mut self.inner.borrow_mut().stream).poll_write(cx, bytes);
-        self.note_write(&result);
-        result
+        self.write(|stream| stream.poll_write(cx, bytes))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // hyper flushes the socket after its own buffer is empty, and a socket has no buffer to flush.
-        self.clean.set(true);
+        if !self.clean.replace(true) {
+            // Where it idles from here, it does so since now.
+            self.progress.set(self.clock.now_ms());
+        }
         Poll::Ready(Ok(()))
     }
 
@@ -319,10 +329,7 @@ impl hyper::rt::Write for ClientIo {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.clean.set(false);
-        let result = Pin::new(&mut self.inner.borrow_mut().stream).poll_write_vectored(cx, slices);
-        self.note_write(&result);
-        result
+        self.write(|stream| stream.poll_write_vectored(cx, slices))
     }
 }
 
@@ -361,53 +368,5 @@ impl AsyncWrite for Raw {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0.inner.borrow_mut().stream).poll_shutdown(cx)
-    }
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, into),
-            Self::Unix(stream) => Pin::new(stream).poll_read(cx, into),
-        }
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-        }
     }
 }

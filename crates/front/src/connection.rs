@@ -16,10 +16,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use tokio::net::UnixStream;
 
+use crate::answers::failure_text;
 use crate::client_io::{ClientIo, ClientState, Raw, Stream};
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 use crate::request::{Peer, Request};
-use crate::response::failure_text;
 use crate::screen::{Limits, Phase, Refusal, Screen};
 use crate::service::{Exchanged, Service};
 
@@ -35,7 +35,6 @@ pub struct Connection {
     exchanged: Rc<Exchanged>,
     service: Rc<Service>,
     waker: RefCell<Option<Waker>>,
-    stopping: Cell<bool>,
     killed: Cell<bool>,
     rests: Cell<bool>,
     /// Whether a request has been answered: then the keep-alive time-out counts, not the header's.
@@ -53,6 +52,8 @@ enum Ending {
     Rests,
     /// It must go at once.
     Killed,
+    /// The same, and the client must see that its response is not whole.
+    Cut,
 }
 
 impl Connection {
@@ -76,6 +77,9 @@ impl Connection {
             current: RefCell::new(None),
             hijacked: RefCell::new(None),
             busy: Cell::new(false),
+            stopping: Cell::new(false),
+            cut_by: Cell::new(None),
+            needs_reset: Cell::new(false),
             peer: Rc::new(peer),
             io,
         };
@@ -83,7 +87,6 @@ impl Connection {
             exchanged: Rc::new(exchanged),
             service,
             waker: RefCell::new(None),
-            stopping: Cell::new(false),
             killed: Cell::new(false),
             rests: Cell::new(false),
             answered: Cell::new(false),
@@ -103,18 +106,20 @@ impl Connection {
                 Ending::Hijacked(request) => return self.splice(&request).await,
                 Ending::Closed => return self.close().await,
                 Ending::Killed => return,
+                Ending::Cut => return self.exchanged.io.reset_on_close(),
             }
         }
     }
 
     /// Lets the message that is being answered end, and no further one begin.
     pub fn stop(&self) {
-        self.stopping.set(true);
+        self.exchanged.stopping.set(true);
         self.wake();
     }
 
-    /// Ends it now.
-    pub fn kill(&self) {
+    /// Ends it now. `outcome` is that of a request which is still on it.
+    pub fn kill(&self, outcome: Outcome) {
+        self.exchanged.cut_by.set(Some(outcome));
         self.killed.set(true);
         self.wake();
     }
@@ -134,7 +139,7 @@ impl Connection {
             .write_blocked_since_ms()
             .is_some_and(|since| late(since, settings.send_timeout))
         {
-            return self.kill();
+            return self.kill(Outcome::Timeout);
         }
         let answering = self.exchanged.busy.get() || !io.is_flushed();
         match io.phase() {
@@ -152,7 +157,7 @@ impl Connection {
                     settings.header_timeout
                 };
                 if late(io.progress_ms(), limit) {
-                    self.kill();
+                    self.kill(Outcome::Timeout);
                 } else if !self.rests.get()
                     && now_ms.saturating_sub(io.progress_ms()) > HIBERNATE_AFTER_MS
                 {
@@ -203,33 +208,44 @@ impl Connection {
             );
         let connection = builder.serve_connection(self.exchanged.io.clone(), service);
         let mut connection = Box::pin(connection);
-        let mut told = false;
         poll_fn(|cx| {
             self.remember(cx);
+            // The runtime asks workers for news only when it is about to sleep; a front that is busy with
+            // uploads alone would not get there.
+            self.service.dispatcher.complete();
             if self.killed.get() {
-                return Poll::Ready(Ending::Killed);
-            }
-            if self.stopping.get() && !told {
-                told = true;
-                connection.as_mut().graceful_shutdown();
+                return Poll::Ready(if self.is_busy() {
+                    Ending::Cut
+                } else {
+                    Ending::Killed
+                });
             }
             if connection.as_mut().poll(cx).is_ready() {
-                let refusal = self.unanswered_refusal();
-                return Poll::Ready(refusal.map_or(Ending::Closed, Ending::Refused));
+                return Poll::Ready(self.ending());
             }
             if let Some(request) = self.exchanged.hijacked.borrow_mut().take() {
                 return Poll::Ready(Ending::Hijacked(request));
             }
-            if self.rests.get() {
-                if !self.is_busy() && !self.stopping.get() {
-                    return Poll::Ready(Ending::Rests);
-                }
-                self.rests.set(false);
+            let idle = || !self.is_busy();
+            if self.exchanged.stopping.get() && idle() {
+                return Poll::Ready(Ending::Killed);
+            }
+            if self.rests.replace(false) && idle() {
+                return Poll::Ready(Ending::Rests);
             }
             self.watch_client(cx);
             Poll::Pending
         })
         .await
+    }
+
+    /// What remains to be done after hyper, whatever it says itself.
+    fn ending(&self) -> Ending {
+        match self.unanswered_refusal() {
+            Some(refusal) => Ending::Refused(refusal),
+            None if self.exchanged.needs_reset.get() => Ending::Cut,
+            None => Ending::Closed,
+        }
     }
 
     /// A refusal that hyper knows nothing of: of a head that it never saw. In a body the service answers.
@@ -268,7 +284,7 @@ impl Connection {
         self.exchanged.io.release_buffers();
         let readable = poll_fn(|cx| {
             self.remember(cx);
-            if self.killed.get() || self.stopping.get() {
+            if self.killed.get() || self.exchanged.stopping.get() {
                 return Poll::Ready(false);
             }
             self.exchanged.io.poll_readable(cx).map(|()| true)

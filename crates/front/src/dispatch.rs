@@ -8,34 +8,34 @@
 //! which is why nothing in this file calls out while it holds one, save to wake a task (which only
 //! schedules it).
 
+mod arrivals;
+mod figures;
+mod hijacks;
+mod workers;
+
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
-use std::future::poll_fn;
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
 use exchange::front::Holder;
-use exchange::response::Kind;
 use exchange::scheduling::monotonic_ns;
 
 use crate::env::Env;
 use crate::failure::Failure;
-use crate::request::{Arrived, End, Place, Request};
-use crate::response_head;
-use crate::spool::Spool;
+use crate::request::{Place, Request};
+use hijacks::Hijacks;
 
 /// The bounds the dispatcher keeps.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Requests in the queue.
+    /// Requests that wait for a thread, in the queue or in slots.
     pub queue_limit: usize,
     /// Bytes of one response in memory before it goes to a file.
     pub response_memory: usize,
-    /// Bytes of one response in a file.
+    /// Bytes of one response in a file; then the application waits for the client.
     pub response_limit: u64,
     /// How often a safe request is run again after its worker died.
     pub max_retries: u32,
@@ -49,10 +49,8 @@ struct Inner {
     queue: VecDeque<Rc<Request>>,
     slots: Vec<Option<Rc<Request>>>,
     lengths: Vec<u32>,
-    /// Requests whose application took the connection, until the socket comes by control message.
-    hijacks: HashMap<(u16, u32), Rc<Request>>,
-    /// Sockets that came before the frame that announces them.
-    sockets: HashMap<(u16, u32), OwnedFd>,
+    hijacks: Hijacks,
+    /// Which workers serve.
     up: Vec<bool>,
     stopping: bool,
 }
@@ -77,8 +75,7 @@ impl Dispatcher {
             queue: VecDeque::new(),
             slots: vec![None; usize::from(geometry.slots)],
             lengths: vec![0; usize::from(geometry.slots)],
-            hijacks: HashMap::new(),
-            sockets: HashMap::new(),
+            hijacks: Hijacks::default(),
             up: vec![false; usize::from(geometry.workers)],
             stopping: false,
             exchange,
@@ -106,7 +103,7 @@ impl Dispatcher {
         if inner.stopping {
             return Err(Failure::Stopping);
         }
-        if inner.queue.len() >= self.bounds.queue_limit {
+        if inner.beyond_seats() >= self.bounds.queue_limit {
             return Err(Failure::QueueFull);
         }
         Ok(())
@@ -120,10 +117,11 @@ impl Dispatcher {
         self.complete();
         self.admits()?;
         let mut inner = self.inner.borrow_mut();
+        request.place.set(Place::Queue);
         inner.queue.push_back(request);
         self.fill(&mut inner);
         self.longest_queue
-            .set(self.longest_queue.get().max(inner.queue.len()));
+            .set(self.longest_queue.get().max(inner.beyond_seats()));
         Ok(())
     }
 
@@ -156,6 +154,7 @@ impl Dispatcher {
             Place::Slot(slot) => self.give_up(&mut inner, request, slot),
             Place::Out => {}
         }
+        inner.hijacks.forget(request);
     }
 
     /// Drops every request whose deadline has passed: those that wait never reach Ruby, those that run
@@ -163,14 +162,13 @@ impl Dispatcher {
     pub fn expire(&self) {
         let now = monotonic_ns();
         let mut inner = self.inner.borrow_mut();
-        let late: Vec<_> = inner
-            .queue
-            .iter()
-            .filter(|request| request.is_late(now))
-            .cloned()
-            .collect();
-        for request in late {
-            self.drop_waiting(&mut inner, &request, Failure::ExpiredInQueue);
+        // All have the same time, so those that came first are late first.
+        while inner.queue.front().is_some_and(|first| first.is_late(now)) {
+            let Some(request) = inner.queue.pop_front() else {
+                break;
+            };
+            request.place.set(Place::Out);
+            request.fail(Failure::ExpiredInQueue);
         }
         for slot in 0..inner.slots.len() as u16 {
             let Some(request) = inner.slots[usize::from(slot)].clone() else {
@@ -190,11 +188,12 @@ impl Dispatcher {
         self.fill(&mut inner);
     }
 
-    /// Moves what has arrived for `request` on: the connection has taken some and there is room again.
+    /// Moves what has arrived for `request` on: the connection has taken some and there is room again. Wakes
+    /// nobody: the caller looks for itself.
     pub fn resume(&self, request: &Rc<Request>) {
         if let Place::Slot(slot) = request.place.get() {
             let mut inner = self.inner.borrow_mut();
-            self.take(&mut inner, slot);
+            self.take_for(&mut inner, slot, request);
             self.fill(&mut inner);
         }
     }
@@ -246,57 +245,7 @@ impl Dispatcher {
         self.inner.borrow().exchange.unpark();
     }
 
-    // ===== workers =====
-
-    /// A worker process is being started for this place.
-    pub fn worker_starts(&self, worker: u16) {
-        self.inner.borrow().exchange.open(worker);
-    }
-
-    /// A worker serves.
-    pub fn worker_up(&self, worker: u16) {
-        let mut inner = self.inner.borrow_mut();
-        inner.up[usize::from(worker)] = true;
-        self.fill(&mut inner);
-    }
-
-    /// Asks a worker to finish what it has and exit.
-    pub fn stop_worker(&self, worker: u16) {
-        self.inner.borrow().exchange.stop(worker);
-    }
-
-    /// A worker is dead: what it had finished is delivered, what it held is run again where that is safe,
-    /// and otherwise failed.
-    pub fn worker_died(&self, worker: u16) {
-        let mut inner = self.inner.borrow_mut();
-        inner.up[usize::from(worker)] = false;
-        let held = inner.exchange.bury(worker);
-        for slot in 0..inner.slots.len() as u16 {
-            // Also those of which it had only frames to say, or whose bell it did not live to ring.
-            if matches!(inner.exchange.holder(slot), Holder::Done { worker: by, .. } if by == worker)
-            {
-                self.take(&mut inner, slot);
-            }
-        }
-        for slot in held {
-            self.bereave(&mut inner, slot);
-        }
-        self.fill(&mut inner);
-    }
-
-    /// The socket with which a worker's application talks to a connection it took over.
-    ///
-    /// Returns the request, once both the socket and its announcement are here.
-    pub fn hijacked(&self, slot: u16, sequence: u32, socket: OwnedFd) {
-        let mut inner = self.inner.borrow_mut();
-        match inner.hijacks.remove(&(slot, sequence)) {
-            Some(request) => {
-                *request.socket.borrow_mut() = Some(socket);
-                request.wake();
-            }
-            None => drop(inner.sockets.insert((slot, sequence), socket)),
-        }
-    }
+    // ===== the end =====
 
     /// No further request is taken.
     pub fn stop(&self) {
@@ -306,10 +255,14 @@ impl Dispatcher {
     /// Everything that is still here fails: the server ends now.
     pub fn fail_all(&self, failure: Failure) {
         let mut inner = self.inner.borrow_mut();
-        let waiting = std::mem::take(&mut inner.queue);
-        for request in waiting.iter().chain(inner.slots.iter().flatten()) {
+        for request in std::mem::take(&mut inner.queue) {
+            request.place.set(Place::Out);
             request.fail(failure);
         }
+        for request in inner.slots.iter().flatten() {
+            request.fail(failure);
+        }
+        inner.hijacks.fail_all(failure);
     }
 
     // ===== inside =====
@@ -349,179 +302,22 @@ impl Dispatcher {
         let Some(request) = inner.slots[usize::from(slot)].clone() else {
             return false;
         };
-        // Before the frames: what is done now has all of them in the ring.
-        let holder = inner.exchange.holder(slot);
-        if let Holder::Seat { worker, .. } | Holder::Done { worker, .. } = holder {
-            request.worker.set(Some(worker));
-        }
-        let drained = self.take_frames(inner, slot, &request);
-        if drained && matches!(holder, Holder::Done { .. }) {
-            request.times.set(inner.exchange.times(slot));
-            request.place.set(Place::Out);
-            inner.free(slot);
-            // A worker that says nothing of its end has a bug; the client must not wait for it.
-            request.fail(Failure::BadResponse("it has no end"));
-        }
+        self.take_for(inner, slot, &request);
         request.wake()
     }
 
-    /// True when the ring is empty, false when what is left must wait for room.
-    fn take_frames(&self, inner: &mut Inner, slot: u16, request: &Rc<Request>) -> bool {
-        let mut arrived = request.arrived.borrow_mut();
-        let arrived = &mut *arrived;
-        loop {
-            if !request.abandoned.get() && !self.has_room(request, arrived) {
-                return false;
-            }
-            let mut payload = Vec::new();
-            match inner.exchange.frame(slot, &mut payload) {
-                Ok(None) => return true,
-                Ok(Some(kind)) if request.abandoned.get() && kind != Kind::Error => {}
-                Ok(Some(kind)) => self.take_frame(inner, slot, request, arrived, kind, payload),
-                Err(_) => {
-                    arrived
-                        .end
-                        .get_or_insert(End::Failed(Failure::BadResponse("malformed frames")));
-                    request.abandoned.set(true);
-                    inner.exchange.abandon(slot);
-                    return true;
-                }
-            }
-        }
-    }
-
-    /// Whether more of the response can be taken. Where the disk is behind, a task waits for it and
-    /// goes on from there.
-    fn has_room(&self, request: &Rc<Request>, arrived: &mut Arrived) -> bool {
-        let Some(spool) = &mut arrived.spool else {
-            return true;
-        };
-        match spool.poll_ready(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(())) => return true,
-            Poll::Ready(Err(_)) => {
-                // Frames are taken and thrown away from here; the client sees the cut.
-                arrived.end.get_or_insert(End::Aborted);
-                return true;
-            }
-            Poll::Pending => {}
-        }
-        if let Some(this) = self
-            .this
-            .upgrade()
-            .filter(|_| !request.waits_for_disk.replace(true))
-        {
-            let request = Rc::clone(request);
-            tokio::task::spawn_local(async move {
-                let ready = poll_fn(|cx| match &mut request.arrived.borrow_mut().spool {
-                    Some(spool) => spool.poll_ready(cx),
-                    None => Poll::Ready(Ok(())),
-                });
-                drop(ready.await);
-                request.waits_for_disk.set(false);
-                this.resume(&request);
-                request.wake();
-            });
-        }
-        false
-    }
-
-    fn take_frame(
-        &self,
-        inner: &mut Inner,
-        slot: u16,
-        request: &Rc<Request>,
-        arrived: &mut Arrived,
-        kind: Kind,
-        payload: Vec<u8>,
-    ) {
-        match kind {
-            Kind::Hints => arrived.hints.extend(response_head::early_hints(&payload)),
-            Kind::Head => match response_head::parse(Bytes::from(payload)) {
-                Ok(head) => {
-                    arrived.had_head = true;
-                    arrived.head = Some(head);
-                }
-                Err(reason) => {
-                    (self.on_error)(request, &format!("InvalidResponse: {reason}"));
-                    arrived
-                        .end
-                        .get_or_insert(End::Failed(Failure::BadResponse(reason)));
-                }
-            },
-            Kind::Chunk => self.take_chunk(arrived, Bytes::from(payload)),
-            Kind::File => {
-                use std::os::unix::ffi::OsStringExt;
-                arrived.file = Some(std::ffi::OsString::from_vec(payload).into());
-            }
-            Kind::End => drop(arrived.end.get_or_insert(End::Complete)),
-            Kind::Abort => drop(arrived.end.get_or_insert(End::Aborted)),
-            Kind::Error => {
-                (self.on_error)(request, &String::from_utf8_lossy(&payload));
-                let failed = if arrived.had_head {
-                    End::Aborted
-                } else {
-                    End::Failed(Failure::AppError)
-                };
-                arrived.end.get_or_insert(failed);
-            }
-            Kind::Hijacked => {
-                arrived.end.get_or_insert(End::Hijacked);
-                let key = (slot, inner.exchange.sequence(slot));
-                match inner.sockets.remove(&key) {
-                    Some(socket) => *request.socket.borrow_mut() = Some(socket),
-                    None => drop(inner.hijacks.insert(key, Rc::clone(request))),
-                }
-            }
-        }
-    }
-
-    fn take_chunk(&self, arrived: &mut Arrived, chunk: Bytes) {
-        if chunk.is_empty() || arrived.end.is_some() {
-            return;
-        }
-        if let Some(spool) = &mut arrived.spool {
-            if spool.unread() + chunk.len() as u64 > self.bounds.response_limit {
-                arrived.end = Some(End::Aborted);
-            } else {
-                spool.push(&chunk);
-            }
-        } else if arrived.buffered + chunk.len() > self.bounds.response_memory {
-            let mut spool = Spool::new(Arc::clone(&self.temporary), crate::spool::BATCH_BYTES);
-            spool.push(&chunk);
-            arrived.spool = Some(spool);
-        } else {
-            arrived.buffered += chunk.len();
-            arrived.chunks.push_back(chunk);
-        }
-    }
-
-    /// A request whose worker died while it held it.
-    fn bereave(&self, inner: &mut Inner, slot: u16) {
-        let Some(request) = inner.slots[usize::from(slot)].clone() else {
-            inner.exchange.release(slot);
-            return;
-        };
-        let again = request.retries.get() < self.bounds.max_retries;
-        if again && request.may_run_again() && !request.has_ended() {
-            request.retries.set(request.retries.get() + 1);
-            self.again.set(self.again.get() + 1);
-            request.forget_response();
-            inner.exchange.reclaim(slot);
-            if inner
-                .exchange
-                .publish(slot, inner.lengths[usize::from(slot)])
-            {
-                return;
-            }
-            // No place in the ring: first in the queue is as early as it can be.
+    /// The same for the request in that slot, waking nobody.
+    fn take_for(&self, inner: &mut Inner, slot: u16, request: &Rc<Request>) {
+        // Before the frames: what is done now has all of them in the ring.
+        let holder = inner.exchange.holder(slot);
+        inner.note_holder(slot, holder, request);
+        let drained = self.take_frames(inner, slot, request);
+        if drained && matches!(holder, Holder::Done { .. }) {
             inner.free(slot);
-            request.place.set(Place::Queue);
-            inner.queue.push_front(request);
-            return;
+            // A worker that says nothing of its end has a bug; the client must not wait for it.
+            let no_end = Failure::BadResponse("it has no end");
+            request.arrived.borrow_mut().fail(no_end);
         }
-        request.place.set(Place::Out);
-        inner.free(slot);
-        request.fail(Failure::WorkerDied);
     }
 
     fn drop_waiting(&self, inner: &mut Inner, request: &Rc<Request>, failure: Failure) {
@@ -533,56 +329,16 @@ impl Dispatcher {
     /// Leaves a running request to itself: its slot comes back when its worker is done.
     fn give_up(&self, inner: &mut Inner, request: &Rc<Request>, slot: u16) {
         if inner.exchange.retract(slot) {
-            request.place.set(Place::Out);
             inner.free(slot);
             self.fill(inner);
             return;
         }
+        // Nobody waits any more: a front that took this for a task it woke would sleep without a doorbell.
+        request.forget_waiter();
         request.abandoned.set(true);
         inner.exchange.abandon(slot);
-        self.take(inner, slot);
+        self.take_for(inner, slot, request);
         self.fill(inner);
-    }
-
-    /// Requests that wait: in the queue, and in slots that no worker has taken yet.
-    pub fn waiting(&self) -> usize {
-        let inner = self.inner.borrow();
-        let ready = (0..inner.slots.len() as u16)
-            .filter(|&slot| inner.slots[usize::from(slot)].is_some())
-            .filter(|&slot| inner.exchange.holder(slot) == Holder::Nobody);
-        inner.queue.len() + ready.count()
-    }
-
-    /// How often a request was run again after its worker had died.
-    pub fn run_again(&self) -> u64 {
-        self.again.get()
-    }
-
-    /// The longest the queue has been.
-    pub fn longest_queue(&self) -> usize {
-        self.longest_queue.get()
-    }
-
-    /// The queue's bound.
-    pub fn queue_limit(&self) -> usize {
-        self.bounds.queue_limit
-    }
-
-    /// Slots in all and slots that nobody holds.
-    pub fn slots(&self) -> (usize, usize) {
-        let inner = self.inner.borrow();
-        (inner.slots.len(), inner.exchange.free_slots())
-    }
-
-    /// Calls `each` for every request that a worker has: worker, thread, claimed at (monotonic ns).
-    pub fn running(&self, mut each: impl FnMut(u16, u16, u64, &Request)) {
-        let inner = self.inner.borrow();
-        for (slot, request) in inner.slots.iter().enumerate() {
-            let Some(request) = request else { continue };
-            if let Holder::Seat { worker, thread } = inner.exchange.holder(slot as u16) {
-                each(worker, thread, inner.exchange.times(slot as u16).0, request);
-            }
-        }
     }
 
     /// Duplicates of the exchange's memory file and doorbell, for a template.
@@ -601,7 +357,24 @@ impl Inner {
         if let Some(request) = self.slots[usize::from(slot)].take() {
             request.place.set(Place::Out);
         }
+        self.hijacks.slot_ended(slot);
         self.exchange.release(slot);
+    }
+
+    /// Remembers who has the request, and since when.
+    fn note_holder(&self, slot: u16, holder: Holder, request: &Request) {
+        if let Holder::Seat { worker, .. } | Holder::Done { worker, .. } = holder {
+            request.worker.set(Some(worker));
+            request.times.set(self.exchange.times(slot));
+        }
+    }
+
+    /// Requests beyond those that the seats can run at once: they wait for a thread.
+    fn beyond_seats(&self) -> usize {
+        let geometry = self.exchange.geometry();
+        let seats = usize::from(geometry.workers) * usize::from(geometry.threads);
+        let taken = self.slots.len() - self.exchange.free_slots();
+        (taken + self.queue.len()).saturating_sub(seats)
     }
 
     /// Whether fewer requests run than there are threads to run them.

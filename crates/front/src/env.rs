@@ -3,9 +3,8 @@
 //! It writes the fields' part of the record; the rest of the env is the extension's. It never changes the
 //! request.
 
-use std::collections::HashMap;
-
 use exchange::request::{ENV_KEYS, TooLarge, Writer};
+use http::HeaderMap;
 use http::header::{self, HeaderName};
 
 use crate::forwarded;
@@ -13,7 +12,7 @@ use crate::request::Request;
 
 /// The table of known keys, made once.
 pub struct Env {
-    keys: HashMap<HeaderName, u8>,
+    keys: HeaderMap<u8>,
 }
 
 impl Env {
@@ -75,7 +74,9 @@ impl Env {
         writer: &mut Writer<'_>,
     ) -> Result<(), TooLarge> {
         let mut joined = Vec::new();
-        for name in request.headers.keys() {
+        // Repeated ones follow each other in a `HeaderMap`.
+        let mut fields = request.headers.iter().peekable();
+        while let Some((name, first)) = fields.next() {
             if forwarded::is_dropped(name, request.peer.trusted) {
                 continue;
             }
@@ -86,24 +87,21 @@ impl Env {
             ) {
                 continue;
             }
-            let values = request.headers.get_all(name);
-            let mut more = values.iter();
-            let Some(first) = more.next() else { continue };
-            let mut more = more.peekable();
             let mut value = first.as_bytes();
             let authority = request.uri.authority().filter(|_| *name == header::HOST);
             if let Some(authority) = authority {
                 value = authority.as_str().as_bytes();
-            } else if more.peek().is_some() {
+            } else if fields.peek().is_some_and(|(next, _)| *next == name) {
                 joined.clear();
                 joined.extend_from_slice(value);
-                for value in more {
-                    joined.extend_from_slice(if *name == header::COOKIE {
-                        b"; "
-                    } else {
-                        b", "
-                    });
-                    joined.extend_from_slice(value.as_bytes());
+                let between: &[u8] = if *name == header::COOKIE {
+                    b"; "
+                } else {
+                    b", "
+                };
+                while let Some((_, more)) = fields.next_if(|(next, _)| *next == name) {
+                    joined.extend_from_slice(between);
+                    joined.extend_from_slice(more.as_bytes());
                 }
                 value = &joined;
             }

@@ -46,11 +46,10 @@ fn is_forwarding(name: &str) -> bool {
 /// The scheme by which the client came, as in `rack.url_scheme`: a trusted peer's word, the last in
 /// X-Forwarded-Proto (what the nearest proxy said), otherwise that of the connection itself, `http`.
 pub fn scheme(headers: &HeaderMap, trusted: bool) -> &'static str {
-    let said = headers
-        .get_all(X_FORWARDED_PROTO)
-        .iter()
-        .next_back()
-        .filter(|_| trusted);
+    if !trusted {
+        return "http";
+    }
+    let said = headers.get_all(X_FORWARDED_PROTO).iter().next_back();
     let last = said.and_then(|value| value.as_bytes().rsplit(|&byte| byte == b',').next());
     match last {
         Some(last) if last.trim_ascii().eq_ignore_ascii_case(b"https") => "https",

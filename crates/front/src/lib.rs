@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access_log;
+pub mod answers;
 pub mod chunked;
 pub mod client_io;
 pub mod clock;
@@ -144,8 +145,19 @@ impl Front {
 
     /// Waits until there may be another connection; until then clients wait in the backlog.
     async fn room(&self) {
-        while self.service.connections.get() >= self.service.settings.max_connections {
-            self.ended.notified().await;
+        let most = self.service.settings.max_connections;
+        self.until(|| self.service.connections.get() < most).await;
+    }
+
+    /// Waits until `reached`, asked again after each connection's end.
+    async fn until(&self, reached: impl Fn() -> bool) {
+        loop {
+            // Before the question, so that an end between the two is not missed.
+            let ended = self.ended.notified();
+            if reached() {
+                return;
+            }
+            ended.await;
         }
     }
 
@@ -250,11 +262,7 @@ impl Front {
         for connection in self.connections.borrow().values() {
             connection.stop();
         }
-        let ended = async {
-            while !self.connections.borrow().is_empty() {
-                self.ended.notified().await;
-            }
-        };
+        let ended = self.until(|| self.connections.borrow().is_empty());
         let clean = tokio::time::timeout(limit, ended).await.is_ok();
         self.service.dispatcher.stop();
         if !clean {
@@ -275,14 +283,10 @@ impl Front {
         self.stop_accepting();
         self.service.dispatcher.stop();
         self.service.dispatcher.fail_all(Failure::Stopping);
-        let ended = async {
-            while !self.connections.borrow().is_empty() {
-                self.ended.notified().await;
-            }
-        };
+        let ended = self.until(|| self.connections.borrow().is_empty());
         let _ = tokio::time::timeout(Duration::from_millis(200), ended).await;
         for connection in self.connections.borrow().values() {
-            connection.kill();
+            connection.kill(Outcome::Aborted);
         }
         tokio::task::yield_now().await;
         self.service.log.flush();
@@ -302,6 +306,6 @@ impl Drop for Open {
         // Not dropped while the register is borrowed: its own end may want to look.
         let ended = self.front.connections.borrow_mut().remove(&self.number);
         drop(ended);
-        self.front.ended.notify_one();
+        self.front.ended.notify_waiters();
     }
 }

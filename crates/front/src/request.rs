@@ -75,7 +75,7 @@ pub enum Place {
     Queue,
     /// In a slot of the exchange.
     Slot(u16),
-    /// The exchange has no more to do with it.
+    /// With nobody: not yet submitted, or the exchange has no more to do with it.
     Out,
 }
 
@@ -124,6 +124,26 @@ pub struct Arrived {
     pub file: Option<PathBuf>,
     /// The end, once it is known.
     pub end: Option<End>,
+}
+
+impl Arrived {
+    /// Ends it without the rest of the application's answer, unless it has ended already: with the failure, or
+    /// visibly cut where the connection has the head.
+    pub fn fail(&mut self, failure: Failure) {
+        if self.end.is_some() {
+            return;
+        }
+        if self.head_taken {
+            self.end = Some(End::Aborted);
+        } else {
+            *self = Self {
+                hints: std::mem::take(&mut self.hints),
+                had_head: self.had_head,
+                end: Some(End::Failed(failure)),
+                ..Self::default()
+            };
+        }
+    }
 }
 
 /// One request, from its arrival to its outcome.
@@ -181,7 +201,7 @@ impl Request {
             headers: head.headers,
             peer,
             arrival: OnceCell::new(),
-            place: Cell::new(Place::Queue),
+            place: Cell::new(Place::Out),
             retries: Cell::new(0),
             worker: Cell::new(None),
             times: Cell::new((0, 0)),
@@ -242,21 +262,24 @@ impl Request {
 
     /// Ends it without an answer of the application, unless it has ended already.
     pub fn fail(&self, failure: Failure) {
-        let mut arrived = self.arrived.borrow_mut();
-        if arrived.end.is_none() {
-            arrived.end = Some(if arrived.had_head {
-                End::Aborted
-            } else {
-                End::Failed(failure)
-            });
-        }
-        drop(arrived);
+        self.arrived.borrow_mut().fail(failure);
+        self.wake();
+    }
+
+    /// Ends it where its application took the connection over but the socket for it will not come.
+    pub fn lose_hijack(&self, failure: Failure) {
+        self.arrived.borrow_mut().end = Some(End::Failed(failure));
         self.wake();
     }
 
     /// Wakes the connection, if it waits. True when it did.
     pub fn wake(&self) -> bool {
         self.waker.take().map(Waker::wake).is_some()
+    }
+
+    /// Forgets who waits: its task is gone, or looks for itself.
+    pub fn forget_waiter(&self) {
+        self.waker.take();
     }
 
     /// Remembers who waits.

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::{Method, Response, StatusCode};
+use http::{Method, Response, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
 
 use crate::chunked::Decoder;
@@ -27,7 +27,7 @@ use crate::service::{Exchanged, Service};
 #[error("the response was cut")]
 pub struct Cut;
 
-enum Source {
+pub(crate) enum Source {
     /// All of it, or what is left of it.
     Memory(Option<Bytes>),
     /// From the worker, as it comes.
@@ -41,10 +41,10 @@ enum Source {
 
 /// A response's body.
 pub struct ResponseBody {
-    source: Source,
+    pub(crate) source: Source,
     /// Bytes that may still be sent, where a length was declared.
-    left: Option<u64>,
-    record: Record,
+    pub(crate) left: Option<u64>,
+    pub(crate) record: Record,
 }
 
 /// What the log line will say. Logs when dropped.
@@ -59,7 +59,7 @@ pub struct Record {
 }
 
 impl Record {
-    fn new(
+    pub(crate) fn new(
         service: &Rc<Service>,
         connection: &Rc<Exchanged>,
         request: &Rc<Request>,
@@ -81,13 +81,22 @@ impl Record {
     fn is_whole(&self) {
         self.outcome.set(self.outcome.get().or(Some(Outcome::Ok)));
     }
+
+    /// `framed` says that the response declared its length.
+    fn is_cut(&self, framed: bool) {
+        self.outcome.set(Some(Outcome::Aborted));
+        // In HTTP/1.0 the close itself is the end of such a response (RFC 9112 section 6.3).
+        if !framed && self.request.version == Version::HTTP_10 {
+            self.connection.needs_reset.set(true);
+        }
+    }
 }
 
 impl Drop for Record {
     fn drop(&mut self) {
-        let outcome = self.outcome.get().unwrap_or(Outcome::ClientGone);
+        let outcome = self.outcome.get().or(self.connection.cut_by.get());
+        let outcome = outcome.unwrap_or(Outcome::ClientGone);
         self.connection.busy.set(false);
-        self.connection.io.touch();
         self.service
             .ended(&self.request, Some(self.status), self.bytes.get(), outcome);
     }
@@ -121,10 +130,17 @@ pub async fn from_worker(
         left = Some(body.bytes());
         Source::File(body)
     } else {
-        take_whole(request, declared, chunked_by_app)?.unwrap_or_else(|| Source::Stream {
-            request: Rc::clone(request),
-            decoder: chunked_by_app.then(Decoder::default),
-        })
+        match take_whole(request, declared, chunked_by_app)? {
+            Some(whole) => whole,
+            None => {
+                // Still watched: the client of a response that pauses may leave in a pause.
+                *connection.current.borrow_mut() = Some(Rc::clone(request));
+                Source::Stream {
+                    request: Rc::clone(request),
+                    decoder: chunked_by_app.then(Decoder::default),
+                }
+            }
+        }
     };
     let mut response = Response::new(ResponseBody {
         source,
@@ -196,72 +212,6 @@ async fn open_file(path: &Path, declared: Option<u64>) -> Result<FileBody, Failu
     }
 }
 
-/// An answer of the front's own.
-pub fn from_failure(
-    service: &Rc<Service>,
-    connection: &Rc<Exchanged>,
-    request: &Rc<Request>,
-    failure: Failure,
-) -> Response<ResponseBody> {
-    let status = failure.status();
-    let text = failure_text(failure);
-    let record = Record::new(
-        service,
-        connection,
-        request,
-        status,
-        Some(failure.outcome()),
-    );
-    let body = ResponseBody {
-        left: None,
-        source: Source::Memory(Some(Bytes::from(text))),
-        record,
-    };
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/plain; charset=utf-8"),
-    );
-    if failure.retry_is_safe() {
-        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    }
-    if failure.closes() {
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
-}
-
-/// The server's own answer to `OPTIONS *`, which asks about the server and not the application
-/// (RFC 9110 section 9.3.7).
-pub fn options(
-    service: &Rc<Service>,
-    connection: &Rc<Exchanged>,
-    request: &Rc<Request>,
-) -> Response<ResponseBody> {
-    let record = Record::new(service, connection, request, StatusCode::NO_CONTENT, None);
-    let mut response = Response::new(ResponseBody {
-        left: None,
-        source: Source::Memory(None),
-        record,
-    });
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    let methods = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
-    response.headers_mut().insert(header::ALLOW, methods);
-    response
-}
-
-/// The text of an answer of the front's own: the status and, where it is the client's business, the reason.
-pub fn failure_text(failure: Failure) -> String {
-    let status = failure.status();
-    let reason = status.canonical_reason().unwrap_or("Error");
-    match failure {
-        Failure::Refused(refusal) => format!("{} {reason}: {}\n", status.as_u16(), refusal.reason),
-        _ => format!("{} {reason}\n", status.as_u16()),
-    }
-}
-
 impl ResponseBody {
     fn stream(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
         let Source::Stream { request, decoder } = &mut self.source else {
@@ -277,7 +227,6 @@ impl ResponseBody {
                 None => match arrived.spool.as_mut().map(|spool| spool.poll_read(cx)) {
                     Some(Poll::Ready(Ok(chunk))) => chunk,
                     Some(Poll::Ready(Err(_))) => {
-                        self.record.outcome.set(Some(Outcome::Aborted));
                         return Poll::Ready(Some(Err(Cut)));
                     }
                     Some(Poll::Pending) => return Poll::Pending,
@@ -307,10 +256,7 @@ impl ResponseBody {
                     Some(End::Complete) if decoder.as_ref().is_none_or(Decoder::is_complete) => {
                         Poll::Ready(None)
                     }
-                    Some(_) => {
-                        self.record.outcome.set(Some(Outcome::Aborted));
-                        Poll::Ready(Some(Err(Cut)))
-                    }
+                    Some(_) => Poll::Ready(Some(Err(Cut))),
                 };
             };
             match decoder {
@@ -319,7 +265,6 @@ impl ResponseBody {
                     Ok(decoded) if decoded.is_empty() => {}
                     Ok(decoded) => return Poll::Ready(Some(Ok(Bytes::from(decoded)))),
                     Err(_) => {
-                        self.record.outcome.set(Some(Outcome::Aborted));
                         return Poll::Ready(Some(Err(Cut)));
                     }
                 },
@@ -331,7 +276,6 @@ impl ResponseBody {
     fn count(&mut self, chunk: Bytes) -> Result<Bytes, Cut> {
         if let Some(left) = &mut self.left {
             let Some(rest) = left.checked_sub(chunk.len() as u64) else {
-                self.record.outcome.set(Some(Outcome::Aborted));
                 return Err(Cut);
             };
             *left = rest;
@@ -356,10 +300,12 @@ impl Body for ResponseBody {
             Source::File(file) => ready!(file.poll_chunk(cx)).map(|read| read.map_err(|_| Cut)),
             Source::Stream { .. } => ready!(self.stream(cx)),
         };
-        let counted = chunk.map(|chunk| chunk.and_then(|chunk| self.count(chunk)));
+        let mut counted = chunk.map(|chunk| chunk.and_then(|chunk| self.count(chunk)));
         if counted.is_none() && self.left.is_some_and(|left| left > 0) {
-            self.record.outcome.set(Some(Outcome::Aborted));
-            return Poll::Ready(Some(Err(Cut)));
+            counted = Some(Err(Cut));
+        }
+        if matches!(counted, Some(Err(Cut))) {
+            self.record.is_cut(self.left.is_some());
         }
         let whole = match (&counted, &self.source) {
             (None, _) => true,
@@ -394,9 +340,14 @@ impl Drop for ResponseBody {
         if matches!(&self.source, Source::Memory(None)) {
             self.record.is_whole();
         }
-        if let Source::Stream { request, .. } = &self.source
-            && !request.has_ended()
-        {
+        let Source::Stream { request, .. } = &self.source else {
+            return;
+        };
+        self.record.connection.current.borrow_mut().take();
+        if self.left == Some(0) {
+            // All that was promised is out. The worker is told that no more is wanted when it writes more.
+            request.abandoned.set(true);
+        } else if !request.has_ended() {
             self.record.service.dispatcher.abandon(request);
         }
     }

@@ -17,6 +17,7 @@ use crate::request::ResponseHead;
 pub fn parse(payload: Bytes) -> Result<ResponseHead, &'static str> {
     let mut fields = HeaderMap::with_capacity(16);
     let mut chunked_by_app = false;
+    let mut closes = false;
     let mut wrong = None;
     let status = Head::parse(&payload, |name, value| {
         let Ok(name) = HeaderName::from_bytes(&payload[name]) else {
@@ -28,8 +29,13 @@ pub fn parse(payload: Bytes) -> Result<ResponseHead, &'static str> {
             return;
         };
         match name {
-            // The connection is the front's: what the application says of it is dropped (RFC 9110 section 7.6.1).
-            header::CONNECTION | header::UPGRADE => {}
+            // The connection is the front's: of what the application says of it (RFC 9110 section 7.6.1) only
+            // the wish to close it is kept.
+            header::CONNECTION => {
+                let mut options = value.as_bytes().split(|&byte| byte == b',');
+                closes |= options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
+            }
+            header::UPGRADE => {}
             header::TRANSFER_ENCODING => {
                 chunked_by_app |= value.as_bytes().eq_ignore_ascii_case(b"chunked");
             }
@@ -40,6 +46,13 @@ pub fn parse(payload: Bytes) -> Result<ResponseHead, &'static str> {
     .map_err(|_| "a malformed head")?;
     if let Some(wrong) = wrong {
         return Err(wrong);
+    }
+    if closes {
+        fields.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    if chunked_by_app {
+        // It would be the coded body's, if anything (RFC 9112 section 6.3).
+        fields.remove(header::CONTENT_LENGTH);
     }
     let length = fields.get(header::CONTENT_LENGTH);
     if fields

@@ -10,11 +10,13 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use config::Settings;
 use exchange::scheduling::monotonic_ns;
-use http::{Method, Response, StatusCode};
+use http::header::{self, HeaderValue};
+use http::{Method, Response, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
 use crate::access_log::{AccessLog, Entry, Level};
+use crate::answers;
 use crate::client_io::ClientIo;
 use crate::dispatch::Dispatcher;
 use crate::failure::{Failure, Outcome};
@@ -50,6 +52,12 @@ pub struct Exchanged {
     pub hijacked: RefCell<Option<Rc<Request>>>,
     /// Whether a message is being answered: from its head until the response's body is dropped.
     pub busy: Cell<bool>,
+    /// Whether no further message is to begin on it.
+    pub stopping: Cell<bool>,
+    /// What ended it before its time, other than the client's leaving. Written by the connection.
+    pub cut_by: Cell<Option<Outcome>>,
+    /// Whether only a reset tells the client that its response is not whole.
+    pub needs_reset: Cell<bool>,
     /// Both ends of the connection.
     pub peer: Rc<Peer>,
     /// The socket.
@@ -98,16 +106,17 @@ impl Service {
             Err(Failure::ClientGone) if connection.io.is_gone() => return Err(Over),
             Err(failure) => {
                 self.dispatcher.abandon(&request);
-                Ok(response::from_failure(
-                    &self,
-                    &connection,
-                    &request,
-                    failure,
-                ))
+                Ok(answers::from_failure(&self, &connection, &request, failure))
             }
         };
         watch.disarm();
-        answer
+        answer.map(|mut response| {
+            if connection.stopping.get() {
+                let headers = response.headers_mut();
+                headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            response
+        })
     }
 
     /// The response to a request; none when the application took the connection over.
@@ -120,13 +129,16 @@ impl Service {
         let body = self.admit_and_read(connection, incoming).await?;
         request.arrive(body, self.settings.request_timeout);
         if request.method == Method::OPTIONS && request.uri.path() == "*" {
-            return Ok(Some(response::options(self, connection, request)));
+            return Ok(Some(answers::options(self, connection, request)));
         }
         self.dispatcher.submit(Rc::clone(request))?;
         *connection.current.borrow_mut() = Some(Rc::clone(request));
         let head = request
             .head(|hint| {
-                connection.io.try_write_between(hint);
+                // A client of HTTP/1.0 knows no interim responses (RFC 9110 section 15.2).
+                if request.version == Version::HTTP_11 {
+                    connection.io.try_write_between(hint);
+                }
             })
             .await;
         connection.current.borrow_mut().take();
@@ -287,7 +299,8 @@ impl Drop for Watch<'_> {
         self.connection.current.borrow_mut().take();
         self.connection.busy.set(false);
         self.service.dispatcher.abandon(self.request);
-        self.service
-            .ended(self.request, None, 0, Outcome::ClientGone);
+        let outcome = self.connection.cut_by.get();
+        let outcome = outcome.unwrap_or(Outcome::ClientGone);
+        self.service.ended(self.request, None, 0, outcome);
     }
 }

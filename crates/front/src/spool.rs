@@ -66,6 +66,8 @@ pub struct Spool {
     read: u64,
     appended: u64,
     taken: u64,
+    /// Appended bytes whose place in the file is free again.
+    overwritten: u64,
     failed: Option<SpoolError>,
     /// Who waits for the batch being written.
     waiters: Arc<Waiters>,
@@ -90,6 +92,7 @@ impl Spool {
             read: 0,
             appended: 0,
             taken: 0,
+            overwritten: 0,
             failed: None,
             waiters: Arc::default(),
         }
@@ -107,6 +110,12 @@ impl Spool {
     /// How many bytes were appended and not read.
     pub fn unread(&self) -> u64 {
         self.appended - self.taken
+    }
+
+    /// How far the file reaches, once all that was appended is in it. It shrinks to nothing when all that was
+    /// appended is read.
+    pub fn extent(&self) -> u64 {
+        self.appended - self.overwritten
     }
 
     /// Waits until [`Spool::push`] may be called. Asked with a waker that does nothing, it takes nobody
@@ -170,11 +179,14 @@ impl Spool {
                 // Everything in the file was read: write over it next time.
                 self.written = 0;
                 self.read = 0;
+                self.overwritten = self.taken;
                 if self.pending.is_empty() {
                     return Poll::Ready(Ok(None));
                 }
                 let bytes = Bytes::from(std::mem::take(&mut self.pending));
-                return Poll::Ready(Ok(Some(self.take(bytes))));
+                let bytes = self.take(bytes);
+                self.overwritten = self.taken;
+                return Poll::Ready(Ok(Some(bytes)));
             }
         }
     }

@@ -1,0 +1,145 @@
+//! What comes back from a worker, frame by frame, into its request: bounded in memory, beyond that on disk,
+//! beyond that in the worker's ring, where the application waits.
+//!
+//! It never moves a request and never frees a slot.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use exchange::response::Kind;
+
+use super::{Dispatcher, Inner};
+use crate::failure::Failure;
+use crate::request::{Arrived, End, Request};
+use crate::response_head;
+use crate::spool::{BATCH_BYTES, Spool};
+
+impl Dispatcher {
+    /// True when the ring is empty, false when what is left must wait for room.
+    pub(super) fn take_frames(&self, inner: &mut Inner, slot: u16, request: &Rc<Request>) -> bool {
+        let mut arrived = request.arrived.borrow_mut();
+        let arrived = &mut *arrived;
+        let mut told = false;
+        loop {
+            if !request.abandoned.get() && !self.has_room(request, arrived) {
+                return false;
+            }
+            let mut payload = Vec::new();
+            match inner.exchange.frame(slot, &mut payload) {
+                Ok(None) => return true,
+                Ok(Some(Kind::Chunk)) if request.abandoned.get() => {
+                    // Told only now: a worker whose response is whole but for its end may end in peace.
+                    if !std::mem::replace(&mut told, true) {
+                        inner.exchange.abandon(slot);
+                    }
+                }
+                Ok(Some(kind)) if request.abandoned.get() && kind != Kind::Error => {}
+                Ok(Some(kind)) => self.take_frame(inner, slot, request, arrived, kind, payload),
+                Err(_) => {
+                    arrived.fail(Failure::BadResponse("malformed frames"));
+                    request.abandoned.set(true);
+                    inner.exchange.abandon(slot);
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// Whether more of the response can be taken. Where the file has reached its bound, the connection goes on
+    /// once it has read all of it; where the disk is behind, a task waits for it and goes on from there.
+    fn has_room(&self, request: &Rc<Request>, arrived: &mut Arrived) -> bool {
+        let Some(spool) = &mut arrived.spool else {
+            return true;
+        };
+        if spool.extent() >= self.bounds.response_limit {
+            return false;
+        }
+        match spool.poll_ready(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(())) => return true,
+            Poll::Ready(Err(_)) => {
+                // Frames are taken and thrown away from here; the client sees the cut.
+                arrived.end.get_or_insert(End::Aborted);
+                return true;
+            }
+            Poll::Pending => {}
+        }
+        if let Some(this) = self
+            .this
+            .upgrade()
+            .filter(|_| !request.waits_for_disk.replace(true))
+        {
+            let request = Rc::clone(request);
+            tokio::task::spawn_local(async move {
+                let ready = poll_fn(|cx| match &mut request.arrived.borrow_mut().spool {
+                    Some(spool) => spool.poll_ready(cx),
+                    None => Poll::Ready(Ok(())),
+                });
+                drop(ready.await);
+                request.waits_for_disk.set(false);
+                this.resume(&request);
+                request.wake();
+            });
+        }
+        false
+    }
+
+    fn take_frame(
+        &self,
+        inner: &mut Inner,
+        slot: u16,
+        request: &Rc<Request>,
+        arrived: &mut Arrived,
+        kind: Kind,
+        payload: Vec<u8>,
+    ) {
+        match kind {
+            Kind::Hints => arrived.hints.extend(response_head::early_hints(&payload)),
+            Kind::Head => match response_head::parse(Bytes::from(payload)) {
+                Ok(head) => {
+                    arrived.had_head = true;
+                    arrived.head = Some(head);
+                }
+                Err(reason) => {
+                    (self.on_error)(request, &format!("InvalidResponse: {reason}"));
+                    arrived.fail(Failure::BadResponse(reason));
+                }
+            },
+            Kind::Chunk => self.take_chunk(arrived, Bytes::from(payload)),
+            Kind::File => {
+                use std::os::unix::ffi::OsStringExt;
+                arrived.file = Some(std::ffi::OsString::from_vec(payload).into());
+            }
+            Kind::End => drop(arrived.end.get_or_insert(End::Complete)),
+            Kind::Abort => drop(arrived.end.get_or_insert(End::Aborted)),
+            Kind::Error => {
+                (self.on_error)(request, &String::from_utf8_lossy(&payload));
+                arrived.fail(Failure::AppError);
+            }
+            Kind::Hijacked => {
+                arrived.end.get_or_insert(End::Hijacked);
+                inner
+                    .hijacks
+                    .announced(slot, inner.exchange.sequence(slot), request);
+            }
+        }
+    }
+
+    fn take_chunk(&self, arrived: &mut Arrived, chunk: Bytes) {
+        if chunk.is_empty() || arrived.end.is_some() {
+            return;
+        }
+        if let Some(spool) = &mut arrived.spool {
+            spool.push(&chunk);
+        } else if arrived.buffered + chunk.len() > self.bounds.response_memory {
+            let mut spool = Spool::new(Arc::clone(&self.temporary), BATCH_BYTES);
+            spool.push(&chunk);
+            arrived.spool = Some(spool);
+        } else {
+            arrived.buffered += chunk.len();
+            arrived.chunks.push_back(chunk);
+        }
+    }
+}

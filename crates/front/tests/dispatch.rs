@@ -1,0 +1,281 @@
+//! From the queue into slots and back: order, work that is kept up, bounds, deadlines, and clients that leave.
+
+#[path = "support/front.rs"]
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use exchange::response::Kind;
+use support::{Server, TestSeat};
+use test_support::Client;
+
+#[test]
+fn requests_are_taken_in_the_order_in_which_they_came() {
+    let server = Server::start(|_| {});
+    let mut clients: Vec<Client> = (0..20)
+        .map(|number| {
+            let client = server.ask(&format!("/{number}"));
+            server.until(|now| now.queue.length == number + 1);
+            client
+        })
+        .collect();
+    let mut seat = server.seat();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let taken = seat.take();
+        assert_eq!(taken.path(), format!("/{number}"));
+        taken.answer_path();
+        assert_eq!(client.response().text(), format!("/{number}"));
+    }
+    server.until_quiet();
+    assert_eq!(server.end(), 20);
+}
+
+#[test]
+fn no_seat_is_idle_while_a_request_waits() {
+    for threads in [1, 3] {
+        let server = Server::start(|settings| {
+            (settings.workers, settings.threads) = (2, threads);
+        });
+        let players = [server.worker(0), server.worker(1)];
+        let mut seats: Vec<TestSeat> = (0..threads)
+            .flat_map(|thread| players.iter().map(move |player| player.seat(thread)))
+            .collect();
+        let count = seats.len() + 3;
+        let clients: Vec<Client> = (0..count).map(|n| server.ask(&format!("/{n}"))).collect();
+        server.until(|now| now.queue.length == count);
+        // Every seat gets one while none has answered: each waits for its own in a thread of its own.
+        let taken: BTreeSet<String> = std::thread::scope(|scope| {
+            let threads: Vec<_> = seats
+                .iter_mut()
+                .map(|seat| scope.spawn(|| seat.take()))
+                .collect();
+            let taken: Vec<_> = threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect();
+            server.until(|now| now.running.len() == taken.len() && now.queue.length == 3);
+            let paths = taken.iter().map(support::Taken::path).collect();
+            taken.into_iter().for_each(support::Taken::answer_path);
+            paths
+        });
+        assert_eq!(taken.len(), count - 3);
+        for _ in 0..3 {
+            seats[0].take().answer_path();
+        }
+        for (number, mut client) in clients.into_iter().enumerate() {
+            assert_eq!(client.response().text(), format!("/{number}"));
+        }
+        server.until_quiet();
+    }
+}
+
+#[test]
+fn nothing_is_lost_under_load() {
+    const CLIENTS: usize = 8;
+    const EACH: usize = 2500;
+    let server = Server::start(|settings| {
+        (settings.workers, settings.threads) = (2, 2);
+    });
+    let players = [server.worker(0), server.worker(1)];
+    let served = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for player in &players {
+            for thread in 0..2 {
+                let (mut seat, served) = (player.seat(thread), &served);
+                scope.spawn(move || {
+                    while let Some(taken) = seat.take_or_stop() {
+                        served.fetch_add(1, Ordering::Relaxed);
+                        taken.answer_path();
+                    }
+                });
+            }
+        }
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                let server = &server;
+                scope.spawn(move || {
+                    let mut client = server.connect();
+                    for index in 0..EACH {
+                        let path = format!("/{number}/{index}");
+                        assert_eq!(client.get(&path).text(), path);
+                    }
+                })
+            })
+            .collect();
+        let ended: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
+        server.until_quiet();
+        server.with(|front| {
+            front.stop_worker(0);
+            front.stop_worker(1);
+        });
+        assert!(ended.iter().all(Result::is_ok));
+    });
+    assert_eq!(served.load(Ordering::Relaxed), CLIENTS * EACH);
+    let snapshot = server.with(|front| front.snapshot());
+    assert_eq!(snapshot.requests["ok"], (CLIENTS * EACH) as u64);
+    assert_eq!(server.end(), CLIENTS * EACH);
+}
+
+#[test]
+fn a_full_queue_refuses_what_no_thread_and_no_place_is_left_for() {
+    let server = Server::start(|settings| settings.queue_limit = 2);
+    let mut seat = server.seat();
+    let mut running = server.ask("/running");
+    let taken = seat.take();
+    let mut waiting: Vec<Client> = (0..2).map(|n| server.ask(&format!("/{n}"))).collect();
+    server.until(|now| now.queue.length == 2);
+    let mut refused = server.ask("/refused");
+    let response = refused.response();
+    assert_eq!(response.expect(503).field("retry-after"), Some("1"));
+    server.expect_outcome("/refused", "shed");
+    taken.answer_path();
+    running.response().expect(200);
+    for client in &mut waiting {
+        seat.take().answer_path();
+        client.response().expect(200);
+    }
+    // The connection that was refused goes on.
+    refused.send("GET /again HTTP/1.1\r\nHost: test\r\n\r\n");
+    seat.take().answer_path();
+    assert_eq!(refused.response().text(), "/again");
+    server.until_quiet();
+    assert_eq!(server.end(), 5);
+}
+
+#[test]
+fn a_burst_onto_idle_threads_is_not_refused() {
+    let server = Server::start(|settings| {
+        (settings.workers, settings.threads, settings.queue_limit) = (2, 3, 1);
+    });
+    let clients: Vec<Client> = (0..7).map(|n| server.ask(&format!("/{n}"))).collect();
+    server.until(|now| now.queue.length == 7);
+    server.ask("/refused").response().expect(503);
+    let mut seat = server.seat();
+    for mut client in clients {
+        seat.take().answer_path();
+        client.response().expect(200);
+    }
+}
+
+#[test]
+fn a_request_whose_deadline_passes_in_the_queue_never_reaches_a_worker() {
+    let server = Server::start(|settings| settings.request_timeout = Duration::from_millis(50));
+    // One in a slot, one for the other slot, one in the queue.
+    let mut clients: Vec<Client> = (0..3).map(|n| server.ask(&format!("/{n}"))).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(
+            client.response().expect(503).field("retry-after"),
+            Some("1")
+        );
+        server.expect_outcome(&format!("/{number}"), "expired");
+    }
+    server.until_quiet();
+    assert!(server.seat().try_take().is_none());
+}
+
+#[test]
+fn a_request_whose_deadline_passes_in_a_worker_is_a_504_and_its_slot_comes_back() {
+    let server = Server::start(|settings| settings.request_timeout = Duration::from_millis(50));
+    let mut client = server.ask("/slow");
+    let mut seat = server.seat();
+    let mut taken = seat.take();
+    client.response().expect(504);
+    server.expect_outcome("/slow", "expired");
+    taken.until_abandoned();
+    assert_eq!(server.with(|front| front.snapshot()).slots.free, 1);
+    assert!(taken.frame(Kind::Chunk, b"late").is_err());
+    taken.finish();
+    server.until_quiet();
+    // The connection that got the 504 goes on, and nothing late is on it.
+    client.send("GET /next HTTP/1.1\r\nHost: test\r\n\r\n");
+    seat.take().answer_path();
+    assert_eq!(client.response().text(), "/next");
+    assert_eq!(server.end(), 2);
+}
+
+#[test]
+fn a_request_whose_client_leaves_while_it_waits_never_reaches_a_worker() {
+    let server = Server::start(|_| {});
+    let mut seat = server.seat();
+    let mut running = server.ask("/running");
+    let taken = seat.take();
+    for (path, leave) in [
+        ("/reset", Client::reset as fn(Client)),
+        ("/closed", drop::<Client>),
+    ] {
+        // Behind it, so that one is in the second slot and one in the queue.
+        let clients = [server.ask(path), server.ask(&format!("{path}/2"))];
+        server.until(|now| now.queue.length == 2);
+        clients.map(leave);
+        server.until(|now| now.queue.length == 0);
+        server.expect_outcome(path, "client_gone");
+        server.expect_outcome(&format!("{path}/2"), "client_gone");
+    }
+    taken.answer_path();
+    running.response().expect(200);
+    server.until_quiet();
+    assert!(seat.try_take().is_none());
+    assert_eq!(server.end(), 5);
+}
+
+#[test]
+fn a_request_whose_client_leaves_while_it_runs_is_abandoned_and_its_slot_comes_back() {
+    let server = Server::start(|_| {});
+    let mut seat = server.seat();
+    let client = server.ask("/gone");
+    let taken = seat.take();
+    client.reset();
+    taken.until_abandoned();
+    server.expect_outcome("/gone", "client_gone");
+    taken.finish();
+    server.until_quiet();
+    assert_eq!(server.end(), 1);
+}
+
+#[test]
+fn a_completion_for_a_client_that_is_gone_never_leaves_the_doorbell_out_of_order() {
+    let server = Server::start(|settings| (settings.workers, settings.threads) = (1, 2));
+    let region = server.region();
+    let player = server.worker(0);
+    let (mut first, mut second) = (player.seat(0), player.seat(1));
+    let mut times: Vec<Duration> = (0..51)
+        .map(|_| {
+            let gone = server.ask("/gone");
+            let taken = first.take();
+            let mut stays = server.ask("/stays");
+            let other = second.take();
+            gone.reset();
+            taken.until_abandoned();
+            taken.finish();
+            // The front has taken it and goes to sleep again.
+            while region.board().completed[0].load(Ordering::SeqCst) != 0 {
+                std::thread::yield_now();
+            }
+            let began = Instant::now();
+            other.answer_path();
+            stays.response().expect(200);
+            began.elapsed()
+        })
+        .collect();
+    // A front that nobody rings sees it with its next tick: every 100 ms.
+    times.sort();
+    assert!(
+        times[times.len() / 2] < Duration::from_millis(20),
+        "{times:?}"
+    );
+    server.until_quiet();
+}
+
+#[test]
+fn a_half_closed_client_is_still_answered() {
+    let server = Server::start(|_| {});
+    let mut seat = server.seat();
+    let mut client = server.ask("/half");
+    client.half_close();
+    seat.take().answer_path();
+    assert_eq!(client.response().text(), "/half");
+    client.expect_end();
+    server.expect_outcome("/half", "ok");
+}

@@ -1,0 +1,425 @@
+//! A front in this process, and workers that a test plays itself: a [`Player`] claims a request when the test
+//! says so and answers what the test says, which leaves no order of events to chance.
+
+#![allow(
+    dead_code,
+    reason = "each file of tests is a program of its own and uses its part"
+)]
+#![allow(clippy::unwrap_used, reason = "it is a part of tests")]
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use config::Settings;
+use exchange::Region;
+use exchange::request::{ENV_KEYS, Record, Text};
+use exchange::response::{Head, Kind, WriteError};
+use exchange::seat::{Job, Seat, Worker};
+use highball_front::access_log::{AccessLog, Format};
+use highball_front::{Front, Listener, Snapshot, runtime};
+use test_support::{Client, PATIENCE};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+type Task = Box<dyn FnOnce(&Rc<Front>) + Send>;
+
+/// A running front. Its thread ends, with all connections, when it is dropped.
+pub(crate) struct Server {
+    tasks: UnboundedSender<Task>,
+    thread: Option<JoinHandle<()>>,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    lines: Lines,
+    /// Ends the watch over this test.
+    _alive: mpsc::Sender<()>,
+}
+
+/// What the front logged.
+#[derive(Clone, Default)]
+struct Lines(Arc<(Mutex<String>, Condvar)>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let text = std::str::from_utf8(bytes).expect("the log is ASCII");
+        self.0.0.lock().unwrap().push_str(text);
+        self.0.1.notify_all();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Server {
+    /// One worker of one thread, and otherwise the usual settings.
+    pub(crate) fn start(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings::for_tests();
+        (settings.workers, settings.threads) = (1, 1);
+        change(&mut settings);
+        let lines = Lines::default();
+        let output = lines.clone();
+        let (tasks, mut received) = unbounded_channel::<Task>();
+        let (told, address) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let built = runtime::build().unwrap();
+            built.block_on(async move {
+                let log = Rc::new(AccessLog::new(Format::Text, output).unwrap());
+                let listener = Listener::bind(&settings.listen[0], 1024).unwrap();
+                let name = listener.name();
+                let front = Front::new(Rc::new(settings), log, 1).unwrap();
+                front.accept(listener).unwrap();
+                told.send(name).unwrap();
+                while let Some(task) = received.recv().await {
+                    task(&front);
+                }
+                front.end().await;
+            });
+        });
+        let address: String = address.recv().expect("the front starts");
+        let address = address.strip_prefix("http://").unwrap().parse().unwrap();
+        Self {
+            tasks,
+            thread: Some(thread),
+            address,
+            lines,
+            _alive: watch_over(),
+        }
+    }
+
+    /// Runs `ask` on the front's thread.
+    pub(crate) fn with<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Rc<Front>) -> T + Send + 'static,
+    ) -> T {
+        let (tell, told) = mpsc::channel();
+        let task = Box::new(move |front: &Rc<Front>| drop(tell.send(ask(front))));
+        assert!(self.tasks.send(task).is_ok(), "the front has ended");
+        told.recv().expect("the front lives")
+    }
+
+    /// Asks for the state of the front until it is as wanted.
+    #[track_caller]
+    pub(crate) fn until(&self, wanted: impl Fn(&Snapshot) -> bool) -> Snapshot {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let snapshot = self.with(|front| front.snapshot());
+            if wanted(&snapshot) {
+                return snapshot;
+            }
+            assert!(Instant::now() < deadline, "{snapshot:#?}");
+        }
+    }
+
+    /// Waits until nothing is with the workers and nobody waits: every slot has come back.
+    #[track_caller]
+    pub(crate) fn until_quiet(&self) {
+        self.until(|now| now.slots.free == now.slots.total && now.queue.length == 0);
+    }
+
+    /// A client's connection.
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// A client that has asked for `path`.
+    pub(crate) fn ask(&self, path: &str) -> Client {
+        let mut client = self.connect();
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
+        client
+    }
+
+    /// Starts a worker's life. Its threads are the seats that [`Player::seat`] gives.
+    pub(crate) fn worker(&self, worker: u16) -> Player {
+        let files = self.with(move |front| {
+            let files = front.exchange_files().unwrap();
+            front.worker_starts(worker);
+            front.worker_up(worker);
+            files
+        });
+        let region = Region::open(files.0).unwrap();
+        Player(Worker::new(region, files.1, worker).unwrap())
+    }
+
+    /// The only thread of the only worker.
+    pub(crate) fn seat(&self) -> TestSeat {
+        self.worker(0).seat(0)
+    }
+
+    /// The exchange's memory, to look at.
+    pub(crate) fn region(&self) -> Region {
+        let (memory, _) = self.with(|front| front.exchange_files().unwrap());
+        Region::open(memory).unwrap()
+    }
+
+    /// Tells the front that a worker is dead. Its seats must not be used any more.
+    pub(crate) fn bury(&self, worker: u16) {
+        self.with(move |front| front.worker_died(worker));
+    }
+
+    /// The only line of the access log about this path; waits for it.
+    #[track_caller]
+    pub(crate) fn logged(&self, path: &str) -> String {
+        let wanted = format!("path=\"{path}\"");
+        let found = self.wait_for_lines(|lines| lines.iter().any(|line| line.contains(&wanted)));
+        let of_requests = |line: &&String| line.contains(&wanted) && line.contains("outcome=");
+        let found: Vec<_> = found.iter().filter(of_requests).collect();
+        assert_eq!(found.len(), 1, "{found:#?}");
+        found[0].clone()
+    }
+
+    /// Asserts the outcome of the request for this path.
+    #[track_caller]
+    pub(crate) fn expect_outcome(&self, path: &str, outcome: &str) {
+        let line = self.logged(path);
+        assert!(
+            line.trim_end().ends_with(&format!("outcome={outcome}")),
+            "{line}"
+        );
+    }
+
+    /// The log, once it is as wanted.
+    #[track_caller]
+    pub(crate) fn wait_for_lines(&self, wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut text = self.lines.0.0.lock().unwrap();
+        loop {
+            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            if wanted(&lines) {
+                return lines;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "{lines:#?}");
+            text = self.lines.0.1.wait_timeout(text, left).unwrap().0;
+        }
+    }
+
+    /// Ends the front and returns how many lines it logged for requests.
+    pub(crate) fn end(mut self) -> usize {
+        self.stop();
+        let text = self.lines.0.0.lock().unwrap();
+        text.lines()
+            .filter(|line| line.contains("outcome="))
+            .count()
+    }
+
+    fn stop(&mut self) {
+        let (closed, _) = unbounded_channel();
+        drop(std::mem::replace(&mut self.tasks, closed));
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(
+                ended.is_ok() || std::thread::panicking(),
+                "the front panicked"
+            );
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A test that hangs in a wait without a clock ends the process instead of the patience of its reader.
+fn watch_over() -> mpsc::Sender<()> {
+    let (alive, ended) = mpsc::channel::<()>();
+    let name = std::thread::current().name().unwrap_or("?").to_owned();
+    std::thread::spawn(move || {
+        if ended.recv_timeout(4 * PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("{name} hangs");
+            std::process::abort();
+        }
+    });
+    alive
+}
+
+/// A worker that the test plays.
+pub(crate) struct Player(Arc<Worker>);
+
+impl Player {
+    /// One of its threads.
+    pub(crate) fn seat(&self, thread: u16) -> TestSeat {
+        TestSeat(self.0.seat(thread))
+    }
+
+    /// Whether it was asked to stop.
+    pub(crate) fn stopping(&self) -> bool {
+        self.0.stopping()
+    }
+}
+
+/// A thread of a worker.
+pub(crate) struct TestSeat(Seat);
+
+impl TestSeat {
+    /// Waits for a request and takes it.
+    pub(crate) fn take(&mut self) -> Taken<'_> {
+        loop {
+            if self.0.worker().stopping() {
+                panic!("told to stop");
+            }
+            if let Some(taken) = self.0.claim() {
+                return Taken {
+                    job: taken,
+                    seat: &self.0,
+                };
+            }
+            self.0.wait();
+        }
+    }
+
+    /// The same, until the worker is told to stop.
+    pub(crate) fn take_or_stop(&mut self) -> Option<Taken<'_>> {
+        loop {
+            if let Some(job) = self.0.claim() {
+                return Some(Taken { job, seat: &self.0 });
+            }
+            if self.0.worker().stopping() {
+                return None;
+            }
+            self.0.wait();
+        }
+    }
+
+    /// Takes a request if one waits.
+    pub(crate) fn try_take(&mut self) -> Option<Taken<'_>> {
+        let job = self.0.claim()?;
+        Some(Taken { job, seat: &self.0 })
+    }
+}
+
+/// A request that a seat has.
+pub(crate) struct Taken<'a> {
+    job: Job,
+    seat: &'a Seat,
+}
+
+impl Taken<'_> {
+    /// The slot and its publication.
+    pub(crate) fn key(&self) -> (u32, u64) {
+        (self.job.claim.slot.into(), self.job.claim.sequence.into())
+    }
+
+    fn record(&self) -> Record<'_> {
+        Record::parse(self.seat.record(&self.job)).unwrap()
+    }
+
+    /// One of the record's texts.
+    pub(crate) fn text(&self, text: Text) -> String {
+        String::from_utf8(self.record().text(text).to_vec()).unwrap()
+    }
+
+    /// The path.
+    pub(crate) fn path(&self) -> String {
+        self.text(Text::Path)
+    }
+
+    /// The server's port.
+    pub(crate) fn port(&self) -> u16 {
+        self.record().facts.server_port
+    }
+
+    /// The fields, by env key.
+    pub(crate) fn fields(&self) -> BTreeMap<String, String> {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let fields = self.record().fields().map(|(key, name, value)| {
+            let name = match key {
+                0 => text(name),
+                key => ENV_KEYS[usize::from(key) - 1].1.to_owned(),
+            };
+            (name, text(value))
+        });
+        fields.collect()
+    }
+
+    /// The body, where it came in the slot.
+    pub(crate) fn body(&self) -> Vec<u8> {
+        let record = self.record();
+        let mut fields = record.fields();
+        fields.by_ref().for_each(drop);
+        fields.body().to_vec()
+    }
+
+    /// Writes a frame; waits where the ring is full. Visible with the next [`Taken::flush`] or at the end.
+    ///
+    /// # Errors
+    /// Nobody reads any more, or it never fits.
+    pub(crate) fn frame(&mut self, kind: Kind, payload: &[u8]) -> Result<(), WriteError> {
+        loop {
+            match self.seat.try_frame(&mut self.job, kind, &[payload]) {
+                Err(WriteError::Full) => {
+                    self.seat.flush(&self.job);
+                    self.seat.wait_for_room(&self.job);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Writes a head.
+    pub(crate) fn head(&mut self, status: u16, fields: &[(&str, &str)]) -> &mut Self {
+        let mut head = Head::default();
+        head.begin(status);
+        for (name, value) in fields {
+            head.field(name.as_bytes(), value.as_bytes());
+        }
+        let kind = if status == 103 {
+            Kind::Hints
+        } else {
+            Kind::Head
+        };
+        self.frame(kind, head.bytes()).unwrap();
+        self
+    }
+
+    /// Writes a chunk that fits into a frame.
+    pub(crate) fn chunk(&mut self, bytes: &[u8]) -> &mut Self {
+        self.frame(Kind::Chunk, bytes).unwrap();
+        self
+    }
+
+    /// Makes what was written visible.
+    pub(crate) fn flush(&mut self) -> &mut Self {
+        self.seat.flush(&self.job);
+        self
+    }
+
+    /// Waits until the front wants no more of the response.
+    pub(crate) fn until_abandoned(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.seat.abandoned(&self.job) {
+            assert!(Instant::now() < deadline, "nobody abandons the response");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Hands the slot back as it is.
+    pub(crate) fn finish(self) {
+        self.seat.finish(&self.job);
+    }
+
+    /// Ends the response and hands the slot back.
+    pub(crate) fn end(mut self) {
+        self.frame(Kind::End, b"").unwrap();
+        self.finish();
+    }
+
+    /// Answers with this text.
+    pub(crate) fn answer(mut self, text: &str) {
+        self.head(200, &[("content-type", "text/plain")]);
+        self.chunk(text.as_bytes());
+        self.end();
+    }
+
+    /// Answers with its own path.
+    pub(crate) fn answer_path(self) {
+        let path = self.path();
+        self.answer(&path);
+    }
+}
