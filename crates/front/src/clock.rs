@@ -35,11 +35,12 @@ impl Clock {
         self.now_ms.set(self.start.elapsed().as_millis() as u64 + 1);
     }
 
-    /// How often to tick so that time-outs of these lengths end at most a tenth late: between 5 and 500 ms.
-    pub fn interval(timeouts: &[Duration]) -> Duration {
+    /// In what time every connection's clocks must be looked at once, so that time-outs of these lengths
+    /// end at most a tenth late: between 5 ms and a second.
+    pub fn period(timeouts: &[Duration]) -> Duration {
         let shortest = timeouts.iter().filter(|timeout| !timeout.is_zero()).min();
-        shortest.map_or(Duration::from_millis(500), |&timeout| {
-            (timeout / 10).clamp(Duration::from_millis(5), Duration::from_millis(500))
+        shortest.map_or(Duration::from_secs(1), |&timeout| {
+            (timeout / 10).clamp(Duration::from_millis(5), Duration::from_secs(1))
         })
     }
 }

@@ -28,7 +28,7 @@ pub mod snapshot;
 pub mod spool;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -50,6 +50,8 @@ pub use snapshot::Snapshot;
 
 /// Room in a slot beside the head's limits: the fixed part, the addresses, the front's own fields.
 const RECORD_MARGIN_BYTES: usize = 16 * 1024;
+/// How often deadlines are looked at and the log is handed over.
+const TICK: Duration = Duration::from_millis(100);
 /// A slot's response ring; a longer response goes through it in turns.
 const RESPONSE_RING_BYTES: u32 = 256 * 1024;
 
@@ -57,7 +59,7 @@ const RESPONSE_RING_BYTES: u32 = 256 * 1024;
 pub struct Front {
     service: Rc<Service>,
     clock: Rc<Clock>,
-    connections: Rc<RefCell<HashMap<u64, Rc<Connection>>>>,
+    connections: Rc<RefCell<BTreeMap<u64, Rc<Connection>>>>,
     next_connection: Cell<u64>,
     acceptors: RefCell<Vec<AbortHandle>>,
     /// Told when a connection has ended.
@@ -189,26 +191,39 @@ impl Front {
     /// Moves the coarse clock on, ends what is over time, and hands the log over.
     async fn sweep(self: Rc<Self>) {
         let settings = &self.service.settings;
-        let interval = Clock::interval(&[
+        let period = Clock::period(&[
             settings.header_timeout,
             settings.body_timeout,
             settings.send_timeout,
             settings.keep_alive_timeout,
             settings.request_timeout,
         ]);
-        let interval = interval.min(Duration::from_millis(100));
-        let mut ticker = tokio::time::interval(interval);
+        let tick = period.min(TICK);
+        let ticks_in_period = period.div_duration_f64(tick).ceil() as usize;
+        let mut ticker = tokio::time::interval(tick);
         ticker.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut next = 0;
         loop {
             ticker.tick().await;
             self.clock.tick();
-            let now = self.clock.now_ms();
-            for connection in self.connections.borrow().values() {
-                connection.sweep(now);
-            }
+            next = self.sweep_connections(next, ticks_in_period);
             self.service.dispatcher.expire();
             self.service.log.flush();
         }
+    }
+
+    /// Checks the clocks of a share of the connections, from number `next` on, and returns where to go on.
+    /// A share and not all of them: ten thousand at once would hold the others up for milliseconds.
+    fn sweep_connections(&self, next: u64, ticks_in_period: usize) -> u64 {
+        let now = self.clock.now_ms();
+        let connections = self.connections.borrow();
+        let share = connections.len().div_ceil(ticks_in_period);
+        let mut swept = connections.range(next..).take(share + 1);
+        swept
+            .by_ref()
+            .take(share)
+            .for_each(|(_, connection)| connection.sweep(now));
+        swept.next().map_or(0, |(&number, _)| number)
     }
 
     // ===== what the supervisor says =====
