@@ -28,7 +28,7 @@ const LINGER: Duration = Duration::from_secs(2);
 /// And how much.
 const LINGER_BYTES: usize = 4 * 1024 * 1024;
 /// An idle connection gives its buffers back after this long.
-const HIBERNATE_AFTER_MS: u64 = 1000;
+const HIBERNATE_AFTER_MS: u64 = 250;
 
 /// What the sweeper and the front see of a connection.
 pub struct Connection {
@@ -37,6 +37,8 @@ pub struct Connection {
     waker: RefCell<Option<Waker>>,
     killed: Cell<bool>,
     rests: Cell<bool>,
+    /// Whether it is idle without buffers: then the sweeper need not look often.
+    asleep: Cell<bool>,
     /// Whether a request has been answered: then the keep-alive time-out counts, not the header's.
     answered: Cell<bool>,
 }
@@ -89,19 +91,17 @@ impl Connection {
             waker: RefCell::new(None),
             killed: Cell::new(false),
             rests: Cell::new(false),
+            asleep: Cell::new(true),
             answered: Cell::new(false),
         }
     }
 
     /// Serves the connection until it ends.
     pub async fn serve(self: Rc<Self>) {
-        loop {
+        while self.rest().await {
+            self.service.awake.borrow_mut().push(Rc::downgrade(&self));
             match self.drive().await {
-                Ending::Rests => {
-                    if !self.rest().await {
-                        return;
-                    }
-                }
+                Ending::Rests => {}
                 Ending::Refused(refusal) => return self.refuse(refusal).await,
                 Ending::Hijacked(request) => return self.splice(&request).await,
                 Ending::Closed => return self.close().await,
@@ -122,6 +122,11 @@ impl Connection {
         self.exchanged.cut_by.set(Some(outcome));
         self.killed.set(true);
         self.wake();
+    }
+
+    /// Whether it is idle without buffers.
+    pub fn is_asleep(&self) -> bool {
+        self.asleep.get()
     }
 
     /// Whether a message is on it.
@@ -279,9 +284,12 @@ impl Connection {
         }
     }
 
-    /// Holds an idle connection without hyper and its buffers. False when it must end.
+    /// Holds an idle connection, as a new one is too, without hyper and its buffers. False when it must end.
     async fn rest(&self) -> bool {
+        self.asleep.set(true);
         self.exchanged.io.release_buffers();
+        let resting = &self.service.resting;
+        resting.set(resting.get() + 1);
         let readable = poll_fn(|cx| {
             self.remember(cx);
             if self.killed.get() || self.exchanged.stopping.get() {
@@ -290,7 +298,9 @@ impl Connection {
             self.exchanged.io.poll_readable(cx).map(|()| true)
         })
         .await;
+        resting.set(resting.get() - 1);
         self.rests.set(false);
+        self.asleep.set(!readable);
         readable
     }
 

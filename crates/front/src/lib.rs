@@ -111,6 +111,8 @@ impl Front {
             generation,
             counts: Default::default(),
             connections: Cell::new(0),
+            awake: RefCell::default(),
+            resting: Cell::new(0),
         });
         let front = Rc::new(Self {
             service,
@@ -212,10 +214,17 @@ impl Front {
         }
     }
 
-    /// Checks the clocks of a share of the connections, from number `next` on, and returns where to go on.
-    /// A share and not all of them: ten thousand at once would hold the others up for milliseconds.
+    /// Checks the clocks of the connections that are awake and of a share of the others, from number `next`
+    /// on, and returns where to go on. A share and not all: ten thousand idle ones at once would hold the
+    /// busy ones up for milliseconds.
     fn sweep_connections(&self, next: u64, ticks_in_period: usize) -> u64 {
         let now = self.clock.now_ms();
+        self.service.awake.borrow_mut().retain(|connection| {
+            connection.upgrade().is_some_and(|connection| {
+                connection.sweep(now);
+                !connection.is_asleep()
+            })
+        });
         let connections = self.connections.borrow();
         let share = connections.len().div_ceil(ticks_in_period);
         let mut swept = connections.range(next..).take(share + 1);

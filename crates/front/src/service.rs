@@ -4,7 +4,7 @@
 //! It never reads raw bytes (the screen did) and never holds a request back: the dispatcher does.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -18,6 +18,7 @@ use hyper::body::{Body, Incoming};
 use crate::access_log::{AccessLog, Entry, Level};
 use crate::answers;
 use crate::client_io::ClientIo;
+use crate::connection::Connection;
 use crate::dispatch::Dispatcher;
 use crate::failure::{Failure, Outcome};
 use crate::request::{Peer, Request, RequestBody, RequestHead};
@@ -42,6 +43,10 @@ pub struct Service {
     pub counts: [Cell<u64>; Outcome::ALL.len()],
     /// Connections that are open.
     pub connections: Cell<usize>,
+    /// Connections that were awake at the last tick or woke since. Weak: the list must keep none open.
+    pub awake: RefCell<Vec<Weak<Connection>>>,
+    /// Connections that idle without buffers.
+    pub resting: Cell<usize>,
 }
 
 /// What one connection and its service future tell each other.

@@ -18,6 +18,8 @@ pub struct Snapshot {
     pub slots: Slots,
     /// Connections that are open.
     pub connections: usize,
+    /// Those of them that idle without buffers.
+    pub resting: usize,
     /// Requests ended, by outcome.
     pub requests: BTreeMap<&'static str, u64>,
     /// Requests run again after their worker died.
@@ -84,6 +86,7 @@ impl Snapshot {
             },
             slots: Slots { total, free },
             connections: service.connections.get(),
+            resting: service.resting.get(),
             requests: Outcome::ALL
                 .iter()
                 .map(|outcome| (outcome.name(), service.counts[*outcome as usize].get()))

@@ -208,7 +208,7 @@ fn a_request_whose_client_leaves_while_it_waits_never_reaches_a_worker() {
         // Behind it, so that one is in the second slot and one in the queue.
         let clients = [server.ask(path), server.ask(&format!("{path}/2"))];
         server.until(|now| now.queue.length == 2);
-        clients.map(leave);
+        clients.into_iter().for_each(leave);
         server.until(|now| now.queue.length == 0);
         server.expect_outcome(path, "client_gone");
         server.expect_outcome(&format!("{path}/2"), "client_gone");

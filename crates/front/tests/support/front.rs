@@ -198,6 +198,18 @@ impl Server {
         }
     }
 
+    /// Begins to drain the front, with no limit; what comes is whether all ended by itself.
+    pub(crate) fn drain(&self) -> mpsc::Receiver<bool> {
+        let (tell, told) = mpsc::channel();
+        self.with(move |front| {
+            let front = Rc::clone(front);
+            tokio::task::spawn_local(async move {
+                let _ = tell.send(front.drain(4 * PATIENCE).await);
+            });
+        });
+        told
+    }
+
     /// Ends the front and returns how many lines it logged for requests.
     pub(crate) fn end(mut self) -> usize {
         self.stop();

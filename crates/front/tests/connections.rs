@@ -1,0 +1,263 @@
+//! A connection from accept to close, and what of a request reaches the application.
+
+#[path = "support/front.rs"]
+mod support;
+
+use std::time::Duration;
+
+use exchange::request::Text;
+use support::Server;
+use test_support::Client;
+
+#[test]
+fn the_env_has_the_fields_as_rack_wants_them() {
+    let server = Server::start(|_| {});
+    let mut seat = server.seat();
+    let mut client = server.connect();
+    client.send(
+        "POST http://target.example:8080/a%20b?c=d HTTP/1.1\r\nHost: other\r\nAccept: a\r\nCookie: a=1\r\n\
+         X-Many: 1\r\naccept: b\r\nX_Under: x\r\ncookie: b=2\r\nX-Many: 2\r\nProxy: p\r\n\
+         Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    );
+    let taken = seat.take();
+    let texts = [
+        Text::Method,
+        Text::Path,
+        Text::Query,
+        Text::ServerName,
+        Text::Protocol,
+        Text::Scheme,
+    ]
+    .map(|text| taken.text(text));
+    assert_eq!(
+        texts,
+        [
+            "POST",
+            "/a%20b",
+            "c=d",
+            "target.example",
+            "HTTP/1.1",
+            "http"
+        ]
+    );
+    assert_eq!(taken.port(), 8080);
+    assert_eq!(taken.text(Text::RemoteAddress), "127.0.0.1");
+    let fields: Vec<_> = taken.fields().into_iter().collect();
+    let fields: Vec<_> = fields
+        .iter()
+        .map(|(name, value)| (&**name, &**value))
+        .collect();
+    assert_eq!(
+        fields,
+        [
+            ("CONTENT_LENGTH", "5"),
+            ("HTTP_ACCEPT", "a, b"),
+            ("HTTP_COOKIE", "a=1; b=2"),
+            ("HTTP_HOST", "target.example:8080"),
+            ("HTTP_X_MANY", "1, 2"),
+        ]
+    );
+    assert_eq!(taken.body(), b"hello");
+    taken.answer_path();
+    client.response().expect(200);
+}
+
+#[test]
+fn a_malformed_message_is_answered_logged_once_and_ends_the_connection() {
+    let server = Server::start(|settings| settings.max_body_bytes = 4);
+    for (message, status) in [
+        ("GET / HTTP/1.1\r\n\r\n", 400),
+        (
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n",
+            413,
+        ),
+        (
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\n",
+            400,
+        ),
+        (
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+            413,
+        ),
+    ] {
+        let mut client = server.connect();
+        client.send(message);
+        client.response().expect(status);
+        client.expect_end();
+    }
+    assert_eq!(server.end(), 4);
+}
+
+#[test]
+fn a_client_that_is_too_slow_is_told() {
+    let server = Server::start(|settings| {
+        settings.header_timeout = Duration::from_millis(50);
+        settings.body_timeout = Duration::from_millis(50);
+    });
+    for part in [
+        "GET / HTT",
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe",
+    ] {
+        let mut client = server.connect();
+        client.send(part);
+        client.response().expect(408);
+        client.expect_end();
+    }
+    // One that sends nothing is no request.
+    server.connect().expect_end();
+    assert_eq!(server.end(), 2);
+}
+
+#[test]
+fn a_client_that_expects_100_gets_it_once_its_request_is_taken() {
+    let server = Server::start(|settings| settings.queue_limit = 1);
+    let mut seat = server.seat();
+    let mut client = server.connect();
+    let head =
+        "POST /continue HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
+    client.send(head);
+    assert_eq!(client.head().status, 100);
+    client.send("hello");
+    let taken = seat.take();
+    assert_eq!(taken.body(), b"hello");
+    assert!(!taken.fields().contains_key("HTTP_EXPECT"));
+    // Refused unread, without a 100.
+    let _waits = server.ask("/waits");
+    server.until(|now| now.queue.length == 1);
+    let mut refused = server.connect();
+    refused.send(head.replace("continue HTTP", "refused HTTP"));
+    assert_eq!(refused.head().status, 503);
+    taken.answer_path();
+    client.response().expect(200);
+}
+
+#[test]
+fn pipelined_requests_are_answered_one_after_the_other() {
+    let server = Server::start(|_| {});
+    let mut seat = server.seat();
+    let mut client = server.connect();
+    client.send(
+        "GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\nbad message\r\n\r\n",
+    );
+    seat.take().answer_path();
+    seat.take().answer_path();
+    assert_eq!(client.response().text(), "/1");
+    assert_eq!(client.response().text(), "/2");
+    client.response().expect(400);
+    client.expect_end();
+    assert_eq!(server.end(), 3);
+}
+
+#[test]
+fn a_connection_that_rests_wakes_up_for_a_request() {
+    let server = Server::start(|_| {});
+    let mut seat = server.seat();
+    let mut client = server.connect();
+    for round in 0..2 {
+        client.send("GET /awake HTTP/1.1\r\nHost: a\r\n\r\n");
+        seat.take().answer_path();
+        assert_eq!(client.response().text(), "/awake", "round {round}");
+        server.until(|now| now.resting == 1);
+    }
+    // Half a head wakes it, and its rest may come later.
+    client.send("GET /half HT");
+    server.until(|now| now.resting == 0);
+    client.send("TP/1.1\r\nHost: a\r\n\r\n");
+    seat.take().answer_path();
+    assert_eq!(client.response().text(), "/half");
+    server.until(|now| now.resting == 1);
+    // It notices that its client leaves.
+    drop(client);
+    server.until(|now| now.connections == 0);
+}
+
+#[test]
+fn an_idle_connection_is_closed_in_its_time() {
+    let server = Server::start(|settings| settings.keep_alive_timeout = Duration::from_millis(50));
+    let mut seat = server.seat();
+    let mut client = server.ask("/");
+    seat.take().answer_path();
+    client.response().expect(200);
+    client.expect_end();
+    let server = Server::start(|settings| settings.keep_alive_timeout = Duration::ZERO);
+    let mut client = server.ask("/");
+    server.seat().take().answer_path();
+    assert_eq!(client.response().field("connection"), Some("close"));
+    client.expect_end();
+}
+
+#[test]
+fn a_drain_ends_what_is_idle_at_once_and_what_runs_with_its_response() {
+    let server = Server::start(|settings| (settings.workers, settings.threads) = (1, 2));
+    let player = server.worker(0);
+    let (mut seat, mut other) = (player.seat(0), player.seat(1));
+    let fresh = server.connect();
+    let mut idle = server.ask("/idle");
+    seat.take().answer_path();
+    idle.response().expect(200);
+    let mut resting = server.ask("/resting");
+    seat.take().answer_path();
+    resting.response().expect(200);
+    server.until(|now| now.resting >= 1);
+    let mut running = server.ask("/running");
+    let taken = seat.take();
+    let mut streaming = server.ask("/streaming");
+    let mut stream = other.take();
+    stream.head(200, &[]).chunk(b"begun").flush();
+    streaming.head();
+    streaming.chunk();
+    // Begun, but not yet a request.
+    let mut sending = server.connect();
+    sending.send("GET /sending HTTP/1.1\r\n");
+    server.until(|now| now.connections == 6);
+    let drained = server.drain();
+    for mut client in [fresh, idle, resting] {
+        client.expect_end();
+    }
+    server.until(|now| now.connections == 3);
+    assert!(Client::try_connect(server.address).is_err());
+    taken.answer_path();
+    let response = running.response();
+    assert_eq!(
+        (response.text().as_str(), response.field("connection")),
+        ("/running", Some("close"))
+    );
+    running.expect_end();
+    stream.end();
+    assert_eq!(streaming.chunk(), None);
+    streaming.expect_end();
+    sending.send("Host: a\r\n\r\n");
+    seat.take().answer_path();
+    assert_eq!(sending.response().field("connection"), Some("close"));
+    sending.expect_end();
+    assert!(drained.recv().expect("the drain ends"));
+}
+
+#[test]
+fn the_end_answers_what_runs() {
+    let server = Server::start(|_| {});
+    let mut seat = server.seat();
+    let mut running = server.ask("/running");
+    let taken = seat.take();
+    let mut waiting = server.ask("/waiting");
+    server.until(|now| now.queue.length == 1);
+    assert_eq!(server.end(), 2);
+    running.response().expect(503);
+    waiting.response().expect(503);
+    taken.finish();
+}
+
+#[test]
+fn accepting_pauses_at_the_most_connections_and_goes_on() {
+    let server = Server::start(|settings| settings.max_connections = 2);
+    let mut seat = server.seat();
+    let (first, second) = (server.connect(), server.connect());
+    server.until(|now| now.connections == 2);
+    let mut third = server.ask("/third");
+    assert!(seat.try_take().is_none());
+    drop(first);
+    seat.take().answer_path();
+    assert_eq!(third.response().text(), "/third");
+    assert_eq!(server.with(|front| front.snapshot()).connections, 2);
+    drop(second);
+}

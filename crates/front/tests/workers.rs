@@ -1,0 +1,292 @@
+//! Workers that die, in every state of a request, and connections that their applications take over.
+
+#[path = "support/front.rs"]
+mod support;
+
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use exchange::response::Kind;
+use support::Server;
+use test_support::{Client, Fault, PATIENCE};
+
+fn post(server: &Server, path: &str) -> Client {
+    let mut client = server.connect();
+    client.send(format!(
+        "POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n"
+    ));
+    client
+}
+
+#[test]
+fn a_safe_request_whose_worker_dies_is_run_again_twice_at_most() {
+    let server = Server::start(|_| {});
+    let mut client = server.ask("/");
+    for _ in 0..3 {
+        assert_eq!(server.seat().take().path(), "/");
+        server.bury(0);
+    }
+    client.response().expect(502);
+    server.expect_outcome("/", "worker_died");
+    let snapshot = server.with(|front| front.snapshot());
+    assert_eq!(snapshot.run_again, 2);
+    server.until_quiet();
+    // The next worker in the same place serves.
+    client.send("GET /next HTTP/1.1\r\nHost: test\r\n\r\n");
+    server.seat().take().answer_path();
+    assert_eq!(client.response().text(), "/next");
+    assert_eq!(server.end(), 2);
+}
+
+#[test]
+fn a_request_that_is_run_again_has_one_answer_and_one_line() {
+    let server = Server::start(|_| {});
+    let mut client = server.ask("/again");
+    server.seat().take();
+    server.bury(0);
+    server.seat().take().answer_path();
+    assert_eq!(client.response().text(), "/again");
+    server.expect_outcome("/again", "ok");
+    assert_eq!(server.end(), 1);
+}
+
+#[test]
+fn an_unsafe_request_whose_worker_dies_is_a_502() {
+    let server = Server::start(|_| {});
+    let mut client = post(&server, "/post");
+    server.seat().take();
+    server.bury(0);
+    client.response().expect(502);
+    server.expect_outcome("/post", "worker_died");
+    server.until_quiet();
+    assert!(server.seat().try_take().is_none());
+}
+
+#[test]
+fn a_response_that_has_begun_is_cut_when_its_worker_dies() {
+    for path in ["/get", "/post"] {
+        let server = Server::start(|_| {});
+        let mut client = match path {
+            "/get" => server.ask(path),
+            _ => post(&server, path),
+        };
+        let mut seat = server.seat();
+        let mut taken = seat.take();
+        taken.head(200, &[]).chunk(b"begun").flush();
+        assert_eq!(client.head().status, 200);
+        assert_eq!(client.chunk().as_deref(), Some(&b"begun"[..]));
+        server.bury(0);
+        let (rest, _) = client.rest();
+        assert!(rest.is_empty(), "{rest:?}");
+        server.expect_outcome(path, "aborted");
+        server.until_quiet();
+    }
+}
+
+#[test]
+fn what_a_worker_had_written_whole_before_it_died_is_delivered() {
+    for (path, done) in [("/done", true), ("/claimed", false)] {
+        let server = Server::start(|_| {});
+        let mut client = post(&server, path);
+        server.until(|now| now.queue.length == 1);
+        let region = server.region();
+        // On the front's own thread, so that it sees nothing between the last frame and the death.
+        server.with({
+            let player = server.worker(0);
+            move |front| {
+                let mut seat = player.seat(0);
+                let mut taken = seat.take();
+                taken.head(200, &[]).chunk(b"whole");
+                taken.frame(Kind::End, b"").expect("there is room");
+                taken.flush();
+                if done {
+                    taken.finish();
+                }
+                region.board().completed[0].store(0, std::sync::atomic::Ordering::SeqCst);
+                front.worker_died(0);
+            }
+        });
+        assert_eq!(client.response().text(), "whole", "{path}");
+        server.expect_outcome(path, "ok");
+        server.until_quiet();
+    }
+}
+
+#[test]
+fn what_waits_is_left_to_the_other_workers() {
+    let server = Server::start(|settings| settings.workers = 2);
+    let other = server.worker(1);
+    let mut seat = other.seat(0);
+    let mut first = server.ask("/first");
+    let taken = seat.take();
+    let mut second = server.ask("/second");
+    let mut lost = server.seat();
+    let held = lost.take();
+    assert_eq!(held.path(), "/second");
+    server.bury(0);
+    taken.answer_path();
+    seat.take().answer_path();
+    assert_eq!(first.response().text(), "/first");
+    assert_eq!(second.response().text(), "/second");
+    server.until_quiet();
+}
+
+#[test]
+fn malformed_frames_are_a_500_of_that_request_only() {
+    let server = Server::start(|settings| settings.threads = 2);
+    let player = server.worker(0);
+    let (mut broken, mut sound) = (player.seat(0), player.seat(1));
+    let mut client = server.ask("/broken");
+    let mut taken = broken.take();
+    let mut other = server.ask("/sound");
+    let fine = sound.take();
+    // A head whose first field points outside of it.
+    taken
+        .frame(Kind::Head, &[200, 0, 1, 0, 255, 255, 0, 0, 0, 0, 0, 0])
+        .expect("there is room");
+    taken.finish();
+    client.response().expect(500);
+    server.expect_outcome("/broken", "app_error");
+    fine.answer_path();
+    assert_eq!(other.response().text(), "/sound");
+    server.until_quiet();
+}
+
+#[test]
+fn a_worker_that_hands_back_without_an_end_is_a_500() {
+    let server = Server::start(|_| {});
+    let mut client = server.ask("/endless");
+    let mut seat = server.seat();
+    let mut taken = seat.take();
+    taken.head(200, &[]).chunk(b"no end");
+    taken.finish();
+    match client.try_response("GET") {
+        Ok(response) => drop(response.expect(500)),
+        Err(Fault::Truncated { .. }) => {}
+        Err(fault) => panic!("{fault}"),
+    }
+    server.until_quiet();
+    assert_eq!(server.end(), 1);
+}
+
+// ===== hijack =====
+
+fn sockets() -> (UnixStream, OwnedFd) {
+    let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+    ours.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    (ours, theirs.into())
+}
+
+#[test]
+fn a_hijacked_connection_is_spliced_whichever_half_comes_first() {
+    for socket_first in [true, false] {
+        let server = Server::start(|_| {});
+        let mut client = server.connect();
+        client.send("GET /hijack HTTP/1.1\r\nHost: test\r\n\r\nheld back");
+        let mut seat = server.seat();
+        let mut taken = seat.take();
+        let (slot, sequence) = taken.key();
+        let (mut ours, theirs) = sockets();
+        if socket_first {
+            server.with(move |front| front.hijacked(slot, sequence, theirs));
+            taken.frame(Kind::Hijacked, b"").expect("there is room");
+            taken.finish();
+        } else {
+            taken.frame(Kind::Hijacked, b"").expect("there is room");
+            taken.finish();
+            server.until_quiet();
+            server.with(move |front| front.hijacked(slot, sequence, theirs));
+        }
+        ours.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\nhello")
+            .expect("the front reads");
+        assert_eq!(client.head().status, 101);
+        assert_eq!(client.bytes(5), b"hello");
+        let mut held = [0; 9];
+        ours.read_exact(&mut held).expect("what was held back");
+        assert_eq!(&held, b"held back");
+        server.expect_outcome("/hijack", "hijacked");
+        // The worker's death does not concern it any more.
+        server.bury(0);
+        client.send("more").half_close();
+        let mut more = String::new();
+        ours.read_to_string(&mut more).expect("the client's end");
+        assert_eq!(more, "more");
+        drop(ours);
+        client.expect_end();
+        server.until(|now| now.connections == 0);
+        assert_eq!(server.end(), 1);
+    }
+}
+
+/// Asserts that the front has let go of the other end.
+fn expect_closed(mut ours: UnixStream) {
+    let mut rest = Vec::new();
+    ours.read_to_end(&mut rest).expect("the front's end");
+    assert!(rest.is_empty());
+}
+
+#[test]
+fn a_socket_whose_announcement_never_comes_is_closed() {
+    let server = Server::start(|_| {});
+    let mut seat = server.seat();
+    for (path, sequences_ahead) in [("/answered", 0), ("/early", 1), ("/nowhere", 99)] {
+        let mut client = server.ask(path);
+        let taken = seat.take();
+        let (slot, sequence) = taken.key();
+        let (ours, theirs) = sockets();
+        server.with(move |front| front.hijacked(slot, sequence + sequences_ahead, theirs));
+        taken.answer_path();
+        client.response().expect(200);
+        expect_closed(ours);
+    }
+    let (ours, theirs) = sockets();
+    server.with(move |front| front.hijacked(60_000, 1, theirs));
+    expect_closed(ours);
+    server.until_quiet();
+}
+
+#[test]
+fn a_hijack_whose_client_is_gone_is_closed() {
+    for socket_first in [true, false] {
+        let server = Server::start(|_| {});
+        let mut seat = server.seat();
+        let client = server.ask("/gone");
+        let mut taken = seat.take();
+        let (slot, sequence) = taken.key();
+        let (ours, theirs) = sockets();
+        let give = |server: &Server| {
+            server.with(move |front| front.hijacked(slot, sequence, theirs));
+        };
+        if socket_first {
+            give(&server);
+            client.reset();
+            taken.until_abandoned();
+            taken.finish();
+        } else {
+            taken.frame(Kind::Hijacked, b"").expect("there is room");
+            taken.flush();
+            client.reset();
+            taken.until_abandoned();
+            give(&server);
+            taken.finish();
+        }
+        expect_closed(ours);
+        server.expect_outcome("/gone", "client_gone");
+        server.until_quiet();
+    }
+}
+
+#[test]
+fn a_hijack_whose_socket_never_comes_ends_with_its_worker() {
+    let server = Server::start(|_| {});
+    let mut client = server.ask("/half");
+    let mut seat = server.seat();
+    let mut taken = seat.take();
+    taken.frame(Kind::Hijacked, b"").expect("there is room");
+    taken.finish();
+    server.until_quiet();
+    server.bury(0);
+    client.response().expect(502);
+    server.expect_outcome("/half", "worker_died");
+}
