@@ -98,7 +98,7 @@ class TemplateTest < Minitest::Test
       theirs.close
       fields = JSON.parse(control.recv(65_536)).fetch("BootFailed")
       assert_equal "the extension was built for Ruby 2.7; this is Ruby #{RUBY_VERSION}: " \
-                   "run `make` (or `gem pristine highball`)", fields["message"]
+                   "build it for this Ruby: `make build` in the repository, or install a gem built for it", fields["message"]
       assert_equal 1, Process.wait2(pid).last.exitstatus
     end
   end

@@ -141,7 +141,7 @@ settings! {
     }
 
     "Limits of a request" {
-        /// The size of the request line and all header fields together; larger is refused with 431.
+        /// The size of all header fields together, their line ends included; larger is refused with 431.
         max_header_bytes: usize = Kind::Bytes { min: 8 * KIB, max: MIB }, default "112KiB";
 
         /// The number of header fields; more are refused with 431.
@@ -150,7 +150,7 @@ settings! {
         /// The length of the request target (path and query); longer is refused with 414.
         max_target_bytes: usize = Kind::Bytes { min: 16, max: 65_534 }, default "12KiB";
 
-        /// The length of one header field's value; longer is refused with 431.
+        /// The length of one header field, its name included; longer is refused with 431.
         max_field_bytes: usize = Kind::Bytes { min: 64, max: MIB }, default "80KiB";
 
         /// The length of a request's body; longer is refused with 413.
@@ -176,7 +176,7 @@ settings! {
         /// 0 turns keep-alive off: each connection is closed after its response.
         keep_alive_timeout: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "65s";
 
-        /// The deadline of a request, counted from its arrival, its time in the queue included.
+        /// The deadline of a request, counted from when it has arrived whole, its time in the queue included.
         request_timeout: Duration = Kind::Duration { min: MS.saturating_mul(10), max: DAY }, default "60s";
 
         /// The time the application has to load.

@@ -26,7 +26,7 @@ module Highball
 
       def missing(directory)
         built = Dir[File.join(directory, "[0-9]*", "highball.*")].map { |path| File.basename(File.dirname(path)) }
-        advice = "run `make` (or `gem pristine highball`)"
+        advice = "build it for this Ruby: `make build` in the repository, or install a gem built for it"
         if built.empty?
           "the extension is not built (no #{abi}/highball.so in #{directory}): #{advice}"
         else
