@@ -197,7 +197,9 @@ fn no_worker_is_idle_while_a_request_waits() {
 #[test]
 fn no_worker_takes_a_second_request_while_another_is_idle() {
     let mut waiting = start(|builder| builder.workers(3).threads(3));
-    for round in 0..30 {
+    for round in 0..50 {
+        // Every thread of the round before is done and asleep again.
+        waiting.server.status();
         let mut clients: Vec<Client> = (0..3)
             .map(|n| waiting.ask(&format!("r{round}n{n}")))
             .collect();

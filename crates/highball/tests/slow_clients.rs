@@ -2,6 +2,7 @@
 //! The pauses here are the load itself; nothing is decided by how long a pause happened to be.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use test_support::{Application, Client, Fault, Probe, Program, Server};
@@ -225,6 +226,9 @@ fn idle_connections_are_closed_after_the_keep_alive_timeout() {
 /// Runs slowhttptest in one mode against the server while good requests go on, and asserts that these are unaffected.
 #[track_caller]
 fn slowhttptest(path: &str, arguments: &[&str]) {
+    // One attack at a time: four at once are a test of the machine.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let server = Server::app(
         r##"BIG = ("x" * 1_000_000).freeze
         run lambda { |env| Test.text(env["PATH_INFO"] == "/big" ? BIG : "hello") }"##,
