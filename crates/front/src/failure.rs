@@ -98,6 +98,9 @@ pub enum Failure {
     /// The client left.
     #[error("the client left")]
     ClientGone,
+    /// The client ended its side within the body (RFC 9112 section 8).
+    #[error("the client ended within its body")]
+    BodyCut,
     /// The worker died and the request must not, or not again, be run elsewhere.
     #[error("the worker died")]
     WorkerDied,
@@ -116,7 +119,7 @@ impl Failure {
     /// Whose fault it is.
     pub const fn fault(self) -> Fault {
         match self {
-            Self::Refused(_) | Self::ClientGone => Fault::Client,
+            Self::Refused(_) | Self::ClientGone | Self::BodyCut => Fault::Client,
             Self::ExpiredInWorker | Self::WorkerDied | Self::AppError | Self::BadResponse(_) => {
                 Fault::Worker
             }
@@ -132,6 +135,7 @@ impl Failure {
             Self::Refused(refusal) => {
                 StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST)
             }
+            Self::BodyCut => StatusCode::BAD_REQUEST,
             Self::QueueFull
             | Self::Stopping
             | Self::ExpiredInQueue
@@ -151,7 +155,10 @@ impl Failure {
 
     /// Whether the connection ends with the answer: what follows on it can't be trusted, or must not come.
     pub const fn closes(self) -> bool {
-        matches!(self, Self::Refused(_) | Self::Stopping | Self::ClientGone)
+        matches!(
+            self,
+            Self::Refused(_) | Self::Stopping | Self::ClientGone | Self::BodyCut
+        )
     }
 
     /// What the log calls it.
@@ -162,7 +169,7 @@ impl Failure {
             Self::Refused(_) => Outcome::Refused,
             Self::QueueFull | Self::Stopping | Self::NotStored(_) => Outcome::Shed,
             Self::ExpiredInQueue | Self::ExpiredInWorker => Outcome::Expired,
-            Self::ClientGone => Outcome::ClientGone,
+            Self::ClientGone | Self::BodyCut => Outcome::ClientGone,
             Self::WorkerDied => Outcome::WorkerDied,
             Self::AppError | Self::BadResponse(_) => Outcome::AppError,
         }

@@ -180,7 +180,7 @@ impl Service {
         while let Some(frame) = incoming.frame().await {
             let frame = frame.map_err(|_| match connection.io.refusal() {
                 Some(refusal) => Failure::Refused(refusal),
-                None => Failure::ClientGone,
+                None => Failure::BodyCut,
             })?;
             let Ok(data) = frame.into_data() else {
                 continue;

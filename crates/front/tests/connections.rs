@@ -109,6 +109,23 @@ fn a_client_that_is_too_slow_is_told() {
 }
 
 #[test]
+fn a_client_that_ends_within_its_body_never_reaches_a_worker() {
+    let server = Server::start(|_| {});
+    let cut = "POST /cut HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe";
+    let mut client = server.connect();
+    client.send(cut).half_close().response().expect(400);
+    client.expect_end();
+    let mut client = server.connect();
+    client.send(cut.replace("Content", "Expect: 100-continue\r\nContent"));
+    // Now the head has been read.
+    assert_eq!(client.head().status, 100);
+    client.reset();
+    server.until(|now| now.requests["client_gone"] == 2 && now.connections == 0);
+    assert!(server.seat().try_take().is_none());
+    assert_eq!(server.end(), 2);
+}
+
+#[test]
 fn a_client_that_expects_100_gets_it_once_its_request_is_taken() {
     let server = Server::start(|settings| settings.queue_limit = 1);
     let mut seat = server.seat();
