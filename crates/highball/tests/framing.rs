@@ -181,12 +181,12 @@ fn row_07_chunk_extensions_are_refused_at_a_limit() {
 
 #[test]
 fn row_07_endless_chunk_extensions_end_the_connection() {
-    const PIECE: [u8; 64 * 1024] = [b'e'; 64 * 1024];
+    static PIECE: [u8; 64 * 1024] = [b'e'; 64 * 1024];
     const MANY: usize = (256 << 20) / PIECE.len();
     let mut probe = Probe::default();
     let mut client = probe.server.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;");
-    let taken = (0..MANY).take_while(|_| client.try_send(PIECE).is_ok());
+    let taken = (0..MANY).take_while(|_| client.try_send(PIECE.as_slice()).is_ok());
     assert!(taken.count() < MANY, "256 MiB of extensions were taken");
     // The refusal may be lost to the reset that the unread bytes bring about.
     match client.try_response("GET") {
