@@ -23,11 +23,17 @@ pub const PHASE_CLAIMED: u64 = 2;
 /// The seat has finished; the front takes it back.
 pub const PHASE_DONE: u64 = 3;
 
-/// Values of a seat's futex word.
+/// Values of a seat's futex word. RUNNING: it has a request, or its thread does not exist.
 const RUNNING: u32 = 0;
 const PARKED: u32 = 1;
 /// Woken by somebody, but not yet holding the GVL.
 const WOKEN: u32 = 2;
+/// Between two requests, or about to park.
+const LOOKING: u32 = 3;
+
+/// How long a request is left to an idle process before a busy one takes it after all: the idle one may
+/// be stopped, or hold its GVL for something else.
+const PATIENCE_NS: u64 = 20_000_000;
 
 /// A slot's state, taken apart. Layout of the word: phase in bits 0..8, seat in 16..32, sequence in 32..64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +130,7 @@ impl Board<'_> {
         );
         *tail += 1;
         self.tail.store(*tail, Ordering::SeqCst);
-        self.wake_one();
+        self.wake_one(None);
         true
     }
 
@@ -215,7 +221,7 @@ impl Board<'_> {
             }
         }
         for _ in 0..self.waiting() {
-            self.wake_one();
+            self.wake_one(None);
         }
     }
 
@@ -228,7 +234,7 @@ impl Board<'_> {
     /// others once at most: they could be stopped.
     pub fn find(&self, seat: u16, may_yield: bool) -> Found {
         // A swap: it must see what was published before the wake-up it overwrites, or that is lost.
-        self.seats[usize::from(seat)].swap(RUNNING, Ordering::SeqCst);
+        self.seats[usize::from(seat)].swap(LOOKING, Ordering::SeqCst);
         if may_yield && self.threads > 1 && self.should_yield(seat) {
             return Found::Yield;
         }
@@ -248,10 +254,8 @@ impl Board<'_> {
                 .head
                 .compare_exchange(head, head + 1, Ordering::AcqRel, Ordering::Relaxed);
             if claimed {
-                // Whoever was woken for what is left may have claimed this seat's: pass the wake-up on.
-                if self.waiting() > 0 {
-                    self.wake_one();
-                }
+                self.seats[usize::from(seat)].store(RUNNING, Ordering::SeqCst);
+                self.pass_on();
                 return Found::Claim(claim);
             }
         }
@@ -266,9 +270,8 @@ impl Board<'_> {
         idle.fetch_or(bit, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         if yielded {
-            // The idle process this seat yields to may not have been woken for the request. Where none
-            // is idle any more this wakes the seat itself.
-            self.wake_one();
+            // The idle process this seat yields to may not have been woken for the request.
+            self.wake_one(Some(seat / self.threads));
         }
         let stop = &self.stops[usize::from(seat / self.threads)];
         let stay = (yielded || self.waiting() == 0)
@@ -276,6 +279,10 @@ impl Board<'_> {
             && interrupted.load(Ordering::SeqCst) == 0;
         if stay {
             while word.load(Ordering::Acquire) == PARKED {
+                if yielded {
+                    word.wait_for(PARKED, PATIENCE_NS);
+                    break;
+                }
                 word.wait(PARKED);
             }
         }
@@ -318,12 +325,14 @@ impl Board<'_> {
     // ===== both sides =====
 
     /// Wakes the idle seat that should take the next request: one of the process with the most idle
-    /// seats, so that an idle process goes before the second thread of a busy one.
-    fn wake_one(&self) {
+    /// seats, so that an idle process goes before the second thread of a busy one. Not one of `except`.
+    fn wake_one(&self, except: Option<u16>) {
         fence(Ordering::SeqCst);
         // Each failed round means that somebody else woke that seat; bounded all the same.
         for _ in 0..self.seats.len() {
-            let Some(seat) = self.idlest() else { return };
+            let Some(seat) = self.idlest(except) else {
+                return;
+            };
             let bit = 1 << (seat % 64);
             // The bit before the word: clearing it later could clear the mark of the seat's next wait.
             if self.idle[seat / 64].fetch_and(!bit, Ordering::SeqCst) & bit != 0
@@ -334,7 +343,25 @@ impl Board<'_> {
         }
     }
 
-    fn idlest(&self) -> Option<usize> {
+    /// After a claim: whoever was woken for what is left may have lost its request to this seat, or left
+    /// it to others. Wakes one more where fewer seats are on their way than requests wait.
+    fn pass_on(&self) {
+        let waiting = self.waiting();
+        if waiting == 0
+            || self
+                .idle
+                .iter()
+                .all(|word| word.load(Ordering::SeqCst) == 0)
+        {
+            return;
+        }
+        let comes = |seat: &&Line<Futex>| matches!(seat.load(Ordering::SeqCst), WOKEN | LOOKING);
+        if (self.seats.iter().filter(comes).count() as u64) < waiting {
+            self.wake_one(None);
+        }
+    }
+
+    fn idlest(&self, except: Option<u16>) -> Option<usize> {
         if self.threads == 1 {
             return self.idle.iter().enumerate().find_map(|(index, word)| {
                 let bits = word.load(Ordering::SeqCst);
@@ -343,7 +370,7 @@ impl Board<'_> {
         }
         let mut best = None;
         let mut most = 0;
-        for worker in 0..self.stops.len() as u16 {
+        for worker in (0..self.stops.len() as u16).filter(|&worker| Some(worker) != except) {
             let mut idle = self.seats_of(worker).filter(|&seat| self.is_idle(seat));
             if let Some(first) = idle.next() {
                 let count = 1 + idle.count();

@@ -26,6 +26,16 @@ impl Futex {
         );
     }
 
+    /// The same, for so many nanoseconds at most.
+    pub(crate) fn wait_for(&self, expected: u32, nanoseconds: u64) {
+        let limit = rustix::fs::Timespec {
+            tv_sec: (nanoseconds / 1_000_000_000) as i64,
+            tv_nsec: (nanoseconds % 1_000_000_000) as i64,
+        };
+        let flags = rustix::thread::futex::Flags::empty();
+        let _ = rustix::thread::futex::wait(&self.0, flags, expected, Some(&limit));
+    }
+
     /// Wakes one sleeper.
     pub(crate) fn wake(&self) {
         let _ = rustix::thread::futex::wake(&self.0, rustix::thread::futex::Flags::empty(), 1);
@@ -46,6 +56,11 @@ impl Futex {
         if self.0.load(Ordering::SeqCst) == expected {
             self.1.wait();
         }
+    }
+
+    /// Time is over at once, as far as the model knows.
+    pub(crate) fn wait_for(&self, _expected: u32, _nanoseconds: u64) {
+        loom::thread::yield_now();
     }
 
     pub(crate) fn wake(&self) {
