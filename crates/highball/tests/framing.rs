@@ -1,7 +1,7 @@
 //! Rows 1 to 15 of the list of faults (docs/testing.md): where a request ends and what it says. Everything here is sent
 //! as raw bytes, and whatever is refused must not reach the application.
 
-use test_support::{Fault, IntoBytes, Probe};
+use test_support::{Fault, IntoBytes, Probe, Server};
 
 #[test]
 fn row_01_a_missing_doubled_or_invalid_host_is_refused() {
@@ -441,7 +441,11 @@ fn requests_arrive_whole_however_they_are_cut() {
 
 #[test]
 fn keep_alive_follows_version_and_connection_field() {
-    let probe = Probe::default();
+    // With a length: without one the end of the connection is the end of a response of HTTP/1.0 (responses.rs).
+    let server = Server::app(
+        r##"run lambda { |env| Test.text("hello", headers: { "content-length" => "5" }) }"##,
+    )
+    .start();
     for (request, kept) in [
         ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", true),
         (
@@ -458,7 +462,7 @@ fn keep_alive_follows_version_and_connection_field() {
             true,
         ),
     ] {
-        let mut client = probe.server.connect();
+        let mut client = server.connect();
         client.send(request);
         client.response().expect(200);
         if kept {

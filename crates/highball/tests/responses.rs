@@ -336,6 +336,25 @@ fn chunks_go_out_as_they_are_yielded() {
 }
 
 #[test]
+fn a_body_of_unknown_length_ends_an_http_1_0_connection() {
+    let (server, mut events, gate) = start_with_gate(
+        r##"run lambda { |env|
+          [200, {}, Test::Body.new { |to| to.call("one"); Test.pass("body"); to.call("two") }]
+        }"##,
+    );
+    let mut client = server.connect();
+    client.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    let head = client.head();
+    assert_eq!(head.field("transfer-encoding"), None);
+    // It would be a promise that the end of this response breaks.
+    assert_ne!(head.field("connection"), Some("keep-alive"));
+    assert_eq!(client.bytes(3), b"one");
+    gate.admit(1);
+    assert_eq!(client.rest(), (b"two".to_vec(), Ending::Closed));
+    assert_eq!(events.take(2), ["at body", "body closed"]);
+}
+
+#[test]
 fn an_empty_chunk_does_not_end_the_body() {
     let (server, events) = start(
         r##"run lambda { |env| [200, {}, Test::Body.new { |to| ["", "a", "", "b", ""].each { |chunk| to.call(chunk) } }] }"##,
