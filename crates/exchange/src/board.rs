@@ -12,16 +12,15 @@
 //! - The **completion bitmap** has a bit per slot that has news for the front, and `parked` says whether
 //!   the front sleeps and wants the doorbell.
 
-use crate::sync::{AtomicU32, AtomicU64, Futex, Line, Ordering, fence};
+#[cfg(loom)]
+mod memory;
+mod state;
 
-/// The slot belongs to the front: free, or being filled.
-pub const PHASE_FRONT: u64 = 0;
-/// Published; any worker may claim it, the front may retract it.
-pub const PHASE_READY: u64 = 1;
-/// A seat works on it.
-pub const PHASE_CLAIMED: u64 = 2;
-/// The seat has finished; the front takes it back.
-pub const PHASE_DONE: u64 = 3;
+#[cfg(loom)]
+pub use memory::Memory;
+pub use state::{PHASE_CLAIMED, PHASE_DONE, PHASE_FRONT, PHASE_READY, State};
+
+use crate::sync::{AtomicU32, AtomicU64, Futex, Line, Ordering, fence};
 
 /// Values of a seat's futex word. RUNNING: it has a request, or its thread does not exist.
 const RUNNING: u32 = 0;
@@ -34,33 +33,6 @@ const LOOKING: u32 = 3;
 /// How long a request is left to an idle process before a busy one takes it after all: the idle one may
 /// be stopped, or hold its GVL for something else.
 const PATIENCE_NS: u64 = 20_000_000;
-
-/// A slot's state, taken apart. Layout of the word: phase in bits 0..8, seat in 16..32, sequence in 32..64.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
-    /// One of the `PHASE_*` constants; anything else was written by a broken worker.
-    pub phase: u64,
-    /// The seat that holds the slot, when claimed or done.
-    pub seat: u16,
-    /// The publication this belongs to; the front counts it up at each publish.
-    pub sequence: u32,
-}
-
-impl State {
-    /// The state as the word that is compared and swapped.
-    pub fn word(self) -> u64 {
-        self.phase | u64::from(self.seat) << 16 | u64::from(self.sequence) << 32
-    }
-
-    /// The state in a word.
-    pub fn of(word: u64) -> Self {
-        Self {
-            phase: word & 0xff,
-            seat: (word >> 16) as u16,
-            sequence: (word >> 32) as u32,
-        }
-    }
-}
 
 /// A claimed publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -439,69 +411,5 @@ impl Board<'_> {
 
     fn position(&self, at: u64) -> usize {
         (at as usize) & (self.ring.len() - 1)
-    }
-}
-
-/// The board's words in ordinary memory, for the model tests.
-#[cfg(loom)]
-pub struct Memory {
-    threads: u16,
-    states: Vec<Line<AtomicU64>>,
-    ring: Vec<AtomicU64>,
-    head: Line<AtomicU64>,
-    tail: Line<AtomicU64>,
-    seats: Vec<Line<Futex>>,
-    idle: Vec<Line<AtomicU64>>,
-    completed: Vec<Line<AtomicU64>>,
-    parked: Line<AtomicU32>,
-    stops: Vec<Line<AtomicU32>>,
-}
-
-#[cfg(loom)]
-impl Memory {
-    /// Words for `workers` of `threads` seats each and `slots` slots.
-    pub fn new(workers: u16, threads: u16, slots: u16) -> Self {
-        let long = |count: u16| {
-            (0..count)
-                .map(|_| Line(AtomicU64::new(0)))
-                .collect::<Vec<_>>()
-        };
-        let short = |count: u16| {
-            (0..count)
-                .map(|_| Line(AtomicU32::new(0)))
-                .collect::<Vec<_>>()
-        };
-        Self {
-            threads,
-            states: long(slots),
-            ring: (0..(slots * 4).next_power_of_two())
-                .map(|_| AtomicU64::new(0))
-                .collect(),
-            head: Line(AtomicU64::new(0)),
-            tail: Line(AtomicU64::new(0)),
-            seats: (0..workers * threads)
-                .map(|_| Line(Futex::new(0)))
-                .collect(),
-            idle: long(1),
-            completed: long(1),
-            parked: Line(AtomicU32::new(0)),
-            stops: short(workers),
-        }
-    }
-
-    /// The board over these words.
-    pub fn board(&self) -> Board<'_> {
-        Board {
-            threads: self.threads,
-            states: &self.states,
-            ring: &self.ring,
-            head: &self.head,
-            tail: &self.tail,
-            seats: &self.seats,
-            idle: &self.idle,
-            completed: &self.completed,
-            parked: &self.parked,
-            stops: &self.stops,
-        }
     }
 }
