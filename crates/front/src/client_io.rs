@@ -100,6 +100,22 @@ impl ClientIo {
         self.inner.borrow().refusal
     }
 
+    /// What a refused head seems to ask for: the first two words of its first line, as far as there are
+    /// any, unchecked. For the log only.
+    pub fn refused_line(&self) -> (Vec<u8>, Vec<u8>) {
+        let inner = self.inner.borrow();
+        let line = inner
+            .held
+            .split(|byte| matches!(byte, b'\r' | b'\n'))
+            .next();
+        let mut words = line.unwrap_or_default().split(|&byte| byte == b' ');
+        let mut word = |longest: usize| match words.next() {
+            Some(word) if !word.is_empty() => word[..word.len().min(longest)].to_vec(),
+            _ => b"-".to_vec(),
+        };
+        (word(64), word(4096))
+    }
+
     /// Refuses the message from outside: its time is over.
     pub fn refuse(&self, refusal: Refusal) {
         self.inner.borrow_mut().refusal.get_or_insert(refusal);

@@ -306,7 +306,7 @@ impl Connection {
 
     /// Answers what hyper never saw, and closes in a way that lets the client read it.
     async fn refuse(&self, refusal: Refusal) {
-        self.service.refused(refusal);
+        self.service.refused(refusal, &self.exchanged.io);
         let text = failure_text(Failure::Refused(refusal));
         let status = Failure::Refused(refusal).status();
         let message = format!(

@@ -149,6 +149,12 @@ pub async fn from_worker(
     });
     *response.status_mut() = status;
     *response.headers_mut() = headers;
+    if request.version == Version::HTTP_10 && left.is_none() && response.body().is_stream() {
+        // Only the end of the connection tells an HTTP/1.0 client where the body ends, also one that asked
+        // for keep-alive (RFC 9112 section 6.3).
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
+    }
     if let Source::File(body) = &response.body().source {
         let length = HeaderValue::from(body.bytes());
         response
@@ -213,6 +219,10 @@ async fn open_file(path: &Path, declared: Option<u64>) -> Result<FileBody, Failu
 }
 
 impl ResponseBody {
+    fn is_stream(&self) -> bool {
+        matches!(self.source, Source::Stream { .. })
+    }
+
     fn stream(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
         let Source::Stream { request, decoder } = &mut self.source else {
             return Poll::Ready(None);

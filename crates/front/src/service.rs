@@ -223,13 +223,14 @@ impl Service {
     }
 
     /// A message that never became a request, for the screen refused it.
-    pub fn refused(&self, refusal: Refusal) {
+    pub fn refused(&self, refusal: Refusal, io: &ClientIo) {
         let failure = Failure::Refused(refusal);
         self.count(failure.outcome());
         if self.settings.access_log {
+            let (method, path) = io.refused_line();
             self.log.record(&Entry {
-                method: b"-",
-                path: b"-",
+                method: &method,
+                path: &path,
                 status: Some(refusal.status),
                 bytes: 0,
                 queue: None,

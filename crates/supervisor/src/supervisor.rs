@@ -124,6 +124,10 @@ impl Supervisor {
     /// zero), and ends the template. May be called again with a shorter grace when the first call is dropped.
     pub async fn stop(&self, grace: Duration) {
         let shared = &self.shared;
+        if self.clock.borrow().is_none() {
+            // The application was never loaded: nothing was started that still runs.
+            return;
+        }
         if !grace.is_zero() {
             shared.handle(Event::Stop);
             if timeout(grace, shared.until(Pool::no_workers))
