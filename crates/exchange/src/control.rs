@@ -55,6 +55,9 @@ pub struct Start {
     pub threads: u16,
     /// Whether to compact Ruby's heap before the first fork.
     pub compact: bool,
+    /// Whether the template, and with it the workers, run under `SCHED_BATCH`.
+    #[serde(default)]
+    pub batch: bool,
     /// Generation of the code, from 1.
     pub generation: u32,
     /// Socket files to remove if the front dies without having done so.

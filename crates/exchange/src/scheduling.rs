@@ -4,8 +4,8 @@
 
 use std::io;
 
-/// Puts the calling process under `SCHED_BATCH`: the kernel then lets a thread that just woke another
-/// finish its slice, which takes task switches out of the path between front and workers.
+/// Puts the calling process under `SCHED_BATCH`: a worker that is woken then does not preempt whoever woke
+/// it, which takes task switches out of the path between front and workers.
 ///
 /// # Errors
 /// Whatever `sched_setscheduler(2)` says; a sandbox may forbid it.

@@ -125,6 +125,12 @@ unsafe fn command(received: &mut Received<ToTemplate>) -> Value {
 /// # Safety
 /// The rules of [`crate::ruby`]. May raise.
 unsafe fn fields(start: &Start) -> Value {
+    // The workers inherit it. The front does not have it: it must run at once when a client or a worker calls.
+    if start.batch
+        && let Err(error) = exchange::scheduling::batch()
+    {
+        eprintln!("highball: the kernel refuses SCHED_BATCH: {error} (setting `batch_scheduling`)");
+    }
     // SAFETY: the caller keeps the rules; `start` is on the heap.
     unsafe {
         let hash = rb_hash_new();

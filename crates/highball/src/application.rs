@@ -88,6 +88,7 @@ impl Application {
                 hooks,
                 threads: settings.threads,
                 compact: settings.compact,
+                batch: settings.batch_scheduling,
                 generation: FIRST_GENERATION,
                 unix_sockets: unix_sockets?,
             },

@@ -34,16 +34,7 @@ const LEAVE: Duration = Duration::from_secs(1);
 pub(crate) fn run(choice: Choice) -> Result<()> {
     let application = Application::load(choice)?;
     raise_file_limit();
-    // Before any thread and any process exists: all inherit it.
-    let scheduling = match application.settings.batch_scheduling {
-        true => exchange::scheduling::batch(),
-        false => Ok(()),
-    };
     let log = open_log(application.settings.log_format)?;
-    if let Err(error) = scheduling {
-        let text = format!("the kernel refuses SCHED_BATCH: {error} (setting `batch_scheduling`)");
-        log.event(Level::Warn, &text, &[]);
-    }
     let runtime = front::runtime::build().context("cannot start the runtime")?;
     let result = runtime.block_on(serve(application, log));
     runtime.shutdown_timeout(LEAVE);
