@@ -285,10 +285,18 @@ impl ResponseBody {
     /// Keeps to the declared length: bytes beyond it would be read as the next response.
     fn count(&mut self, chunk: Bytes) -> Result<Bytes, Cut> {
         if let Some(left) = &mut self.left {
-            let Some(rest) = left.checked_sub(chunk.len() as u64) else {
-                return Err(Cut);
-            };
-            *left = rest;
+            if chunk.len() as u64 > *left {
+                if *left == 0 {
+                    return Err(Cut);
+                }
+                // What was promised still goes out, with its head; the surplus goes nowhere.
+                let promised = std::mem::take(left) as usize;
+                self.record.outcome.set(Some(Outcome::Aborted));
+                let bytes = &self.record.bytes;
+                bytes.set(bytes.get() + promised as u64);
+                return Ok(chunk.slice(..promised));
+            }
+            *left -= chunk.len() as u64;
         }
         self.record
             .bytes
