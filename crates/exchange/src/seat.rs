@@ -150,7 +150,7 @@ impl Seat {
     /// # Errors
     /// See [`Writer::try_frame`].
     pub fn try_frame(&self, job: &mut Job, kind: Kind, parts: &[&[u8]]) -> Result<(), WriteError> {
-        let mut writer = Writer::resume(&self.worker.region, job.claim.slot, job.put);
+        let mut writer = self.writer(job);
         writer.try_frame(kind, parts)?;
         job.put = writer.put();
         Ok(())
@@ -163,14 +163,13 @@ impl Seat {
 
     /// Makes what was put visible to the front, and wakes it where it sleeps.
     pub fn flush(&self, job: &Job) {
-        Writer::resume(&self.worker.region, job.claim.slot, job.put).commit();
+        self.writer(job).commit();
         self.notify(job.claim.slot);
     }
 
     /// Sleeps until the ring has room. What was put must have been flushed. Without the GVL.
     pub fn wait_for_room(&self, job: &Job) {
-        Writer::resume(&self.worker.region, job.claim.slot, job.put)
-            .wait_for_room(&self.interrupted);
+        self.writer(job).wait_for_room(&self.interrupted);
     }
 
     /// Whether nobody wants the response any more.
@@ -187,9 +186,14 @@ impl Seat {
     pub fn finish(&self, job: &Job) {
         let words = self.worker.region.words(job.claim.slot);
         words.finished_at.store(monotonic_ns(), Ordering::Relaxed);
-        Writer::resume(&self.worker.region, job.claim.slot, job.put).commit();
+        self.writer(job).commit();
         self.worker.region.board().finish(job.claim, self.seat);
         self.notify(job.claim.slot);
+    }
+
+    /// The ring's writer, where the job stands; the job itself can't keep it and stay plain data.
+    fn writer(&self, job: &Job) -> Writer<'_> {
+        Writer::resume(&self.worker.region, job.claim.slot, job.put)
     }
 
     fn notify(&self, slot: u16) {
