@@ -6,18 +6,10 @@
 
 #![forbid(unsafe_code)]
 
-pub mod closed_loop;
-pub mod http;
-pub mod idle;
+pub mod bench;
+pub mod comparison;
+pub mod load;
 pub mod machine;
-pub mod open_loop;
 pub mod process_tree;
 pub mod random;
-pub mod report;
-pub mod results;
-pub mod session;
-pub mod stack;
 pub mod statistics;
-pub mod trial;
-pub mod workload;
-pub mod wrk;

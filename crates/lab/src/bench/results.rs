@@ -9,8 +9,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::bench::stack::Stack;
 use crate::machine::Machine;
-use crate::stack::Stack;
 
 /// One call of the benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::idle::raise_open_files;
+use crate::bench::idle::raise_open_files;
+use crate::bench::open_loop::schedule::Arrivals;
+use crate::bench::results::{Results, Run, Trial};
+use crate::bench::stack::{Deployment, Stack};
+use crate::bench::trial::{self, Figures, Pace};
+use crate::bench::workload::{App, Kind, Workload};
 use crate::machine::{Machine, timestamp};
-use crate::open_loop::schedule::Arrivals;
 use crate::process_tree::become_reaper;
 use crate::random::Random;
-use crate::results::{Results, Run, Trial};
-use crate::stack::{Deployment, Stack};
-use crate::trial::{self, Figures, Pace};
-use crate::workload::{App, Kind, Workload};
 
 /// What to run.
 #[derive(Debug, Clone)]
@@ -301,7 +301,7 @@ fn shown_command(workload: &Workload, stack: Stack) -> String {
 }
 
 fn summary(outcome: &Result<Figures>) -> String {
-    use crate::workload::measure::{
+    use crate::bench::workload::measure::{
         BUSY_RATIO, CPU, ERRORS, FRONT_RSS, NEWCOMER, OTHER_CORES, P99, PSS, RATE,
     };
     let figures = match outcome {
@@ -329,7 +329,7 @@ fn summary(outcome: &Result<Figures>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload;
+    use crate::bench::workload;
 
     fn options() -> Options {
         Options {

@@ -3,10 +3,10 @@
 
 use std::fmt;
 
-use crate::results::Results;
-use crate::stack::Stack;
+use crate::bench::results::Results;
+use crate::bench::stack::Stack;
+use crate::bench::workload::{Bound, Target, measure};
 use crate::statistics::{Estimate, median_estimate, ratio_estimate};
-use crate::workload::{Bound, Target, measure};
 
 use super::table::figure;
 
@@ -141,7 +141,7 @@ fn verdict(estimate: Estimate, limit: f64, at_least: bool) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::tests::{run, trial};
+    use crate::bench::results::tests::{run, trial};
 
     #[test]
     fn a_verdict_follows_the_value_and_says_how_sure_it_is() {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::http::{self, exchange, get_request};
+use crate::bench::http::{self, exchange, get_request};
 
 /// Connections from one source address. Each has its own range of ephemeral ports (28,000 on Linux by
 /// default), which other connections of the machine need too.

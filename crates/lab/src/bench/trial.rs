@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::closed_loop;
-use crate::idle::{self, IdleConnections};
-use crate::open_loop;
-use crate::open_loop::schedule::{Arrivals, Class, Plan};
+use crate::bench::closed_loop;
+use crate::bench::idle::{self, IdleConnections};
+use crate::bench::open_loop;
+use crate::bench::open_loop::schedule::{Arrivals, Class, Plan};
+use crate::bench::stack::{Deployment, Running, Stack};
+use crate::bench::workload::{Kind, Workload, measure};
+use crate::bench::wrk;
 use crate::process_tree::memory_of;
-use crate::stack::{Deployment, Running, Stack};
 use crate::statistics::percentile;
-use crate::workload::{Kind, Workload, measure};
-use crate::wrk;
 use meter::Meter;
 
 mod meter;

@@ -8,10 +8,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::results::{Results, Trial};
-use crate::stack::Stack;
+use crate::bench::results::{Results, Trial};
+use crate::bench::stack::Stack;
+use crate::bench::workload::{Kind, TARGETS, WORKLOADS, Workload, measure};
 use crate::statistics::median;
-use crate::workload::{Kind, TARGETS, WORKLOADS, Workload, measure};
 use conditions::conditions;
 use table::{Table, figure, spread};
 use verdict::{Verdict, judge, ratio_to};
@@ -90,7 +90,7 @@ fn targets(results: &Results) -> String {
             judged.verdict,
             Verdict::Reached | Verdict::ReachedWithinNoise
         ));
-        let title = crate::workload::find(target.workload)
+        let title = crate::bench::workload::find(target.workload)
             .map_or(target.workload, |workload| workload.title);
         table.row(vec![
             title.to_owned(),
@@ -334,7 +334,7 @@ with what wrk printed, [trials.csv](performance/trials.csv) the same figures one
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::tests::{run, trial};
+    use crate::bench::results::tests::{run, trial};
 
     #[test]
     fn a_report_shows_targets_figures_failures_and_notes() {

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use super::table::Table;
-use crate::results::{Results, Run};
-use crate::workload::WORKLOADS;
+use crate::bench::results::{Results, Run};
+use crate::bench::workload::WORKLOADS;
 
 /// A section on one run.
 pub(super) fn conditions(results: &Results, run: &Run) -> String {

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use super::Figures;
+use crate::bench::stack::Running;
+use crate::bench::workload::measure;
 use crate::machine::MachineCpu;
 use crate::process_tree::own_cpu;
-use crate::stack::Running;
-use crate::workload::measure;
 
 /// CPU used between two points in time, over the wall time.
 #[derive(Debug)]

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Parser;
-use lab::open_loop::schedule::Arrivals;
-use lab::results::Results;
-use lab::session::{self, Options};
-use lab::stack::Stack;
-use lab::{report, workload};
+use lab::bench::open_loop::schedule::Arrivals;
+use lab::bench::results::Results;
+use lab::bench::session::{self, Options};
+use lab::bench::stack::Stack;
+use lab::bench::{report, workload};
 
 /// Measures Highball beside other servers and writes performance.md. To be run in the repository's root.
 #[derive(Debug, Parser)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::http::{exchange, get_request};
+use crate::bench::http::{exchange, get_request};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 

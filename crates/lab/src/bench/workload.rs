@@ -1,7 +1,7 @@
 //! What is measured, on which application, and what Highball must reach in it. Data only: a trial is run in
 //! `trial.rs`, a target is judged in `report/verdict.rs`.
 
-use crate::stack::Stack;
+use crate::bench::stack::Stack;
 
 /// Where a workload's application comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal};
 
 use super::{Announcement, Deployment, ENVIRONMENT, Launch, Stack};
-use crate::http::{self, Response};
+use crate::bench::http::{self, Response};
 use crate::process_tree::{ProcessTree, own_children};
 
 /// Redmine needs some ten seconds of CPU to boot; a shared machine makes that longer.

@@ -1,0 +1,14 @@
+//! The benchmark of Highball itself, `make bench`: fixed workloads, fixed peers, fixed targets. Comparisons that
+//! users make of their own applications never pass through here.
+
+pub mod closed_loop;
+pub mod http;
+pub mod idle;
+pub mod open_loop;
+pub mod report;
+pub mod results;
+pub mod session;
+pub mod stack;
+pub mod trial;
+pub mod workload;
+pub mod wrk;

@@ -1,0 +1,5 @@
+//! The load generator: what is sent ([`plan`]), and what came of it ([`outcome`]). It drives a URL and knows no
+//! server, no process and no comparison.
+
+pub mod outcome;
+pub mod plan;

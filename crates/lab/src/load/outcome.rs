@@ -1,0 +1,190 @@
+//! What came of a load: counts, errors by kind, latencies, a series of seconds, and whether the generator itself
+//! was the limit. Plain data that merges, serialises and prints; it measures nothing.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use latency::Latency;
+
+mod latency;
+
+/// The result of one load. Times are seconds unless the name says otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// From the first request to the last response, or to the end of the load.
+    pub elapsed_s: f64,
+    /// Requests that the plan called for until its end; in a closed loop those that were sent.
+    pub demanded: u64,
+    /// Requests that left.
+    pub sent: u64,
+    /// Whole responses, of any status.
+    pub completed: u64,
+    /// Whole responses with a status from 200 to 399 that are what was expected.
+    pub good: u64,
+    /// Responses by status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Requests without a whole response or with a wrong one, by kind.
+    pub errors: Errors,
+    /// From the scheduled time (closed loop: from the moment at which the request could leave) to the last byte,
+    /// with the connect where one was needed. Failed requests count with the time-out, unanswered ones with their age.
+    pub latency: Latency,
+    /// From the first byte sent to the last byte received, of whole responses only.
+    pub service: Latency,
+    /// From the first byte sent to the first byte received.
+    pub first_byte: Latency,
+    /// How long connecting took, for each connection.
+    pub connect: Latency,
+    /// Connections that were established.
+    pub connections: u64,
+    /// Most requests in flight at once.
+    pub peak_in_flight: u64,
+    /// Time that requests spent in flight, summed: over `elapsed_s` it is the mean number in flight (Little's law).
+    pub in_flight_s: f64,
+    /// Bytes over the wire.
+    pub bytes: Bytes,
+    /// Of a first response: for the fields that ab and wrk print.
+    pub sample: Sample,
+    /// One entry a second, for series and for the bootstrap's blocks.
+    pub seconds: Vec<Second>,
+    /// By kind of request, in the plan's order; one entry each.
+    pub requests: Vec<OfRequest>,
+    /// What the generator itself did.
+    pub generator: Generator,
+}
+
+/// Requests that failed, by kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Errors {
+    /// Nobody listens.
+    pub connect_refused: u64,
+    /// No connection within the time-out.
+    pub connect_timeout: u64,
+    /// No local port was left (EADDRNOTAVAIL): the run is void.
+    pub no_address: u64,
+    /// No file descriptor was left: the run is void.
+    pub no_descriptor: u64,
+    /// The connection was reset.
+    pub reset: u64,
+    /// The connection was closed before any byte of the response.
+    pub closed: u64,
+    /// The connection was closed within the response.
+    pub short_body: u64,
+    /// No whole response within the time-out.
+    pub timeout: u64,
+    /// What came was no HTTP.
+    pub invalid: u64,
+    /// A whole response whose length or status is not the expected one.
+    pub unexpected: u64,
+    /// Nothing came until the load's end.
+    pub unanswered: u64,
+}
+
+/// Bytes over the wire.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bytes {
+    /// Sent.
+    pub sent: u64,
+    /// Received: status lines and header sections.
+    pub heads: u64,
+    /// Received: content without chunk framing.
+    pub bodies: u64,
+    /// Received in all.
+    pub received: u64,
+}
+
+/// One good response.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The `Server` field.
+    pub server: String,
+    /// Length of the content in bytes.
+    pub length: u64,
+}
+
+/// One second of a load.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// Requests whose time had come.
+    pub demanded: u64,
+    /// Whole responses.
+    pub completed: u64,
+    /// Good ones.
+    pub good: u64,
+    /// Failed requests.
+    pub errors: u64,
+    /// Middle latency of those that ended in it, in milliseconds.
+    pub p50_ms: f64,
+    /// The slowest hundredth of them, in milliseconds.
+    pub p99_ms: f64,
+}
+
+/// What one kind of request gave.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OfRequest {
+    /// Method and path.
+    pub name: String,
+    /// Whole responses.
+    pub completed: u64,
+    /// Good ones.
+    pub good: u64,
+    /// As in [`Outcome::latency`].
+    pub latency: Latency,
+}
+
+/// What the generator itself did: whether a figure describes the server at all.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Generator {
+    /// Threads.
+    pub threads: u64,
+    /// Cores that it used on average, of at most `threads`.
+    pub cores: f64,
+    /// Share of the time in which its threads were ready and waited for a core (`/proc/PID/schedstat`).
+    pub waited: f64,
+    /// How late requests left behind their schedule, open loop only.
+    pub lag: Latency,
+    /// Why the generator, and not the server, was the limit; `None` where it was not.
+    pub limit: Option<String>,
+}
+
+impl Errors {
+    /// All kinds together.
+    pub fn total(&self) -> u64 {
+        let Self {
+            connect_refused,
+            connect_timeout,
+            no_address,
+            no_descriptor,
+            reset,
+            closed,
+            short_body,
+            timeout,
+            invalid,
+            unexpected,
+            unanswered,
+        } = *self;
+        connect_refused
+            + connect_timeout
+            + no_address
+            + no_descriptor
+            + reset
+            + closed
+            + short_body
+            + timeout
+            + invalid
+            + unexpected
+            + unanswered
+    }
+}
+
+impl Outcome {
+    /// Good responses a second: the one figure that ranks.
+    pub fn good_per_second(&self) -> f64 {
+        if self.elapsed_s > 0.0 {
+            self.good as f64 / self.elapsed_s
+        } else {
+            0.0
+        }
+    }
+}

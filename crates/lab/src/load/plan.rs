@@ -1,0 +1,117 @@
+//! What a load sends, where to, and when: data, checked whole before anything is sent. It holds no socket.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where a load goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// TCP, plain HTTP/1.1.
+    Tcp(SocketAddr),
+    /// A UNIX stream socket.
+    Unix(PathBuf),
+}
+
+/// One load.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The server.
+    pub target: Target,
+    /// The `Host` field (RFC 9110 section 7.2).
+    pub host: String,
+    /// What is sent; at least one, drawn by weight.
+    pub requests: Vec<Request>,
+    /// Sent once by every connection before its first request; the cookies it sets are sent from then on. It is not counted.
+    pub login: Option<Request>,
+    /// When requests leave.
+    pub mode: Mode,
+    /// How many requests a connection carries.
+    pub connections: ConnectionUse,
+    /// A request without its whole response after so long has failed, and its connection is closed.
+    pub timeout: Duration,
+    /// Generator threads, each with connections of its own.
+    pub threads: usize,
+    /// Cores that the threads are pinned to, one after the other; empty leaves them to the kernel.
+    pub cores: Vec<usize>,
+    /// What the arrivals and the draw of requests depend on: the same seed gives the same schedule.
+    pub seed: u64,
+    /// Where given, a response with another digest than this is a wrong body: it is an error and no good response.
+    pub expected: Option<Expected>,
+}
+
+/// One kind of request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// `GET`, `POST` and so on.
+    pub method: String,
+    /// Path with query.
+    pub path: String,
+    /// Fields beside `Host`, `Content-Length` and `Connection`, which the generator writes itself.
+    pub headers: Vec<(String, String)>,
+    /// The body, which may be empty.
+    pub body: Vec<u8>,
+    /// Its share, relative to the other requests' weights; positive and finite.
+    pub weight: f64,
+}
+
+/// When requests leave.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Mode {
+    /// So many connections, each with one request in flight: the next leaves when the last is answered (ab, wrk).
+    Closed {
+        /// Connections in all.
+        connections: usize,
+        /// When it ends.
+        end: End,
+    },
+    /// Requests leave at scheduled times, whatever became of earlier ones; connections are opened as needed.
+    Open {
+        /// Requests a second; with [`ConnectionUse::Calls`] still requests and not connections.
+        rate: f64,
+        /// How they are spread.
+        arrivals: Arrivals,
+        /// Length of the schedule.
+        duration: Duration,
+        /// More connections than this are never open; a request that then waits for one keeps its scheduled time.
+        max_connections: usize,
+    },
+}
+
+/// When a closed loop ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// After so many requests were sent and answered or failed.
+    Requests(u64),
+    /// After so long; what is in flight then counts as unanswered at its age, in the tail.
+    After(Duration),
+}
+
+/// How an open loop's requests are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Independent of each other, as people are.
+    Poisson,
+    /// Equal distances.
+    Constant,
+}
+
+/// How many requests a connection carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionUse {
+    /// As many as the server allows.
+    KeepAlive,
+    /// One, with `Connection: close`: connecting is part of every latency.
+    PerRequest,
+    /// So many in a row, as httperf's `--num-calls`.
+    Calls(u32),
+}
+
+/// What every good response must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expected {
+    /// The status.
+    pub status: u16,
+    /// The body's length in bytes; `None` where pages differ from request to request.
+    pub length: Option<u64>,
+}
