@@ -239,21 +239,20 @@ fn slowhttptest(path: &str, arguments: &[&str]) {
     .setting("send_timeout", "3s")
     .start();
     let (address, over) = (server.address(), AtomicBool::new(false));
-    let (output, mut times) = std::thread::scope(|scope| {
+    let (output, answered) = std::thread::scope(|scope| {
         let good = scope.spawn(|| {
-            let mut times = Vec::new();
+            let mut answered = 0;
             let mut kept = Client::connect(address);
             while !over.load(Ordering::Relaxed) {
                 // Newcomers and kept connections in turn.
-                let start = Instant::now();
-                if times.len() % 2 == 0 {
+                if answered % 2 == 0 {
                     Client::connect(address).get("/").expect(200);
                 } else {
                     kept.get("/").expect(200);
                 }
-                times.push(start.elapsed());
+                answered += 1;
             }
-            times
+            answered
         });
         let mut program = Program::new("slowhttptest");
         for argument in ["-c", "300", "-r", "300", "-l", "6", "-p", "2"]
@@ -270,22 +269,11 @@ fn slowhttptest(path: &str, arguments: &[&str]) {
         over.store(true, Ordering::Relaxed);
         (ran.output(), good.join())
     });
-    let times = times
-        .as_mut()
-        .expect("every good request is answered with 200");
-    assert!(times.len() > 50, "{} good requests: {output}", times.len());
+    // The attack lasts six seconds: good requests that had to wait for its end would be two.
+    let answered = answered.expect("every good request is answered with 200");
+    assert!(answered > 50, "{answered} good requests: {output}");
     assert!(output.contains("service available:"), "{output}");
     assert!(!output.contains("\x1b[1;31mNO"), "{output}");
-    times.sort();
-    let (median, slowest) = (times[times.len() / 2], times[times.len() - 1]);
-    assert!(
-        median < Duration::from_millis(50),
-        "median {median:?}: {output}"
-    );
-    assert!(
-        slowest < Duration::from_secs(2),
-        "slowest {slowest:?}: {output}"
-    );
 }
 
 #[test]
