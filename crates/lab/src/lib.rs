@@ -12,4 +12,5 @@ pub mod load;
 pub mod machine;
 pub mod process_tree;
 pub mod random;
+pub mod report;
 pub mod statistics;

@@ -1,0 +1,211 @@
+//! What a study published beside what was measured now. Plain data with the two questions it answers: are the ratios
+//! the same, and is the order of finish? It measures nothing and knows no study; `study` fills it, the report prints it.
+
+use crate::statistics::Estimate;
+
+/// The part of a report that holds a study's figures against today's.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ThenAndNow {
+    /// The study's title.
+    pub title: String,
+    /// Who published it, when and where, in a sentence.
+    pub source: String,
+    /// What was measured then and how, in a sentence or two; may be empty.
+    pub method: String,
+    /// One for every measure on every application that the study gives figures of.
+    pub findings: Vec<Finding>,
+    /// What is to be known of the comparison as a whole: what differs, what stands in for what.
+    pub notes: Vec<String>,
+}
+
+/// One measure on one application, of every participant.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Finding {
+    /// Of what: `Largest rate, Instiki's /wiki/list`.
+    pub title: String,
+    /// Of both columns: `requests/s`, `MB`.
+    pub unit: String,
+    /// Whether more is better (rates) or less (memory, times).
+    pub more_is_better: bool,
+    /// One a participant, in the study's order. Ratios are relative to the first row that has both figures.
+    pub rows: Vec<Row>,
+    /// What is to be known of this measure; may be empty.
+    pub note: String,
+}
+
+/// A participant then and what was measured in its place now.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Row {
+    /// As the study names it, with its version.
+    pub then_name: String,
+    /// The published figure; `None` where the study has none.
+    pub then: Option<f64>,
+    /// The stack's id in the results; `None` where nothing could be measured.
+    pub stack: Option<String>,
+    /// What runs today, for people: `Apache before 2 Thins`; empty where nothing does.
+    pub now_name: String,
+    /// The figure of today with its interval; `None` where there is none.
+    pub now: Option<Estimate>,
+    /// What stands in and why, or why there is nothing; `None` where the same program runs.
+    pub stand_in: Option<String>,
+}
+
+/// Whether the participants finish in the same order as then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// Every pair that was told apart then stands in the same order now.
+    Same,
+    /// No pair is the other way round, but of these the intervals of today overlap (names of today).
+    SameAsFarAsKnown(Vec<(String, String)>),
+    /// Of these pairs the first was better then and the second is better now (names of today).
+    Different(Vec<(String, String)>),
+    /// There are not two rows with both figures.
+    Unknown,
+}
+
+impl Finding {
+    /// The row that ratios are relative to: the first with both figures.
+    pub fn reference(&self) -> Option<&Row> {
+        self.rows
+            .iter()
+            .find(|row| row.then.is_some_and(|then| then > 0.0) && row.now.is_some())
+    }
+
+    /// A row's figures as multiples of the reference's: then and now, each where it can be told.
+    pub fn ratios(&self, row: &Row) -> (Option<f64>, Option<f64>) {
+        let Some(Row {
+            then: Some(then),
+            now: Some(now),
+            ..
+        }) = self.reference()
+        else {
+            return (None, None);
+        };
+        let now_ratio = row
+            .now
+            .filter(|_| now.value > 0.0)
+            .map(|estimate| estimate.value / now.value);
+        (row.then.map(|value| value / then), now_ratio)
+    }
+
+    /// Whether the order of finish is the same. Two of today whose intervals overlap are not told apart.
+    pub fn order(&self) -> Order {
+        let known: Vec<(&Row, f64, Estimate)> = self
+            .rows
+            .iter()
+            .filter_map(|row| Some((row, row.then?, row.now?)))
+            .collect();
+        let (mut swapped, mut open, mut pairs) = (Vec::new(), Vec::new(), 0);
+        for (index, first) in known.iter().enumerate() {
+            for second in &known[index + 1..] {
+                let (better, worse) = match first.1.total_cmp(&second.1) {
+                    std::cmp::Ordering::Equal => continue,
+                    order if order.is_gt() == self.more_is_better => (first, second),
+                    _ => (second, first),
+                };
+                pairs += 1;
+                let names = || (better.0.now_name.clone(), worse.0.now_name.clone());
+                match self.ahead(better.2, worse.2) {
+                    Some(true) => {}
+                    Some(false) => swapped.push(names()),
+                    None => open.push(names()),
+                }
+            }
+        }
+        match (pairs, swapped.is_empty(), open.is_empty()) {
+            (0, _, _) => Order::Unknown,
+            (_, false, _) => Order::Different(swapped),
+            (_, true, false) => Order::SameAsFarAsKnown(open),
+            (_, true, true) => Order::Same,
+        }
+    }
+
+    /// Whether `first` is better than `second`; `None` where their intervals overlap.
+    fn ahead(&self, first: Estimate, second: Estimate) -> Option<bool> {
+        if first.low > second.high {
+            Some(self.more_is_better)
+        } else if second.low > first.high {
+            Some(!self.more_is_better)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, then: f64, now: f64) -> Row {
+        Row {
+            then_name: format!("{name} of old"),
+            then: Some(then),
+            stack: Some(name.to_owned()),
+            now_name: name.to_owned(),
+            now: Some(Estimate {
+                value: now,
+                low: now * 0.97,
+                high: now * 1.03,
+            }),
+            stand_in: None,
+        }
+    }
+
+    fn finding(rows: Vec<Row>) -> Finding {
+        Finding {
+            more_is_better: true,
+            rows,
+            ..Finding::default()
+        }
+    }
+
+    #[test]
+    fn ratios_are_relative_to_the_first_row_with_both_figures() {
+        let mut gone = row("webroar", 188.8, 1.0);
+        gone.now = None;
+        let finding = finding(vec![
+            gone,
+            row("thin", 178.4, 500.0),
+            row("mongrel", 123.8, 250.0),
+        ]);
+        let (then, now) = finding.ratios(&finding.rows[2]);
+        assert!((then.unwrap() - 0.694).abs() < 0.001);
+        assert_eq!(now, Some(0.5));
+        let (then, now) = finding.ratios(&finding.rows[0]);
+        assert!(then.unwrap() > 1.0);
+        assert_eq!(now, None);
+    }
+
+    #[test]
+    fn an_order_of_finish_is_the_same_another_or_open() {
+        let order = |now: [f64; 3]| {
+            finding(vec![
+                row("a", 3.0, now[0]),
+                row("b", 2.0, now[1]),
+                row("c", 1.0, now[2]),
+            ])
+            .order()
+        };
+        let pair = |first: &str, second: &str| vec![(first.to_owned(), second.to_owned())];
+        assert_eq!(order([300.0, 200.0, 100.0]), Order::Same);
+        assert_eq!(
+            order([300.0, 100.0, 200.0]),
+            Order::Different(pair("b", "c"))
+        );
+        assert_eq!(
+            order([300.0, 295.0, 100.0]),
+            Order::SameAsFarAsKnown(pair("a", "b"))
+        );
+        assert_eq!(finding(vec![row("a", 3.0, 3.0)]).order(), Order::Unknown);
+    }
+
+    #[test]
+    fn of_memory_less_is_better() {
+        let finding = Finding {
+            more_is_better: false,
+            rows: vec![row("a", 100.0, 50.0), row("b", 200.0, 80.0)],
+            ..Finding::default()
+        };
+        assert_eq!(finding.order(), Order::Same);
+    }
+}
