@@ -4,8 +4,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
+use clap::{
+    Arg, ArgAction, ArgMatches, Command as Clap, FromArgMatches as _, Subcommand as _, value_parser,
+};
 use config::SETTINGS;
+use lab::command::Command as LabCommand;
 
 /// What to do.
 #[derive(Debug, PartialEq)]
@@ -28,6 +31,8 @@ pub(crate) enum Command {
         /// Without letting requests end.
         now: bool,
     },
+    /// One of the lab's.
+    Lab(LabCommand),
 }
 
 /// An application and settings for it.
@@ -54,7 +59,7 @@ pub(crate) struct Server {
     pub(crate) socket: Option<PathBuf>,
 }
 
-/// The commands; anything else in their place is the folder or a flag of `serve`.
+/// The commands beside the lab's; anything else in their place is the folder or a flag of `serve`.
 const COMMANDS: [&str; 5] = ["serve", "check", "status", "stop", "help"];
 /// What is meant for the program as a whole.
 const GENERAL: [&str; 4] = ["-h", "--help", "-V", "--version"];
@@ -66,13 +71,23 @@ const GENERAL: [&str; 4] = ["-h", "--help", "-V", "--version"];
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> clap::error::Result<Command> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     let named = arguments.get(1).is_some_and(|first| {
-        let mut known = COMMANDS.iter().chain(&GENERAL);
-        known.any(|known| first.to_str() == Some(*known))
+        let known = |name| COMMANDS.iter().chain(&GENERAL).any(|known| name == *known);
+        first
+            .to_str()
+            .is_some_and(|name| known(name) || LabCommand::has_subcommand(name))
     });
     if !named {
         arguments.insert(1.min(arguments.len()), "serve".into());
     }
     let mut matches = clap().try_get_matches_from(arguments)?;
+    if matches
+        .subcommand_name()
+        .is_some_and(LabCommand::has_subcommand)
+    {
+        return Ok(Command::Lab(LabCommand::from_arg_matches_mut(
+            &mut matches,
+        )?));
+    }
     let (name, mut matches) = matches
         .remove_subcommand()
         .expect("clap insists on a command");
@@ -139,11 +154,12 @@ fn clap() -> Clap {
         .about("Stop a running server and wait for its end; requests that were begun end first")
         .args(marks)
         .arg(switch("now", "Let no request end"));
-    Clap::new("highball")
+    let highball = Clap::new("highball")
         .about("An application server for Ruby")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
-        .subcommands([serve, check, status, stop])
+        .subcommands([serve, check, status, stop]);
+    LabCommand::augment_subcommands(highball)
         .after_help("`highball DIR` is short for `highball serve DIR`; see `highball serve --help` for its flags")
 }
 

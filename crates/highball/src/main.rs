@@ -36,13 +36,16 @@ fn main() -> ExitCode {
         }
     };
     let result = match command {
-        Command::Serve(choice) => serve::run(choice),
-        Command::Check(choice) => check::run(choice),
-        Command::Status { server, json } => client::status(&server, json),
-        Command::Stop { server, now } => client::stop(&server, now),
+        Command::Serve(choice) => serve::run(choice).map(|()| ExitCode::SUCCESS),
+        Command::Check(choice) => check::run(choice).map(|()| ExitCode::SUCCESS),
+        Command::Status { server, json } => {
+            client::status(&server, json).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Stop { server, now } => client::stop(&server, now).map(|()| ExitCode::SUCCESS),
+        Command::Lab(command) => lab::command::run(command),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("highball: {error:#}");
             ExitCode::FAILURE

@@ -266,7 +266,7 @@ fn help_and_version_are_told() {
     );
     let ran = Program::highball(["--help"]).run();
     assert!(ran.status.success(), "{}", ran.output());
-    for word in ["serve", "check", "status", "stop"] {
+    for word in ["serve", "check", "status", "stop", "load"] {
         assert!(ran.stdout.contains(word), "{word} is not in {}", ran.stdout);
     }
     let ran = Program::highball(["serve", "--no-such-flag"]).run();

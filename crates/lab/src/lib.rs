@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod command;
 pub mod comparison;
 pub mod load;
 pub mod machine;
@@ -14,3 +15,4 @@ pub mod process_tree;
 pub mod random;
 pub mod report;
 pub mod statistics;
+pub mod toml_file;

@@ -132,3 +132,12 @@ fn what_makes_no_sense_is_refused() {
         assert!(!read(line).unwrap_err().use_stderr(), "{line}");
     }
 }
+
+#[test]
+fn the_labs_commands_are_known() {
+    let read = read("highball load http://localhost:8080/").unwrap();
+    assert!(
+        matches!(read, Command::Lab(LabCommand::Load(_))),
+        "{read:?}"
+    );
+}

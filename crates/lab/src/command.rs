@@ -1,0 +1,44 @@
+//! The lab's commands of `highball`: their arguments and what they print. They decide nothing about how a thing
+//! is measured; that is the modules' own.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context as _, Result};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+mod load;
+
+/// One of the lab's commands with its arguments.
+#[derive(Debug, PartialEq, clap::Subcommand)]
+pub enum Command {
+    /// Drive a URL with requests and say what came of it.
+    Load(load::Arguments),
+}
+
+/// Runs a command to its end. Results go to stdout or to the file asked for, progress to stderr.
+///
+/// # Errors
+/// What stopped it, for people; nothing was printed of it yet.
+pub fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Load(arguments) => load::run(arguments),
+    }
+}
+
+/// A flag that Ctrl-C and SIGTERM set from now on, so that what was measured is still told. A second signal ends the
+/// process at once, as without it.
+///
+/// # Errors
+/// The kernel takes no handler.
+pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // The order counts: the first signal must find the flag still unset.
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .context("can't handle signals")?;
+    }
+    Ok(stop)
+}
