@@ -1,7 +1,10 @@
 //! Medians, percentiles, and ratios with a confidence interval. The unit of replication is the trial (one
-//! start of a server), never the request: percentiles of requests are never averaged here.
+//! start of a server), never the request: percentiles of requests are never averaged here. What a comparison's
+//! verdicts rest on is in [`starts`]; the medians and bootstraps are the benchmark's.
 
 use crate::random::Random;
+
+pub mod starts;
 
 /// How often a bootstrap resamples. Ten thousand keep the ends of a 95 % interval stable to about 1 %.
 const RESAMPLES: usize = 10_000;
@@ -15,6 +18,13 @@ pub struct Estimate {
     pub low: f64,
     /// The interval's upper end.
     pub high: f64,
+}
+
+impl Estimate {
+    /// The ends of the interval; `None` where nothing is known of it.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        (self.low > 0.0 && self.high.is_finite()).then_some((self.low, self.high))
+    }
 }
 
 /// The middle of the values; `None` without any. The mean of the two middle ones for an even count.

@@ -32,6 +32,9 @@ pub struct Results {
     pub rounds: usize,
     /// The machine and its software.
     pub machine: Machine,
+    /// Where servers and generator ran. Written by whoever pins them; empty lists leave them to the kernel.
+    #[serde(default)]
+    pub placement: Placement,
     /// The application.
     pub application: Application,
     /// The stacks that took part, in the order in which they were named: the first is what others are held against.
@@ -44,6 +47,24 @@ pub struct Results {
     pub trials: Vec<Trial>,
     /// Every search for the largest rate.
     pub peaks: Vec<Peak>,
+}
+
+/// The cores of the two sides; with one in common, or where the kernel chose, each slows the other down.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The servers' cores; empty where the kernel chose.
+    pub server: Vec<usize>,
+    /// The generator's cores; empty where the kernel chose.
+    pub generator: Vec<usize>,
+}
+
+impl Placement {
+    /// Whether servers and generator could run on the same core.
+    pub fn is_shared(&self) -> bool {
+        self.server.is_empty()
+            || self.generator.is_empty()
+            || self.server.iter().any(|core| self.generator.contains(core))
+    }
 }
 
 /// The application under all stacks.
