@@ -6,13 +6,16 @@
 
 #![forbid(unsafe_code)]
 
+pub mod application;
 pub mod bench;
 pub mod command;
 pub mod comparison;
+pub mod duration;
 pub mod load;
 pub mod machine;
 pub mod process_tree;
 pub mod random;
 pub mod report;
+pub mod shipped;
 pub mod statistics;
 pub mod toml_file;
