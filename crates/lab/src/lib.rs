@@ -19,3 +19,4 @@ pub mod report;
 pub mod shipped;
 pub mod statistics;
 pub mod toml_file;
+pub mod verdict;

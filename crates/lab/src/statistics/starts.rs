@@ -52,6 +52,9 @@ impl Sample {
 
     /// The percentile of all rounds' times together; `None` where they are too few for it.
     pub fn of_percentile(rounds: &[(usize, &Latency)], percent: f64) -> Option<Self> {
+        if rounds.iter().all(|(_, latency)| latency.count() == 0) {
+            return None;
+        }
         merged(rounds.iter().map(|(_, latency)| *latency)).percentile_ms(percent)?;
         Self::new(
             rounds.iter().map(|(round, _)| *round).collect(),
