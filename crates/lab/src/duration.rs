@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize as _, Deserializer, Serializer};
+
 /// Units in milliseconds, the largest first.
 const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
@@ -38,6 +40,51 @@ pub fn text(time: Duration) -> String {
             || "0s".to_owned(),
             |(name, factor)| format!("{}{name}", milliseconds / factor),
         )
+}
+
+/// For `#[serde(with = "duration")]`.
+///
+/// # Errors
+/// The serializer's own.
+pub fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&text(*time))
+}
+
+/// For `#[serde(with = "duration")]`.
+///
+/// # Errors
+/// It is no text, or none that [`parse`] reads.
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}
+
+/// The same for a time that may be absent: `#[serde(with = "duration::option")]`.
+pub mod option {
+    use super::{Deserializer, Duration, Serializer};
+
+    /// As [`super::serialize`].
+    ///
+    /// # Errors
+    /// The serializer's own.
+    pub fn serialize<S: Serializer>(
+        time: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match time {
+            Some(time) => super::serialize(time, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    /// As [`super::deserialize`].
+    ///
+    /// # Errors
+    /// It is no text, or no length of time.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        super::deserialize(deserializer).map(Some)
+    }
 }
 
 #[cfg(test)]

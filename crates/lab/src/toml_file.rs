@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow};
 use serde::de::DeserializeOwned;
+use toml::de::{DeTable, DeValue};
 
 /// Reads the file at `path`.
 ///
@@ -27,6 +28,36 @@ pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T> {
         });
         anyhow!("{}{line}: {}", path.display(), worded(error.message()))
     })
+}
+
+/// The line of the key that `path` leads to from the file's root; a number counts the entries of a list from zero. Where
+/// the way ends early, the line of the last part that there is.
+pub fn line_of_key(text: &str, path: &[String]) -> Option<usize> {
+    let table = DeTable::parse(text).ok()?;
+    let mut place = None;
+    let mut at: Option<&DeValue<'_>> = None;
+    for part in path {
+        let (span, value) = match at {
+            None => key(table.get_ref(), part),
+            Some(DeValue::Table(table)) => key(table, part),
+            Some(DeValue::Array(list)) => {
+                let entry = list.get(part.parse::<usize>().ok()?);
+                entry.map(|entry| (entry.span().start, entry.get_ref()))
+            }
+            Some(_) => None,
+        }
+        .unzip();
+        if value.is_none() {
+            break;
+        }
+        (place, at) = (span, value);
+    }
+    place.map(|offset| line_of(text, offset))
+}
+
+fn key<'a>(table: &'a DeTable<'a>, name: &str) -> Option<(usize, &'a DeValue<'a>)> {
+    let (key, value) = table.iter().find(|(key, _)| key.get_ref() == name)?;
+    Some((key.span().start, value.get_ref()))
 }
 
 /// The candidate with the fewest changes to `name`; `None` only without candidates.
@@ -109,6 +140,23 @@ mod tests {
         );
         check("weight = 2\n", "page.toml:1: missing field `path`");
         assert!(parse::<Page>(Path::new("page.toml"), "path = '/'\nweight = 2\n").is_ok());
+    }
+
+    #[test]
+    fn a_key_is_found_where_it_stands() {
+        let text = "a = 1\n[b]\nc = 2\n[[d]]\ne = 3\n\n[[d]]\ne = 4\n[f.\"g.h\"]\ni = 5\n";
+        let check = |path: &[&str], expect: Option<usize>| {
+            let path: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
+            assert_eq!(line_of_key(text, &path), expect, "{path:?}");
+        };
+        check(&["a"], Some(1));
+        check(&["b", "c"], Some(3));
+        check(&["d", "1", "e"], Some(8));
+        check(&["d", "1"], Some(7));
+        check(&["f", "g.h", "i"], Some(10));
+        check(&["b", "x"], Some(2));
+        check(&["x"], None);
+        check(&[], None);
     }
 
     #[test]
