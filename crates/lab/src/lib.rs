@@ -17,6 +17,8 @@ pub mod process_tree;
 pub mod random;
 pub mod report;
 pub mod shipped;
+pub mod stacks;
 pub mod statistics;
+pub mod study;
 pub mod toml_file;
 pub mod verdict;

@@ -58,6 +58,8 @@ impl std::ops::AddAssign for Memory {
 #[derive(Debug)]
 pub struct ProcessTree {
     root: i32,
+    /// Whether the root is one of the members.
+    root_counts: bool,
     /// This process where it adopts orphans, with the children it had before the server started.
     reaper: Option<(i32, BTreeSet<i32>)>,
     /// Pid to start time of every member ever seen.
@@ -82,10 +84,20 @@ impl ProcessTree {
     pub fn rooted(root: i32) -> Self {
         Self {
             root,
+            root_counts: true,
             reaper: None,
             seen: BTreeMap::new(),
             groups: BTreeSet::new(),
             departed_ticks: 0,
+        }
+    }
+
+    /// Everything below `root` and not `root` itself, which is to be the reaper of its descendants: the CPU of those
+    /// that it waited for counts, its own does not.
+    pub fn below(root: i32) -> Self {
+        Self {
+            root_counts: false,
+            ..Self::rooted(root)
         }
     }
 
@@ -103,7 +115,7 @@ impl ProcessTree {
     /// The members alive now, the root first.
     pub fn members(&mut self) -> Vec<Stat> {
         let mut members = self.select(&scan());
-        members.retain(|stat| stat.state != 'Z');
+        members.retain(|stat| stat.state != 'Z' && (self.root_counts || stat.pid != self.root));
         members
     }
 
@@ -113,7 +125,10 @@ impl ProcessTree {
         let members = self.select(&scan());
         let counted: u64 = members
             .iter()
-            .map(|stat| stat.own_ticks + stat.reaped_ticks)
+            .map(|stat| {
+                let own_counts = self.root_counts || stat.pid != self.root;
+                stat.reaped_ticks + if own_counts { stat.own_ticks } else { 0 }
+            })
             .sum();
         ticks(counted + self.departed_ticks)
     }

@@ -89,6 +89,31 @@ fn the_starters_own_group_does_not_join_the_tree() {
 }
 
 #[test]
+fn the_tree_below_a_process_is_without_it_but_with_what_it_waited_for() {
+    // The shell waits for a child that burns CPU, then holds another one.
+    let script =
+        "(i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done); sleep 1000 & echo ready; wait";
+    let mut child = Command::new("setsid")
+        .args(["sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+
+    let mut tree = ProcessTree::below(child.id() as i32);
+    let members = tree.members();
+    assert_eq!(members.len(), 1, "{members:?}");
+    assert_eq!(members[0].name, "sleep");
+    assert!(tree.cpu() > Duration::ZERO);
+    assert_eq!(tree.kill(), 1);
+    // The shell itself was not killed: it ends because it has nothing left to wait for.
+    assert!(child.wait().unwrap().code().is_some());
+}
+
+#[test]
 fn orphans_given_to_this_process_join_the_tree() {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let mut tree = ProcessTree::adopting(10, BTreeSet::from([7]));

@@ -1,0 +1,167 @@
+//! The lab's end of a keeper: orders to it, reports from it. Dropping it ends the keeper and all that it keeps.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{Order, Report, program};
+
+/// A keeper and what it has told.
+#[derive(Debug)]
+pub(in crate::stacks) struct Kept {
+    keeper: Child,
+    orders: Option<ChildStdin>,
+    reports: Receiver<Report>,
+    /// How processes ended, by number.
+    ended: BTreeMap<i32, String>,
+}
+
+/// What a keeper is to start.
+#[derive(Debug)]
+pub(in crate::stacks) struct Start<'a> {
+    /// Program and arguments.
+    pub(in crate::stacks) command: Vec<String>,
+    /// Variables of its own.
+    pub(in crate::stacks) environment: BTreeMap<String, String>,
+    /// Where it runs.
+    pub(in crate::stacks) directory: &'a Path,
+    /// Where its output goes.
+    pub(in crate::stacks) log: PathBuf,
+}
+
+/// Variables that would change what a command line says, whoever set them.
+const UNWANTED: [&str; 12] = [
+    "BUNDLE_GEMFILE",
+    "MALLOC_ARENA_MAX",
+    "PIDFILE",
+    "PORT",
+    "PUMA_MAX_THREADS",
+    "PUMA_MIN_THREADS",
+    "RAILS_MAX_THREADS",
+    "RAILS_MIN_THREADS",
+    "RUBYOPT",
+    "UNICORN_FD",
+    "WEB_CONCURRENCY",
+    "X_DEBIAN_SITEID",
+];
+
+impl Kept {
+    /// Starts a keeper that binds everything to `cores`, gives it `environment`, and removes `run` at the end.
+    ///
+    /// # Errors
+    /// It can't be started.
+    pub(in crate::stacks) fn new(
+        run: &Path,
+        cores: &[usize],
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Self> {
+        let (program, arguments) = program()?;
+        let mut command = Command::new(&program);
+        command
+            .args(arguments)
+            .arg(run)
+            .args(cores.iter().map(usize::to_string));
+        // Settings of Highball are for the server that a person starts; its Ruby files are where they are.
+        let own = std::env::vars_os().map(|(name, _)| name).filter(|name| {
+            let name = name.to_string_lossy();
+            name.starts_with("HIGHBALL_") && name != "HIGHBALL_RUBY_LIB"
+        });
+        own.chain(UNWANTED.map(Into::into)).for_each(|name| {
+            command.env_remove(name);
+        });
+        let mut keeper = command
+            .envs(environment)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Ctrl-C in a terminal is the lab's to hear.
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("can't run {}", program.display()))?;
+        let (send, reports) = mpsc::channel();
+        let told = BufReader::new(keeper.stdout.take().expect("its stdout is piped"));
+        thread::spawn(move || {
+            for line in told.lines().map_while(std::io::Result::ok) {
+                // What it does not understand can only be the message of a panic.
+                if let Ok(report) = serde_json::from_str(&line)
+                    && send.send(report).is_err()
+                {
+                    return;
+                }
+            }
+        });
+        Ok(Self {
+            orders: keeper.stdin.take(),
+            keeper,
+            reports,
+            ended: BTreeMap::new(),
+        })
+    }
+
+    /// The keeper's own number: everything below it is the stack.
+    pub(in crate::stacks) fn pid(&self) -> i32 {
+        self.keeper.id() as i32
+    }
+
+    /// Starts a process and gives its number.
+    ///
+    /// # Errors
+    /// It can't be started, or the keeper is gone.
+    pub(in crate::stacks) fn start(&mut self, start: Start<'_>) -> Result<i32> {
+        let order = Order {
+            command: start.command,
+            environment: start.environment,
+            directory: start.directory.to_owned(),
+            log: start.log,
+        };
+        let mut line = serde_json::to_vec(&order)?;
+        line.push(b'\n');
+        let orders = self
+            .orders
+            .as_mut()
+            .expect("it is closed when this is dropped only");
+        orders
+            .write_all(&line)
+            .context("the keeper of the stack is gone")?;
+        loop {
+            match self
+                .reports
+                .recv()
+                .context("the keeper of the stack is gone")?
+            {
+                Report::Started { pid } => {
+                    // Numbers come round again.
+                    self.ended.remove(&pid);
+                    return Ok(pid);
+                }
+                Report::Refused { reason } => bail!(reason),
+                Report::Ended { pid, how } => {
+                    self.ended.insert(pid, how);
+                }
+            }
+        }
+    }
+
+    /// How the process ended, if it did.
+    pub(in crate::stacks) fn end_of(&mut self, pid: i32) -> Option<&str> {
+        while let Ok(report) = self.reports.try_recv() {
+            if let Report::Ended { pid, how } = report {
+                self.ended.insert(pid, how);
+            }
+        }
+        self.ended.get(&pid).map(String::as_str)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // The end of its stdin tells it to kill what is left.
+        drop(self.orders.take());
+        let _ = self.keeper.wait();
+    }
+}
