@@ -12,15 +12,19 @@ mod latency;
 /// The result of one load. Times are seconds unless the name says otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// From the first request to the last response, or to the end of the load.
+    /// The length of a timed load; of others from the start to the last response.
     pub elapsed_s: f64,
-    /// Requests that the plan called for until its end; in a closed loop those that were sent.
+    /// Requests that the plan called for until its end; in a closed loop those that were tried.
     pub demanded: u64,
     /// Requests that left.
     pub sent: u64,
-    /// Whole responses, of any status.
+    /// Whole responses, of any status, that came until the load's end.
     pub completed: u64,
-    /// Whole responses with a status from 200 to 399 that are what was expected.
+    /// Whole responses that came after the end of a timed load, to requests that were due before it. They are part
+    /// of the latencies, and of no rate: a straggler must neither lengthen a load nor be counted into it.
+    #[serde(default)]
+    pub late: u64,
+    /// Of `completed`, those with a status from 200 to 399 that are what was expected.
     pub good: u64,
     /// Responses by status.
     pub statuses: BTreeMap<u16, u64>,
@@ -144,11 +148,59 @@ pub struct Generator {
     pub waited: f64,
     /// How late requests left behind their schedule, open loop only.
     pub lag: Latency,
+    /// How long requests waited because all connections that the plan allows were in use, of those that did; open
+    /// loop only. It is part of their latency and no lag.
+    #[serde(default)]
+    pub pool_wait: Latency,
     /// Why the generator, and not the server, was the limit; `None` where it was not.
     pub limit: Option<String>,
 }
 
+impl Bytes {
+    /// Adds others.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            sent,
+            heads,
+            bodies,
+            received,
+        } = *other;
+        self.sent += sent;
+        self.heads += heads;
+        self.bodies += bodies;
+        self.received += received;
+    }
+}
+
 impl Errors {
+    /// Adds others, kind by kind.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            connect_refused,
+            connect_timeout,
+            no_address,
+            no_descriptor,
+            reset,
+            closed,
+            short_body,
+            timeout,
+            invalid,
+            unexpected,
+            unanswered,
+        } = *other;
+        self.connect_refused += connect_refused;
+        self.connect_timeout += connect_timeout;
+        self.no_address += no_address;
+        self.no_descriptor += no_descriptor;
+        self.reset += reset;
+        self.closed += closed;
+        self.short_body += short_body;
+        self.timeout += timeout;
+        self.invalid += invalid;
+        self.unexpected += unexpected;
+        self.unanswered += unanswered;
+    }
+
     /// All kinds together.
     pub fn total(&self) -> u64 {
         let Self {

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod check;
+
 /// Where a load goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
@@ -83,7 +85,7 @@ pub enum Mode {
 pub enum End {
     /// After so many requests were sent and answered or failed.
     Requests(u64),
-    /// After so long; what is in flight then counts as unanswered at its age, in the tail.
+    /// After so long; what is in flight then is waited for as [`Plan::grace`] says.
     After(Duration),
 }
 
@@ -114,4 +116,34 @@ pub struct Expected {
     pub status: u16,
     /// The body's length in bytes; `None` where pages differ from request to request.
     pub length: Option<u64>,
+}
+
+impl Plan {
+    /// How long requests leave; `None` where their number ends the load.
+    pub fn length(&self) -> Option<Duration> {
+        match self.mode {
+            Mode::Open { duration, .. }
+            | Mode::Closed {
+                end: End::After(duration),
+                ..
+            } => Some(duration),
+            Mode::Closed { .. } => None,
+        }
+    }
+
+    /// How long after the end of a timed load answers may still come: as long as the load itself, and no longer than
+    /// the time-out. What is missing then counts as unanswered at its age, in the tail.
+    pub fn grace(&self) -> Duration {
+        self.length().unwrap_or_default().min(self.timeout)
+    }
+
+    /// The most connections that are open at once.
+    pub fn connections_at_most(&self) -> usize {
+        match self.mode {
+            Mode::Closed { connections, .. } => connections,
+            Mode::Open {
+                max_connections, ..
+            } => max_connections,
+        }
+    }
 }

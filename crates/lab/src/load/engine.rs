@@ -1,0 +1,149 @@
+//! Carries out a load: threads of their own, each with its connections and its share, and one figure of the whole.
+//! It starts no server and judges none.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Barrier, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+
+use super::outcome::Outcome;
+use super::plan::Plan;
+use client::{Client, Shared};
+use gathering::Gathering;
+use rendering::Cookies;
+use tally::Slice;
+use watch::{Usage, Watch};
+
+mod arrivals;
+mod client;
+mod framing;
+mod gathering;
+mod rendering;
+mod slot;
+mod tally;
+mod watch;
+
+/// How often progress is told.
+const PROGRESS: Duration = Duration::from_millis(250);
+
+/// How far a load is.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Progress {
+    /// Since the start.
+    pub elapsed: Duration,
+    /// Whole responses so far.
+    pub completed: u64,
+    /// Good ones so far.
+    pub good: u64,
+    /// Failed requests so far.
+    pub errors: u64,
+    /// Whole responses a second, of the last second.
+    pub rate: f64,
+    /// The slowest hundredth so far, in milliseconds; zero where nothing has ended yet.
+    pub p99_ms: f64,
+}
+
+/// Carries out `plan` and tells how far it is about four times a second. Where `stop` becomes true the load ends at
+/// once with what there is; what was in flight then is neither an answer nor an error.
+///
+/// A timed load sends nothing after its end, save what an open loop had to keep waiting for a connection, and waits
+/// for what is in flight as long as [`Plan::grace`] says; that counts as late.
+///
+/// # Errors
+/// Where the plan can't be carried out at all ([`Plan::check`]), or the machine refuses threads or poll sets. That
+/// the server refuses or fails is an outcome and no error.
+pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) -> Result<Outcome> {
+    plan.check()?;
+    let threads = plan.threads.min(plan.connections_at_most());
+    let shared = Shared {
+        plan,
+        stop,
+        requests: rendering::requests(plan, &Cookies::default()),
+        login: rendering::login(plan),
+        threads,
+        tickets: AtomicU64::new(0),
+        in_flight: AtomicU64::new(0),
+    };
+    let gate = Barrier::new(threads);
+    let began = OnceLock::new();
+    let (out, slices) = channel();
+    let mut gathering = Gathering::new(plan, threads);
+    let ended = thread::scope(|scope| {
+        let mut handles = Vec::with_capacity(threads);
+        for index in 0..threads {
+            let (out, gate, began, shared) = (out.clone(), &gate, &began, &shared);
+            let thread = thread::Builder::new().name(format!("load {index}"));
+            handles.push(
+                thread
+                    .spawn_scoped(scope, move || {
+                        let client = Client::new(shared, index, out);
+                        let settled = watch::settle(shared.plan, index);
+                        // Every thread must come to the gate, or the others would wait for it for ever.
+                        gate.wait();
+                        let began = *began.get_or_init(Instant::now);
+                        settled?;
+                        carry_out(client?, began)
+                    })
+                    .context("start a thread of the load generator")?,
+            );
+        }
+        drop(out);
+        follow(&mut gathering, &slices, progress);
+        let joined = handles.into_iter().map(|handle| {
+            handle
+                .join()
+                .unwrap_or_else(|_| Err(anyhow!("a thread of the load generator broke down")))
+        });
+        joined.collect::<Result<Vec<_>>>()
+    })?;
+    Ok(gathering.outcome(ended))
+}
+
+/// What a thread leaves behind.
+#[derive(Debug)]
+struct Ended {
+    tally: tally::Tally,
+    usage: Usage,
+    /// Nanoseconds from the start to the end of its loop.
+    at: u64,
+    /// Whether it was told to end before the load was over.
+    stopped: bool,
+}
+
+fn carry_out(mut client: Client<'_>, began: Instant) -> Result<Ended> {
+    let watch = Watch::start();
+    let (at, over) = client.run(began)?;
+    Ok(Ended {
+        tally: client.tally,
+        usage: watch.usage(),
+        at,
+        stopped: !over,
+    })
+}
+
+/// Takes slices until every thread is done.
+fn follow(
+    gathering: &mut Gathering<'_>,
+    slices: &Receiver<Slice>,
+    progress: &mut dyn FnMut(&Progress),
+) {
+    let began = Instant::now();
+    let mut tell_at = PROGRESS;
+    loop {
+        let patience = tell_at.saturating_sub(began.elapsed());
+        match slices.recv_timeout(patience) {
+            Ok(slice) => gathering.add(&slice),
+            Err(RecvTimeoutError::Timeout) => {
+                progress(&gathering.progress(began.elapsed()));
+                tell_at += PROGRESS;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! Framing of every kind.
