@@ -11,10 +11,15 @@ use anyhow::{Context, Result, bail};
 
 use crate::comparison::results;
 use crate::{shipped, toml_file};
-use definition::{Definition, Page};
+use definition::{Database, Definition, Page};
+use mariadb::Mariadb;
+use preparation::Preparation;
 
+mod copy;
 pub mod definition;
 mod description;
+mod mariadb;
+mod preparation;
 
 /// An application, not made ready yet.
 #[derive(Debug, Clone)]
@@ -41,6 +46,8 @@ pub struct Prepared {
     pub path: String,
     /// Whether every server must send the very same body for it each time.
     pub same_body: bool,
+    /// Ends when this is dropped.
+    _database: Option<Mariadb>,
 }
 
 impl Application {
@@ -141,18 +148,46 @@ impl Application {
     ///
     /// # Errors
     /// A file can't be copied, a command fails (shows the end of what it printed), or the database doesn't start.
-    pub fn prepare(&self, _work_dir: &Path) -> Result<Prepared> {
-        let folder = self.source.clone();
+    pub fn prepare(&self, work_dir: &Path) -> Result<Prepared> {
         let mut environment = self.definition.environment.clone();
         for name in ["RACK_ENV", "RAILS_ENV"] {
             environment
                 .entry(name.to_owned())
                 .or_insert_with(|| "production".to_owned());
         }
+        let kind = self.page.database.unwrap_or(self.definition.database);
+        let in_place = self.definition.prepare.is_empty() && kind != Database::Mariadb;
+        let (copy, database) = if in_place {
+            (self.source.clone(), None)
+        } else {
+            let preparation = Preparation {
+                id: &self.id,
+                source: &self.source,
+                commands: &self.definition.prepare,
+                database: kind,
+                environment: &environment,
+            };
+            preparation.run(work_dir)?
+        };
+        let folder = match &self.definition.root {
+            Some(root) => copy.join(root),
+            None => copy,
+        };
+        if !folder.join("config.ru").is_file() {
+            bail!("there is no config.ru in {}", folder.display());
+        }
+        if let Some(database) = &database {
+            let socket = database.socket().display().to_string();
+            environment.insert(preparation::SOCKET.to_owned(), socket);
+        }
+        let mut versions = description::versions(&folder, &environment);
+        if database.is_some() {
+            versions.extend(mariadb::version().map(|version| ("mariadb".to_owned(), version)));
+        }
         let description = results::Application {
             name: self.definition.name.clone(),
             about: self.about(),
-            versions: description::versions(&folder, &environment),
+            versions,
             commit: description::commit(&self.source),
         };
         Ok(Prepared {
@@ -161,6 +196,7 @@ impl Application {
             description,
             path: self.page.path.clone(),
             same_body: self.page.same_body,
+            _database: database,
         })
     }
 

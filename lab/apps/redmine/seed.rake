@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Fills a new Redmine with projects and issues, the same in every instance, so that its pages are as large as in real use.
-# scripts/redmine copies this file into the instance and runs it once, after redmine:load_default_data.
+# `install` copies this file into the instance and runs it once, after redmine:load_default_data.
 
 namespace :highball do
   desc 'Seed projects and issues, open the admin account, raise the attachment limit'
