@@ -361,6 +361,14 @@ impl Inner {
         self.exchange.release(slot);
     }
 
+    /// The worker that has or had the request in this slot.
+    fn owner(&self, slot: u16) -> Option<u16> {
+        match self.exchange.holder(slot) {
+            Holder::Seat { worker, .. } | Holder::Done { worker, .. } => Some(worker),
+            Holder::Nobody => None,
+        }
+    }
+
     /// Remembers who has the request, and since when.
     fn note_holder(&self, slot: u16, holder: Holder, request: &Request) {
         if let Holder::Seat { worker, .. } | Holder::Done { worker, .. } = holder {

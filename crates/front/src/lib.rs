@@ -38,7 +38,7 @@ use config::Settings;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use access_log::AccessLog;
+use access_log::{AccessLog, Level};
 use clock::Clock;
 use connection::Connection;
 use dispatch::{Bounds, Dispatcher};
@@ -266,9 +266,14 @@ impl Front {
     }
 
     /// The application of a worker took a connection over.
-    pub fn hijacked(&self, slot: u32, sequence: u64, socket: OwnedFd) {
-        if let (Ok(slot), Ok(sequence)) = (u16::try_from(slot), u32::try_from(sequence)) {
-            self.service.dispatcher.hijacked(slot, sequence, socket);
+    pub fn hijacked(&self, worker: u16, slot: u32, sequence: u64, socket: OwnedFd) {
+        let (Ok(slot), Ok(sequence)) = (u16::try_from(slot), u32::try_from(sequence)) else {
+            return;
+        };
+        let dispatcher = &self.service.dispatcher;
+        if let Err(error) = dispatcher.hijacked(worker, slot, sequence, socket) {
+            let text = format!("worker {worker} sent {error}; it is refused");
+            self.service.log.event(Level::Error, &text, &[]);
         }
     }
 

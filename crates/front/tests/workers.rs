@@ -189,14 +189,14 @@ fn a_hijacked_connection_is_spliced_whichever_half_comes_first() {
         let (slot, sequence) = taken.key();
         let (mut ours, theirs) = sockets();
         if socket_first {
-            server.with(move |front| front.hijacked(slot, sequence, theirs));
+            server.with(move |front| front.hijacked(0, slot, sequence, theirs));
             taken.frame(Kind::Hijacked, b"").expect("there is room");
             taken.finish();
         } else {
             taken.frame(Kind::Hijacked, b"").expect("there is room");
             taken.finish();
             server.until_quiet();
-            server.with(move |front| front.hijacked(slot, sequence, theirs));
+            server.with(move |front| front.hijacked(0, slot, sequence, theirs));
         }
         ours.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\nhello")
             .expect("the front reads");
@@ -235,15 +235,69 @@ fn a_socket_whose_announcement_never_comes_is_closed() {
         let taken = seat.take();
         let (slot, sequence) = taken.key();
         let (ours, theirs) = sockets();
-        server.with(move |front| front.hijacked(slot, sequence + sequences_ahead, theirs));
+        server.with(move |front| front.hijacked(0, slot, sequence + sequences_ahead, theirs));
         taken.answer_path();
         client.response().expect(200);
         expect_closed(ours);
     }
     let (ours, theirs) = sockets();
-    server.with(move |front| front.hijacked(60_000, 1, theirs));
+    server.with(move |front| front.hijacked(0, 60_000, 1, theirs));
     expect_closed(ours);
     server.until_quiet();
+}
+
+#[test]
+fn a_socket_for_a_request_of_another_worker_is_refused_and_named() {
+    for announced in [true, false] {
+        let server = Server::start(|settings| settings.workers = 2);
+        let mut client = server.connect();
+        client.send("GET /hijack HTTP/1.1\r\nHost: test\r\n\r\n");
+        let mut seat = server.seat();
+        let mut taken = seat.take();
+        let (slot, sequence) = taken.key();
+        if announced {
+            taken.frame(Kind::Hijacked, b"").expect("there is room");
+            taken.flush();
+        }
+        let (theirs, stolen) = sockets();
+        server.with(move |front| front.hijacked(1, slot, sequence, stolen));
+        expect_closed(theirs);
+        server.wait_for_lines(|lines| {
+            let named = "worker 1 sent a socket for the connection of a request that worker 0 has";
+            lines.iter().any(|line| line.contains(named))
+        });
+        if !announced {
+            taken.frame(Kind::Hijacked, b"").expect("there is room");
+        }
+        taken.finish();
+        // Neither does it once the slot is free and only the socket is missing.
+        server.until_quiet();
+        let (theirs, stolen) = sockets();
+        server.with(move |front| front.hijacked(1, slot, sequence, stolen));
+        expect_closed(theirs);
+        let (mut ours, own) = sockets();
+        server.with(move |front| front.hijacked(0, slot, sequence, own));
+        ours.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
+            .expect("the front reads");
+        assert_eq!(client.head().status, 101);
+    }
+}
+
+#[test]
+fn a_socket_for_a_request_that_no_worker_has_is_refused() {
+    let server = Server::start(|_| {});
+    let mut client = server.ask("/waits");
+    server.until(|now| now.queue.length == 1);
+    let (theirs, stolen) = sockets();
+    // The first publication of the first slot.
+    server.with(move |front| front.hijacked(0, 0, 1, stolen));
+    expect_closed(theirs);
+    server.wait_for_lines(|lines| {
+        let named = "worker 0 sent a socket for the connection of a request that no worker has";
+        lines.iter().any(|line| line.contains(named))
+    });
+    server.seat().take().answer_path();
+    assert_eq!(client.response().text(), "/waits");
 }
 
 #[test]
@@ -256,7 +310,7 @@ fn a_hijack_whose_client_is_gone_is_closed() {
         let (slot, sequence) = taken.key();
         let (ours, theirs) = sockets();
         let give = |server: &Server| {
-            server.with(move |front| front.hijacked(slot, sequence, theirs));
+            server.with(move |front| front.hijacked(0, slot, sequence, theirs));
         };
         if socket_first {
             give(&server);

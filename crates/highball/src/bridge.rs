@@ -30,8 +30,8 @@ impl Dispatcher for Bridge {
         self.front.stop_worker(worker);
     }
 
-    fn hijacked(&self, _: u16, slot: u32, sequence: u64, socket: OwnedFd) {
-        self.front.hijacked(slot, sequence, socket);
+    fn hijacked(&self, worker: u16, slot: u32, sequence: u64, socket: OwnedFd) {
+        self.front.hijacked(worker, slot, sequence, socket);
     }
 
     fn note(&self, note: &Note) {

@@ -27,6 +27,14 @@ impl Hijacks {
         }
     }
 
+    /// The request of this publication that waits for its socket.
+    pub(super) fn waiting(&self, slot: u16, sequence: u32) -> Option<&Rc<Request>> {
+        let mut waiting = self.requests.iter();
+        waiting
+            .find(|(key, _)| *key == (slot, sequence))
+            .map(|(_, request)| request)
+    }
+
     /// The socket is here. `expected` says whether its announcement can still come; where it cannot, the
     /// socket is closed, which the application sees as the client's end.
     pub(super) fn arrived(&mut self, slot: u16, sequence: u32, socket: OwnedFd, expected: bool) {

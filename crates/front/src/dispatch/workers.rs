@@ -10,6 +10,17 @@ use super::{Dispatcher, Inner};
 use crate::failure::Failure;
 use crate::request::Place;
 
+/// A worker sent a socket for a request that is not its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a socket for the connection of a request that {}", match .owner {
+    Some(worker) => format!("worker {worker} has"),
+    None => "no worker has".to_owned(),
+})]
+pub struct NotItsOwn {
+    /// The worker that has the request.
+    pub owner: Option<u16>,
+}
+
 impl Dispatcher {
     /// A worker process is being started for this place.
     pub fn worker_starts(&self, worker: u16) {
@@ -50,15 +61,32 @@ impl Dispatcher {
 
     /// The socket with which a worker's application talks to a connection it took over. It waits for its
     /// announcement in the exchange where that is still to come.
-    pub fn hijacked(&self, slot: u16, sequence: u32, socket: OwnedFd) {
+    ///
+    /// # Errors
+    /// [`NotItsOwn`]: the socket is closed.
+    pub fn hijacked(
+        &self,
+        worker: u16,
+        slot: u16,
+        sequence: u32,
+        socket: OwnedFd,
+    ) -> Result<(), NotItsOwn> {
         let mut inner = self.inner.borrow_mut();
-        let request = inner.slots.get(usize::from(slot)).and_then(Option::as_ref);
-        let expected = request.is_some_and(|request| {
-            !request.abandoned.get()
-                && !request.has_ended()
-                && inner.exchange.sequence(slot) == sequence
-        });
+        let current = inner.slots.get(usize::from(slot)).and_then(Option::as_ref);
+        let current = current.filter(|_| inner.exchange.sequence(slot) == sequence);
+        let owner = match (current, inner.hijacks.waiting(slot, sequence)) {
+            (Some(_), _) => inner.owner(slot),
+            (None, Some(request)) => request.worker.get(),
+            // Nobody waits for the connection any more.
+            (None, None) => return Ok(()),
+        };
+        if owner != Some(worker) {
+            return Err(NotItsOwn { owner });
+        }
+        let expected =
+            current.is_some_and(|request| !request.abandoned.get() && !request.has_ended());
         inner.hijacks.arrived(slot, sequence, socket, expected);
+        Ok(())
     }
 
     /// A request whose worker died while it held it.
