@@ -36,6 +36,28 @@ class GemTest < Minitest::Test
     assert_match(/\A\d+\.\d+\.\d+\n\z/, run!(RbConfig.ruby, "-I", library, "-e", script))
   end
 
+  def test_an_installed_gem_that_lost_its_server_says_how_to_get_it_back
+    home = File.join(@folder, "home")
+    run!("gem", "build", "--strict", "highball.gemspec", "--output", "highball.gem")
+    install = [{ "GEM_HOME" => home }, "gem", "install", "--force", "--local", "--no-document", "highball.gem"]
+    run!(*install)
+    FileUtils.rm(Dir[File.join(home, "{gems/*/libexec/highball,cache/*}")])
+    output, status = Open3.capture2e({ "GEM_HOME" => home }, File.join(home, "bin/highball"))
+    refute status.success?
+    assert_match(/gem install --force highball/, output)
+    run!(*install)
+    assert_match(%r{/lib\b}, run!({ "GEM_HOME" => home }, File.join(home, "bin/highball")))
+  end
+
+  def test_a_checkout_without_the_server_is_told_to_build_it
+    gem = File.join(@folder, "gem")
+    Dir.mkdir(gem)
+    FileUtils.mv(%w[exe lib highball.gemspec].map { |name| File.join(@folder, name) }, gem)
+    output, status = Open3.capture2e(RbConfig.ruby, File.join(gem, "exe/highball"))
+    refute status.success?
+    assert_includes output, "run `make gem` in #{@folder}"
+  end
+
   def test_a_gem_without_the_server_is_not_built
     FileUtils.rm(File.join(@libexec, "highball"))
     output, status = Open3.capture2e("gem", "build", "highball.gemspec", chdir: @folder)
