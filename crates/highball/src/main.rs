@@ -13,6 +13,7 @@ mod library;
 mod page;
 mod report;
 mod serve;
+mod signals;
 
 use std::process::ExitCode;
 

@@ -12,15 +12,15 @@ use config::{LogFormat, Settings};
 use front::access_log::{AccessLog, Format, Level};
 use front::{Front, Listener};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use supervisor::{Dispatcher, Supervisor};
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
+use supervisor::{Dispatcher, Supervisor, orphans};
+use tokio::task::spawn_local;
 
 use crate::application::{Application, FIRST_GENERATION};
 use crate::arguments::Choice;
 use crate::bridge::Bridge;
 use crate::control_socket::{ControlSocket, Name};
 use crate::report::Report;
+use crate::signals::{self, Stop, Stops};
 
 /// The least time that workers get for their hooks, however long requests took to end.
 const LEAST_GRACE: Duration = Duration::from_secs(1);
@@ -42,8 +42,11 @@ pub(crate) fn run(choice: Choice) -> Result<()> {
 }
 
 async fn serve(application: Application, log: Rc<AccessLog>) -> Result<()> {
-    // From here on no signal ends the process by itself.
+    // From here on no signal that is sent to servers ends the process by itself.
     let mut stops = Stops::watch()?;
+    signals::reserve(&log)?;
+    // Without it, zombies are left: no reason not to serve.
+    spawn_local(async { drop(orphans::reap().await) });
     let settings = Rc::new(application.settings.clone());
     let (listeners, files) = bind(&settings)?;
     let names: Vec<String> = listeners.iter().map(Listener::name).collect();
@@ -226,54 +229,6 @@ fn open_control(
         log.event(Level::Warn, &text, &[]);
     }
     Ok(control)
-}
-
-/// How the server is to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
-    /// `highball stop`.
-    Drain,
-    /// A signal: like the above, at once where it is not the first.
-    Signal,
-    /// `highball stop --now`.
-    Now,
-}
-
-/// Everything that asks the server to stop.
-struct Stops {
-    signals: [Signal; 3],
-    asked: mpsc::UnboundedSender<bool>,
-    asks: mpsc::UnboundedReceiver<bool>,
-}
-
-impl Stops {
-    fn watch() -> Result<Self> {
-        let on = |kind| signal(kind).context("cannot handle signals");
-        let (asked, asks) = mpsc::unbounded_channel();
-        Ok(Self {
-            signals: [
-                on(SignalKind::terminate())?,
-                on(SignalKind::interrupt())?,
-                on(SignalKind::quit())?,
-            ],
-            asked,
-            asks,
-        })
-    }
-
-    /// Waits for the next one.
-    async fn next(&mut self) -> Stop {
-        let [term, int, quit] = &mut self.signals;
-        tokio::select! {
-            _ = term.recv() => Stop::Signal,
-            _ = int.recv() => Stop::Signal,
-            _ = quit.recv() => Stop::Signal,
-            now = self.asks.recv() => match now {
-                Some(true) => Stop::Now,
-                _ => Stop::Drain,
-            },
-        }
-    }
 }
 
 /// Says what a person at a terminal waits for: a plain line, or the log's form where that is JSON.

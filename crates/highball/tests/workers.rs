@@ -336,8 +336,8 @@ fn a_template_that_dies_ends_in_service_or_in_a_clear_end() {
 }
 
 #[test]
-fn term_and_int_let_running_requests_finish() {
-    for signal in [Signal::TERM, Signal::INT] {
+fn term_int_quit_and_hup_let_running_requests_finish() {
+    for signal in [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP] {
         let mut working = start(WORKING, |builder| builder.workers(2).threads(2));
         let mut running = working.ask("POST", "/running");
         working.called("/running");

@@ -10,6 +10,7 @@ mod channel;
 mod children;
 mod ending;
 mod note;
+pub mod orphans;
 mod pool;
 mod process;
 mod supervisor;

@@ -17,6 +17,7 @@ use rustix::process::{
 
 use crate::channel::{Channel, Pidfd};
 use crate::ending::Ending;
+use crate::orphans::Own;
 
 /// How long a template that said it will end may take to do so.
 const LEAVE: Duration = Duration::from_secs(2);
@@ -107,6 +108,8 @@ pub struct Template {
     channel: Rc<Channel>,
     started: SystemTime,
     reaped: bool,
+    /// Nobody else is to reap it.
+    _own: Own,
 }
 
 impl Template {
@@ -141,6 +144,7 @@ impl Template {
         }
         let child = command.spawn()?;
         let pid = Pid::from_child(&child);
+        let own = Own::new(pid);
         // It is nobody's but ours to reap, so the number cannot be another process's.
         let pidfd = Pidfd::new(pidfd_open(pid, PidfdFlags::empty())?)?;
         Ok(Self {
@@ -149,6 +153,7 @@ impl Template {
             channel: Rc::new(channel),
             started: SystemTime::now(),
             reaped: false,
+            _own: own,
         })
     }
 

@@ -56,6 +56,11 @@ impl Process {
         self.parent().is_some()
     }
 
+    /// Whether it is there at all: a zombie is.
+    pub fn exists(self) -> bool {
+        self.file("stat").is_some()
+    }
+
     /// Its children that are alive.
     pub fn children(self) -> Vec<Self> {
         let mut children: Vec<Self> = all().filter(|one| one.parent() == Some(self)).collect();

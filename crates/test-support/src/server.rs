@@ -1,6 +1,7 @@
 //! A running server: started in its application's folder, its log collected, stopped with its end checked.
 //! A server that leaves a process behind fails the test that started it.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -30,6 +31,7 @@ pub struct ServerBuilder {
     workers: usize,
     threads: usize,
     settings: Vec<(String, String)>,
+    wrapper: Vec<String>,
 }
 
 /// A server that is ready, until it is dropped or stopped.
@@ -70,6 +72,7 @@ impl Server {
             workers: 1,
             threads: 1,
             settings: Vec::new(),
+            wrapper: Vec::new(),
         }
     }
 
@@ -263,6 +266,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Starts it through another program, such as `nohup`: this one's arguments come first.
+    #[must_use]
+    pub fn under(mut self, wrapper: &[&str]) -> Self {
+        self.wrapper = wrapper.iter().map(|&part| part.to_owned()).collect();
+        self
+    }
+
     /// The application, for its events and gates: they are made before it starts.
     pub fn application(&self) -> &Application {
         &self.application
@@ -307,7 +317,10 @@ impl ServerBuilder {
     }
 
     fn spawn(&self, mark: &str) -> Child {
-        let mut command = Command::new(binary());
+        let wrapper = self.wrapper.iter().map(OsString::from);
+        let mut words = wrapper.chain([binary().into_os_string()]);
+        let mut command = Command::new(words.next().expect("the binary at least"));
+        command.args(words);
         command.arg("serve").arg(self.application.path());
         clean(&mut command);
         for address in &self.listen {

@@ -1,0 +1,101 @@
+//! Signals that must not end the front, and what it owes the kernel as the first process of a container.
+
+use std::time::Instant;
+
+use rustix::process::Signal;
+use test_support::{Application, PATIENCE, Program, Server, ServerBuilder};
+
+fn hello() -> ServerBuilder {
+    Server::app(r##"run lambda { |env| Test.text("hello") }"##)
+}
+
+#[test]
+fn hup_is_ignored_where_the_server_was_started_so() {
+    let server = hello().under(&["nohup"]).start();
+    let mut client = server.connect();
+    client.get("/").expect(200);
+    server.process().signal(Signal::HUP);
+    // Comes later than the one before.
+    server.process().signal(Signal::USR2);
+    server.log().wait(|line| line.contains("USR2"));
+    client.get("/").expect(200);
+    server.get("/").expect(200);
+    let stopped = server.stop();
+    assert!(stopped.status.success());
+    let drains = |line: &&String| line.contains("draining");
+    assert_eq!(stopped.log.iter().filter(drains).count(), 1);
+}
+
+#[test]
+fn usr2_is_logged_and_ends_nothing() {
+    let server = hello().start();
+    for _ in 0..3 {
+        let start = server.log().len();
+        server.process().signal(Signal::USR2);
+        server.log().wait_after(start, |line| line.contains("USR2"));
+    }
+    server.get("/").expect(200);
+    assert!(server.stop().status.success());
+}
+
+/// The server as the first process of a process namespace, as in a container.
+const FIRST_PROCESS: [&str; 5] = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+
+#[test]
+fn as_the_first_process_the_front_reaps_orphans_but_not_its_template() {
+    let possible = FIRST_PROCESS[1..]
+        .iter()
+        .fold(Program::new(FIRST_PROCESS[0]), Program::arg)
+        .arg("true")
+        .run();
+    assert!(
+        possible.status.success(),
+        "this test needs a process namespace of its own, so root or CAP_SYS_ADMIN: {}",
+        possible.output()
+    );
+    let application = Application::new(
+        r##"run lambda { |env|
+          next Test.text("hello") if env["PATH_INFO"] == "/"
+          Process.wait(fork { fork { Test.pass("end"); exit!(0) }; exit!(0) })
+          Test.text("orphaned")
+        }"##,
+    );
+    let (mut events, gate) = (application.events(), application.gate("end"));
+    let server = Server::application_of(application)
+        .under(&FIRST_PROCESS)
+        .start();
+    let front = server.process().children()[0];
+    server.get("/orphan").expect(200);
+    assert_eq!(events.wait(), "at end");
+    let orphan = until("the orphan has a new parent", || {
+        let children = front.children();
+        children
+            .iter()
+            .copied()
+            .find(|child| child.children().is_empty())
+    });
+    gate.admit(1);
+    until("the orphan is reaped", || (!orphan.exists()).then_some(()));
+    // Workers of a template that dies are orphans as well; how it died itself is still told.
+    let template = front.children()[0];
+    let worker = template.children()[0];
+    template.kill();
+    server.log().wait(|line| line.contains("signal 9 (KILL)"));
+    worker.kill();
+    until("the worker is reaped", || (!worker.exists()).then_some(()));
+    server.get("/").expect(200);
+    assert!(server.command(&["stop"]).status.success());
+    assert!(server.wait_end().status.success());
+}
+
+#[track_caller]
+fn until<T>(what: &str, reached: impl Fn() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = reached() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        std::thread::yield_now();
+    }
+}
