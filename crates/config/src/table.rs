@@ -122,7 +122,7 @@ settings! {
         /// Whether Ruby's heap is compacted before workers are forked, so that they share more memory.
         compact: bool = Kind::Bool, default "true";
 
-        /// Whether the workers run under the kernel's SCHED_BATCH policy.
+        /// Whether workers run under the kernel's SCHED_BATCH policy, and the front too while all requests are short.
         ///
         /// It spends less time on task switches; measure both where latency on idle cores matters most.
         batch_scheduling: bool = Kind::Bool, default "true";

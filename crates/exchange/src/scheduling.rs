@@ -1,20 +1,35 @@
-//! The scheduling class of this process, inherited by every process it starts.
+//! The scheduling policy of a thread, inherited by every process it starts, and the clock of the exchange.
 //!
 //! It never changes priorities or affinity.
 
 use std::io;
 
-/// Puts the calling process under `SCHED_BATCH`: a worker that is woken then does not preempt whoever woke
-/// it, which takes task switches out of the path between front and workers.
-///
-/// # Errors
-/// Whatever `sched_setscheduler(2)` says; a sandbox may forbid it.
-pub fn batch() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: pid 0 is the caller, and `parameters` lives through the call.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
+/// A policy of the kernel's for threads of equal rank (sched(7)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// `SCHED_OTHER`: who is woken may preempt who runs.
+    #[default]
+    Default,
+    /// `SCHED_BATCH`: who is woken waits for the end of a slice. Fewer task switches, later starts.
+    Batch,
+}
+
+impl Policy {
+    /// Puts the calling thread under it.
+    ///
+    /// # Errors
+    /// Whatever `sched_setscheduler(2)` says; a sandbox may forbid it.
+    pub fn apply(self) -> io::Result<()> {
+        let policy = match self {
+            Self::Default => libc::SCHED_OTHER,
+            Self::Batch => libc::SCHED_BATCH,
+        };
+        let parameters = libc::sched_param { sched_priority: 0 };
+        // SAFETY: pid 0 is the caller, and `parameters` lives through the call.
+        match unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 

@@ -125,9 +125,9 @@ unsafe fn command(received: &mut Received<ToTemplate>) -> Value {
 /// # Safety
 /// The rules of [`crate::ruby`]. May raise.
 unsafe fn fields(start: &Start) -> Value {
-    // The workers inherit it. The front does not have it: it must run at once when a client or a worker calls.
+    // The workers inherit it.
     if start.batch
-        && let Err(error) = exchange::scheduling::batch()
+        && let Err(error) = exchange::scheduling::Policy::Batch.apply()
     {
         eprintln!("highball: the kernel refuses SCHED_BATCH: {error} (setting `batch_scheduling`)");
     }

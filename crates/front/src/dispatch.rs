@@ -26,6 +26,7 @@ use exchange::scheduling::monotonic_ns;
 use crate::env::Env;
 use crate::failure::Failure;
 use crate::request::{Place, Request};
+use crate::scheduling::Scheduling;
 use hijacks::Hijacks;
 
 /// The bounds the dispatcher keeps.
@@ -39,6 +40,8 @@ pub struct Bounds {
     pub response_limit: u64,
     /// How often a safe request is run again after its worker died.
     pub max_retries: u32,
+    /// Whether the front's thread gives way to workers while all requests are short.
+    pub batch: bool,
 }
 
 /// What the application said went wrong, for the log.
@@ -61,6 +64,7 @@ pub struct Dispatcher {
     env: Env,
     bounds: Bounds,
     on_error: ErrorSink,
+    scheduling: Scheduling,
     longest_queue: Cell<usize>,
     again: Cell<u64>,
     temporary: Arc<Path>,
@@ -85,6 +89,7 @@ impl Dispatcher {
             env: Env::new(),
             bounds,
             on_error,
+            scheduling: Scheduling::default(),
             longest_queue: Cell::new(0),
             again: Cell::new(0),
             temporary: std::env::temp_dir().into(),
@@ -233,6 +238,7 @@ impl Dispatcher {
     /// The front is about to sleep: takes what has come, and says to the workers that from now on they
     /// must ring. A front that has woken a task is not going to sleep, whatever else it drained.
     pub fn park(&self) {
+        self.reschedule();
         loop {
             if self.inner.borrow().exchange.park() || self.complete() {
                 return;
@@ -313,6 +319,8 @@ impl Dispatcher {
         inner.note_holder(slot, holder, request);
         let drained = self.take_frames(inner, slot, request);
         if drained && matches!(holder, Holder::Done { .. }) {
+            let (claimed, finished) = request.times.get();
+            self.scheduling.finished(finished.saturating_sub(claimed));
             inner.free(slot);
             // A worker that says nothing of its end has a bug; the client must not wait for it.
             let no_end = Failure::BadResponse("it has no end");
@@ -324,6 +332,16 @@ impl Dispatcher {
         inner.queue.retain(|other| !Rc::ptr_eq(other, request));
         request.place.set(Place::Out);
         request.fail(failure);
+    }
+
+    /// Lets the kernel schedule this thread as fits what the application does.
+    fn reschedule(&self) {
+        if self.bounds.batch
+            && let Some(policy) = self.scheduling.decide(monotonic_ns())
+        {
+            // A sandbox may forbid it. The template has then said so in the log, and all works without.
+            let _ = policy.apply();
+        }
     }
 
     /// Leaves a running request to itself: its slot comes back when its worker is done.

@@ -22,6 +22,7 @@ pub mod request;
 pub mod response;
 pub mod response_head;
 pub mod runtime;
+mod scheduling;
 pub mod screen;
 pub mod service;
 pub mod snapshot;
@@ -94,6 +95,7 @@ impl Front {
             response_memory: settings.response_memory,
             response_limit: settings.response_limit,
             max_retries: settings.max_retries,
+            batch: settings.batch_scheduling,
         };
         let error_log = Rc::clone(&log);
         let dispatcher = Dispatcher::new(
