@@ -2,7 +2,9 @@
 //! server, no process and no comparison.
 
 pub use engine::{Progress, run};
+pub use headroom::{Headroom, headroom};
 
 mod engine;
+mod headroom;
 pub mod outcome;
 pub mod plan;

@@ -13,7 +13,7 @@ use super::outcome::Outcome;
 use super::plan::Plan;
 use client::{Client, Shared};
 use gathering::Gathering;
-use rendering::Cookies;
+use rendering::{Cookies, Rendered};
 use tally::Slice;
 use watch::{Usage, Watch};
 
@@ -61,7 +61,7 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) 
     let shared = Shared {
         plan,
         stop,
-        requests: rendering::requests(plan, &Cookies::default()),
+        requests: rendered(plan),
         login: rendering::login(plan),
         threads,
         tickets: AtomicU64::new(0),
@@ -100,6 +100,11 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) 
         joined.collect::<Result<Vec<_>>>()
     })?;
     Ok(gathering.outcome(ended))
+}
+
+/// A plan's requests as they leave.
+pub(super) fn rendered(plan: &Plan) -> Vec<Rendered> {
+    rendering::requests(plan, &Cookies::default())
 }
 
 /// What a thread leaves behind.

@@ -133,3 +133,89 @@ impl Share {
 pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests(weights: &[f64]) -> Vec<Request> {
+        let request = |weight: &f64| Request {
+            method: "GET".to_owned(),
+            path: "/".to_owned(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            weight: *weight,
+        };
+        weights.iter().map(request).collect()
+    }
+
+    fn schedule(weights: &[f64], arrivals: Arrivals, seed: u64) -> Schedule {
+        let duration = Duration::from_secs(10);
+        Schedule::new(&requests(weights), 2000.0, arrivals, duration, seed)
+    }
+
+    #[test]
+    fn one_seed_gives_one_schedule_however_many_threads_share_it() {
+        let whole: Vec<Arrival> = schedule(&[1.0, 2.0], Arrivals::Poisson, 7).collect();
+        for threads in [1, 2, 3, 7] {
+            let mut parts = Vec::new();
+            for index in 0..threads {
+                let all = schedule(&[1.0, 2.0], Arrivals::Poisson, 7);
+                let (mut share, mut next) = Share::new(all, index, threads);
+                while let Some(arrival) = next {
+                    parts.push(arrival);
+                    next = share.next();
+                }
+            }
+            parts.sort_by_key(|arrival| arrival.at);
+            assert_eq!(parts, whole, "{threads} threads");
+        }
+        let other: Vec<Arrival> = schedule(&[1.0, 2.0], Arrivals::Poisson, 8).collect();
+        assert_ne!(other, whole);
+    }
+
+    #[test]
+    fn other_weights_do_not_move_the_arrivals() {
+        let times = |weights: &[f64]| -> Vec<u64> {
+            schedule(weights, Arrivals::Poisson, 7)
+                .map(|arrival| arrival.at)
+                .collect()
+        };
+        assert_eq!(times(&[1.0]), times(&[1.0, 5.0, 2.0]));
+    }
+
+    #[test]
+    fn poisson_arrivals_have_the_rate_and_the_spread_of_the_exponential() {
+        let times: Vec<f64> = schedule(&[1.0], Arrivals::Poisson, 3)
+            .map(|arrival| arrival.at as f64)
+            .collect();
+        let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean / 500_000.0 - 1.0).abs() < 0.03, "mean {mean} ns");
+        assert!((variance.sqrt() / mean - 1.0).abs() < 0.03);
+    }
+
+    #[test]
+    fn constant_arrivals_keep_their_distance_to_the_end() {
+        let times: Vec<u64> = schedule(&[1.0], Arrivals::Constant, 3)
+            .map(|arrival| arrival.at)
+            .collect();
+        assert_eq!(times.len(), 20_000);
+        assert_eq!(
+            (times[0], times[1], times[19_999]),
+            (0, 500_000, 9_999_500_000)
+        );
+    }
+
+    #[test]
+    fn kinds_come_by_their_weights() {
+        let mut counts = [0.0; 3];
+        for arrival in schedule(&[1.0, 7.0, 2.0], Arrivals::Constant, 5) {
+            counts[arrival.kind] += 1.0;
+        }
+        for (count, share) in counts.iter().zip([0.1, 0.7, 0.2]) {
+            assert!((count / 20_000.0_f64 - share).abs() < 0.02, "{counts:?}");
+        }
+    }
+}

@@ -7,11 +7,11 @@ use crate::load::plan::{ConnectionUse, Plan, Request};
 
 /// One kind of request, ready to leave.
 #[derive(Debug, Clone)]
-pub(super) struct Rendered {
+pub(in crate::load) struct Rendered {
     /// Head and body.
-    pub(super) bytes: Vec<u8>,
+    pub(in crate::load) bytes: Vec<u8>,
     /// Whether it is a `HEAD` request, whose response has no content.
-    pub(super) is_head: bool,
+    pub(in crate::load) is_head: bool,
 }
 
 /// All kinds of a plan in its order, with a `Cookie` field where there are cookies.
@@ -89,5 +89,24 @@ impl Cookies {
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
         pairs.join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_is_kept_without_attributes_and_a_later_one_replaces_it() {
+        let mut cookies = Cookies::default();
+        for field in [
+            "session=abc; Path=/; HttpOnly",
+            "theme=dark",
+            "session = d=e ;Secure",
+            "nonsense",
+        ] {
+            cookies.set(field.as_bytes());
+        }
+        assert_eq!(cookies.field(), "session=d=e; theme=dark");
     }
 }
