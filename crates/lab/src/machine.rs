@@ -33,49 +33,12 @@ const PACKAGES: [&str; 10] = [
     "libsqlite3-0",
 ];
 
-impl Machine {
-    /// Describes this machine. What cannot be found out is left out.
-    pub fn capture(highball: &Path) -> Self {
-        let mut facts = Vec::new();
-        let mut fact = |name: &str, value: Option<String>| {
-            facts.extend(
-                value
-                    .filter(|value| !value.is_empty())
-                    .map(|value| (name.to_owned(), value)),
-            );
-        };
-        let cores = std::thread::available_parallelism()
-            .map(|count| count.to_string())
-            .ok();
-        fact("CPU", field_of("/proc/cpuinfo", "model name"));
-        fact("Cores", cores);
-        fact("Memory", field_of("/proc/meminfo", "MemTotal"));
-        fact("Kernel", output("uname", &["-sr"]));
-        fact("Distribution", distribution());
-        fact(
-            "Frequency governor",
-            read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        );
-        fact(
-            "Transparent huge pages",
-            read("/sys/kernel/mm/transparent_hugepage/enabled"),
-        );
-        fact("somaxconn", read("/proc/sys/net/core/somaxconn"));
-        fact(
-            "Ephemeral ports",
-            read("/proc/sys/net/ipv4/ip_local_port_range").map(|range| range.replace('\t', " to ")),
-        );
-        fact(
-            "Open files (hard limit)",
-            rustix::process::getrlimit(rustix::process::Resource::Nofile)
-                .maximum
-                .map(|n| n.to_string()),
-        );
-        fact(
-            "Load average at the start",
-            read("/proc/loadavg").map(|load| first_words(&load, 3)),
-        );
+/// The one fact that changes all the time.
+const LOAD_AVERAGE: &str = "Load average at the start";
 
+impl Machine {
+    /// Describes this machine with the software that matters to the benchmark. What cannot be found out is left out.
+    pub fn capture(highball: &Path) -> Self {
         let mut versions: Vec<(String, String)> = PACKAGES
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), package_version(name)?)))
@@ -89,8 +52,74 @@ impl Machine {
             output(&highball.to_string_lossy(), &["--version"]),
         );
         version("commit", commit());
-        Self { facts, versions }
+        Self {
+            facts: facts(),
+            versions,
+        }
     }
+
+    /// Describes this machine with the versions of the programs that took part, each named once.
+    pub fn with(programs: impl IntoIterator<Item = (String, String)>) -> Self {
+        let mut versions: Vec<(String, String)> = programs.into_iter().collect();
+        versions.extend(output("ruby", &["--version"]).map(|version| ("ruby".to_owned(), version)));
+        versions.sort();
+        versions.dedup();
+        Self {
+            facts: facts(),
+            versions,
+        }
+    }
+
+    /// What of it may not change while a comparison goes on: all but how busy it is.
+    pub fn lasting(&self) -> Self {
+        let mut lasting = self.clone();
+        lasting.facts.retain(|(name, _)| name != LOAD_AVERAGE);
+        lasting
+    }
+}
+
+/// Hardware, kernel, and their settings.
+fn facts() -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    let mut fact = |name: &str, value: Option<String>| {
+        facts.extend(
+            value
+                .filter(|value| !value.is_empty())
+                .map(|value| (name.to_owned(), value)),
+        );
+    };
+    let cores = std::thread::available_parallelism()
+        .map(|count| count.to_string())
+        .ok();
+    fact("CPU", field_of("/proc/cpuinfo", "model name"));
+    fact("Cores", cores);
+    fact("Memory", field_of("/proc/meminfo", "MemTotal"));
+    fact("Kernel", output("uname", &["-sr"]));
+    fact("Distribution", distribution());
+    fact(
+        "Frequency governor",
+        read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+    );
+    fact(
+        "Transparent huge pages",
+        read("/sys/kernel/mm/transparent_hugepage/enabled"),
+    );
+    fact("somaxconn", read("/proc/sys/net/core/somaxconn"));
+    fact(
+        "Ephemeral ports",
+        read("/proc/sys/net/ipv4/ip_local_port_range").map(|range| range.replace('\t', " to ")),
+    );
+    fact(
+        "Open files (hard limit)",
+        rustix::process::getrlimit(rustix::process::Resource::Nofile)
+            .maximum
+            .map(|n| n.to_string()),
+    );
+    fact(
+        LOAD_AVERAGE,
+        read("/proc/loadavg").map(|load| first_words(&load, 3)),
+    );
+    facts
 }
 
 /// CPU time of the whole machine since it started, over all cores.

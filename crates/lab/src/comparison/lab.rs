@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
+pub(super) use load::MAX_CONNECTIONS;
 pub use load::{Arrivals, Load};
 
 use crate::{duration, toml_file};
@@ -286,6 +287,19 @@ impl Lab {
                 .and_then(|setting| setting.kind.clone())
         };
         id == name || kind(id).as_deref() == Some(name)
+    }
+}
+
+impl Request {
+    /// A GET of `path`.
+    pub fn get(path: &str) -> Self {
+        Self {
+            method: get(),
+            path: path.to_owned(),
+            weight: one(),
+            headers: BTreeMap::new(),
+            body: String::new(),
+        }
     }
 }
 

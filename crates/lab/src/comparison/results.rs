@@ -231,6 +231,15 @@ pub struct Peak {
     pub overload: Option<Overload>,
     /// Why the search gave nothing.
     pub failure: Option<String>,
+    /// The latency that a rate had to keep to count as held, in words.
+    #[serde(default)]
+    pub criterion: String,
+    /// Median latency of one request after the other, in milliseconds.
+    #[serde(default)]
+    pub unloaded_ms: Option<f64>,
+    /// Whether the search came to its end.
+    #[serde(default)]
+    pub finished: bool,
 }
 
 /// One rate of a search.
@@ -246,6 +255,9 @@ pub struct Step {
     pub p99_ms: Option<f64>,
     /// Why the rate was not held; `None` where it was.
     pub why: Option<String>,
+    /// [`Limit::Client`] where it says nothing of the server.
+    #[serde(default)]
+    pub limit: Limit,
 }
 
 /// How a stack behaves when more is asked than it can do.

@@ -166,7 +166,7 @@ impl Load {
 }
 
 /// An open loop opens connections as it needs them; with more than these it would measure the limits of the machine.
-pub(super) const MAX_CONNECTIONS: usize = 10_000;
+pub(in crate::comparison) const MAX_CONNECTIONS: usize = 10_000;
 
 impl From<Arrivals> for plan::Arrivals {
     fn from(arrivals: Arrivals) -> Self {

@@ -1,0 +1,287 @@
+//! What all trials of a comparison have in common, and the parts that each is made of: start, gate, warm-up, load, stop.
+//! It decides nothing about order or repetition and writes no file.
+
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::gate::{self, Answers};
+use super::lab::{Lab, Load, Participant};
+use super::meter::{self, Measured};
+use super::results::{Placement, Trial, WarmUp};
+use super::steady::Rates;
+use crate::application::Prepared;
+use crate::load::plan::{Arrivals, ConnectionUse, End, Expected, Mode, Plan, Request, Target};
+use crate::stacks::{Catalogue, Deployment, Running};
+
+/// A server whose last client left with a request under way may take so many time-outs until it answers again.
+const PATIENCE: u32 = 3;
+
+/// What all trials have in common.
+#[derive(Debug)]
+pub(super) struct Ground<'a> {
+    pub(super) lab: &'a Lab,
+    pub(super) catalogue: &'a Catalogue,
+    pub(super) application: &'a Prepared,
+    /// What is sent.
+    pub(super) requests: &'a [Request],
+    /// Sent first by each connection.
+    pub(super) login: Option<Request>,
+    /// What every stack must answer to a request without effect.
+    pub(super) agreed: Option<Answers>,
+    pub(super) placement: Placement,
+    /// Cores of the machine.
+    pub(super) cores: usize,
+    pub(super) highball: &'a Path,
+    /// Trials have folders of their own in it.
+    pub(super) scratch: PathBuf,
+    pub(super) stop: &'a AtomicBool,
+}
+
+/// A stack that is up and answers what it must.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) running: Running,
+    /// What it answered.
+    pub(super) answers: Answers,
+    /// What is known of the trial so far.
+    pub(super) trial: Trial,
+    host: String,
+    scratch: PathBuf,
+}
+
+impl Ground<'_> {
+    /// How `participant` is started in the folder `name`.
+    pub(super) fn deployment(&self, participant: &Participant, name: &str) -> Deployment {
+        let mut environment = self.application.environment.clone();
+        environment.extend(participant.environment.clone());
+        let page = self.requests.iter().find(|request| request.method == "GET");
+        // Where one must log in first, the page itself would send to the login.
+        let page = page.filter(|_| self.login.is_none());
+        Deployment {
+            app: self.application.folder.clone(),
+            highball: self.highball.to_owned(),
+            scratch: self.scratch.join(name),
+            workers: participant.workers,
+            threads: participant.threads,
+            environment,
+            path: page.map_or_else(|| self.application.path.clone(), |page| page.path.clone()),
+            boot_timeout: self.lab.boot_timeout,
+            cores: self.placement.server.clone(),
+        }
+    }
+
+    /// Starts `participant` in the folder `name` and has it answer. `name` is used once.
+    ///
+    /// # Errors
+    /// It does not come up, or does not answer like the others, where it is known how; with the end of its log.
+    pub(super) fn start(&self, participant: &Participant, name: &str) -> Result<Server> {
+        let definition = self.catalogue.get(&participant.kind)?;
+        let deployment = self.deployment(participant, name);
+        let mut running = definition.start(&deployment)?;
+        let host = participant
+            .url
+            .as_deref()
+            .map_or("localhost", host_of)
+            .to_owned();
+        let answers = gate::ask(&running.target(), &host, self.requests, self.lab.timeout);
+        let fault = match (&answers, &self.agreed) {
+            (Err(error), _) => Some(format!("{error:#}")),
+            (Ok(answers), Some(agreed)) => gate::fault(agreed, answers, self.same_body()),
+            (Ok(_), None) => None,
+        };
+        if let Some(fault) = fault {
+            bail!("{}", with_log(&fault, &running));
+        }
+        let mut trial = Trial {
+            boot_s: running.boot.as_secs_f64(),
+            ..Trial::default()
+        };
+        trial.memory.idle = meter::footprint(running.tree());
+        Ok(Server {
+            running,
+            answers: answers?,
+            trial,
+            host,
+            scratch: deployment.scratch,
+        })
+    }
+
+    /// Whether all stacks must send the very same pages: not where the application says otherwise, and not behind a login.
+    pub(super) fn same_body(&self) -> bool {
+        self.application.same_body && self.login.is_none()
+    }
+
+    /// What the load's generator is told.
+    pub(super) fn plan(
+        &self,
+        server: &Server,
+        mode: Mode,
+        connections: ConnectionUse,
+        seed: u64,
+    ) -> Plan {
+        Plan {
+            target: server.running.target(),
+            host: server.host.clone(),
+            requests: self.requests.to_vec(),
+            login: self.login.clone(),
+            mode,
+            connections,
+            timeout: self.lab.timeout,
+            threads: self.placement.generator.len().max(1),
+            cores: self.placement.generator.clone(),
+            seed,
+            expected: self.expected(),
+        }
+    }
+
+    /// One load as the plan has it.
+    pub(super) fn plan_of(&self, server: &Server, load: &Load, seed: u64) -> Plan {
+        self.plan(server, load.mode(self.lab), load.connection_use(), seed)
+    }
+
+    /// A closed loop that keeps every worker and thread of `participant` busy, and one more request waiting for each.
+    pub(super) fn busy(
+        &self,
+        server: &Server,
+        participant: &Participant,
+        length: Duration,
+        seed: u64,
+    ) -> Plan {
+        let mode = Mode::Closed {
+            connections: 2 * participant.workers * participant.threads,
+            end: End::After(length),
+        };
+        self.plan(server, mode, ConnectionUse::KeepAlive, seed)
+    }
+
+    fn expected(&self) -> Option<Expected> {
+        match (&self.login, &self.agreed) {
+            (Some(_), _) => {
+                let reads = self.requests.iter().all(|request| request.method == "GET");
+                // A refused login shows as a redirection, which would be a good answer otherwise.
+                reads.then_some(Expected {
+                    status: 200,
+                    length: None,
+                })
+            }
+            (None, agreed) => gate::expected(agreed.as_ref()?, self.same_body()),
+        }
+    }
+}
+
+impl Server {
+    /// Sends what `plan` says, at most for its length, until the rate is steady; then waits until what was left under way
+    /// is done, since it would otherwise be the first of the trial.
+    ///
+    /// # Errors
+    /// It ends, or does not answer any more.
+    pub(super) fn warm_up(&mut self, ground: &Ground<'_>, plan: &Plan) -> Result<()> {
+        let random = matches!(
+            plan.mode,
+            Mode::Open {
+                arrivals: Arrivals::Poisson,
+                ..
+            }
+        );
+        let mut rates = Rates::new(random);
+        let timed = plan.length().is_some();
+        let begin = Instant::now();
+        let measured = meter::load(&mut self.running, plan, ground.stop, &mut |progress| {
+            rates.count(progress.elapsed, progress.good);
+            timed && rates.is_steady()
+        });
+        let measured = measured.context("warm-up")?;
+        self.trial.warm_up = WarmUp {
+            seconds: begin.elapsed().as_secs_f64(),
+            settled: rates.is_steady(),
+            rates: rates.rates,
+        };
+        if measured.outcome.good == 0 && !ground.stop.load(std::sync::atomic::Ordering::Relaxed) {
+            let outcome = &measured.outcome;
+            let fault = format!(
+                "no good answer in the warm-up: {:?}, {:?}",
+                outcome.statuses, outcome.errors
+            );
+            bail!("{}", with_log(&fault, &self.running));
+        }
+        let patience = ground.lab.timeout * PATIENCE;
+        let left = gate::ask(
+            &self.running.target(),
+            &self.host,
+            ground.requests,
+            patience,
+        );
+        left.map(drop).context("after the warm-up")
+    }
+
+    /// Loads and measures; memory after it too.
+    ///
+    /// # Errors
+    /// It ends under load.
+    pub(super) fn measure(&mut self, ground: &Ground<'_>, plan: &Plan) -> Result<Measured> {
+        let measured = meter::load(&mut self.running, plan, ground.stop, &mut |_| false)?;
+        let trial = &mut self.trial;
+        trial.cpu_s = measured.cpu_s;
+        trial.other_cores = measured.other_cores;
+        trial.processes = measured.processes;
+        trial.memory.under_load.clone_from(&measured.memory);
+        trial.memory.after = meter::footprint(self.running.tree());
+        Ok(measured)
+    }
+
+    /// Stops it and looks whether anything is left; gives what is known of the trial.
+    pub(super) fn stop(mut self) -> Trial {
+        let target = self.running.target();
+        let external = self.running.tree().members().is_empty();
+        let free = meter::free_memory();
+        let stopped = self.running.stop();
+        if !external {
+            self.trial.memory.free_difference = meter::free_memory() - free;
+            self.trial.left_behind = stopped
+                .left_behind
+                .max(usize::from(somebody_answers(&target)));
+        }
+        // What a failed trial wrote is kept until the comparison's end.
+        let _ = std::fs::remove_dir_all(&self.scratch);
+        self.trial
+    }
+}
+
+/// A fault with the end of the server's log, which often says why.
+fn with_log(fault: &str, running: &Running) -> String {
+    let log = running.log_end();
+    if log.is_empty() {
+        fault.to_owned()
+    } else {
+        format!("{fault}\n{log}")
+    }
+}
+
+fn somebody_answers(target: &Target) -> bool {
+    match target {
+        Target::Tcp(address) => TcpStream::connect_timeout(address, Duration::from_secs(1)).is_ok(),
+        Target::Unix(path) => UnixStream::connect(path).is_ok(),
+    }
+}
+
+/// Host and port of `http://host:port`.
+fn host_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split('/').next().unwrap_or(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_of_a_url() {
+        assert_eq!(host_of("http://shop.example:8080/"), "shop.example:8080");
+        assert_eq!(host_of("http://127.0.0.1:3000"), "127.0.0.1:3000");
+    }
+}

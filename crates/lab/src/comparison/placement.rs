@@ -1,0 +1,71 @@
+//! Which cores servers and generator run on. Pure, save that it asks the kernel which cores there are.
+
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+use super::lab::Lab;
+use super::results::Placement;
+
+/// With fewer cores than these a core of its own for the generator would take too much from the servers.
+const ENOUGH: usize = 4;
+
+/// The cores that this process may use, ascending.
+pub(super) fn usable() -> Vec<usize> {
+    let set = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU)
+        .filter(|core| set.is_set(*core))
+        .collect()
+}
+
+/// What `lab` says, or a division of the `usable` cores: a quarter for the generator where there are enough, none where
+/// there are few.
+pub(super) fn place(lab: &Lab, usable: &[usize]) -> Placement {
+    if !lab.server_cores.is_empty() {
+        return Placement {
+            server: lab.server_cores.clone(),
+            generator: lab.generator_cores.clone(),
+        };
+    }
+    if usable.len() < ENOUGH {
+        return Placement::default();
+    }
+    let (server, generator) = usable.split_at(usable.len() - usable.len() / ENOUGH);
+    Placement {
+        server: server.to_vec(),
+        generator: generator.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_cores_are_divided_and_fewer_are_shared() {
+        let check = |usable: &[usize], server: &[usize], generator: &[usize]| {
+            let placement = place(&Lab::default(), usable);
+            assert_eq!(
+                (placement.server.as_slice(), placement.generator.as_slice()),
+                (server, generator)
+            );
+        };
+        check(&[0, 1], &[], &[]);
+        check(&[0, 1, 2], &[], &[]);
+        check(&[0, 1, 2, 3], &[0, 1, 2], &[3]);
+        check(&[4, 5, 6, 7, 8, 9, 10, 11], &[4, 5, 6, 7, 8, 9], &[10, 11]);
+    }
+
+    #[test]
+    fn what_somebody_says_counts() {
+        let lab = Lab {
+            server_cores: vec![0],
+            generator_cores: vec![1],
+            ..Lab::default()
+        };
+        assert_eq!(place(&lab, &[0, 1, 2, 3]).server, [0]);
+    }
+
+    #[test]
+    fn this_machine_has_a_core() {
+        assert!(!usable().is_empty());
+    }
+}

@@ -1,0 +1,233 @@
+//! One step of a search for the largest rate: a fresh server, a rate, whether it was held; and what happens beyond the
+//! peak. Which rate comes next is [`super::peak`]'s to say.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::criterion::{self, Within};
+use super::ground::{Ground, Server};
+use super::lab::{FindPeak, Participant};
+use super::meter;
+use super::peak::{self, Search};
+use super::results::{Overload, Peak, Trial};
+use crate::load::outcome::Outcome;
+use crate::load::plan::{Arrivals, ConnectionUse, End, Mode};
+use crate::load::run;
+
+/// The first rate is this share of what a closed loop got out of the server: far from the peak, yet not too far.
+const FIRST: f64 = 0.25;
+/// Beyond the peak.
+const OVERLOAD: f64 = 1.5;
+/// How long one request after the other tells what an unloaded server takes.
+const UNLOADED: Duration = Duration::from_secs(1);
+/// A server that has not recovered after this is not going to.
+const RECOVERY: Duration = Duration::from_secs(60);
+/// Requests that must all be quick for a server to have recovered.
+const QUICK_REQUESTS: u64 = 5;
+
+/// What comes next in `peak`'s search.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Next {
+    /// A rate; `None` for the first one, which depends on the server.
+    Rate(Option<f64>),
+    /// What is beyond the peak.
+    Overload,
+    /// Nothing.
+    Done,
+}
+
+/// What comes next.
+pub(super) fn next(find: &FindPeak, peak: &Peak) -> Next {
+    if peak.finished {
+        return Next::Done;
+    }
+    if peak.steps.is_empty() {
+        return Next::Rate(None);
+    }
+    match search(find, peak).next() {
+        Some(rate) => Next::Rate(Some(rate)),
+        None if find.overload
+            && peak.overload.is_none()
+            && search(find, peak).bracket().0 > 0.0 =>
+        {
+            Next::Overload
+        }
+        None => Next::Done,
+    }
+}
+
+/// Takes the next step of a search on a fresh server and writes it down in `peak`. Gives the raw data.
+///
+/// # Errors
+/// The server gave no figures; with the end of its log.
+pub(super) fn step(
+    ground: &Ground<'_>,
+    participant: &Participant,
+    find: &FindPeak,
+    peak: &mut Peak,
+    seed: u64,
+    name: &str,
+) -> Result<Trial> {
+    let next = next(find, peak);
+    let mut server = ground.start(participant, name)?;
+    let warm_up = ground.busy(&server, participant, ground.lab.warm_up, !seed);
+    server.warm_up(ground, &warm_up)?;
+    if peak.unloaded_ms.is_none() {
+        peak.unloaded_ms = Some(unloaded(ground, &server)?.latency.at(50.0));
+    }
+    let within = Within::new(find.p99, peak.unloaded_ms.unwrap_or_default());
+    peak.criterion = within.text();
+    let rate = match next {
+        Next::Rate(Some(rate)) => rate,
+        Next::Rate(None) => first_rate(&server.trial.warm_up.rates),
+        Next::Overload | Next::Done => peak::round(search(find, peak).bracket().0 * OVERLOAD),
+    };
+    let plan = ground.plan(
+        &server,
+        open(rate, ground.lab.duration),
+        ConnectionUse::KeepAlive,
+        seed,
+    );
+    let measured = server.measure(ground, &plan)?;
+    let recovered_s = (next == Next::Overload)
+        .then(|| recovery(ground, &mut server, within, peak))
+        .transpose()?;
+    let mut trial = server.stop();
+    trial.limit = meter::limit(
+        &measured,
+        &ground.placement,
+        ground.cores,
+        participant.workers,
+    );
+    trial.outcome = measured.outcome;
+    if let Some(recovered_s) = recovered_s {
+        peak.overload = Some(Overload {
+            rate,
+            outcome: trial.outcome.clone(),
+            recovered_s,
+        });
+    } else {
+        peak.steps
+            .push(criterion::judge(rate, &trial.outcome, within));
+    }
+    Ok(trial)
+}
+
+/// Where the search stands: the largest rate held, the smallest that was not.
+pub(super) fn bracket(find: &FindPeak, peak: &Peak) -> (f64, Option<f64>) {
+    search(find, peak).bracket()
+}
+
+fn search<'a>(find: &FindPeak, peak: &'a Peak) -> Search<'a> {
+    Search {
+        start: peak.steps.first().map_or(0.0, |step| step.rate),
+        precision: find.precision,
+        steps: &peak.steps,
+    }
+}
+
+/// From the good responses of each second of a closed loop.
+fn first_rate(rates: &[f64]) -> f64 {
+    let last = rates.last().copied().unwrap_or(0.0);
+    peak::round((last * FIRST).max(1.0))
+}
+
+fn open(rate: f64, duration: Duration) -> Mode {
+    Mode::Open {
+        rate,
+        arrivals: Arrivals::Poisson,
+        duration,
+        max_connections: super::lab::MAX_CONNECTIONS,
+    }
+}
+
+/// One request after the other on a warm server.
+fn unloaded(ground: &Ground<'_>, server: &Server) -> Result<Outcome> {
+    let mode = Mode::Closed {
+        connections: 1,
+        end: End::After(UNLOADED),
+    };
+    run(
+        &ground.plan(server, mode, ConnectionUse::KeepAlive, 0),
+        &mut |_| {},
+        ground.stop,
+    )
+}
+
+/// Seconds until requests are answered as quickly as before: in a row, none slower than what 99 of 100 took at the
+/// largest rate that was held.
+fn recovery(
+    ground: &Ground<'_>,
+    server: &mut Server,
+    within: Within,
+    peak: &Peak,
+) -> Result<Option<f64>> {
+    let held = peak.steps.iter().filter(|step| step.why.is_none());
+    let best = held.max_by(|a, b| a.rate.total_cmp(&b.rate));
+    let quick_ms = best
+        .and_then(|step| step.p99_ms)
+        .unwrap_or(0.0)
+        .max(within.median_ms());
+    let mode = Mode::Closed {
+        connections: 1,
+        end: End::Requests(QUICK_REQUESTS),
+    };
+    let plan = ground.plan(server, mode, ConnectionUse::KeepAlive, 0);
+    let begin = Instant::now();
+    while begin.elapsed() < RECOVERY && !ground.stop.load(Ordering::Relaxed) {
+        let at = begin.elapsed().as_secs_f64();
+        let outcome = run(&plan, &mut |_| {}, ground.stop)?;
+        if outcome.good == QUICK_REQUESTS && outcome.latency.max_ms() <= quick_ms {
+            return Ok(Some(at));
+        }
+        server.running.still_up()?;
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::Step;
+    use super::*;
+
+    fn peak(steps: &[(f64, bool)]) -> Peak {
+        Peak {
+            steps: steps
+                .iter()
+                .map(|(rate, held)| Step {
+                    rate: *rate,
+                    why: (!held).then(|| "too slow".to_owned()),
+                    ..Step::default()
+                })
+                .collect(),
+            ..Peak::default()
+        }
+    }
+
+    #[test]
+    fn a_search_ends_with_what_is_beyond_the_peak() {
+        let find = FindPeak::default();
+        let check = |peak: &Peak, expect: Next| assert_eq!(next(&find, peak), expect);
+        check(&peak(&[]), Next::Rate(None));
+        check(&peak(&[(100.0, true)]), Next::Rate(Some(200.0)));
+        let mut over = peak(&[(100.0, true), (104.0, false), (104.0, false)]);
+        check(&over, Next::Overload);
+        over.overload = Some(Overload::default());
+        check(&over, Next::Done);
+        check(&peak(&[(1.0, false)]), Next::Done);
+        let without = FindPeak {
+            overload: false,
+            ..find.clone()
+        };
+        over.overload = None;
+        assert_eq!(next(&without, &over), Next::Done);
+    }
+
+    #[test]
+    fn the_first_rate_is_far_from_what_a_closed_loop_got() {
+        assert_eq!(first_rate(&[10.0, 4321.0]), 1080.0);
+        assert_eq!(first_rate(&[]), 1.0);
+    }
+}

@@ -1,0 +1,341 @@
+//! A whole comparison from its plan to its results: who takes part, a rehearsal, rounds of trials and searches, everything
+//! written down at once. How one trial goes is [`super::trial`]'s and [`super::search`]'s.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+
+use super::gate::{self, Answers};
+use super::ground::Ground;
+use super::lab::{FindPeak, Lab, Load, Participant};
+use super::order::{self, Group, Task};
+use super::progress::{self, Progress};
+use super::results::{Peak, Results, Trial};
+use super::store::Store;
+use super::{placement, trial};
+use crate::application::Application;
+use crate::bench::idle::raise_open_files;
+use crate::machine::timestamp;
+
+mod opening;
+mod searching;
+
+/// How a comparison is carried out, beside what its plan says.
+#[derive(Debug, Clone)]
+pub struct Conduct<'a> {
+    /// The program `highball`.
+    pub highball: PathBuf,
+    /// The command line, for the record.
+    pub command: String,
+    /// Where results go.
+    pub folder: PathBuf,
+    /// Where copies of applications are made and kept, and trials have their files meanwhile.
+    pub work: PathBuf,
+    /// Whether it goes on with what is in the folder.
+    pub resume: bool,
+    /// Set from elsewhere, it ends the comparison: what was measured is kept, what was started is stopped.
+    pub stop: &'a AtomicBool,
+}
+
+/// Connections of the one load where nobody names any.
+const CONNECTIONS: usize = 12;
+
+/// Runs a comparison to its end, or until it is told to stop; then `finished` is `None`.
+///
+/// # Errors
+/// Nothing can be measured, what was found can't be written, or a comparison can't be gone on with because something is not
+/// as it was. A stack or a trial that fails is no error: it is recorded, and the rest goes on.
+pub fn run(lab: &Lab, conduct: &Conduct<'_>) -> Result<Results> {
+    lab.check()?;
+    raise_open_files()?;
+    let mut lab = lab.clone();
+    opening::make_whole(&mut lab);
+    let begun = conduct
+        .resume
+        .then(|| Store::open(&conduct.folder))
+        .transpose()?;
+    if let Some((_, there, _)) = &begun {
+        opening::same_plan(there, &lab, &conduct.folder)?;
+    }
+    let (catalogue, participants, missing) = opening::participants(&mut lab)?;
+    if lab.loads.is_empty() {
+        lab.loads.push(Load::closed(CONNECTIONS));
+    }
+    let application = Application::open(&lab.app)?.prepare(&conduct.work)?;
+    let requests = opening::requests(&lab, &application.path);
+    let cores = placement::usable();
+    let scratch = conduct.work.join("trials");
+    // What a lab that was killed has left.
+    let _ = fs::remove_dir_all(&scratch);
+    let mut ground = Ground {
+        lab: &lab,
+        catalogue: &catalogue,
+        application: &application,
+        requests: &requests,
+        login: lab.login.as_ref().map(opening::plan_request),
+        agreed: None,
+        placement: placement::place(&lab, &cores),
+        cores: cores.len(),
+        highball: &conduct.highball,
+        scratch,
+        stop: conduct.stop,
+    };
+    let now = opening::describe(&ground, conduct, &participants, missing)?;
+    let (store, results) = match begun {
+        None => (Store::create(&conduct.folder, &lab)?, now),
+        Some((store, _, before)) if before.format == 0 => (store, now),
+        Some((store, _, before)) => (
+            store,
+            opening::same_conditions(before, &now, &conduct.folder)?,
+        ),
+    };
+    store.save(&results)?;
+    let mut session = Session {
+        progress: Progress::new(0, 0),
+        ground: &mut ground,
+        participants,
+        store,
+        results,
+    };
+    session.run()?;
+    let _ = fs::remove_dir_all(&session.ground.scratch);
+    Ok(session.results)
+}
+
+/// The plan of the comparison in `folder`.
+///
+/// # Errors
+/// There is none.
+pub fn plan_of(folder: &Path) -> Result<Lab> {
+    Store::open(folder).map(|(_, lab, _)| lab)
+}
+
+struct Session<'a, 'b> {
+    ground: &'a mut Ground<'b>,
+    /// Those that take part; who fails the rehearsal leaves.
+    participants: Vec<Participant>,
+    store: Store,
+    results: Results,
+    progress: Progress,
+}
+
+impl Session<'_, '_> {
+    fn run(&mut self) -> Result<()> {
+        self.rehearse()?;
+        if self.stopped() {
+            return Ok(());
+        }
+        let lab = self.ground.lab;
+        let groups = order::order(
+            lab.seed,
+            lab.trials,
+            lab.searches(),
+            lab.loads.len(),
+            self.participants.len(),
+        );
+        self.progress = self.planned(&groups);
+        for group in &groups {
+            match group.task {
+                Task::Trial(load) => self.trials(group, &lab.loads[load])?,
+                Task::Search => self.searches(
+                    group,
+                    lab.find_peak.as_ref().unwrap_or(&FindPeak::default()),
+                )?,
+            }
+            if self.stopped() {
+                return Ok(());
+            }
+        }
+        self.results.finished = Some(timestamp());
+        self.store.save(&self.results)
+    }
+
+    /// Starts each stack once: one that does not come up or answers something else than the others is found before
+    /// anything is measured.
+    fn rehearse(&mut self) -> Result<()> {
+        let names: Vec<&str> = self
+            .participants
+            .iter()
+            .map(|participant| participant.id.as_str())
+            .collect();
+        eprintln!(
+            "comparing {} on {}; results go to {}",
+            names.join(", "),
+            self.results.application.name,
+            self.store.folder().display()
+        );
+        let mut answered: Vec<(Participant, Answers)> = Vec::new();
+        for participant in self.participants.clone() {
+            let started = self
+                .ground
+                .start(&participant, &format!("rehearsal-{}", participant.id));
+            if self.stopped() {
+                return Ok(());
+            }
+            match started {
+                Ok(server) => {
+                    eprintln!("{} is up in {:.1} s", participant.id, server.trial.boot_s);
+                    answered.push((participant, server.answers.clone()));
+                    server.stop();
+                }
+                Err(error) => self.leave_out(&participant, &format!("{error:#}"))?,
+            }
+        }
+        let same_body = self.ground.same_body();
+        let all: Vec<Answers> = answered
+            .iter()
+            .map(|(_, answers)| answers.clone())
+            .collect();
+        self.ground.agreed = gate::agreed(&all, same_body).cloned();
+        self.participants.clear();
+        for (participant, answers) in answered {
+            let agreed = self.ground.agreed.as_ref();
+            match agreed.and_then(|agreed| gate::fault(agreed, &answers, same_body)) {
+                None => self.participants.push(participant),
+                Some(fault) => self.leave_out(&participant, &fault)?,
+            }
+        }
+        self.store.save(&self.results)
+    }
+
+    /// Records that `participant` can't be measured, once for everything that it was to take part in.
+    fn leave_out(&mut self, participant: &Participant, reason: &str) -> Result<()> {
+        eprintln!(
+            "{} is left out: {}",
+            participant.id,
+            progress::first_line(reason)
+        );
+        let known = |stack: &str| stack == participant.id;
+        let lab = self.ground.lab;
+        let load = lab.loads.first().map(Load::id).unwrap_or_default();
+        if !self.results.trials.iter().any(|trial| known(&trial.stack)) {
+            let trial = Trial {
+                failure: Some(reason.to_owned()),
+                ..self.blank(participant, &load, 1)
+            };
+            self.record(trial)?;
+        }
+        if lab.searches() > 0 && !self.results.peaks.iter().any(|peak| known(&peak.stack)) {
+            self.results.peaks.push(Peak {
+                stack: participant.id.clone(),
+                round: 1,
+                failure: Some(reason.to_owned()),
+                finished: true,
+                ..Peak::default()
+            });
+        }
+        self.store.save(&self.results)
+    }
+
+    fn trials(&mut self, group: &Group, load: &Load) -> Result<()> {
+        for participant in self.turns(group) {
+            let id = load.id();
+            let done = |trial: &Trial| {
+                trial.stack == participant.id && trial.load == id && trial.round == group.round
+            };
+            if self.results.trials.iter().any(done) {
+                continue;
+            }
+            let mut blank = self.blank(&participant, &id, group.round);
+            let name = folder_name(&blank);
+            let found = trial::run(self.ground, &participant, load, group.seed, &name);
+            if self.stopped() {
+                return Ok(());
+            }
+            match found {
+                Ok(found) => {
+                    blank = Trial {
+                        stack: blank.stack,
+                        load: blank.load,
+                        round: blank.round,
+                        position: blank.position,
+                        started: blank.started,
+                        ..found
+                    }
+                }
+                Err(error) => blank.failure = Some(format!("{error:#}")),
+            }
+            let line = format!(
+                "round {}, {}, {}: {}",
+                group.round,
+                load.title(),
+                participant.id,
+                progress::summary(&blank)
+            );
+            self.record(blank)?;
+            self.progress.did_trial();
+            self.progress.say(&line);
+        }
+        Ok(())
+    }
+
+    /// A trial of which nothing is known but what it is.
+    fn blank(&self, participant: &Participant, load: &str, round: usize) -> Trial {
+        let steps = self
+            .results
+            .peaks
+            .iter()
+            .map(|peak| peak.steps.len() + usize::from(peak.overload.is_some()));
+        Trial {
+            stack: participant.id.clone(),
+            load: load.to_owned(),
+            round,
+            position: self.results.trials.len() + steps.sum::<usize>() + 1,
+            started: timestamp(),
+            ..Trial::default()
+        }
+    }
+
+    fn record(&mut self, trial: Trial) -> Result<()> {
+        self.store
+            .keep(trial.position, &trial.stack, &trial.load, &trial)?;
+        self.results.trials.push(trial);
+        self.store.save(&self.results)
+    }
+
+    fn turns(&self, group: &Group) -> Vec<Participant> {
+        group
+            .stacks
+            .iter()
+            .map(|place| self.participants[*place].clone())
+            .collect()
+    }
+
+    fn planned(&self, groups: &[Group]) -> Progress {
+        let stacks = self.participants.len();
+        let of = |task: fn(&Task) -> bool| {
+            groups.iter().filter(|group| task(&group.task)).count() * stacks
+        };
+        let done = |stack: &str| {
+            self.participants
+                .iter()
+                .any(|participant| participant.id == stack)
+        };
+        let trials = self
+            .results
+            .trials
+            .iter()
+            .filter(|trial| done(&trial.stack))
+            .count();
+        let searches = self
+            .results
+            .peaks
+            .iter()
+            .filter(|peak| peak.finished && done(&peak.stack))
+            .count();
+        Progress::new(
+            of(|task| matches!(task, Task::Trial(_))).saturating_sub(trials),
+            of(|task| *task == Task::Search).saturating_sub(searches),
+        )
+    }
+
+    fn stopped(&self) -> bool {
+        self.ground.stop.load(Ordering::Relaxed)
+    }
+}
+
+fn folder_name(trial: &Trial) -> String {
+    format!("{:03}-{}-{}", trial.position, trial.stack, trial.load)
+}
