@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use anyhow::{Context as _, Result};
-use rustix::process::{WaitId, WaitIdOptions, WaitOptions, waitid, waitpid};
+use rustix::process::{WaitId, WaitIdOptions, WaitOptions, wait, waitid};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
@@ -148,7 +148,7 @@ fn reap((running, signal): &(Mutex<bool>, Condvar)) {
         let _ = waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         let mut running = running.lock().expect("no holder panics");
         loop {
-            match waitpid(None, WaitOptions::NOHANG) {
+            match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
                     let how = ExitStatus::from_raw(status.as_raw()).to_string();
                     report(&Report::Ended {

@@ -86,6 +86,20 @@ impl Definition {
         self.presence_of(&own_program())
     }
 
+    /// Its name for people, whatever its size: `nginx before N Thins`.
+    pub fn title(&self) -> String {
+        let number = |fixed: Option<usize>| {
+            fixed.map_or_else(|| "N".to_owned(), |number| number.to_string())
+        };
+        let values = BTreeMap::from([
+            ("workers", number(self.workers)),
+            ("threads", number(self.threads)),
+        ]);
+        Filling::new()
+            .text("name", &self.name, &values)
+            .unwrap_or_else(|_| self.name.clone())
+    }
+
     pub(super) fn describe_as(&self, workers: usize, threads: usize) -> Result<Stack> {
         let values = self.symbols(workers, threads);
         let filling = Filling::new();

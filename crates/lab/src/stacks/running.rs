@@ -2,8 +2,8 @@
 //! kills what remains; so does the end of the lab, by the stack's keeper.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{Read, Write};
+use std::fs::{self, File};
+use std::io::{Read, Seek as _, SeekFrom, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
@@ -31,6 +31,8 @@ const AFTERMATH: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(20);
 /// Lines of each log that are told.
 const LOG_LINES: usize = 15;
+/// They are looked for in so many bytes.
+const LOG_BYTES: u64 = 16 * 1024;
 
 /// A stack that answers.
 #[derive(Debug)]
@@ -175,12 +177,7 @@ impl Running {
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "log"));
         paths.sort();
         let ends = paths.iter().filter_map(|path| {
-            let text = String::from_utf8_lossy(&fs::read(path).ok()?).into_owned();
-            let lines: Vec<&str> = text
-                .lines()
-                .filter(|line| !line.trim().is_empty())
-                .collect();
-            let end = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
+            let end = end_of_file(path).ok()?;
             let name = path.file_name()?.to_string_lossy();
             (!end.is_empty()).then(|| format!("--- end of {name}\n{end}"))
         });
@@ -479,6 +476,19 @@ fn signal(pid: i32, signal: StopSignal) {
         // Where it has ended by itself there is nothing to ask.
         let _ = kill_process(pid, signal);
     }
+}
+
+/// The last lines that are not blank.
+fn end_of_file(path: &Path) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    // A log of requests can be large.
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES)))?;
+    let mut end = Vec::new();
+    file.read_to_end(&mut end)?;
+    let end = String::from_utf8_lossy(&end);
+    let lines: Vec<&str> = end.lines().filter(|line| !line.trim().is_empty()).collect();
+    Ok(lines[lines.len().saturating_sub(LOG_LINES)..].join("\n"))
 }
 
 /// One GET on a connection of its own.
