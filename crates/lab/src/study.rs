@@ -1,6 +1,6 @@
 //! The five studies of deployment stacks from 2006 to 2014, as data (`lab/studies/*.toml`): what each asked, on what,
 //! with whom, how, and every figure its text gives; and what stands today for each of its parts. Reading and checking
-//! is here; a study is run in [`run`] and held against today's figures in [`findings`]. No figure is made here.
+//! is here; [`plan`] makes comparisons of a study, and [`findings`] holds it against their results. No figure is made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +11,9 @@ use serde::Deserialize;
 use crate::{shipped, toml_file};
 pub use measure::{Better, Measure};
 
+pub mod findings;
 mod measure;
+pub mod plan;
 
 /// A study: its text as data, and what stands for it today.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

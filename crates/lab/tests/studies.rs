@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use lab::study::{Better, Cell, Measure, Study, Table};
+use lab::application::Application;
+use lab::stacks::Catalogue;
+use lab::study::{Better, Cell, ELSEWHERE, Measure, Study, Table};
 
 fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab")
@@ -303,5 +305,43 @@ fn the_overall_table_of_2008_repeats_the_figures() {
         assert_eq!(overall.rows[row][0], Cell::Text(one.name.clone()));
         assert_eq!(number(overall, row, 1), figure(Measure::RequestsPerSecond));
         assert_eq!(number(overall, row, 2), figure(Measure::MemoryMb));
+    }
+}
+
+#[test]
+fn everything_of_today_is_there() {
+    let catalogue = Catalogue::load_from(&data(), &[]).unwrap();
+    for study in studies() {
+        for application in &study.applications {
+            Application::open(data().join("apps").join(&application.today.app)).unwrap();
+        }
+        for one in &study.participants {
+            let stack = catalogue.get(&one.stack).unwrap();
+            assert_eq!(stack.is_external(), one.stack == ELSEWHERE, "{}", one.name);
+        }
+    }
+}
+
+#[test]
+fn a_stack_in_two_rows_has_as_many_workers_in_both() {
+    for study in studies() {
+        for one in &study.participants {
+            let same = study
+                .participants
+                .iter()
+                .filter(|other| other.stack == one.stack);
+            assert!(
+                same.clone().all(|other| other.workers == one.workers),
+                "{}: {}",
+                study.id,
+                one.stack
+            );
+            assert!(
+                same.count() == 1 || one.stand_in.is_some(),
+                "{}: why {} stands there twice",
+                study.id,
+                one.stack
+            );
+        }
     }
 }

@@ -83,7 +83,7 @@ const QUICK_DURATION: Duration = Duration::from_secs(3);
 const QUICK_WARM_UP: Duration = Duration::from_secs(8);
 
 /// What a shell expects of a process that Ctrl-C ended: 128 and the number of SIGINT.
-const INTERRUPTED: u8 = 130;
+pub(super) const INTERRUPTED: u8 = 130;
 
 /// Compares, prints the answer, and writes the reports.
 ///
@@ -131,7 +131,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// Below the current folder: where results go that nobody gave a place.
-const HOME: &str = "highball-lab";
+pub(super) const HOME: &str = "highball-lab";
 
 impl Arguments {
     /// The comparison that file and flags make.
@@ -207,7 +207,7 @@ fn named_url(text: &str) -> Result<(String, String), String> {
 }
 
 /// As it was typed, with the program's name alone.
-fn command_line() -> String {
+pub(super) fn command_line() -> String {
     let words = std::env::args().skip(1).map(|word| {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=,:+@%".contains(letter);
         if !word.is_empty() && word.chars().all(plain) {
@@ -223,7 +223,7 @@ fn command_line() -> String {
 }
 
 /// What failed, in one message; `None` where nothing did.
-fn failures(results: &Results) -> Option<String> {
+pub(super) fn failures(results: &Results) -> Option<String> {
     let trials = results.trials.iter().filter_map(|trial| {
         let failure = trial.failure.as_ref()?;
         Some((

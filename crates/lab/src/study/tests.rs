@@ -7,16 +7,16 @@ id = "small"
 year = 2001
 title = "Small"
 question = "Which is faster?"
-reference = "a"
+reference = "alone"
 notes = []
 absent = []
-figures = [{ participant = "a", application = "page", load = "ab", quote = "5", values = { requests_per_second = 5 } }]
 
 [machine]
-server = []
+server = ["one core"]
 client = []
 
 [software]
+Thin = "1.0"
 
 [[application]]
 id = "page"
@@ -30,12 +30,69 @@ tool = "ab"
 commands = ["ab -n 10 -c 2"]
 today = { connections = 2, calls = 1 }
 
+[[load]]
+id = "series"
+tool = "httperf"
+commands = ["httperf"]
+today = { find_peak = true }
+
 [[participant]]
-id = "a"
-name = "A 1.0"
+id = "gone"
+name = "Gone 1.0"
 then = ""
+stack = "url"
+stand_in = "Nothing stands in."
+
+[[participant]]
+id = "cluster"
+name = "Cluster 1.0"
+then = ""
+workers = 4
+stack = "nginx+thin"
+stand_in = "Thin for another."
+
+[[participant]]
+id = "alone"
+name = "Alone 1.0"
+then = ""
+workers = 1
 stack = "thin"
+
+[[figures]]
+participant = "alone"
+application = "page"
+load = "ab"
+quote = "5"
+values = { requests_per_second = 5, memory_mb = 10 }
+
+[[figures]]
+participant = "cluster"
+application = "page"
+load = "ab"
+quote = "10"
+values = { requests_per_second = 10, memory_mb = 40 }
+
+[[figures]]
+participant = "gone"
+application = "page"
+load = "ab"
+quote = "20"
+values = { requests_per_second = 20 }
+
+[[claim]]
+participant = "cluster"
+against = "alone"
+application = "page"
+load = "ab"
+measure = "requests_per_second"
+ratio = [2.0, 2.0]
+quote = "twice as fast"
 "#;
+
+/// A study of three: one alone, a cluster, and one that is gone.
+pub(super) fn small() -> Study {
+    read(SMALL).unwrap()
+}
 
 fn read(text: &str) -> Result<Study> {
     let folder = tempfile::tempdir().unwrap();
@@ -44,32 +101,26 @@ fn read(text: &str) -> Result<Study> {
     Study::read(&path)
 }
 
-fn refused(from: &str, to: &str) -> String {
-    assert!(SMALL.contains(from), "{from}");
-    format!("{:#}", read(&SMALL.replacen(from, to, 1)).unwrap_err())
-}
-
 #[test]
 fn a_study_is_read_with_its_figures() {
-    let study = read(SMALL).unwrap();
-    assert_eq!(
-        study.figure("a", "page", "ab", Measure::RequestsPerSecond),
-        Some(5.0)
-    );
-    assert_eq!(study.figure("a", "page", "ab", Measure::MemoryMb), None);
-    assert_eq!(study.figure_count(), 1);
+    let study = small();
+    let figure = |participant, measure| study.figure(participant, "page", "ab", measure);
+    assert_eq!(figure("cluster", Measure::RequestsPerSecond), Some(10.0));
+    assert_eq!(figure("gone", Measure::MemoryMb), None);
+    assert_eq!(study.figure_count(), 5);
 }
 
 #[test]
 fn what_a_file_does_not_have_is_named_with_the_nearest() {
     let check = |from: &str, to: &str, expect: &str| {
-        let error = refused(from, to);
+        assert!(SMALL.contains(from), "{from}");
+        let error = format!("{:#}", read(&SMALL.replacen(from, to, 1)).unwrap_err());
         assert!(error.contains(expect), "{error}");
     };
     check(
-        "reference = \"a\"",
-        "reference = \"b\"",
-        "reference: there is no participant b; the nearest is a",
+        "reference = \"alone\"",
+        "reference = \"alon\"",
+        "reference: there is no participant alon; the nearest is alone",
     );
     check(
         "application = \"page\"",
@@ -77,13 +128,18 @@ fn what_a_file_does_not_have_is_named_with_the_nearest() {
         "figures of \"5\": there is no application pag; the nearest is page",
     );
     check(
-        "load = \"ab\", quote",
-        "load = \"abc\", quote",
+        "against = \"alone\"",
+        "against = \"alne\"",
+        "claim \"twice as fast\": there is no participant alne; the nearest is alone",
+    );
+    check(
+        "load = \"ab\"",
+        "load = \"abc\"",
         "there is no load abc; the nearest is ab",
     );
     check(
-        "id = \"small\"",
-        "id = \"smal\"",
+        "\"small\"",
+        "\"smal\"",
         "the id is smal; it must be the file's name",
     );
     check(
@@ -102,29 +158,25 @@ fn what_a_file_does_not_have_is_named_with_the_nearest() {
         "unknown key qestion; the nearest known one is question",
     );
     check(
-        "stack = \"thin\"",
-        "stack = \"thin\"\n[[participant]]\nid = \"a\"\nname = \"\"\nthen = \"\"\nstack = \"puma\"",
-        "participant a stands there twice",
+        "id = \"cluster\"",
+        "id = \"gone\"",
+        "participant gone stands there twice",
     );
 }
 
 #[test]
 fn an_unknown_study_names_the_nearest() {
-    let studies = vec![read(SMALL).unwrap()];
-    let error = Study::find(studies.clone(), "smal").unwrap_err();
-    assert_eq!(
-        format!("{error:#}"),
-        "there is no study smal; the nearest is small"
-    );
-    assert_eq!(Study::find(studies, "small").unwrap().id, "small");
+    let error = Study::find(vec![small()], "smal").unwrap_err();
+    let expect = "there is no study smal; the nearest is small";
+    assert_eq!(format!("{error:#}"), expect);
+    assert_eq!(Study::find(vec![small()], "small").unwrap().id, "small");
 }
 
 #[test]
-fn every_measure_has_a_name_of_its_own_for_people() {
+fn no_two_measures_have_the_same_name() {
     for (index, measure) in Measure::ALL.iter().enumerate() {
-        assert!(!measure.title().is_empty());
         let same =
-            |other: &&Measure| other.title() == measure.title() && other.unit() == measure.unit();
+            |other: &&Measure| (other.title(), other.unit()) == (measure.title(), measure.unit());
         assert_eq!(Measure::ALL[index + 1..].iter().find(same), None);
     }
 }

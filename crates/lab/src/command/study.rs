@@ -1,0 +1,311 @@
+//! `highball study`: lists the studies, or runs one on software of today and holds its figures against the published
+//! ones. How that is measured is the comparison's.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+use super::compare::{HOME, INTERRUPTED, command_line, failures};
+use crate::comparison::results::Results;
+use crate::comparison::{self, Conduct};
+use crate::report::ThenAndNow;
+use crate::stacks::{Catalogue, Presence};
+use crate::study::findings::then_and_now;
+use crate::study::plan::{Part, Wish, plan};
+use crate::study::{ELSEWHERE, Participant, Study};
+use crate::{duration, machine, report};
+
+/// What `highball study` takes.
+#[derive(Debug, Default, PartialEq, clap::Args)]
+pub struct Arguments {
+    /// The study; without it all are listed
+    name: Option<String>,
+    /// The applications to run, of the study's [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "name")]
+    app: Vec<String>,
+    /// The participants to run, of the study's [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "name")]
+    participants: Vec<String>,
+    /// The loads to send, of the study's [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "name")]
+    load: Vec<String>,
+    /// Stacks to run beside those of the study, as `highball stacks` names them
+    #[arg(long, value_name = "STACKS", value_delimiter = ',', requires = "name")]
+    also: Vec<String>,
+    /// Starts of each stack under each load; fewer than 5 are an indication [default: 5]
+    #[arg(long, value_name = "N", requires = "name")]
+    trials: Option<usize>,
+    /// Length of each load [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "name")]
+    duration: Option<Duration>,
+    /// The longest that a warm-up may take until the rate is steady [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "name")]
+    warm_up: Option<Duration>,
+    /// Three short trials of each: an indication, and no result
+    #[arg(long, requires = "name")]
+    quick: bool,
+    /// Where results go [default: highball-lab/TIME]
+    #[arg(long, value_name = "DIR", requires = "name")]
+    output: Option<PathBuf>,
+    /// Go on with a study that was stopped
+    #[arg(long, value_name = "DIR", requires = "name", conflicts_with = "output")]
+    resume: Option<PathBuf>,
+}
+
+/// Fewer rounds tell nothing of the spread.
+const QUICK_TRIALS: usize = 3;
+const QUICK_DURATION: Duration = Duration::from_secs(3);
+const QUICK_WARM_UP: Duration = Duration::from_secs(5);
+
+/// Lists or runs.
+///
+/// # Errors
+/// There is no such study, nothing of it can be run, what was found can't be written, or a trial failed.
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let Some(name) = &arguments.name else {
+        print!("{}", listing(&Study::list()?, &Catalogue::load(&[])?));
+        return Ok(ExitCode::SUCCESS);
+    };
+    let study = Study::load(name)?;
+    let parts = plan(&study, &arguments.wish())?;
+    let stop = super::stop_on_signals()?;
+    let folder = match (&arguments.resume, &arguments.output) {
+        (Some(folder), _) | (None, Some(folder)) => folder.clone(),
+        (None, None) => Path::new(HOME).join(machine::timestamp().replace(':', "")),
+    };
+    let work = match (&arguments.resume, &arguments.output) {
+        (None, None) => Path::new(HOME).join("work"),
+        _ => folder.join("work"),
+    };
+    let mut failed = Vec::new();
+    for part in &parts {
+        let conduct = Conduct {
+            highball: std::env::current_exe()?,
+            command: command_line(),
+            folder: place(&folder, &study, part),
+            work: work.clone(),
+            resume: false,
+            stop: &stop,
+        };
+        let results = part_of(
+            &folder,
+            &parts,
+            part,
+            conduct,
+            arguments.resume.is_some(),
+            &study,
+        )?;
+        if stop.load(Ordering::Relaxed) && results.finished.is_none() {
+            eprintln!(
+                "stopped; what was measured is kept. Resume with `highball study {name} --resume {}`",
+                folder.display()
+            );
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        failed.extend(failures(&results));
+    }
+    match failed.first() {
+        Some(text) => bail!("{text}"),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Where an application of the study has its results: a folder of its own where the study has several.
+fn place(folder: &Path, study: &Study, part: &Part<'_>) -> PathBuf {
+    match study.applications.len() {
+        1 => folder.to_owned(),
+        _ => folder.join(&part.application.id),
+    }
+}
+
+/// Runs one application of the study, or goes on with it, and writes and prints its report.
+fn part_of(
+    folder: &Path,
+    parts: &[Part<'_>],
+    part: &Part<'_>,
+    mut conduct: Conduct<'_>,
+    resume: bool,
+    study: &Study,
+) -> Result<Results> {
+    let mut lab = part.lab.clone();
+    if resume {
+        // As it was begun; one that was not goes as the others went.
+        let begun = parts
+            .iter()
+            .find_map(|other| comparison::plan_of(&place(folder, study, other)).ok());
+        if let Some(begun) = begun {
+            lab.trials = begun.trials;
+            lab.duration = begun.duration;
+            lab.warm_up = begun.warm_up;
+        }
+        if let Ok(own) = comparison::plan_of(&conduct.folder) {
+            lab = own;
+            conduct.resume = true;
+        }
+    }
+    eprintln!(
+        "{}: {} on {}",
+        study.id,
+        part.application.name,
+        lab.stacks.join(", ")
+    );
+    let results = comparison::run(&lab, &conduct)?;
+    let study = then_and_now(study, part.application, &results);
+    let page = report::Page {
+        results: &results,
+        study: Some(&study),
+    };
+    report::write(&page, &conduct.folder)?;
+    println!("{}\n", report::terminal(&page).trim_end());
+    println!("{}", beside(&study).trim_end());
+    println!("\nreport: {}", conduct.folder.join("report.html").display());
+    Ok(results)
+}
+
+impl Arguments {
+    fn wish(&self) -> Wish {
+        let quick = |value| self.quick.then_some(value);
+        Wish {
+            applications: self.app.clone(),
+            participants: self.participants.clone(),
+            loads: self.load.clone(),
+            also: self.also.clone(),
+            trials: self.trials.or(self.quick.then_some(QUICK_TRIALS)),
+            duration: self.duration.or(quick(QUICK_DURATION)),
+            warm_up: self.warm_up.or(quick(QUICK_WARM_UP)),
+        }
+    }
+}
+
+/// One paragraph for each study: what it is, on what, with whom, and who of them is here.
+fn listing(studies: &[Study], catalogue: &Catalogue) -> String {
+    let mut text = String::new();
+    for study in studies {
+        let applications = study
+            .applications
+            .iter()
+            .map(|one| format!("{} ({})", one.id, one.name));
+        text.push_str(&format!(
+            "{}  {}\n  applications: {}\n",
+            study.id,
+            study.title,
+            applications.collect::<Vec<_>>().join(", ")
+        ));
+        for one in &study.participants {
+            text.push_str(&format!(
+                "  {}: {}, {}\n",
+                one.id,
+                one.name,
+                today(one, catalogue)
+            ));
+        }
+        text.push('\n');
+    }
+    text.push_str(
+        "`highball study NAME` runs one; `highball stacks` tells how to install what is missing.\n",
+    );
+    text
+}
+
+fn today(participant: &Participant, catalogue: &Catalogue) -> String {
+    if participant.stack == ELSEWHERE {
+        return "can't be started here".to_owned();
+    }
+    let kind = match participant.stand_in {
+        Some(_) => "stands in",
+        None => "is the same",
+    };
+    let missing = match catalogue
+        .get(&participant.stack)
+        .map(|stack| stack.presence())
+    {
+        Ok(Presence::Installed { .. }) => "",
+        Ok(Presence::Missing { .. }) | Err(_) => ", not installed",
+    };
+    format!("today {} {kind}{missing}", participant.stack)
+}
+
+/// Then and now in columns, a table for each measure.
+fn beside(study: &ThenAndNow) -> String {
+    let mut text = String::new();
+    for finding in &study.findings {
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        let unit = &finding.unit;
+        table.set_header([
+            "",
+            &format!("then, {unit}"),
+            "×",
+            "today",
+            &format!("now, {unit}"),
+            "×",
+        ]);
+        for row in &finding.rows {
+            let (then, now) = finding.ratios(row);
+            let number =
+                |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.1}"));
+            let ratio =
+                |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.2}"));
+            table.add_row([
+                row.then_name.clone(),
+                number(row.then),
+                ratio(then),
+                row.now_name.clone(),
+                number(row.now.map(|now| now.value)),
+                ratio(now),
+            ]);
+        }
+        for index in [1, 2, 4, 5] {
+            if let Some(column) = table.column_mut(index) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        text.push_str(&format!("{}\n{table}\n{}\n\n", finding.title, finding.note));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn arguments(line: &str) -> Result<Arguments> {
+        let words = line.split_whitespace();
+        Ok(Program::try_parse_from(std::iter::once("study").chain(words))?.arguments)
+    }
+
+    #[test]
+    fn quick_is_short_and_flags_win_over_it() {
+        let wish = arguments("2009-webroar --quick --trials 4 --app redmine,instiki")
+            .unwrap()
+            .wish();
+        assert_eq!(wish.trials, Some(4));
+        assert_eq!(wish.duration, Some(QUICK_DURATION));
+        assert_eq!(wish.applications, ["redmine", "instiki"]);
+        assert_eq!(arguments("").unwrap().wish(), Wish::default());
+    }
+
+    #[test]
+    fn flags_without_a_study_are_refused() {
+        for line in [
+            "--quick",
+            "--output there",
+            "x --resume here --output there",
+        ] {
+            assert!(arguments(line).is_err(), "{line}");
+        }
+    }
+}

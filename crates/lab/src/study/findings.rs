@@ -1,0 +1,344 @@
+//! A study's figures beside those of today: which rate, latency and memory of the results stands against which published
+//! one, the ratios to the study's own reference, and what is to be known of both. Made from the study and the results
+//! alone; nothing is measured.
+
+use super::{Application, Better, Claim, Load, Measure, Participant, Study};
+use crate::comparison::results::{MemoryUse, Results};
+use crate::report::then_and_now::{Finding, Row, ThenAndNow};
+use crate::statistics::Estimate;
+use crate::statistics::starts::Sample;
+use crate::verdict::{self, Judgement, Verdict, judge};
+
+/// `free -m`, which the studies read, tells mebibytes.
+const MEBIBYTE: f64 = 1_048_576.0;
+
+/// What is held against today. The other figures follow from these, or only describe the run.
+const COMPARED: [Measure; 3] = [
+    Measure::RequestsPerSecond,
+    Measure::LatencyP99Ms,
+    Measure::MemoryMb,
+];
+
+/// What the study tells of one application, beside what was measured on what stands for it.
+pub fn then_and_now(study: &Study, application: &Application, results: &Results) -> ThenAndNow {
+    let today = Today {
+        study,
+        application,
+        results,
+        judgement: judge(results),
+    };
+    let findings = study.loads.iter().flat_map(|load| {
+        let measures = COMPARED
+            .iter()
+            .filter(|measure| today.asked(load, **measure));
+        measures
+            .map(|measure| today.finding(load, *measure))
+            .collect::<Vec<_>>()
+    });
+    ThenAndNow {
+        title: study.title.clone(),
+        source: source(study),
+        method: method(study, application),
+        findings: findings.collect(),
+        notes: notes(study, application, results),
+    }
+}
+
+/// All that the rows of a finding are made from.
+struct Today<'a> {
+    study: &'a Study,
+    application: &'a Application,
+    results: &'a Results,
+    judgement: Judgement<'a>,
+}
+
+impl Today<'_> {
+    /// Whether the study has figures, or states a ratio, of this measure under this load.
+    fn asked(&self, load: &Load, measure: Measure) -> bool {
+        let figures = self.study.participants.iter();
+        let mut figures = figures.filter_map(|one| self.then(one, load, measure));
+        figures.next().is_some() || self.claims(load, measure).next().is_some()
+    }
+
+    fn then(&self, participant: &Participant, load: &Load, measure: Measure) -> Option<f64> {
+        self.study
+            .figure(&participant.id, &self.application.id, &load.id, measure)
+    }
+
+    fn claims<'a>(&'a self, load: &'a Load, measure: Measure) -> impl Iterator<Item = &'a Claim> {
+        self.study.claims.iter().filter(move |claim| {
+            claim.application == self.application.id
+                && claim.load == load.id
+                && claim.measure == measure
+        })
+    }
+
+    fn finding(&self, load: &Load, measure: Measure) -> Finding {
+        // Ratios are relative to the first row, so the study's own reference is that.
+        let reference = |one: &&Participant| one.id == self.study.reference;
+        let first = self.study.participants.iter().filter(reference);
+        let others = self.study.participants.iter().filter(|one| !reference(one));
+        let rows: Vec<Row> = first
+            .chain(others)
+            .map(|one| self.row(one, load, measure))
+            .collect();
+        let peak = if load.today.find_peak && measure == Measure::RequestsPerSecond {
+            "largest rate, "
+        } else {
+            ""
+        };
+        Finding {
+            title: format!(
+                "{}, {peak}{} ({})",
+                self.application.name,
+                measure.title(),
+                load.id
+            ),
+            unit: measure.unit().to_owned(),
+            more_is_better: measure.better() == Better::More,
+            note: self.note(load, measure, &rows),
+            rows,
+        }
+    }
+
+    fn row(&self, participant: &Participant, load: &Load, measure: Measure) -> Row {
+        let stack = self
+            .results
+            .stacks
+            .iter()
+            .find(|stack| stack.id == participant.stack);
+        let missing = self
+            .results
+            .missing
+            .iter()
+            .find(|one| one.id == participant.stack);
+        let mut stand_in = participant.stand_in.clone();
+        if let Some(missing) = missing {
+            let absent = format!("Not measured: {}.", missing.reason.trim_end_matches('.'));
+            stand_in = Some(stand_in.map_or(absent.clone(), |why| format!("{why} {absent}")));
+        }
+        Row {
+            then_name: participant.name.clone(),
+            then: self.then(participant, load, measure),
+            stack: stack.map(|stack| stack.id.clone()),
+            now_name: stack.map_or_else(String::new, |stack| stack.name.clone()),
+            now: stack.and_then(|stack| self.now(&stack.id, load, measure)),
+            stand_in,
+        }
+    }
+
+    /// The finding of the verdicts that stands against the study's; `None` for memory as `free` tells it.
+    fn judged(&self, load: &Load, measure: Measure) -> Option<&verdict::Finding<'_>> {
+        match measure {
+            Measure::RequestsPerSecond if load.today.find_peak => {
+                self.judgement.finding(verdict::Measure::Peak, None)
+            }
+            Measure::RequestsPerSecond => self
+                .judgement
+                .finding(verdict::Measure::Rate, Some(&load.id)),
+            Measure::LatencyP99Ms => self
+                .judgement
+                .finding(verdict::Measure::P99, Some(&load.id)),
+            _ => None,
+        }
+    }
+
+    fn now(&self, stack: &str, load: &Load, measure: Measure) -> Option<Estimate> {
+        if measure == Measure::MemoryMb {
+            return Some(Sample::of_values(&self.memory(stack, load))?.estimate());
+        }
+        Some(self.judged(load, measure)?.of(stack)?.estimate)
+    }
+
+    /// A stack as a multiple of another one in the same rounds, and whether that is a difference.
+    fn versus(
+        &self,
+        stack: &str,
+        other: &str,
+        load: &Load,
+        measure: Measure,
+    ) -> Option<(Estimate, Verdict)> {
+        if measure != Measure::MemoryMb {
+            let versus = self.judged(load, measure)?.versus(stack, other)?;
+            return Some((versus.ratio?, versus.verdict));
+        }
+        let (own, others) = (self.memory(stack, load), self.memory(other, load));
+        let common = |values: &[(usize, f64)], beside: &[(usize, f64)]| {
+            let shared = |round: usize| beside.iter().any(|(other, _)| *other == round);
+            let kept = values.iter().copied().filter(|(round, _)| shared(*round));
+            Sample::of_values(&kept.collect::<Vec<_>>())
+        };
+        let ratio = common(&own, &others)?.ratio_to(&common(&others, &own)?)?;
+        let verdict = if ratio.high < 1.0 {
+            Verdict::Better
+        } else if ratio.low > 1.0 {
+            Verdict::Worse
+        } else {
+            Verdict::TooClose
+        };
+        Some((ratio, verdict))
+    }
+
+    /// The difference in `free` in every round whose trial counts. Of a search for the largest rate there is none, so
+    /// that of the first closed loop stands there.
+    fn memory(&self, stack: &str, load: &Load) -> Vec<(usize, f64)> {
+        let id = self.memory_load(load);
+        let Some(counted) = id
+            .and_then(|id| self.judgement.finding(verdict::Measure::Rate, Some(id)))
+            .and_then(|finding| finding.of(stack))
+        else {
+            return Vec::new();
+        };
+        let counts = |round: usize| counted.values.iter().any(|(other, _)| *other == round);
+        let trials = self.results.trials.iter().filter(|trial| {
+            trial.stack == stack && Some(trial.load.as_str()) == id && counts(trial.round)
+        });
+        trials
+            .map(|trial| (trial.round, free_difference(&trial.memory)))
+            .collect()
+    }
+
+    fn memory_load(&self, load: &Load) -> Option<&str> {
+        let own = self.results.loads.iter().find(|one| one.id == load.id);
+        let any = || self.results.loads.iter().find(|one| !one.open);
+        own.or_else(any).map(|load| load.id.as_str())
+    }
+
+    fn note(&self, load: &Load, measure: Measure, rows: &[Row]) -> String {
+        let mut parts = Vec::new();
+        let mut seen: Vec<&str> = Vec::new();
+        let reference = rows.first().filter(|row| row.now.is_some());
+        for row in &rows[1.min(rows.len())..] {
+            let Some((reference, stack)) = reference.zip(row.stack.as_deref()) else {
+                continue;
+            };
+            let other = reference.stack.as_deref().unwrap_or_default();
+            if stack == other || seen.contains(&stack) {
+                continue;
+            }
+            if let Some((ratio, verdict)) = self.versus(stack, other, load, measure) {
+                seen.push(stack);
+                parts.push(format!("{} {}", row.now_name, times(ratio, verdict)));
+            }
+        }
+        let mut note = match (parts.is_empty(), reference) {
+            (false, Some(reference)) => format!(
+                "Today, held against {} in the same rounds: {}.",
+                reference.now_name,
+                parts.join("; ")
+            ),
+            _ => String::new(),
+        };
+        for claim in self.claims(load, measure) {
+            note.push_str(&format!(" The text: \"{}\".", claim.quote));
+        }
+        if measure == Measure::MemoryMb && self.memory_load(load) != Some(load.id.as_str()) {
+            let other = self.memory_load(load).unwrap_or("another load");
+            note.push_str(&format!(" Memory of today is that after {other}."));
+        }
+        note.trim().to_owned()
+    }
+}
+
+/// What `free` showed less after the load than after the stop, in MB as `free -m` counts them.
+fn free_difference(memory: &MemoryUse) -> f64 {
+    memory.free_difference as f64 / MEBIBYTE
+}
+
+fn times(ratio: Estimate, verdict: Verdict) -> String {
+    let told = match verdict {
+        Verdict::TooClose => ", too close to call",
+        Verdict::Unknown => ", not certain",
+        Verdict::Better | Verdict::Worse => "",
+    };
+    match ratio.interval() {
+        Some((low, high)) => format!("{:.2} × ({low:.2} to {high:.2}{told})", ratio.value),
+        None => format!("{:.2} ×{}", ratio.value, told.replacen(", ", " ", 1)),
+    }
+}
+
+fn source(study: &Study) -> String {
+    let by = study
+        .author
+        .as_ref()
+        .map_or_else(String::new, |author| format!("By {author}, "));
+    let when = study.date.clone().unwrap_or_else(|| study.year.to_string());
+    format!("{by}{when}. {}", study.question)
+}
+
+fn method(study: &Study, application: &Application) -> String {
+    let mut text = format!(
+        "{}: {}.",
+        application.name,
+        application.then.trim_end_matches('.')
+    );
+    for load in &study.loads {
+        let warm_up = load.warm_up.as_ref();
+        let warm_up =
+            warm_up.map_or_else(String::new, |command| format!(", warmed up by `{command}`"));
+        text.push_str(&format!(
+            " {}: {}{warm_up}.",
+            load.tool,
+            load.commands.join("; ")
+        ));
+    }
+    let machine = [
+        study.machine.server.join(", "),
+        study.machine.client.join(", "),
+    ];
+    for (name, what) in ["Server", "Client"].iter().zip(machine) {
+        if !what.is_empty() {
+            text.push_str(&format!(" {name}: {what}."));
+        }
+    }
+    if !study.software.is_empty() {
+        let versions = study
+            .software
+            .iter()
+            .map(|(name, version)| format!("{name} {version}"));
+        text.push_str(&format!(
+            " Software: {}.",
+            versions.collect::<Vec<_>>().join("; ")
+        ));
+    }
+    text
+}
+
+fn notes(study: &Study, application: &Application, results: &Results) -> Vec<String> {
+    let mut notes = vec![
+        format!(
+            "Today {} stands for {}: {}.",
+            application.today.app,
+            application.name,
+            application.today.why.trim_end_matches('.')
+        ),
+        format!(
+            "Method of today: a fresh server for each trial, the stacks in turns, {} rounds, loads of a fixed length, \
+             generator and server on one machine. Only good responses count.",
+            results.rounds
+        ),
+    ];
+    for load in &study.loads {
+        if let Some(difference) = &load.today.difference {
+            notes.push(format!("{}: {difference}", load.tool));
+        }
+    }
+    if study
+        .participants
+        .iter()
+        .any(|one| one.workers.is_none() && one.stack != super::ELSEWHERE)
+    {
+        notes.push(
+            "The text does not tell the number of workers: today every such stack has the same."
+                .to_owned(),
+        );
+    }
+    notes.extend(study.notes.iter().map(|note| format!("Then: {note}")));
+    if !study.absent.is_empty() {
+        notes.push(format!("Not in the text: {}.", study.absent.join("; ")));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests;

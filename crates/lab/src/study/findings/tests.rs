@@ -1,0 +1,143 @@
+//! On results that were made up: three rounds of two stacks.
+
+use super::*;
+use crate::comparison::results::{self, Missing, Stack, Trial};
+use crate::load::outcome::Outcome;
+use crate::report::then_and_now::Order;
+use crate::study::tests::small;
+
+fn trial(stack: &str, round: usize, rate: u64, memory: i64) -> Trial {
+    Trial {
+        stack: stack.to_owned(),
+        load: "ab".to_owned(),
+        round,
+        outcome: Outcome {
+            elapsed_s: 1.0,
+            demanded: rate,
+            sent: rate,
+            completed: rate,
+            good: rate,
+            ..Outcome::default()
+        },
+        memory: MemoryUse {
+            free_difference: memory * 1_048_576,
+            ..MemoryUse::default()
+        },
+        ..Trial::default()
+    }
+}
+
+/// Thin at 1,000 requests per second and nginx before Thins at `rates`, 20 and 60 MB.
+fn results(rates: [u64; 3]) -> Results {
+    let stack = |id: &str, name: &str| Stack {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        ..Stack::default()
+    };
+    let trials = rates.iter().zip(1..).flat_map(|(rate, round)| {
+        [
+            trial("thin", round, 1000 + round as u64, 20),
+            trial("nginx+thin", round, *rate, 60),
+        ]
+    });
+    Results {
+        rounds: 3,
+        stacks: vec![
+            stack("thin", "Thin"),
+            stack("nginx+thin", "nginx before Thins"),
+        ],
+        loads: vec![results::Load {
+            id: "ab".to_owned(),
+            size: 2.0,
+            duration_s: 1.0,
+            ..results::Load::default()
+        }],
+        trials: trials.collect(),
+        ..Results::default()
+    }
+}
+
+fn held(results: &Results) -> ThenAndNow {
+    let study = small();
+    then_and_now(&study, &study.applications[0], results)
+}
+
+#[test]
+fn every_participant_keeps_its_row_the_reference_first() {
+    let found = held(&results([1500, 1510, 1490]));
+    let rates = &found.findings[0];
+    let names: Vec<&str> = rates
+        .rows
+        .iter()
+        .map(|row| row.then_name.as_str())
+        .collect();
+    assert_eq!(names, ["Alone 1.0", "Gone 1.0", "Cluster 1.0"]);
+    let gone = &rates.rows[1];
+    assert_eq!(
+        (gone.then, gone.now, gone.stack.as_deref()),
+        (Some(20.0), None, None)
+    );
+    assert_eq!(gone.stand_in.as_deref(), Some("Nothing stands in."));
+    assert_eq!(rates.rows[2].stand_in.as_deref(), Some("Thin for another."));
+    assert_eq!(rates.rows[2].now_name, "nginx before Thins");
+}
+
+#[test]
+fn ratios_then_and_now_stand_beside_each_other_with_todays_interval() {
+    let found = held(&results([1500, 1510, 1490]));
+    let rates = &found.findings[0];
+    assert_eq!(rates.order(), Order::Same);
+    let (then, now) = rates.ratios(&rates.rows[2]);
+    assert_eq!(then, Some(2.0));
+    assert!((now.unwrap() - 1.497).abs() < 0.01, "{now:?}");
+    let expect = "Today, held against Thin in the same rounds: nginx before Thins 1.50 × (1.47 to 1.52). \
+                  The text: \"twice as fast\".";
+    assert_eq!(rates.note, expect);
+}
+
+#[test]
+fn another_order_and_a_tie_are_told() {
+    assert!(matches!(
+        held(&results([500, 510, 490])).findings[0].order(),
+        Order::Different(_)
+    ));
+    let found = held(&results([900, 1000, 1130]));
+    assert!(matches!(
+        found.findings[0].order(),
+        Order::SameAsFarAsKnown(_)
+    ));
+    assert!(
+        found.findings[0].note.contains("too close to call"),
+        "{}",
+        found.findings[0].note
+    );
+}
+
+#[test]
+fn memory_is_the_difference_in_free() {
+    let found = held(&results([1500, 1510, 1490]));
+    let memory = &found.findings[1];
+    assert_eq!((memory.unit.as_str(), memory.more_is_better), ("MB", false));
+    assert!((memory.rows[2].now.unwrap().value - 60.0).abs() < 1e-9);
+    assert_eq!(memory.order(), Order::Same);
+    assert_eq!(found.findings.len(), 2);
+}
+
+#[test]
+fn what_could_not_be_measured_says_why_in_its_row() {
+    let mut results = results([1500, 1510, 1490]);
+    results.stacks.pop();
+    results.missing.push(Missing {
+        id: "nginx+thin".to_owned(),
+        reason: "nginx is not there".to_owned(),
+        ..Missing::default()
+    });
+    let found = held(&results);
+    let row = &found.findings[0].rows[2];
+    assert_eq!(row.now, None);
+    assert_eq!(
+        row.stand_in.as_deref(),
+        Some("Thin for another. Not measured: nginx is not there.")
+    );
+    assert_eq!(found.findings[0].order(), Order::Unknown);
+}
