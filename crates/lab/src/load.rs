@@ -6,5 +6,6 @@ pub use headroom::{Headroom, headroom};
 
 mod engine;
 mod headroom;
+pub mod format;
 pub mod outcome;
 pub mod plan;

@@ -1,0 +1,314 @@
+//! Our own text, for people: first the rate and what failed, then times, then the course, then whether to believe it.
+
+use std::fmt::Write as _;
+
+use super::figures::PERCENTILES;
+use super::number::{bytes, grouped, milliseconds, per_cent, rate, ratio};
+use super::{Measured, words};
+use crate::load::outcome::{Latency, OfRequest, Outcome, Second};
+use crate::load::plan::{Mode, Plan};
+
+/// Width of the names on the left.
+const NAMES: usize = 16;
+/// Most columns of the course.
+const COLUMNS: usize = 60;
+/// From least to most.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+pub(super) fn render(measured: &Measured<'_>) -> String {
+    let Measured {
+        plan,
+        outcome,
+        ended_early,
+    } = *measured;
+    let mut out = String::new();
+    head(&mut out, plan);
+    if ended_early {
+        let _ = writeln!(out, "ended early, after {:.1} s", outcome.elapsed_s);
+    }
+    out.push('\n');
+    rates(&mut out, plan, outcome);
+    errors(&mut out, outcome);
+    out.push('\n');
+    times(&mut out, outcome);
+    if outcome.requests.len() > 1 {
+        out.push('\n');
+        by_request(&mut out, outcome);
+    }
+    course(&mut out, outcome);
+    let _ = writeln!(out, "\n{}", words::generator_verdict(outcome));
+    out
+}
+
+fn head(out: &mut String, plan: &Plan) {
+    match plan.requests.as_slice() {
+        [one] => {
+            let _ = writeln!(out, "{} {}", one.method, words::url(plan, one));
+        }
+        [first, ..] => {
+            let mut server = first.clone();
+            server.path = String::new();
+            let server = words::url(plan, &server);
+            let _ = writeln!(
+                out,
+                "{} pages of {}",
+                plan.requests.len(),
+                server.trim_end_matches(':')
+            );
+        }
+        [] => {}
+    }
+    let _ = writeln!(out, "{}", words::in_words(plan));
+}
+
+fn line(out: &mut String, name: &str, text: &str) {
+    let _ = writeln!(out, "{name:<NAMES$}{text}");
+}
+
+fn rates(out: &mut String, plan: &Plan, outcome: &Outcome) {
+    line(
+        out,
+        "good responses",
+        &format!(
+            "{} a second: {} in {:.2} s",
+            rate(outcome.good_per_second()),
+            grouped(outcome.good),
+            outcome.elapsed_s
+        ),
+    );
+    if let Mode::Open { .. } = plan.mode {
+        let demanded = ratio(outcome.demanded as f64, outcome.elapsed_s);
+        line(
+            out,
+            "demanded",
+            &format!(
+                "{} a second: {}; {} of them answered well",
+                rate(demanded),
+                words::counted(outcome.demanded, "request"),
+                per_cent(ratio(outcome.good as f64, outcome.demanded as f64))
+            ),
+        );
+    }
+    if outcome.late > 0 {
+        line(
+            out,
+            "late",
+            &format!(
+                "{} after the end of the load: part of the latency, not of the rate",
+                words::counted(outcome.late, "response")
+            ),
+        );
+    }
+    if outcome.statuses.keys().any(|status| *status != 200) {
+        let statuses: Vec<String> = outcome
+            .statuses
+            .iter()
+            .map(|(status, count)| format!("{status}: {}", grouped(*count)))
+            .collect();
+        line(out, "statuses", &statuses.join(", "));
+    }
+    line(
+        out,
+        "received",
+        &format!(
+            "{}, {} a second, {} a response",
+            bytes(outcome.bytes.received as f64),
+            bytes(ratio(outcome.bytes.received as f64, outcome.elapsed_s)),
+            bytes(ratio(
+                outcome.bytes.received as f64,
+                outcome.completed as f64
+            ))
+        ),
+    );
+    line(
+        out,
+        "connections",
+        &format!(
+            "{} opened; at most {} in flight, {:.1} on average",
+            grouped(outcome.connections),
+            words::counted(outcome.peak_in_flight, "request"),
+            ratio(outcome.in_flight_s, outcome.elapsed_s)
+        ),
+    );
+}
+
+fn errors(out: &mut String, outcome: &Outcome) {
+    let total = outcome.errors.total();
+    // Whole responses that are neither good nor counted as unexpected have a status from 400 on.
+    let bad = outcome
+        .completed
+        .saturating_sub(outcome.good + outcome.errors.unexpected);
+    if total + bad == 0 {
+        line(out, "errors", "none");
+        return;
+    }
+    let all = (outcome.completed + total - outcome.errors.unexpected.min(total)) as f64;
+    let share = |count: u64| per_cent(ratio(count as f64, all));
+    line(
+        out,
+        "errors",
+        &format!("{}, {} of all", grouped(total + bad), share(total + bad)),
+    );
+    let kinds = words::error_kinds(&outcome.errors).map(|(_, words, count)| (words, count));
+    let kinds = kinds
+        .iter()
+        .chain(&[("a status from 400 on", bad)])
+        .copied()
+        .collect::<Vec<_>>();
+    for (words, count) in kinds {
+        if count > 0 {
+            let _ = writeln!(out, "{:>NAMES$}  {words}", grouped(count));
+        }
+    }
+}
+
+fn times(out: &mut String, outcome: &Outcome) {
+    let mut head = format!("{:<NAMES$}", "milliseconds");
+    let names = PERCENTILES.iter().map(|(name, _)| *name);
+    for name in names.chain(["max", "mean"]) {
+        let _ = write!(head, "{name:>9}");
+    }
+    let _ = writeln!(out, "{head}");
+    row(
+        out,
+        "latency",
+        &outcome.latency,
+        "from the scheduled time to the last byte",
+    );
+    row(
+        out,
+        "service",
+        &outcome.service,
+        "from the first byte sent to the last byte",
+    );
+    row(
+        out,
+        "first byte",
+        &outcome.first_byte,
+        "from the first byte sent to the first received",
+    );
+    row(out, "connect", &outcome.connect, "for each connection");
+    row(
+        out,
+        "pool wait",
+        &outcome.generator.pool_wait,
+        "for a connection, of requests that found all in use",
+    );
+    hidden(out, outcome);
+}
+
+fn row(out: &mut String, name: &str, latency: &Latency, what: &str) {
+    if latency.count() == 0 {
+        return;
+    }
+    let mut text = format!("{name:<NAMES$}");
+    for (_, percent) in PERCENTILES {
+        let value = latency
+            .percentile_ms(percent)
+            .map_or_else(|| "-".to_owned(), milliseconds);
+        let _ = write!(text, "{value:>9}");
+    }
+    let (max, mean) = (
+        milliseconds(latency.max_ms()),
+        milliseconds(latency.mean_ms()),
+    );
+    let _ = writeln!(out, "{text}{max:>9}{mean:>9}   {what}");
+}
+
+/// Says which percentiles of the latency are not told, and what they want.
+fn hidden(out: &mut String, outcome: &Outcome) {
+    let latency = &outcome.latency;
+    if latency.count() == 0 {
+        return;
+    }
+    let missing: Vec<_> = PERCENTILES
+        .iter()
+        .filter(|(_, percent)| latency.percentile_ms(*percent).is_none())
+        .collect();
+    let Some((last, percent)) = missing.last() else {
+        return;
+    };
+    let wanted = (10.0 / (1.0 - percent / 100.0)).round();
+    let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
+    let _ = writeln!(
+        out,
+        "{:NAMES$}  - is a percentile with fewer than ten slower samples, which would be chance. Of the latency: {}; \
+         {last} wants {} requests, {} were sent.",
+        "",
+        names.join(", "),
+        grouped(wanted as u64),
+        grouped(latency.count())
+    );
+}
+
+fn by_request(out: &mut String, outcome: &Outcome) {
+    let width = outcome
+        .requests
+        .iter()
+        .map(|request| request.name.chars().count())
+        .max()
+        .unwrap_or(0)
+        .clamp(NAMES, 48);
+    let _ = writeln!(
+        out,
+        "{:<width$}{:>12}{:>12}{:>9}{:>9}{:>9}",
+        "page", "responses", "good/s", "p50 ms", "p99 ms", "max ms"
+    );
+    for OfRequest {
+        name,
+        completed,
+        good,
+        latency,
+    } in &outcome.requests
+    {
+        let told = |percent: f64| {
+            latency
+                .percentile_ms(percent)
+                .map_or_else(|| "-".to_owned(), milliseconds)
+        };
+        let _ = writeln!(
+            out,
+            "{name:<width$}{:>12}{:>12}{:>9}{:>9}{:>9}",
+            grouped(*completed),
+            rate(ratio(*good as f64, outcome.elapsed_s)),
+            told(50.0),
+            told(99.0),
+            told(100.0)
+        );
+    }
+}
+
+/// Good responses of each second as bars; several seconds share one where there are many.
+fn course(out: &mut String, outcome: &Outcome) {
+    // The last second is rarely a whole one, and would look like a fall.
+    let whole = (outcome.elapsed_s.floor() as usize).min(outcome.seconds.len());
+    let seconds: &[Second] = &outcome.seconds[..whole];
+    if seconds.len() < 3 {
+        return;
+    }
+    let each = seconds.len().div_ceil(COLUMNS);
+    let rates: Vec<f64> = seconds
+        .chunks(each)
+        .map(|part| part.iter().map(|second| second.good as f64).sum::<f64>() / part.len() as f64)
+        .collect();
+    let max = rates.iter().copied().fold(0.0, f64::max);
+    let min = rates.iter().copied().fold(max, f64::min);
+    let bars: String = rates
+        .iter()
+        .map(|rate| BARS[(ratio(*rate, max) * (BARS.len() - 1) as f64).round() as usize])
+        .collect();
+    let every = match each {
+        1 => "a bar a second".to_owned(),
+        _ => format!("a bar for {each} s"),
+    };
+    out.push('\n');
+    line(
+        out,
+        "course",
+        &format!(
+            "{bars}   {every}: {} to {} good responses a second",
+            rate(min),
+            rate(max)
+        ),
+    );
+}
