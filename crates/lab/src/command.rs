@@ -8,13 +8,27 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context as _, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::stacks::keeper;
+
+mod compare;
 mod load;
+mod stacks;
+mod study;
 
 /// One of the lab's commands with its arguments.
 #[derive(Debug, PartialEq, clap::Subcommand)]
 pub enum Command {
     /// Drive a URL with requests and say what came of it.
     Load(load::Arguments),
+    /// Run an application under several stacks and say which is better, by how much, and how sure that is.
+    Compare(Box<compare::Arguments>),
+    /// Run one of five studies of 2006 to 2014 on software of today, or list them.
+    Study(study::Arguments),
+    /// What can be compared here: installed, in which version, or how to install it.
+    Stacks(stacks::Arguments),
+    /// Starts a stack's processes and ends them with the lab, which alone runs this.
+    #[command(name = keeper::COMMAND, hide = true)]
+    KeepStack(keeper::Arguments),
 }
 
 /// Runs a command to its end. Results go to stdout or to the file asked for, progress to stderr.
@@ -24,6 +38,10 @@ pub enum Command {
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Load(arguments) => load::run(arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Study(arguments) => study::run(&arguments),
+        Command::Stacks(arguments) => stacks::run(&arguments),
+        Command::KeepStack(arguments) => keeper::keep(&arguments).map(|()| ExitCode::SUCCESS),
     }
 }
 
