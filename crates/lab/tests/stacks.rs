@@ -32,6 +32,7 @@ macro_rules! every_stack {
 }
 
 every_stack! {
+    apache_before_puma: "apache+puma",
     apache_before_thin_byrequests: "apache+thin-byrequests",
     apache_before_thin_bybusyness: "apache+thin-bybusyness",
     haproxy_before_thin: "haproxy+thin",
@@ -70,12 +71,13 @@ fn every_stack_that_can_be_installed_is_tested() {
 }
 
 fn check(id: &str) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a temporary folder");
     let deployment = deployment(folder.path());
     let app_before = names_in(&deployment.app);
     let catalogue = catalogue(&[]);
-    let mut running = start(catalogue.get(id).unwrap(), &deployment);
-    let stack = catalogue.get(id).unwrap().describe(&deployment);
+    let definition = catalogue.get(id).expect("a stack that comes with Highball");
+    let mut running = start(definition, &deployment);
+    let stack = definition.describe(&deployment);
     let address = address(&running);
 
     assert_eq!(running.first, (200, b"Hello World".to_vec()));
@@ -97,7 +99,7 @@ fn check(id: &str) {
         listeners_beyond_loopback(members.keys()),
         Vec::<String>::new()
     );
-    running.still_up().unwrap();
+    running.still_up().expect("nothing ended");
     let run = run_folder(members.keys());
     assert!(run.is_dir());
 
@@ -327,7 +329,7 @@ fn lab_folder() -> PathBuf {
 }
 
 fn catalogue(extra: &[PathBuf]) -> Catalogue {
-    Catalogue::load_from(&lab_folder(), extra).unwrap()
+    Catalogue::load_from(&lab_folder(), extra).expect("files without a mistake")
 }
 
 fn deployment(folder: &Path) -> Deployment {
@@ -365,9 +367,9 @@ fn address(running: &Running) -> SocketAddr {
 }
 
 fn get(address: SocketAddr, path: &str) -> String {
-    let response = http::get(address, path, test_support::PATIENCE).unwrap();
+    let response = http::get(address, path, test_support::PATIENCE).expect("an answer");
     assert_eq!(response.status, 200, "GET {path}");
-    String::from_utf8(response.body).unwrap()
+    String::from_utf8(response.body).expect("text")
 }
 
 /// Asks on several connections at once until so many processes have answered.
