@@ -336,6 +336,27 @@ fn methods_fields_and_bodies_arrive_as_given() {
 }
 
 #[test]
+fn a_response_that_comes_before_its_request_has_left_is_taken() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (ended, end) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let refusal = b"HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+        std::io::Write::write_all(&mut stream, refusal).unwrap();
+        // Reads nothing and closes nothing until the load is over.
+        let _ = end.recv();
+    });
+    let mut plan = plan(address, closed(1, 1));
+    plan.requests[0].method = "POST".to_owned();
+    plan.requests[0].body = vec![b'z'; 30_000_000];
+    let outcome = load(&plan);
+    drop(ended);
+    assert_eq!((outcome.statuses[&413], outcome.errors.total()), (1, 0));
+    assert!(outcome.bytes.sent < 30_000_000);
+}
+
+#[test]
 fn kinds_of_requests_are_counted_apart() {
     let address = serve(|request| match request.line() {
         "GET /a HTTP/1.1" => page("a"),

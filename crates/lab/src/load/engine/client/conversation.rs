@@ -130,14 +130,15 @@ impl Client<'_> {
                 Err(failure) => self.fail(place, failure, now),
             },
             Phase::LoggingIn | Phase::Busy => {
-                if flags.contains(epoll::EventFlags::OUT) && slot.wants_room {
-                    self.transmit(place, now);
-                }
                 let readable =
                     epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
-                if flags.intersects(readable) && self.slots[place as usize].generation == generation
-                {
+                // A response may come before its request has left whole; then nothing more of it need leave.
+                if flags.intersects(readable) {
                     self.receive(place, now);
+                }
+                let slot = &self.slots[place as usize];
+                if slot.generation == generation && slot.wants_room {
+                    self.transmit(place, now);
                 }
             }
             Phase::Idle(position) => self.drop_idle(place, position),
