@@ -28,8 +28,8 @@ impl Search<'_> {
             return Some(self.start.max(LEAST));
         }
         match (self.held(), self.lost()) {
-            (held, None) => Some(held * 2.0),
-            (0.0, Some(lost)) if lost > LEAST => Some((lost / 2.0).max(LEAST)),
+            (held, None) => Some(round(held * 2.0)),
+            (0.0, Some(lost)) if lost > LEAST => Some(round(lost / 2.0).max(LEAST)),
             (0.0, Some(_)) => None,
             (held, Some(lost)) if lost / held - 1.0 > self.precision => {
                 Some(round((held + lost) / 2.0))

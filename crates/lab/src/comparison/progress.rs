@@ -34,6 +34,7 @@ impl Progress {
     /// One trial is done.
     pub(super) fn did_trial(&mut self) {
         self.done += 1;
+        self.total = self.total.max(self.done);
     }
 
     /// A search is done, which took `steps`.

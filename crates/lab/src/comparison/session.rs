@@ -60,7 +60,7 @@ pub fn run(lab: &Lab, conduct: &Conduct<'_>) -> Result<Results> {
         opening::same_plan(there, &lab, &conduct.folder)?;
     }
     let (catalogue, participants, missing) = opening::participants(&mut lab)?;
-    if lab.loads.is_empty() {
+    if lab.loads.is_empty() && lab.find_peak.is_none() {
         lab.loads.push(Load::closed(CONNECTIONS));
     }
     let application = Application::open(&lab.app)?.prepare(&conduct.work)?;
@@ -207,13 +207,15 @@ impl Session<'_, '_> {
             participant.id,
             progress::first_line(reason)
         );
-        let known = |stack: &str| stack == participant.id;
         let lab = self.ground.lab;
-        let load = lab.loads.first().map(Load::id).unwrap_or_default();
-        if !self.results.trials.iter().any(|trial| known(&trial.stack)) {
+        let known = |stack: &str| stack == participant.id;
+        let told = |trial: &Trial| known(&trial.stack) && trial.failure.as_deref() == Some(reason);
+        if !self.results.trials.iter().any(told)
+            && let Some((load, round)) = self.next_trial(&participant.id)
+        {
             let trial = Trial {
                 failure: Some(reason.to_owned()),
-                ..self.blank(participant, &load, 1)
+                ..self.blank(participant, &load, round)
             };
             self.record(trial)?;
         }
@@ -269,6 +271,19 @@ impl Session<'_, '_> {
             self.progress.say(&line);
         }
         Ok(())
+    }
+
+    /// The first trial of `stack` that is still to come: its load and round.
+    fn next_trial(&self, stack: &str) -> Option<(String, usize)> {
+        let lab = self.ground.lab;
+        let mut all =
+            (1..=lab.trials).flat_map(|round| lab.loads.iter().map(move |load| (load.id(), round)));
+        all.find(|(load, round)| {
+            let is = |trial: &Trial| {
+                trial.stack == stack && trial.load == *load && trial.round == *round
+            };
+            !self.results.trials.iter().any(is)
+        })
     }
 
     /// A trial of which nothing is known but what it is.
