@@ -100,11 +100,9 @@ pub fn judge(results: &Results) -> Judgement<'_> {
     let mut set_aside = Vec::new();
     let mut findings = Vec::new();
     for load in &results.loads {
-        let (counted, ranks) = admit(results, load, &mut set_aside);
+        let admitted = admit(results, load, &mut set_aside);
         for measure in Measure::OF_LOAD {
-            let figures = counted.iter().zip(&ranks);
-            let figures = figures
-                .filter_map(|((stack, trials), ranks)| figure(stack, trials, measure, *ranks));
+            let figures = admitted.iter().filter_map(|of| figure(of, measure));
             findings.extend(Finding::new(measure, Some(load), figures.collect()));
         }
     }
@@ -116,15 +114,19 @@ pub fn judge(results: &Results) -> Judgement<'_> {
     }
 }
 
-/// The trials of each stack under a load that its figures are made from, and whether they rank.
-#[allow(clippy::type_complexity)]
+/// The trials of a stack under a load that its figures are made from.
+struct Admitted<'a> {
+    stack: &'a str,
+    trials: Vec<&'a Trial>,
+    ranks: bool,
+}
+
 fn admit<'a>(
     results: &'a Results,
     load: &Load,
     set_aside: &mut Vec<SetAside>,
-) -> (Vec<(&'a str, Vec<&'a Trial>)>, Vec<bool>) {
-    let mut counted = Vec::new();
-    let mut ranks = Vec::new();
+) -> Vec<Admitted<'a>> {
+    let mut admitted = Vec::new();
     for stack in &results.stacks {
         let of_stack = |trial: &&Trial| trial.stack == stack.id && trial.load == load.id;
         let all: Vec<&Trial> = results.trials.iter().filter(of_stack).collect();
@@ -141,21 +143,23 @@ fn admit<'a>(
                 }),
             }
         }
-        let majority = good.len() * 2 > all.len();
+        let ranks = good.len() * 2 > all.len();
         let measured = all.iter().copied().filter(|trial| trial.failure.is_none());
-        let used = if majority { good } else { measured.collect() };
-        counted.push((stack.id.as_str(), used));
-        ranks.push(majority);
+        admitted.push(Admitted {
+            stack: &stack.id,
+            trials: if ranks { good } else { measured.collect() },
+            ranks,
+        });
     }
-    (counted, ranks)
+    admitted
 }
 
-fn figure<'a>(
-    stack: &'a str,
-    trials: &[&'a Trial],
-    measure: Measure,
-    ranks: bool,
-) -> Option<Figure<'a>> {
+fn figure<'a>(admitted: &Admitted<'a>, measure: Measure) -> Option<Figure<'a>> {
+    let Admitted {
+        stack,
+        ref trials,
+        ranks,
+    } = *admitted;
     let values = trials
         .iter()
         .filter_map(|trial| Some((trial.round, measure.of(trial)?)));

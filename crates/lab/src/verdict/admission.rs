@@ -78,6 +78,8 @@ pub(super) fn refusal(trial: &Trial, load: Option<&Load>) -> Option<(Cause, Stri
 pub(super) fn refusal_of_peak(peak: &Peak) -> Option<(Cause, String)> {
     if let Some(failure) = &peak.failure {
         Some((Cause::Failure, first_line(failure)))
+    } else if !peak.finished {
+        Some((Cause::Failure, "the search was stopped midway".into()))
     } else if peak.last_good <= 0.0 {
         Some((Cause::Errors, "no rate was held".into()))
     } else if peak.first_bad.is_none() {

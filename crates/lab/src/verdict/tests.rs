@@ -281,6 +281,7 @@ fn peaks_closer_than_the_search_could_tell_are_equal() {
         round,
         last_good,
         first_bad: Some(last_good * 1.06),
+        finished: true,
         ..Peak::default()
     };
     let versus = |second: f64| {
@@ -304,6 +305,7 @@ fn a_search_that_the_generator_ended_does_not_rank() {
         stack: "first".into(),
         round: 1,
         last_good: 20_000.0,
+        finished: true,
         ..Peak::default()
     });
     let judgement = judge(&results);

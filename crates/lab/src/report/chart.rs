@@ -1,0 +1,57 @@
+//! Charts as inline SVG, each drawn twice: for wide pages and for narrow ones, where scaling would make the text too
+//! small to read. No script, no font, no picture from elsewhere; colours are the page's, one for each stack.
+
+use serde::Serialize;
+
+pub(super) mod dots;
+mod drawing;
+pub(super) mod lines;
+pub(super) mod pairs;
+mod scale;
+
+/// How many colours there are; further stacks repeat them with dashed lines.
+pub(super) const COLOURS: usize = 8;
+
+/// One chart in both widths.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Chart {
+    /// What it shows; stands above it.
+    title: String,
+    /// How to read it, below it; may be empty.
+    caption: String,
+    wide: String,
+    narrow: String,
+}
+
+/// The page that a drawing is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Size {
+    Wide,
+    Narrow,
+}
+
+impl Size {
+    /// In pixels of CSS.
+    fn width(self) -> f64 {
+        match self {
+            Self::Wide => 880.0,
+            Self::Narrow => 340.0,
+        }
+    }
+}
+
+/// What assistive technology reads, and what the ids of its parts begin with.
+struct Caption<'a> {
+    id: &'a str,
+    title: &'a str,
+    description: String,
+}
+
+fn both(id: &str, title: &str, caption: &str, draw: impl Fn(Size, &str) -> String) -> Chart {
+    Chart {
+        title: title.to_owned(),
+        caption: caption.to_owned(),
+        wide: draw(Size::Wide, &format!("{id}-wide")),
+        narrow: draw(Size::Narrow, &format!("{id}-narrow")),
+    }
+}

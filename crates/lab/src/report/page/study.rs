@@ -1,0 +1,135 @@
+//! A study's part of the page: its figures and today's side by side, and whether the order of finish is the same.
+
+use serde::Serialize;
+
+use crate::comparison::results::Results;
+use crate::report::chart::Chart;
+use crate::report::curves;
+use crate::report::number::{figure, interval};
+use crate::report::table::{Cell, Row, Table, head};
+use crate::report::then_and_now::{Finding as Published, Order, ThenAndNow};
+use crate::report::words::{Sentence, colour};
+
+/// A study's measure then and now.
+#[derive(Debug, Serialize)]
+pub(super) struct OfStudy {
+    title: String,
+    table: Table,
+    chart: Option<Chart>,
+    order: Sentence,
+    note: String,
+}
+
+/// A study's head and notes.
+#[derive(Debug, Serialize)]
+pub(super) struct Study<'a> {
+    title: &'a str,
+    source: &'a str,
+    method: &'a str,
+    notes: &'a [String],
+}
+
+impl<'a> Study<'a> {
+    pub(super) fn of(study: &'a ThenAndNow) -> Self {
+        Self {
+            title: &study.title,
+            source: &study.source,
+            method: &study.method,
+            notes: &study.notes,
+        }
+    }
+}
+
+pub(super) fn of_study(results: &Results, finding: &Published, index: usize) -> OfStudy {
+    let reference = finding.reference().map(|row| row.then_name.as_str());
+    let mut rows = Vec::new();
+    for row in &finding.rows {
+        let (then, now) = finding.ratios(row);
+        let times = |ratio: Option<f64>| {
+            ratio.map_or_else(
+                || Cell::new("–"),
+                |ratio| Cell::new(format!("{} ×", figure(ratio))),
+            )
+        };
+        let today = row.now.map_or_else(
+            || Cell::new("–"),
+            |now| Cell::with(figure(now.value), interval(now).unwrap_or_default()),
+        );
+        rows.push(Row {
+            name: row.then_name.clone(),
+            id: String::new(),
+            colour: row.stack.as_deref().map(|stack| colour(results, stack)),
+            cells: vec![
+                Cell::new(row.then.map_or("–".into(), figure)),
+                times(then),
+                Cell {
+                    text: if row.now_name.is_empty() {
+                        "–".into()
+                    } else {
+                        row.now_name.clone()
+                    },
+                    detail: row.stand_in.clone().unwrap_or_default(),
+                    kind: "long",
+                    ..Cell::default()
+                },
+                today,
+                times(now),
+            ],
+        });
+    }
+    let ratio = reference.map_or(String::new(), |name| format!("of {name}"));
+    OfStudy {
+        title: finding.title.clone(),
+        table: Table {
+            caption: finding.title.clone(),
+            heads: vec![
+                head("Then", &finding.unit),
+                head("Ratio then", &ratio),
+                head("Today", ""),
+                head("Now", &finding.unit),
+                head("Ratio now", &ratio),
+            ],
+            rows,
+        },
+        chart: curves::then_and_now(results, finding, index),
+        order: order(&finding.order()),
+        note: finding.note.clone(),
+    }
+}
+
+/// For each of a study's measures whether its participants finish as then, in a sentence.
+pub(in crate::report) fn orders(study: &ThenAndNow) -> Vec<String> {
+    let findings = study.findings.iter().map(|finding| {
+        let Sentence { strong, rest } = order(&finding.order());
+        format!("{}: {strong}{rest}", finding.title)
+    });
+    findings.collect()
+}
+
+fn order(order: &Order) -> Sentence {
+    let pairs = |pairs: &[(String, String)], word: &str| {
+        let pairs = pairs
+            .iter()
+            .map(|(first, second)| format!("{first} {word} {second}"));
+        pairs.collect::<Vec<_>>().join("; ")
+    };
+    let (strong, rest) = match order {
+        Order::Same => ("The order of finish is the same.".to_owned(), String::new()),
+        Order::SameAsFarAsKnown(open) => (
+            "The order of finish is the same as far as it can be told.".to_owned(),
+            format!(" Too close to call today: {}.", pairs(open, "and")),
+        ),
+        Order::Different(swapped) => (
+            "The order of finish is another.".to_owned(),
+            format!(
+                " The other way round today: {}.",
+                pairs(swapped, "was better than")
+            ),
+        ),
+        Order::Unknown => (
+            "The order of finish cannot be compared.".to_owned(),
+            " Fewer than two participants have both figures.".to_owned(),
+        ),
+    };
+    Sentence { strong, rest }
+}

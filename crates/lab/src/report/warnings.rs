@@ -1,0 +1,168 @@
+//! What a reader must know before believing the figures, most important first. Facts only: it explains nothing away.
+
+use std::collections::BTreeMap;
+
+use super::number::{count, counted, figure, listed, percent};
+use super::words::name;
+use crate::comparison::results::{Results, Trial};
+use crate::verdict::{Cause, Judgement, ROUNDS};
+
+/// More CPU of the machine than this, in cores, used by anything else makes a trial a disturbed one.
+const DISTURBED_CORES: f64 = 0.2;
+
+/// A generator whose threads waited for a core for more than this share of the time measures its own waiting.
+const WAITED: f64 = 0.05;
+
+/// All warnings of a comparison.
+pub(super) fn warnings(results: &Results, judgement: &Judgement<'_>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if results.quick {
+        warnings.push("This was a quick run: its figures and verdicts are indicative only.".into());
+    }
+    if results.finished.is_none() {
+        warnings.push(format!(
+            "The comparison was stopped midway, after {}.",
+            counted(results.trials.len(), "trial")
+        ));
+    }
+    let rounds = results.trials.iter().map(|trial| trial.round).max();
+    if rounds.is_some_and(|rounds| rounds < ROUNDS) {
+        warnings.push(format!(
+            "Fewer than {ROUNDS} rounds were run: nothing is known of how far two starts of the same stack differ."
+        ));
+    }
+    warnings.extend(set_aside(results, judgement));
+    if results.placement.is_shared() && !results.trials.is_empty() {
+        warnings.push(
+            "The load generator could run on the servers' cores: rates are lower than with cores of its own, for \
+             every stack. CPU time per request does not contain it."
+                .into(),
+        );
+    }
+    warnings.extend(not_settled(results));
+    warnings.extend(disturbed(results));
+    warnings.extend(left_behind(results));
+    warnings
+}
+
+/// One line for each stack, load and cause.
+fn set_aside(results: &Results, judgement: &Judgement<'_>) -> Vec<String> {
+    type Group<'a> = (Option<&'a str>, &'a str, Cause);
+    let mut groups: BTreeMap<Group<'_>, Vec<(usize, &str)>> = BTreeMap::new();
+    for one in &judgement.set_aside {
+        let key = (one.load.as_deref(), one.stack.as_str(), one.cause);
+        groups
+            .entry(key)
+            .or_default()
+            .push((one.round, &one.reason));
+    }
+    let lines = groups.into_iter().map(|((load, stack, cause), trials)| {
+        let (what, all) = match load {
+            Some(id) => (
+                load_title(results, id).to_owned(),
+                results
+                    .trials
+                    .iter()
+                    .filter(|trial| trial.stack == stack && trial.load == id)
+                    .count(),
+            ),
+            None => (
+                "search for the largest rate".into(),
+                results
+                    .peaks
+                    .iter()
+                    .filter(|peak| peak.stack == stack)
+                    .count(),
+            ),
+        };
+        let verb = match cause {
+            Cause::Failure => "failed",
+            Cause::Errors | Cause::WrongResponses => "cannot count",
+            Cause::Client => "cannot rank",
+        };
+        let rounds: Vec<String> = trials.iter().map(|(round, _)| round.to_string()).collect();
+        let word = if rounds.len() == 1 { "round" } else { "rounds" };
+        format!(
+            "{}, {what}: {} of {all} {verb} ({word} {}): {}.",
+            name(results, stack),
+            trials.len(),
+            listed(&rounds),
+            trials[0].1.trim_end_matches(['.', ':'])
+        )
+    });
+    lines.collect()
+}
+
+pub(super) fn load_title<'a>(results: &'a Results, id: &'a str) -> &'a str {
+    let load = results.loads.iter().find(|load| load.id == id);
+    load.map_or(id, |load| &load.title)
+}
+
+fn not_settled(results: &Results) -> Option<String> {
+    let parts = by_stack(results, |trial| !trial.warm_up.settled);
+    (!parts.is_empty()).then(|| {
+        format!(
+            "The rate had not become steady when the warm-up was over: {}.",
+            listed(&parts)
+        )
+    })
+}
+
+/// `Puma in 2 of 5 trials`, for each stack with such a trial.
+fn by_stack(results: &Results, holds: impl Fn(&Trial) -> bool) -> Vec<String> {
+    let parts = results.stacks.iter().filter_map(|stack| {
+        let measured = |trial: &&Trial| trial.stack == stack.id && trial.failure.is_none();
+        let trials: Vec<&Trial> = results.trials.iter().filter(measured).collect();
+        let number = trials.iter().filter(|trial| holds(trial)).count();
+        (number > 0).then(|| {
+            format!(
+                "{} in {number} of {}",
+                name(results, &stack.id),
+                counted(trials.len(), "trial")
+            )
+        })
+    });
+    parts.collect()
+}
+
+fn disturbed(results: &Results) -> Vec<String> {
+    let mut lines = Vec::new();
+    let others = results.trials.iter().map(|trial| trial.other_cores);
+    let disturbed: Vec<f64> = others.filter(|cores| *cores > DISTURBED_CORES).collect();
+    let most = disturbed.iter().copied().fold(0.0, f64::max);
+    if !disturbed.is_empty() {
+        lines.push(format!(
+            "Something else on the machine used more than {DISTURBED_CORES} cores in {} of {}, at most {}.",
+            count(disturbed.len() as u64),
+            counted(results.trials.len(), "trial"),
+            figure(most)
+        ));
+    }
+    let waited = results
+        .trials
+        .iter()
+        .map(|trial| trial.outcome.generator.waited);
+    let waited: Vec<f64> = waited.filter(|share| *share > WAITED).collect();
+    let most = waited.iter().copied().fold(0.0, f64::max);
+    if !waited.is_empty() {
+        lines.push(format!(
+            "The load generator waited for a core itself for more than {} of the time in {} of {}, at most {}: \
+             latencies contain that.",
+            percent(WAITED),
+            count(waited.len() as u64),
+            counted(results.trials.len(), "trial"),
+            percent(most)
+        ));
+    }
+    lines
+}
+
+fn left_behind(results: &Results) -> Option<String> {
+    let parts = by_stack(results, |trial| trial.left_behind > 0);
+    (!parts.is_empty()).then(|| {
+        format!(
+            "Processes outlived the stop and had to be killed: {}.",
+            listed(&parts)
+        )
+    })
+}

@@ -1,0 +1,355 @@
+//! Verdicts as sentences for somebody who never saw the tool. The same sentences stand on the terminal and on the page.
+
+use serde::Serialize;
+
+use super::number::{counted, differences, distance, figure, listed, percent};
+use crate::comparison::results::{Limit, Results};
+use crate::statistics::Estimate;
+use crate::verdict::{Figure, Finding, Judgement, Measure, Verdict};
+
+/// A sentence whose beginning stands out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Sentence {
+    pub(super) strong: String,
+    pub(super) rest: String,
+}
+
+impl Sentence {
+    fn new(strong: impl Into<String>, rest: impl Into<String>) -> Self {
+        Self {
+            strong: strong.into(),
+            rest: rest.into(),
+        }
+    }
+}
+
+/// What people call a stack.
+pub(super) fn name<'a>(results: &'a Results, id: &'a str) -> &'a str {
+    let stack = results.stacks.iter().find(|stack| stack.id == id);
+    stack.map_or(id, |stack| {
+        if stack.name.is_empty() {
+            id
+        } else {
+            &stack.name
+        }
+    })
+}
+
+/// A stack's place among the colours.
+pub(super) fn colour(results: &Results, id: &str) -> usize {
+    let place = results.stacks.iter().position(|stack| stack.id == id);
+    place.unwrap_or_default()
+}
+
+/// The answer: what the comparison comes down to, first.
+pub(super) fn answer(results: &Results, judgement: &Judgement<'_>) -> Vec<Sentence> {
+    let Some(headline) = judgement.headline() else {
+        return vec![Sentence::new("Nothing was measured.", "")];
+    };
+    let mut sentences = vec![lead(results, headline)];
+    let load = headline.load.map(|load| load.id.as_str());
+    let mut others = vec![(Measure::Peak, None)];
+    if load.is_some() {
+        others.extend([Measure::P99, Measure::Cpu, Measure::Memory].map(|measure| (measure, load)));
+    }
+    for (measure, load) in others {
+        let finding = judgement.finding(measure, load);
+        let finding = finding.filter(|finding| finding.measure != headline.measure);
+        sentences.extend(finding.and_then(|finding| standing(results, finding)));
+    }
+    sentences.extend(limits(results));
+    sentences
+}
+
+/// The sentence that the page opens with.
+fn lead(results: &Results, finding: &Finding<'_>) -> Sentence {
+    let measure = finding.measure;
+    let ranking = finding.ranking();
+    let load = finding
+        .load
+        .map_or(String::new(), |load| format!(" ({})", load.title));
+    let unbeaten = best(&ranking);
+    let mut sentence = match (ranking.as_slice(), unbeaten.as_slice()) {
+        ([], _) => Sentence::new(
+            "There is no ranking.",
+            " No stack has enough trials that describe it; what was set aside and why is listed below.",
+        ),
+        ([only], _) => Sentence::new(
+            format!("{} alone could be ranked", name(results, only.stack)),
+            format!(": {}{load}.", value(measure, only.estimate)),
+        ),
+        ([first, second, ..], _) if is_unknown(finding, first, second) => Sentence::new(
+            "There are too few rounds for a verdict.",
+            format!(
+                " In them {} was ahead with {}{load}.",
+                name(results, first.stack),
+                value(measure, first.estimate)
+            ),
+        ),
+        ([first, second, ..], [_]) => Sentence::new(
+            format!("{} {}", name(results, first.stack), victory(measure)),
+            format!(
+                ": {}{load}, {}.{}",
+                value(measure, first.estimate),
+                against(results, finding, first, second),
+                last(results, finding, &ranking)
+            ),
+        ),
+        (_, unbeaten) => Sentence::new(
+            format!("{} are too close to call", names(results, unbeaten)),
+            format!(
+                " by {}{load}: {}.{}",
+                measure.title(),
+                values(measure, unbeaten),
+                last(results, finding, &ranking)
+            ),
+        ),
+    };
+    sentence.rest.push_str(&beyond(results, finding, &ranking));
+    sentence
+}
+
+/// One line on a measure that is not the headline; `None` where nobody ranks.
+fn standing(results: &Results, finding: &Finding<'_>) -> Option<Sentence> {
+    let measure = finding.measure;
+    let ranking = finding.ranking();
+    let unbeaten = best(&ranking);
+    let title = capitalised(measure.title());
+    let rest = match (ranking.as_slice(), unbeaten.as_slice()) {
+        ([], _) => return None,
+        ([only], _) => format!(
+            "{} {}; nobody else ranks.",
+            name(results, only.stack),
+            value(measure, only.estimate)
+        ),
+        ([first, second, ..], _) if is_unknown(finding, first, second) => format!(
+            "best in too few rounds is {} with {}.",
+            name(results, first.stack),
+            value(measure, first.estimate)
+        ),
+        ([first, second, ..], [_]) => format!(
+            "{} is best with {}, {}.{}",
+            name(results, first.stack),
+            value(measure, first.estimate),
+            against(results, finding, first, second),
+            last(results, finding, &ranking)
+        ),
+        (_, unbeaten) => format!(
+            "{} are too close to call with {}.{}",
+            names(results, unbeaten),
+            values(measure, unbeaten),
+            last(results, finding, &ranking)
+        ),
+    };
+    Some(Sentence::new(format!("{title}:"), format!(" {rest}")))
+}
+
+/// `28 % more than Puma, the next best (95 % interval +24 to +32 %)`.
+fn against(
+    results: &Results,
+    finding: &Finding<'_>,
+    first: &Figure<'_>,
+    second: &Figure<'_>,
+) -> String {
+    let other = name(results, second.stack);
+    let ratio = finding
+        .versus(first.stack, second.stack)
+        .and_then(|versus| versus.ratio);
+    let Some(ratio) = ratio else {
+        return format!("before {other}");
+    };
+    let words = beside(finding.measure, ratio.value);
+    let interval = differences(ratio).map_or(String::new(), |ends| {
+        format!(" (95\u{a0}% interval {ends})")
+    });
+    format!("{words} {other}, the next best{interval}")
+}
+
+/// The last in the ranking beside the first; nothing where it has been named already.
+fn last(results: &Results, finding: &Finding<'_>, ranking: &[&Figure<'_>]) -> String {
+    let [first, _, .., last] = ranking else {
+        return String::new();
+    };
+    let versus = finding.versus(last.stack, first.stack);
+    let Some(ratio) = versus
+        .filter(|versus| versus.verdict == Verdict::Worse)
+        .and_then(|v| v.ratio)
+    else {
+        return String::new();
+    };
+    let words = beside(finding.measure, ratio.value);
+    format!(
+        " Last is {} with {}, {words} {}.",
+        name(results, last.stack),
+        value(finding.measure, last.estimate),
+        name(results, first.stack)
+    )
+}
+
+/// Stacks that do not rank although their figures look better than the best's.
+fn beyond(results: &Results, finding: &Finding<'_>, ranking: &[&Figure<'_>]) -> String {
+    let Some(best) = ranking.first() else {
+        return String::new();
+    };
+    let looks_better = |figure: &&Figure<'_>| {
+        let more = figure.estimate.value > best.estimate.value;
+        figure.rank.is_none() && more == finding.measure.more_is_better()
+    };
+    let hidden: Vec<String> = finding
+        .figures
+        .iter()
+        .filter(looks_better)
+        .map(|figure| {
+            let value = value(finding.measure, figure.estimate);
+            format!("{} ({value})", name(results, figure.stack))
+        })
+        .collect();
+    if hidden.is_empty() {
+        return String::new();
+    }
+    format!(
+        " Not ranked, for reasons given below, although the figure looks better: {}.",
+        listed(&hidden)
+    )
+}
+
+/// What limited the rate, over all trials with figures.
+fn limits(results: &Results) -> Option<Sentence> {
+    let trials = results
+        .trials
+        .iter()
+        .filter(|trial| trial.failure.is_none());
+    let limits: Vec<Limit> = trials.map(|trial| trial.limit).collect();
+    let count = |limit| limits.iter().filter(|other| **other == limit).count();
+    let (server, client, neither) = (
+        count(Limit::Server),
+        count(Limit::Client),
+        count(Limit::Neither),
+    );
+    let mut parts = Vec::new();
+    if server > 0 {
+        parts.push(format!("the server in {}", counted(server, "trial")));
+    }
+    if neither > 0 {
+        let trials = counted(neither, "trial");
+        parts.push(format!("neither server nor load generator in {trials}"));
+    }
+    if client > 0 {
+        let trials = counted(client, "trial");
+        parts.push(format!("the load generator in {trials}, which do not rank"));
+    }
+    (!parts.is_empty())
+        .then(|| Sentence::new("What set the limit:", format!(" {}.", listed(&parts))))
+}
+
+/// What a stack is beside another, in a cell: `22 % fewer`; in brackets where there is no verdict.
+pub(super) fn short(measure: Measure, ratio: Estimate, verdict: Verdict) -> String {
+    let words = if (ratio.value - 1.0).abs() < 0.0005 {
+        "equal".to_owned()
+    } else {
+        comparative(measure, ratio.value)
+    };
+    match verdict {
+        Verdict::Better | Verdict::Worse => words,
+        Verdict::TooClose => "too close to call".into(),
+        Verdict::Unknown => format!("({words})"),
+    }
+}
+
+/// `28 % more`, `2.4 times`.
+fn comparative(measure: Measure, ratio: f64) -> String {
+    let (more, less) = match measure {
+        Measure::Rate | Measure::PerGigabyte | Measure::PerCore => ("more", "fewer"),
+        Measure::Peak | Measure::P50 | Measure::P99 => ("higher", "lower"),
+        Measure::Cpu | Measure::Memory => ("more", "less"),
+    };
+    let distance = distance(ratio);
+    match ratio {
+        ratio if ratio >= 2.0 => distance,
+        ratio if ratio >= 1.0 => format!("{distance}\u{a0}{more}"),
+        _ => format!("{distance}\u{a0}{less}"),
+    }
+}
+
+/// The same with what leads on to the other stack: `28 % more than`, `2.4 times as many as`.
+fn beside(measure: Measure, ratio: f64) -> String {
+    let words = comparative(measure, ratio);
+    let link = match measure {
+        _ if ratio < 2.0 => "than",
+        Measure::Rate | Measure::PerGigabyte | Measure::PerCore => "as many as",
+        Measure::Peak | Measure::P50 | Measure::P99 => "as high as",
+        Measure::Cpu | Measure::Memory => "as much as",
+    };
+    format!("{words} {link}")
+}
+
+fn victory(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Rate => "answers the most requests",
+        Measure::Peak => "holds the largest rate",
+        Measure::P50 | Measure::P99 => "answers fastest",
+        Measure::Cpu => "needs the least CPU time",
+        Measure::Memory => "needs the least memory",
+        Measure::PerGigabyte | Measure::PerCore => "does the most with what it has",
+    }
+}
+
+/// A value with its unit, as in a sentence.
+pub(super) fn value(measure: Measure, estimate: Estimate) -> String {
+    let figure = figure(estimate.value);
+    match measure {
+        Measure::Rate | Measure::Peak => format!("{figure}\u{a0}requests a second"),
+        _ => format!("{figure}\u{a0}{}", measure.unit()),
+    }
+}
+
+fn values(measure: Measure, figures: &[&Figure<'_>]) -> String {
+    let figures: Vec<String> = figures.iter().map(|of| figure(of.estimate.value)).collect();
+    let unit = match measure {
+        Measure::Rate | Measure::Peak => "requests a second",
+        _ => measure.unit(),
+    };
+    format!("{}\u{a0}{unit}", listed(&figures))
+}
+
+fn names(results: &Results, figures: &[&Figure<'_>]) -> String {
+    let names: Vec<String> = figures
+        .iter()
+        .map(|figure| name(results, figure.stack).to_owned())
+        .collect();
+    listed(&names)
+}
+
+fn best<'a, 'b>(ranking: &[&'b Figure<'a>]) -> Vec<&'b Figure<'a>> {
+    let best = ranking.iter().copied();
+    best.filter(|figure| figure.rank == Some(1)).collect()
+}
+
+fn is_unknown(finding: &Finding<'_>, first: &Figure<'_>, second: &Figure<'_>) -> bool {
+    let versus = finding.versus(first.stack, second.stack);
+    versus.is_none_or(|versus| versus.verdict == Verdict::Unknown)
+}
+
+pub(super) fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    // `p99` is a name.
+    if text.starts_with("p9") {
+        return text.to_owned();
+    }
+    characters.next().map_or(String::new(), |first| {
+        first.to_uppercase().chain(characters).collect()
+    })
+}
+
+/// A share of failed requests.
+pub(super) fn error_share(share: f64) -> String {
+    if share > 0.0 && share < 0.0001 {
+        "<\u{a0}0.01\u{a0}%".into()
+    } else if share == 0.0 {
+        "none".into()
+    } else if share < 0.01 {
+        format!("{:.2}\u{a0}%", share * 100.0)
+    } else {
+        percent(share)
+    }
+}
