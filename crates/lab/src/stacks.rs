@@ -40,3 +40,6 @@ pub struct Deployment {
     /// Cores that every process is bound to; empty leaves them to the kernel.
     pub cores: Vec<usize>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -382,18 +382,28 @@ fn worker_pids(address: SocketAddr, count: usize) -> BTreeSet<i32> {
             "{pids:?} alone answer, {count} should"
         );
         let askers: Vec<_> = (0..4)
-            .map(|_| thread::spawn(move || get(address, "/pid").parse::<i32>().unwrap()))
+            .map(|_| thread::spawn(move || get(address, "/pid").parse::<i32>().expect("a number")))
             .collect();
-        pids.extend(askers.into_iter().map(|asker| asker.join().unwrap()));
+        pids.extend(
+            askers
+                .into_iter()
+                .map(|asker| asker.join().expect("it got an answer")),
+        );
     }
     assert_eq!(pids.len(), count);
     pids
 }
 
 fn names_in(folder: &Path) -> BTreeSet<String> {
-    let entries = fs::read_dir(folder).unwrap();
+    let entries = fs::read_dir(folder).expect("a folder");
     entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("text")
+        })
         .collect()
 }
 
@@ -406,11 +416,11 @@ fn run_folder<'a>(pids: impl Iterator<Item = &'a i32>) -> PathBuf {
             let (program, folder) = command.split_once('\0')?;
             program
                 .ends_with("highball-keeper")
-                .then(|| folder.split('\0').next().unwrap().into())
+                .then(|| folder.split('\0').next().expect("there is one").into())
         })
         .collect();
     assert_eq!(folders.len(), 1, "{folders:?}");
-    folders.into_iter().next().unwrap()
+    folders.into_iter().next().expect("there is one")
 }
 
 /// Local addresses that the processes listen on and that another machine could reach.

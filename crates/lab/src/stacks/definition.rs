@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use rustix::process::Signal;
 use serde::Deserialize;
 
 use super::program::Program;
@@ -115,7 +116,31 @@ fn default_stop_seconds() -> u64 {
     20
 }
 
+impl From<StopSignal> for Signal {
+    fn from(signal: StopSignal) -> Self {
+        match signal {
+            StopSignal::Term => Self::TERM,
+            StopSignal::Quit => Self::QUIT,
+            StopSignal::Int => Self::INT,
+        }
+    }
+}
+
 impl ProcessTemplate {
+    /// What the one with this number is called: `thin 2`, or `nginx` where there is one alone.
+    pub(super) fn title(&self, number: &str) -> String {
+        if self.each_worker {
+            format!("{} {number}", self.name)
+        } else {
+            self.name.clone()
+        }
+    }
+
+    /// Its log's file name.
+    pub(super) fn log(&self, number: &str) -> String {
+        format!("{}.log", self.title(number).replace(' ', "."))
+    }
+
     /// How long it may take to end.
     pub(super) fn stop_patience(&self) -> Duration {
         Duration::from_secs(self.stop_seconds)

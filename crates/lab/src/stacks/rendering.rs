@@ -244,26 +244,15 @@ impl Filling {
         template: &str,
         values: &impl Serialize,
     ) -> Result<String> {
-        self.0
-            .render_str(template, Value::from(Serde(values)))
-            .map_err(|error| {
-                let line = error.line().filter(|_| template.contains('\n'));
-                let line = line.map_or_else(String::new, |line| format!(", line {line}"));
-                let detail = error
-                    .detail()
-                    .map_or_else(String::new, |detail| format!(": {detail}"));
-                let words: Vec<&str> = template
-                    .lines()
-                    .map(str::trim)
-                    .filter(|line| line.contains("{{"))
-                    .collect();
-                let shown = if template.contains('\n') {
-                    String::new()
-                } else {
-                    format!(" in {:?}", words.join(" "))
-                };
-                anyhow!("{place}{line}: {}{detail}{shown}", error.kind())
-            })
+        let rendered = self.0.render_str(template, Value::from(Serde(values)));
+        rendered.map_err(|error| {
+            let line = error.line().filter(|_| template.contains('\n'));
+            let line = line.map_or_else(String::new, |line| format!(", line {line}"));
+            let what = error
+                .detail()
+                .map_or_else(|| error.kind().to_string(), str::to_owned);
+            anyhow!("{place}{line}: {what}")
+        })
     }
 
     /// The command of one process, which listens at `place`.
