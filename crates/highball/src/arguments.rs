@@ -155,11 +155,12 @@ fn clap() -> Clap {
         .args(marks)
         .arg(switch("now", "Let no request end"));
     let highball = Clap::new("highball")
-        .about("An application server for Ruby")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .subcommands([serve, check, status, stop]);
+    // After the lab's commands, whose own words would stand here otherwise.
     LabCommand::augment_subcommands(highball)
+        .about("An application server for Ruby, and the lab that compares it on your own application")
         .after_help("`highball DIR` is short for `highball serve DIR`; see `highball serve --help` for its flags")
 }
 

@@ -237,6 +237,17 @@ fn the_warm_up_is_sent_and_not_counted() {
 }
 
 #[test]
+fn what_the_generator_can_take_is_measured_beforehand() {
+    let (address, log) = serve();
+    let text = told(&[&format!("http://{address}/"), "-n", "20", "--headroom"]);
+    assert!(
+        text.contains("Against a server that only answers it could take "),
+        "{text}"
+    );
+    assert_eq!(log.lock().unwrap().len(), 20);
+}
+
+#[test]
 fn a_unix_socket_is_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("app.sock");
@@ -272,7 +283,7 @@ fn what_stops_a_load_is_said_before_anything_is_sent() {
     let dead = socket.local_addr().unwrap().as_socket().unwrap();
     check(
         &[&format!("http://{dead}/")],
-        &format!("can't connect to {dead}; is the server running?"),
+        &format!("can't connect to {dead}: Connection refused"),
     );
     check(
         &["unix:/nonexistent.sock"],

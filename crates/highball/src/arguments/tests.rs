@@ -135,6 +135,12 @@ fn what_makes_no_sense_is_refused() {
 
 #[test]
 fn the_labs_commands_are_known() {
+    let about = clap().get_about().unwrap().to_string();
+    assert!(about.starts_with("An application server"), "{about}");
+    for name in ["load", "compare", "study", "stacks"] {
+        let help = read(&format!("highball {name} --help")).unwrap_err();
+        assert!(!help.use_stderr(), "{name}: {help}");
+    }
     let read = read("highball load http://localhost:8080/").unwrap();
     assert!(
         matches!(read, Command::Lab(LabCommand::Load(_))),

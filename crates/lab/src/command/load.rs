@@ -93,6 +93,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = GENERATOR)]
     seed: u64,
 
+    /// Measure first what the generator can take on this machine, for a second against a server that only answers
+    #[arg(long, help_heading = GENERATOR)]
+    headroom: bool,
+
     /// How results are written: our own text, data, or the fields that ab, wrk or httperf print
     #[arg(long, value_name = "FORMAT", default_value = "text", help_heading = OUTPUT)]
     format: Format,
@@ -103,6 +107,9 @@ pub struct Arguments {
     #[arg(short, long, help_heading = OUTPUT)]
     quiet: bool,
 }
+
+/// How long the generator is held against a server that only answers.
+const HEADROOM_TIME: Duration = Duration::from_secs(1);
 
 const LOAD: &str = "Load";
 const REQUESTS: &str = "Requests";
@@ -159,6 +166,10 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         opened.with_context(|| format!("can't write to {}", file.display()))?;
     }
     let stop = super::stop_on_signals()?;
+    let headroom = arguments
+        .headroom
+        .then(|| load::headroom(&plan, &[], HEADROOM_TIME))
+        .transpose()?;
     let mut progress = Progress::new(arguments.quiet);
     if let Some(duration) = arguments.warm_up {
         let warm_up = planning::warm_up(&plan, duration);
@@ -178,6 +189,7 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         plan: &plan,
         outcome: &outcome,
         ended_early: stop.load(Ordering::Relaxed),
+        headroom: headroom.as_ref(),
     };
     write(
         &format::render(arguments.format, &measured),

@@ -1,6 +1,7 @@
 //! What is told of a load: our own text, data for programs, and the layouts of ab, wrk and httperf. It only words
 //! what [`Outcome`] holds; it measures nothing and writes nowhere.
 
+use crate::load::Headroom;
 use crate::load::outcome::Outcome;
 use crate::load::plan::Plan;
 
@@ -42,6 +43,8 @@ pub struct Measured<'a> {
     pub outcome: &'a Outcome,
     /// Whether somebody ended it before its time.
     pub ended_early: bool,
+    /// What the generator can take on this machine, where that was measured.
+    pub headroom: Option<&'a Headroom>,
 }
 
 /// Words a load in the given layout; the text ends with a line break.

@@ -4,7 +4,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::load::plan::{Plan, Target};
@@ -19,17 +19,17 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// Nobody listens there.
 pub(super) fn server_of(plan: &Plan) -> Result<()> {
-    match &plan.target {
-        Target::Tcp(address) => TcpStream::connect_timeout(address, PATIENCE.min(plan.timeout))
-            .map(drop)
-            .with_context(|| format!("can't connect to {address}; is the server running?")),
-        Target::Unix(path) => UnixStream::connect(path).map(drop).with_context(|| {
-            format!(
-                "can't connect to {}; is the server running?",
-                path.display()
-            )
-        }),
-    }
+    let (server, connected) = match &plan.target {
+        Target::Tcp(address) => (
+            address.to_string(),
+            TcpStream::connect_timeout(address, PATIENCE.min(plan.timeout)).map(drop),
+        ),
+        Target::Unix(path) => (
+            path.display().to_string(),
+            UnixStream::connect(path).map(drop),
+        ),
+    };
+    connected.map_err(|error| anyhow!("can't connect to {server}: {error}; is the server running?"))
 }
 
 /// Raises this process's own limit of descriptors as far as the connections need.

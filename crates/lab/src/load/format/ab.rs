@@ -208,6 +208,7 @@ fn notes(
         plan,
         outcome,
         ended_early,
+        headroom,
     }: &Measured<'_>,
 ) -> Vec<String> {
     let mut notes = vec![
@@ -249,5 +250,6 @@ fn notes(
         notes.push("The load was ended early.".to_owned());
     }
     notes.push(words::generator_verdict(outcome));
+    notes.extend(headroom.map(|headroom| words::headroom(outcome, headroom)));
     notes
 }

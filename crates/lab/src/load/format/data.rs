@@ -15,6 +15,7 @@ pub(super) fn json(measured: &Measured<'_>) -> String {
         plan,
         outcome,
         ended_early,
+        headroom,
     } = measured;
     let figures: Map<String, Value> = figures(outcome)
         .into_iter()
@@ -54,6 +55,12 @@ pub(super) fn json(measured: &Measured<'_>) -> String {
         },
         "ended_early": ended_early,
         "verdict": words::generator_verdict(outcome),
+        "headroom": headroom.map(|headroom| json!({
+            "words": words::headroom(outcome, headroom),
+            "rate": headroom.rate,
+            "cores": headroom.cores,
+            "ceiling": headroom.ceiling,
+        })),
         "figures": figures,
         "outcome": outcome,
     });

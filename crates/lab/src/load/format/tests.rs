@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::load::Headroom;
 use crate::load::outcome::{Bytes, Errors, Generator, Latency, OfRequest, Outcome, Sample, Second};
 use crate::load::plan::{Arrivals, ConnectionUse, End, Mode, Plan, Request, Target};
 
@@ -101,6 +102,7 @@ fn told(format: Format, plan: &Plan, outcome: &Outcome) -> String {
             plan,
             outcome,
             ended_early: false,
+            headroom: None,
         },
     )
 }
@@ -393,8 +395,8 @@ fn our_text_tells_rates_times_and_whether_to_believe_them() {
         "good responses  100 a second: 1,200 in 12.00 s\n",
         "errors          none\n",
         "received        1.2 MiB, 104.4 KiB a second, 1.0 KiB a response\n",
-        "latency              1.70     2.30     2.66     2.88        -     2.90     1.70   from the scheduled time",
-        "p99.9 wants 10,000 requests, 1,200 were sent",
+        "latency             1.70    2.30    2.66    2.88       -    2.90    1.70   when it could leave to last byte\n",
+        "p99.9 wants 10,000 samples, there are 1,200.\n",
         "course          ████████████   a bar a second: 100 to 100 good responses a second\n",
         "The generator was not the limit: it used 0.41 of 1 core and waited for it 1.0 % of the time.\n",
     ] {
@@ -463,6 +465,36 @@ fn a_generator_at_its_limit_is_said_in_every_text() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn a_load_near_what_the_generator_can_take_is_said() {
+    let check = |ceiling: f64, expect: &str| {
+        let headroom = Headroom {
+            rate: ceiling,
+            cores: 1.0,
+            ceiling,
+        };
+        let (plan, outcome) = (plan(ConnectionUse::KeepAlive), outcome());
+        let measured = Measured {
+            plan: &plan,
+            outcome: &outcome,
+            ended_early: false,
+            headroom: Some(&headroom),
+        };
+        for format in [Format::Text, Format::Json, Format::Ab] {
+            let text = render(format, &measured);
+            assert!(text.contains(expect), "{expect:?} is not in\n{text}");
+        }
+    };
+    check(
+        10_000.0,
+        "Against a server that only answers it could take 10,000 responses a second; this load took 1.0 % of that.",
+    );
+    check(
+        150.0,
+        "this load took 67 % of that, where half is the most that tells of the server: use more threads or cores.",
+    );
 }
 
 #[test]

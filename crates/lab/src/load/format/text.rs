@@ -10,8 +10,10 @@ use crate::load::plan::{Mode, Plan};
 
 /// Width of the names on the left.
 const NAMES: usize = 16;
-/// Most columns of the course.
-const COLUMNS: usize = 60;
+/// Width of a column of times.
+const COLUMN: usize = 8;
+/// Most bars of the course.
+const MOST_BARS: usize = 60;
 /// From least to most.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -20,6 +22,7 @@ pub(super) fn render(measured: &Measured<'_>) -> String {
         plan,
         outcome,
         ended_early,
+        headroom,
     } = *measured;
     let mut out = String::new();
     head(&mut out, plan);
@@ -30,13 +33,16 @@ pub(super) fn render(measured: &Measured<'_>) -> String {
     rates(&mut out, plan, outcome);
     errors(&mut out, outcome);
     out.push('\n');
-    times(&mut out, outcome);
+    times(&mut out, plan, outcome);
     if outcome.requests.len() > 1 {
         out.push('\n');
         by_request(&mut out, outcome);
     }
     course(&mut out, outcome);
     let _ = writeln!(out, "\n{}", words::generator_verdict(outcome));
+    if let Some(headroom) = headroom {
+        let _ = writeln!(out, "{}", words::headroom(outcome, headroom));
+    }
     out
 }
 
@@ -162,80 +168,70 @@ fn errors(out: &mut String, outcome: &Outcome) {
     }
 }
 
-fn times(out: &mut String, outcome: &Outcome) {
-    let mut head = format!("{:<NAMES$}", "milliseconds");
+fn times(out: &mut String, plan: &Plan, outcome: &Outcome) {
+    let _ = write!(out, "{:<NAMES$}", "milliseconds");
     let names = PERCENTILES.iter().map(|(name, _)| *name);
     for name in names.chain(["max", "mean"]) {
-        let _ = write!(head, "{name:>9}");
+        let _ = write!(out, "{name:>COLUMN$}");
     }
-    let _ = writeln!(out, "{head}");
-    row(
-        out,
-        "latency",
-        &outcome.latency,
-        "from the scheduled time to the last byte",
-    );
-    row(
-        out,
-        "service",
-        &outcome.service,
-        "from the first byte sent to the last byte",
-    );
-    row(
-        out,
-        "first byte",
-        &outcome.first_byte,
-        "from the first byte sent to the first received",
-    );
-    row(out, "connect", &outcome.connect, "for each connection");
-    row(
-        out,
-        "pool wait",
-        &outcome.generator.pool_wait,
-        "for a connection, of requests that found all in use",
-    );
-    hidden(out, outcome);
+    out.push('\n');
+    let since = match plan.mode {
+        Mode::Closed { .. } => "when it could leave to last byte",
+        Mode::Open { .. } => "scheduled time to last byte",
+    };
+    let wait = &outcome.generator.pool_wait;
+    for (name, latency, what) in [
+        ("latency", &outcome.latency, since),
+        ("service", &outcome.service, "first byte sent to last byte"),
+        (
+            "first byte",
+            &outcome.first_byte,
+            "first byte sent to first received",
+        ),
+        ("connect", &outcome.connect, "of each connection"),
+        ("pool wait", wait, "for a connection, all being in use"),
+    ] {
+        row(out, name, latency, what);
+    }
+    hidden(out, &outcome.latency);
 }
 
 fn row(out: &mut String, name: &str, latency: &Latency, what: &str) {
     if latency.count() == 0 {
         return;
     }
-    let mut text = format!("{name:<NAMES$}");
+    let _ = write!(out, "{name:<NAMES$}");
     for (_, percent) in PERCENTILES {
-        let value = latency
-            .percentile_ms(percent)
-            .map_or_else(|| "-".to_owned(), milliseconds);
-        let _ = write!(text, "{value:>9}");
+        let _ = write!(out, "{:>COLUMN$}", told(latency, percent));
     }
-    let (max, mean) = (
-        milliseconds(latency.max_ms()),
-        milliseconds(latency.mean_ms()),
+    let (max, mean) = (latency.max_ms(), latency.mean_ms());
+    let _ = writeln!(
+        out,
+        "{:>COLUMN$}{:>COLUMN$}   {what}",
+        milliseconds(max),
+        milliseconds(mean)
     );
-    let _ = writeln!(out, "{text}{max:>9}{mean:>9}   {what}");
 }
 
-/// Says which percentiles of the latency are not told, and what they want.
-fn hidden(out: &mut String, outcome: &Outcome) {
-    let latency = &outcome.latency;
-    if latency.count() == 0 {
-        return;
-    }
-    let missing: Vec<_> = PERCENTILES
-        .iter()
-        .filter(|(_, percent)| latency.percentile_ms(*percent).is_none())
-        .collect();
-    let Some((last, percent)) = missing.last() else {
+/// A percentile, or a dash where there are too few samples for it.
+fn told(latency: &Latency, percent: f64) -> String {
+    let value = latency.percentile_ms(percent);
+    value.map_or_else(|| "-".to_owned(), milliseconds)
+}
+
+/// Says why a percentile of the latency is not told, and what it wants.
+fn hidden(out: &mut String, latency: &Latency) {
+    let mut missing = PERCENTILES.iter();
+    let missing = missing.find(|(_, percent)| latency.percentile_ms(*percent).is_none());
+    let Some((name, percent)) = missing.filter(|_| latency.count() > 0) else {
         return;
     };
     let wanted = (10.0 / (1.0 - percent / 100.0)).round();
-    let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
     let _ = writeln!(
         out,
-        "{:NAMES$}  - is a percentile with fewer than ten slower samples, which would be chance. Of the latency: {}; \
-         {last} wants {} requests, {} were sent.",
+        "{:NAMES$}A dash: fewer than ten samples are slower, so that it would be chance; {name} wants {} samples, \
+         there are {}.",
         "",
-        names.join(", "),
         grouped(wanted as u64),
         grouped(latency.count())
     );
@@ -261,19 +257,14 @@ fn by_request(out: &mut String, outcome: &Outcome) {
         latency,
     } in &outcome.requests
     {
-        let told = |percent: f64| {
-            latency
-                .percentile_ms(percent)
-                .map_or_else(|| "-".to_owned(), milliseconds)
-        };
         let _ = writeln!(
             out,
             "{name:<width$}{:>12}{:>12}{:>9}{:>9}{:>9}",
             grouped(*completed),
             rate(ratio(*good as f64, outcome.elapsed_s)),
-            told(50.0),
-            told(99.0),
-            told(100.0)
+            told(latency, 50.0),
+            told(latency, 99.0),
+            told(latency, 100.0)
         );
     }
 }
@@ -286,7 +277,7 @@ fn course(out: &mut String, outcome: &Outcome) {
     if seconds.len() < 3 {
         return;
     }
-    let each = seconds.len().div_ceil(COLUMNS);
+    let each = seconds.len().div_ceil(MOST_BARS);
     let rates: Vec<f64> = seconds
         .chunks(each)
         .map(|part| part.iter().map(|second| second.good as f64).sum::<f64>() / part.len() as f64)

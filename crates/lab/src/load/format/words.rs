@@ -2,8 +2,12 @@
 
 use super::number::{grouped, milliseconds, per_cent, ratio};
 use crate::duration;
+use crate::load::Headroom;
 use crate::load::outcome::{Errors, Outcome};
 use crate::load::plan::{Arrivals, ConnectionUse, End, Mode, Plan, Request, Target};
+
+/// The share of its ceiling up to which the generator leaves no mark on the figures.
+const ENOUGH: f64 = 0.5;
 
 /// When requests leave, over what connections, and for how long: `closed loop, 12 connections, keep-alive, 10s`.
 pub fn in_words(plan: &Plan) -> String {
@@ -65,6 +69,26 @@ pub fn generator_verdict(outcome: &Outcome) -> String {
             format!("The generator was not the limit: {used}{lag}.")
         }
     }
+}
+
+/// How near a load came to what the generator can take here.
+pub(super) fn headroom(outcome: &Outcome, headroom: &Headroom) -> String {
+    // In an open loop what was demanded had to leave, answered or not.
+    let rate = ratio(
+        outcome.demanded.max(outcome.completed) as f64,
+        outcome.elapsed_s,
+    );
+    let share = ratio(rate, headroom.ceiling);
+    let advice = if share > ENOUGH {
+        ", where half is the most that tells of the server: use more threads or cores"
+    } else {
+        ""
+    };
+    format!(
+        "Against a server that only answers it could take {} responses a second; this load took {} of that{advice}.",
+        grouped(headroom.ceiling.round() as u64),
+        per_cent(share)
+    )
 }
 
 /// A count and its noun.
