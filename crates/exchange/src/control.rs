@@ -77,8 +77,10 @@ pub enum FromTemplate {
         rack: String,
         /// How long loading took.
         seconds: f64,
-        /// Live threads besides the main one: none of them will exist in a worker.
-        threads: Vec<BootThread>,
+        /// What a fork loses or shares of what the application holds, a sentence each.
+        held: Vec<String>,
+        /// Loaded gems that are known to mind a fork, a sentence each.
+        gems: Vec<String>,
     },
     /// The application raised while it was loaded; the template exits.
     BootFailed {
@@ -105,17 +107,6 @@ pub enum FromTemplate {
         /// How it ended: `exit 1`, `signal 9 (KILL)`.
         status: String,
     },
-}
-
-/// A Ruby thread that the application started while it was loaded.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BootThread {
-    /// Its name, or empty.
-    pub name: String,
-    /// `file:line` where it was started.
-    pub created_at: String,
-    /// `Thread#status`.
-    pub status: String,
 }
 
 /// What a worker tells the supervisor.

@@ -11,7 +11,7 @@ use rb_sys::{
     rb_cObject, rb_const_get, rb_define_class_under, rb_define_module, rb_define_module_under,
     rb_intern2, rb_undef_alloc_func,
 };
-use ruby::Function::{A0, A1, A2, A3, A4, A5};
+use ruby::Function::{A0, A1, A2, A3, A4, A5, A6};
 use seat::methods;
 
 mod env;
@@ -48,7 +48,7 @@ pub extern "C" fn Init_highball() {
                 (c"end_with_parent", A0(worker::end_with_parent)),
                 (c"pidfd", A1(worker::pidfd)),
                 (c"receive", A1(messages::receive)),
-                (c"booted", A5(messages::booted)),
+                (c"booted", A6(messages::booted)),
                 (c"boot_failed", A4(messages::boot_failed)),
                 (c"forked", A4(messages::forked)),
                 (c"exited", A4(messages::exited)),

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 
 use exchange::control::{
-    self, BootThread, Error, FromTemplate, FromWorker, Received, Start, ToTemplate,
+    self, Error, FromTemplate, FromWorker, Received, Start, ToTemplate,
 };
 use rb_sys::{
     ID2SYM, rb_ary_new_from_values, rb_eArgError, rb_eRuntimeError, rb_hash_aset, rb_hash_new,
@@ -171,7 +171,7 @@ unsafe fn array(values: &[Value]) -> Value {
     unsafe { rb_ary_new_from_values(values.len() as _, values.as_ptr()) }
 }
 
-/// `Native.booted(socket, ruby, rack, seconds, threads)`, threads being `[name, place, status]` each.
+/// `Native.booted(socket, ruby, rack, seconds, held, gems)`, the last two being lists of sentences.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -181,34 +181,22 @@ pub(crate) unsafe extern "C" fn booted(
     version: Value,
     rack: Value,
     seconds: Value,
-    threads: Value,
+    held: Value,
+    gems: Value,
 ) -> Value {
     // SAFETY: Ruby calls with the GVL. What may raise comes before what has `Drop`.
     unsafe {
         let socket = descriptor(socket);
         let seconds = rb_sys::NUM2DBL(seconds);
-        let threads = list(threads)
-            .iter()
-            .map(|&thread| {
-                let part = |index: usize| {
-                    list(thread)
-                        .get(index)
-                        .map_or_else(String::new, |&value| copied(value))
-                };
-                BootThread {
-                    name: part(0),
-                    created_at: part(1),
-                    status: part(2),
-                }
-            })
-            .collect();
+        let sentences = |texts| list(texts).iter().map(|&text| copied(text)).collect();
         let pid = std::process::id() as i32;
         let message = FromTemplate::Booted {
             pid,
             ruby: copied(version),
             rack: copied(rack),
             seconds,
-            threads,
+            held: sentences(held),
+            gems: sentences(gems),
         };
         sent(socket, message, &[])
     }

@@ -222,6 +222,8 @@ pub(crate) enum Function {
     A4(unsafe extern "C" fn(Value, Value, Value, Value, Value) -> Value),
     /// Five.
     A5(unsafe extern "C" fn(Value, Value, Value, Value, Value, Value) -> Value),
+    /// Six.
+    A6(unsafe extern "C" fn(Value, Value, Value, Value, Value, Value, Value) -> Value),
 }
 
 impl Function {
@@ -234,6 +236,7 @@ impl Function {
             Self::A3(function) => (function as *const c_void, 3),
             Self::A4(function) => (function as *const c_void, 4),
             Self::A5(function) => (function as *const c_void, 5),
+            Self::A6(function) => (function as *const c_void, 6),
         };
         // SAFETY: it is a function's address, and Ruby calls it with the number of arguments given beside it.
         (

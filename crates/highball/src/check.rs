@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 use exchange::Geometry;
-use supervisor::{Booted, Note, Template};
+use supervisor::{Booted, Template};
 
 use crate::application::Application;
 use crate::arguments::Choice;
@@ -60,8 +60,8 @@ fn verdict(booted: &Booted) -> String {
         "the application boots: {:.2} s, ruby {}, rack {}\n",
         booted.seconds, booted.ruby, booted.rack
     );
-    for thread in &booted.threads {
-        text += &format!("warning: {}\n", Note::BootThread(thread.clone()));
+    for sentence in booted.held.iter().chain(&booted.gems) {
+        text += &format!("warning: {sentence}\n");
     }
     text
 }

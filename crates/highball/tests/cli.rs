@@ -38,6 +38,24 @@ fn check_tells_the_settings_and_that_the_application_boots() {
 }
 
 #[test]
+fn check_names_what_a_fork_would_lose_or_share() {
+    let application = Application::new(
+        r#"require "socket"
+        SERVER = TCPServer.new("127.0.0.1", 0)
+        Thread.new { sleep }
+        run lambda { |_| Test.text(SERVER.addr[1].to_s) }"#,
+    );
+    let ran = Program::highball(["check"]).arg(application.path()).run();
+    assert_eq!(ran.status.code(), Some(0), "{}", ran.output());
+    for sentence in [
+        "warning: thread started at ",
+        "warning: a socket that listens on 127.0.0.1:",
+    ] {
+        assert!(ran.stdout.contains(sentence), "{}", ran.stdout);
+    }
+}
+
+#[test]
 fn check_tells_the_reason_why_the_application_does_not_boot() {
     let application = Application::new("raise \"boot-error-text\"");
     let ran = Program::highball(["check"]).arg(application.path()).run();

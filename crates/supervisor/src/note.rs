@@ -4,8 +4,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use exchange::control::BootThread;
-
 use crate::template::{BootError, Booted};
 
 /// Something worth a line in the log.
@@ -14,8 +12,8 @@ use crate::template::{BootError, Booted};
 pub enum Note {
     /// The application is loaded.
     Booted(Booted),
-    /// A thread that the application started at boot will not exist in the workers.
-    BootThread(BootThread),
+    /// A fork loses or shares something that the application holds.
+    Held(String),
     /// A worker ended that was not asked to.
     WorkerEnded {
         /// The worker, from 0.
@@ -91,7 +89,7 @@ impl fmt::Display for Note {
                 "application loaded in {:.2} s by template {} (ruby {}, rack {})",
                 booted.seconds, booted.pid, booted.ruby, booted.rack
             ),
-            Self::BootThread(thread) => write!(f, "{}", thread_text(thread)),
+            Self::Held(sentence) => f.write_str(sentence),
             Self::WorkerEnded {
                 worker,
                 pid,
@@ -131,19 +129,4 @@ impl fmt::Display for Note {
             ),
         }
     }
-}
-
-fn thread_text(thread: &BootThread) -> String {
-    let name = match thread.name.as_str() {
-        "" => String::new(),
-        name => format!(" {name:?}"),
-    };
-    let place = match thread.created_at.as_str() {
-        "" => "an unknown place",
-        place => place,
-    };
-    format!(
-        "thread{name} started at {place} while the application was loaded does not exist in the workers: \
-         start it in after_fork instead"
-    )
 }

@@ -320,8 +320,8 @@ impl Shared {
     /// Logs what a boot brought to light.
     pub(crate) fn announce(&self, booted: &Booted) {
         self.dispatcher.note(&Note::Booted(booted.clone()));
-        for thread in &booted.threads {
-            self.dispatcher.note(&Note::BootThread(thread.clone()));
+        for sentence in &booted.held {
+            self.dispatcher.note(&Note::Held(sentence.clone()));
         }
     }
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use exchange::control::{BootThread, FromTemplate, Received, Start, ToTemplate};
+use exchange::control::{FromTemplate, Received, Start, ToTemplate};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open,
     pidfd_send_signal, waitid,
@@ -50,8 +50,10 @@ pub struct Booted {
     pub rack: String,
     /// How long loading took.
     pub seconds: f64,
-    /// Threads that the application started; none of them will exist in a worker.
-    pub threads: Vec<BootThread>,
+    /// What a fork loses or shares of what the application holds, a sentence each.
+    pub held: Vec<String>,
+    /// Loaded gems that are known to mind a fork, a sentence each.
+    pub gems: Vec<String>,
 }
 
 /// Why the application was not loaded. Written for the person who started the server.
@@ -183,13 +185,15 @@ impl Template {
                 ruby,
                 rack,
                 seconds,
-                threads,
+                held,
+                gems,
             }) => Ok(Booted {
                 pid: self.pid(),
                 ruby,
                 rack,
                 seconds,
-                threads,
+                held,
+                gems,
             }),
             Some(FromTemplate::BootFailed {
                 class,

@@ -410,7 +410,7 @@ fn a_check_boots_the_template_alone() {
         let (plan, _release) = plan("serves", app.path());
         let mut template = Template::spawn(&plan).unwrap();
         let booted = template.boot(&plan).await.unwrap();
-        assert_eq!(booted.threads.len(), 1);
+        assert_eq!(booted.held.len(), 1);
         assert!(is_alive(booted.pid));
         template.leave().await;
         assert!(!is_alive(booted.pid));

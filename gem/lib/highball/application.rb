@@ -19,11 +19,6 @@ module Highball
         loaded.instance_of?(Array) ? loaded.first : loaded
       end
 
-      # The live threads besides the main one: [name, "file:line" of their start, status] each.
-      def started_threads
-        (Thread.list - [Thread.main]).map { |thread| [thread.name.to_s, place(thread), thread.status.to_s] }
-      end
-
       private
 
       # Before Rack, whose version the bundle decides. The environment's BUNDLE_GEMFILE goes first, as in Bundler.
@@ -34,13 +29,6 @@ module Highball
         require "bundler"
         # Without the handling of errors in "bundler/setup", which ends the process on a terminal.
         Bundler.setup
-      end
-
-      # Thread#inspect: #<Thread:0x000071c3@name /path/to/file.rb:12 sleep_forever>
-      def place(thread)
-        text = thread.inspect
-        text = text.sub("@#{thread.name}", "") if thread.name
-        text[/\A#<Thread:0x\h+ (.+:\d+) [^:]*>\z/m, 1].to_s
       end
     end
   end

@@ -4,6 +4,7 @@ require "socket"
 require_relative "version"
 require_relative "native"
 require_relative "application"
+require_relative "fork_safety"
 require_relative "hooks"
 
 module Highball
@@ -91,6 +92,7 @@ module Highball
 
       @start = Start.new(**fields)
       Native.attach(memory, doorbell)
+      @own = [@control.fileno, memory, doorbell]
       true
     end
 
@@ -103,7 +105,9 @@ module Highball
       load_worker
       shrink_heap
       seconds = Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
-      Native.booted(@control.fileno, RUBY_VERSION, ::Rack.release, seconds, Application.started_threads)
+      Native.booted(
+        @control.fileno, RUBY_VERSION, ::Rack.release, seconds, ForkSafety.held(@own), ForkSafety.gems
+      )
     rescue SignalException
       raise
     rescue Exception => error # rubocop:disable Lint/RescueException -- exit and abort are failures here

@@ -1,7 +1,7 @@
 //! How messages too long for one datagram are shortened: long texts are cut and long lists end early,
 //! each with a note of how much is missing. Numbers and paths are never touched.
 
-use super::{BootThread, FromTemplate, FromWorker, Message, ToTemplate};
+use super::{FromTemplate, FromWorker, Message, ToTemplate};
 
 impl Message for ToTemplate {}
 
@@ -20,12 +20,13 @@ impl Message for FromTemplate {
                     line.len()
                 });
             }
-            FromTemplate::Booted { threads, .. } => {
-                shorten_list(threads, budget, |thread| {
-                    cut(&mut thread.name, budget / 32);
-                    cut(&mut thread.created_at, budget / 32);
-                    thread.name.len() + thread.created_at.len() + 64
-                });
+            FromTemplate::Booted { held, gems, .. } => {
+                for list in [held, gems] {
+                    shorten_list(list, budget / 2, |sentence| {
+                        cut(sentence, budget / 32);
+                        sentence.len() + 8
+                    });
+                }
             }
             FromTemplate::Exited { status, .. } => cut(status, budget),
             FromTemplate::Forked { .. } => {}
@@ -49,15 +50,6 @@ trait Note {
 impl Note for String {
     fn note(missing: usize) -> Self {
         format!("... ({missing} more lines)")
-    }
-}
-
-impl Note for BootThread {
-    fn note(missing: usize) -> Self {
-        BootThread {
-            name: format!("... ({missing} more threads)"),
-            ..Self::default()
-        }
     }
 }
 

@@ -39,7 +39,8 @@ fn every_message_arrives_as_it_was_sent() {
             ruby: "3.1.2".into(),
             rack: "2.2".into(),
             seconds: 1.5,
-            threads: vec![BootThread::default()],
+            held: vec!["a thread".into()],
+            gems: vec!["a gem".into()],
         },
         failed("no\nway \u{0} \u{1F682}", 2),
         FromTemplate::Forked { worker: 0, pid: 9 },
@@ -150,25 +151,24 @@ fn a_long_error_is_cut_at_a_character_border() {
 }
 
 #[test]
-fn many_threads_are_shortened_with_a_note() {
-    let thread = BootThread {
-        name: "n".repeat(500),
-        created_at: "c".repeat(500),
-        status: "sleep".into(),
-    };
+fn long_and_many_sentences_are_shortened_with_a_note() {
+    let sentence = "n".repeat(5000);
     let bytes = encode(&FromTemplate::Booted {
         pid: 1,
         ruby: String::new(),
         rack: String::new(),
         seconds: 0.0,
-        threads: vec![thread; 1000],
+        held: vec![sentence.clone(); 1000],
+        gems: vec![sentence; 1000],
     })
     .unwrap();
     assert!(bytes.len() <= LIMIT);
-    let FromTemplate::Booted { threads, .. } = decode(&bytes).unwrap() else {
+    let FromTemplate::Booted { held, gems, .. } = decode(&bytes).unwrap() else {
         panic!("another message");
     };
-    assert!(threads.last().unwrap().name.contains("more threads"));
+    for list in [held, gems] {
+        assert!(list.len() > 1 && list.last().unwrap().contains("more lines"));
+    }
 }
 
 #[test]

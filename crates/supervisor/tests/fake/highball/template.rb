@@ -59,8 +59,8 @@ end
 # Something that the application starts beside the workers.
 File.write("helper", Process.spawn("sleep", "1000")) if mode == "helper"
 
-threads = [{ "name" => "poller", "created_at" => "config.ru:7", "status" => "sleep" }]
-booted = { "pid" => Process.pid, "ruby" => RUBY_VERSION, "rack" => ENV.fetch("RACK_ENV"), "seconds" => 0.5, "threads" => threads }
+booted = { "pid" => Process.pid, "ruby" => RUBY_VERSION, "rack" => ENV.fetch("RACK_ENV"), "seconds" => 0.5,
+           "held" => ["thread \"poller\" started at config.ru:7"], "gems" => [] }
 tell(control, "Booted" => booted)
 
 children = {}

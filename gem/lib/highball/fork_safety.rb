@@ -1,0 +1,132 @@
+# frozen_string_literal: true
+
+require "socket"
+
+module Highball
+  # What a fork would lose or share of what this process holds, in sentences: threads, sockets, files open for
+  # writing, Active Record's connections, and gems known to mind a fork. It only looks; docs/fork-safety.md says what
+  # to do about each.
+  module ForkSafety
+    # Gems that keep threads or connections of their own, and what their authors tell to do.
+    GEMS = {
+      "bunny" => "open its connections in after_fork",
+      "gobject-introspection" => "use it in after_fork only",
+      "grpc" => "create its clients in after_fork, or set GRPC_ENABLE_FORK_SUPPORT=1 and call GRPC.prefork and " \
+                "GRPC.postfork_child in the hooks",
+      "mini_racer" => "call MiniRacer::Platform.set_flags!(:single_threaded) first, or create contexts in after_fork",
+      "mongo" => "call Mongo::Client#close in before_fork and #reconnect in after_fork",
+      "newrelic_rpm" => "call NewRelic::Agent.after_fork(force_reconnect: true) in after_fork",
+      "rdkafka" => "create its producers and consumers in after_fork",
+      "ruby-kafka" => "create its producers and consumers in after_fork",
+      "ruby-vips" => "process no image while the application is loaded",
+      "sequel" => "call DB.disconnect in before_fork"
+    }.freeze
+
+    # More than so many sentences tell nothing more.
+    LIMIT = 50
+
+    SQLITE_MAGIC = "SQLite format 3\0"
+    private_constant :SQLITE_MAGIC
+
+    class << self
+      # What is held now; `own` are the descriptors that the server itself has.
+      def held(own)
+        sentences = threads + descriptors(own) + active_record
+        return sentences if sentences.size <= LIMIT
+
+        sentences.first(LIMIT) << "... and #{sentences.size - LIMIT} more"
+      end
+
+      # The loaded gems that are known to mind.
+      def gems
+        GEMS.slice(*Gem.loaded_specs.keys).map do |name, advice|
+          "gem #{name} #{Gem.loaded_specs[name].version} does not survive a fork by itself: #{advice}"
+        end
+      end
+
+      private
+
+      def threads
+        (Thread.list - [Thread.main]).map do |thread|
+          name = " #{thread.name.inspect}" if thread.name
+          "thread#{name} started at #{place(thread) || "an unknown place"} while the application was loaded does not " \
+            "exist in the workers: start it in after_fork instead"
+        end
+      end
+
+      # Thread#inspect: #<Thread:0x000071c3@name /path/to/file.rb:12 sleep_forever>
+      def place(thread)
+        text = thread.inspect
+        text = text.sub("@#{thread.name}", "") if thread.name
+        text[/\A#<Thread:0x\h+ (.+:\d+) [^:]*>\z/m, 1]
+      end
+
+      # From the kernel and not from Ruby's objects: clients in C have descriptors that Ruby does not know.
+      def descriptors(own)
+        numbers = Dir.children("/proc/self/fd").map(&:to_i).sort
+        (numbers - [0, 1, 2, *own]).filter_map { |number| descriptor(number) }
+      rescue SystemCallError
+        []
+      end
+
+      def descriptor(number)
+        path = File.readlink("/proc/self/fd/#{number}")
+        return socket(number) if path.start_with?("socket:")
+
+        file(number, path) if path.start_with?("/") && !path.start_with?("/dev/", "/memfd:", "/proc/")
+      rescue SystemCallError
+        # It has been closed meanwhile.
+        nil
+      end
+
+      def socket(number)
+        socket = Socket.for_fd(number)
+        socket.autoclose = false
+        local = socket.local_address
+        return unless local.ip? || local.unix?
+
+        "#{connection(socket, local)} was opened while the application was loaded, and all workers share it: close it " \
+          "in before_fork, or open it in after_fork"
+      end
+
+      def connection(socket, local)
+        return "a socket that listens on #{local.inspect_sockaddr}" if listens?(socket)
+
+        peer = socket.remote_address
+        peer.unix? && peer.unix_path.empty? ? "a UNIX socket pair" : "a connection to #{peer.inspect_sockaddr}"
+      rescue Errno::ENOTCONN
+        "a socket on #{local.inspect_sockaddr}"
+      end
+
+      def listens?(socket)
+        socket.getsockopt(:SOCKET, :ACCEPTCONN).bool
+      end
+
+      def file(number, path)
+        flags = File.read("/proc/self/fdinfo/#{number}")[/^flags:\s*(\d+)/, 1].to_i(8)
+        return if flags & (File::WRONLY | File::RDWR) == 0 || flags & File::APPEND != 0 || !File.file?(path)
+        # Active Record's own, which it opens anew in each worker, are told of with its connections.
+        return "the SQLite database #{path} is open: open it anew in after_fork" if sqlite?(path)
+
+        "the file #{path} is open for writing, and all workers share its position: open it for appending, or in " \
+          "after_fork"
+      end
+
+      def sqlite?(path)
+        File.binread(path, SQLITE_MAGIC.bytesize) == SQLITE_MAGIC
+      end
+
+      def active_record
+        return [] unless defined?(::ActiveRecord::Base)
+
+        count = ::ActiveRecord::Base.connection_handler.connection_pool_list.sum { |pool| pool.connections.size }
+        return [] if count.zero?
+
+        ["Active Record holds #{count} of the connections above; each worker opens its own: nothing is to be done"]
+      rescue StandardError
+        # Another version's way; what it holds is among the sockets and files.
+        []
+      end
+    end
+  end
+end
