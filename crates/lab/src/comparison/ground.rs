@@ -111,6 +111,16 @@ impl Ground<'_> {
         })
     }
 
+    /// Processes that run Ruby and threads of each, under a stack that may have no choice.
+    pub(super) fn size(&self, participant: &Participant) -> (usize, usize) {
+        let definition = self.catalogue.get(&participant.kind).ok();
+        let fixed = |size: Option<usize>, asked: usize| size.unwrap_or(asked);
+        (
+            fixed(definition.and_then(|one| one.workers), participant.workers),
+            fixed(definition.and_then(|one| one.threads), participant.threads),
+        )
+    }
+
     /// Whether all stacks must send the very same pages: not where the application says otherwise, and not behind a login.
     pub(super) fn same_body(&self) -> bool {
         self.application.same_body && self.login.is_none()
@@ -152,8 +162,9 @@ impl Ground<'_> {
         length: Duration,
         seed: u64,
     ) -> Plan {
+        let (workers, threads) = self.size(participant);
         let mode = Mode::Closed {
-            connections: 2 * participant.workers * participant.threads,
+            connections: 2 * workers * threads,
             end: End::After(length),
         };
         self.plan(server, mode, ConnectionUse::KeepAlive, seed)

@@ -99,7 +99,7 @@ pub(super) fn step(
         &measured,
         &ground.placement,
         ground.cores,
-        participant.workers,
+        ground.size(participant).0,
     );
     trial.outcome = measured.outcome;
     if let Some(recovered_s) = recovered_s {

@@ -31,7 +31,7 @@ pub(super) fn run(
         &measured,
         &ground.placement,
         ground.cores,
-        participant.workers,
+        ground.size(participant).0,
     );
     trial.outcome = measured.outcome;
     Ok(trial)
