@@ -1,6 +1,8 @@
 //! The lab's applications under a real server (Puma on a UNIX socket), with real databases. They need the packages of
 //! `scripts/install test`; a missing one fails the test.
 
+#![allow(clippy::unwrap_used, reason = "it is a part of tests")]
+
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;

@@ -1,3 +1,5 @@
+//! Finding applications, and preparing those that are served in place.
+
 use super::*;
 
 /// A folder of applications: one plain, one with pages.
