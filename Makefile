@@ -68,6 +68,8 @@ deny: ## Licences, sources and duplicates of the dependencies
 gem: build ## Build the gem, with the binary and the extension in it, into target/gem
 	mkdir -p gem/libexec target/gem
 	install -m 755 $(HIGHBALL) gem/libexec/highball
+	rm -rf gem/lab
+	cp -R lab gem/lab
 	cd gem && gem build --strict highball.gemspec --output $(CURDIR)/target/gem/highball.gem
 
 .PHONY: bench
@@ -81,4 +83,4 @@ bench: ## Measure against Puma, Unicorn and Passenger; writes docs/performance.m
 .PHONY: clean
 clean: ## Remove everything that was built, the demo's data too
 	cargo clean
-	rm -rf target gem/libexec gem/lib/highball/[0-9]*
+	rm -rf target gem/lab gem/libexec gem/lib/highball/[0-9]*

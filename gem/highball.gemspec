@@ -16,12 +16,14 @@ Gem::Specification.new do |spec|
 
   built = Dir.chdir(__dir__) { Dir["lib/highball/[0-9]*/highball.so"] }
   abis = built.map { |path| Gem::Version.new("#{path[/\d+\.\d+/]}.0") }.sort
-  unless abis.any? && File.executable?(File.join(__dir__, "libexec/highball"))
-    raise Gem::InvalidSpecificationException, "the server or its extension is not built; run `make gem`"
+  # What the lab compares, and on what: data that `highball compare` finds beside the binary's folder.
+  lab = Dir.chdir(__dir__) { Dir["lab/**/*", "lab/**/.*"].select { |path| File.file?(path) } }
+  unless abis.any? && lab.any? && File.executable?(File.join(__dir__, "libexec/highball"))
+    raise Gem::InvalidSpecificationException, "the server, its extension or the lab's data is missing; run `make gem`"
   end
   spec.required_ruby_version = [">= #{abis.first}", "< #{abis.last.bump}.dev"]
 
-  spec.files = Dir.chdir(__dir__) { Dir["lib/**/*.rb"] } + built + ["libexec/highball", "exe/highball"]
+  spec.files = Dir.chdir(__dir__) { Dir["lib/**/*.rb"] } + built + lab + ["libexec/highball", "exe/highball"]
   spec.bindir = "exe"
   spec.executables = ["highball"]
   spec.require_paths = ["lib"]

@@ -16,6 +16,7 @@ class GemTest < Minitest::Test
     FileUtils.cp_r(%w[exe lib highball.gemspec].map { |name| File.join(GEM, name) }, @folder)
     @libexec = File.join(@folder, "libexec")
     Dir.mkdir(@libexec)
+    FileUtils.cp_r(File.join(GEM, "../lab"), @folder)
     File.write(File.join(@libexec, "highball"), SERVER, perm: 0o755)
   end
 
@@ -32,6 +33,7 @@ class GemTest < Minitest::Test
     assert_equal "serve a b\n", arguments
     assert library.start_with?(File.join(home, "gems/highball-"))
     assert File.exist?(File.join(library, "highball/template.rb"))
+    assert File.exist?(File.join(library, "../lab/apps/hello/config.ru"))
     script = 'require "highball"; require "highball/native"; Highball::Native.load; puts Highball::VERSION'
     assert_match(/\A\d+\.\d+\.\d+\n\z/, run!(RbConfig.ruby, "-I", library, "-e", script))
   end
@@ -58,11 +60,14 @@ class GemTest < Minitest::Test
     assert_includes output, "run `make gem` in #{@folder}"
   end
 
-  def test_a_gem_without_the_server_is_not_built
-    FileUtils.rm(File.join(@libexec, "highball"))
-    output, status = Open3.capture2e("gem", "build", "highball.gemspec", chdir: @folder)
-    refute status.success?
-    assert_match(/make gem/, output)
+  def test_a_gem_without_the_server_or_the_labs_data_is_not_built
+    %w[libexec/highball lab].each do |part|
+      FileUtils.mv(File.join(@folder, part), File.join(@folder, "aside"))
+      output, status = Open3.capture2e("gem", "build", "highball.gemspec", chdir: @folder)
+      refute status.success?
+      assert_match(/make gem/, output)
+      FileUtils.mv(File.join(@folder, "aside"), File.join(@folder, part))
+    end
   end
 
   private
