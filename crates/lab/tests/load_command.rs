@@ -323,7 +323,9 @@ fn a_server_that_never_answers_is_an_error_after_its_results() {
     let url = format!("http://{address}/drop");
     let error = refused(&[&url, "-n", "5", "-c", "1", "-o", file.to_str().unwrap()]);
     assert!(
-        error.contains("no response came: 5 requests failed"),
+        error.contains(
+            "no response came: 5 requests failed, mostly because: the connection was closed"
+        ),
         "{error}"
     );
     let text = std::fs::read_to_string(file).unwrap();

@@ -197,8 +197,9 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
     )?;
     if outcome.completed == 0 && !measured.ended_early {
         bail!(
-            "no response came: {} failed",
-            format::counted(outcome.demanded, "request")
+            "no response came: {} failed, mostly because: {}",
+            format::counted(outcome.demanded, "request"),
+            format::main_error(&plan, &outcome).unwrap_or("nothing was sent")
         );
     }
     Ok(ExitCode::SUCCESS)

@@ -15,7 +15,7 @@ mod words;
 mod wrk;
 
 pub use number::{grouped, milliseconds};
-pub use words::{counted, generator_verdict, in_words};
+pub use words::{counted, generator_verdict, in_words, main_error};
 
 /// A layout of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -17,7 +17,7 @@ pub(super) fn json(measured: &Measured<'_>) -> String {
         ended_early,
         headroom,
     } = measured;
-    let figures: Map<String, Value> = figures(outcome)
+    let figures: Map<String, Value> = figures(plan, outcome)
         .into_iter()
         .map(|figure| {
             (
@@ -70,7 +70,7 @@ pub(super) fn json(measured: &Measured<'_>) -> String {
 /// One figure a line; what too few samples leave open has no value.
 pub(super) fn csv(measured: &Measured<'_>) -> String {
     let mut out = "name,unit,value\n".to_owned();
-    for figure in figures(measured.outcome) {
+    for figure in figures(measured.plan, measured.outcome) {
         let value = figure
             .value
             .map_or_else(String::new, |value| value.to_string());

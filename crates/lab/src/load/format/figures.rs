@@ -3,6 +3,7 @@
 use super::number::ratio;
 use super::words::{completed_per_second, error_kinds};
 use crate::load::outcome::{Latency, Outcome};
+use crate::load::plan::Plan;
 
 /// One figure.
 #[derive(Debug, PartialEq)]
@@ -25,7 +26,7 @@ pub(super) const PERCENTILES: [(&str, f64); 5] = [
 ];
 
 /// All figures of an outcome, in a fixed order; statuses are those that came.
-pub(super) fn figures(outcome: &Outcome) -> Vec<Figure> {
+pub(super) fn figures(plan: &Plan, outcome: &Outcome) -> Vec<Figure> {
     let mut figures = Vec::new();
     let mut add = |name: &str, unit: &'static str, value: f64| {
         figures.push(Figure {
@@ -55,7 +56,7 @@ pub(super) fn figures(outcome: &Outcome) -> Vec<Figure> {
         add(&format!("status.{status}"), "responses", *count as f64);
     }
     add("errors", "requests", outcome.errors.total() as f64);
-    for (kind, _, count) in error_kinds(&outcome.errors) {
+    for (kind, _, count) in error_kinds(plan, &outcome.errors) {
         add(&format!("errors.{kind}"), "requests", count as f64);
     }
     add("connections", "connections", outcome.connections as f64);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::load::Headroom;
 use crate::load::outcome::{Bytes, Errors, Generator, Latency, OfRequest, Outcome, Sample, Second};
-use crate::load::plan::{Arrivals, ConnectionUse, End, Mode, Plan, Request, Target};
+use crate::load::plan::{Arrivals, ConnectionUse, End, Expected, Mode, Plan, Request, Target};
 
 fn request(path: &str) -> Request {
     Request {
@@ -415,7 +415,12 @@ fn our_text_names_what_failed() {
         unexpected: 10,
         ..Errors::default()
     };
-    let text = told(Format::Text, &plan(ConnectionUse::KeepAlive), &outcome);
+    let mut plan = plan(ConnectionUse::KeepAlive);
+    plan.expected = Some(Expected {
+        status: 200,
+        length: None,
+    });
+    let text = told(Format::Text, &plan, &outcome);
     for part in [
         "statuses        200: 1,110, 500: 40\n",
         "errors          100, 8.3 % of all\n",
@@ -425,6 +430,29 @@ fn our_text_names_what_failed() {
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
+}
+
+#[test]
+fn a_login_that_is_refused_is_named() {
+    let mut plan = plan(ConnectionUse::KeepAlive);
+    plan.login = Some(request("/login"));
+    let outcome = Outcome {
+        elapsed_s: 1.0,
+        demanded: 40,
+        errors: Errors {
+            unexpected: 40,
+            ..Errors::default()
+        },
+        ..Outcome::default()
+    };
+    let text = told(Format::Text, &plan, &outcome);
+    assert!(
+        text.contains(
+            "errors          40, 100 % of all\n              40  the login was refused\n"
+        ),
+        "{text}"
+    );
+    assert_eq!(main_error(&plan, &outcome), Some("the login was refused"));
 }
 
 #[test]

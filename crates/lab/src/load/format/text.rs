@@ -31,7 +31,7 @@ pub(super) fn render(measured: &Measured<'_>) -> String {
     }
     out.push('\n');
     rates(&mut out, plan, outcome);
-    errors(&mut out, outcome);
+    errors(&mut out, plan, outcome);
     out.push('\n');
     times(&mut out, plan, outcome);
     if outcome.requests.len() > 1 {
@@ -138,30 +138,26 @@ fn rates(out: &mut String, plan: &Plan, outcome: &Outcome) {
     );
 }
 
-fn errors(out: &mut String, outcome: &Outcome) {
+fn errors(out: &mut String, plan: &Plan, outcome: &Outcome) {
     let total = outcome.errors.total();
-    // Whole responses that are neither good nor counted as unexpected have a status from 400 on.
-    let bad = outcome
-        .completed
-        .saturating_sub(outcome.good + outcome.errors.unexpected);
+    // What is refused by an expectation is among the errors already.
+    let told = plan
+        .expected
+        .as_ref()
+        .map_or(0, |_| outcome.errors.unexpected);
+    let bad = outcome.completed.saturating_sub(outcome.good + told);
     if total + bad == 0 {
         line(out, "errors", "none");
         return;
     }
-    let all = (outcome.completed + total - outcome.errors.unexpected.min(total)) as f64;
-    let share = |count: u64| per_cent(ratio(count as f64, all));
+    let share = ratio((total + bad) as f64, outcome.demanded as f64);
     line(
         out,
         "errors",
-        &format!("{}, {} of all", grouped(total + bad), share(total + bad)),
+        &format!("{}, {} of all", grouped(total + bad), per_cent(share)),
     );
-    let kinds = words::error_kinds(&outcome.errors).map(|(_, words, count)| (words, count));
-    let kinds = kinds
-        .iter()
-        .chain(&[("a status from 400 on", bad)])
-        .copied()
-        .collect::<Vec<_>>();
-    for (words, count) in kinds {
+    let kinds = words::error_kinds(plan, &outcome.errors).map(|(_, words, count)| (words, count));
+    for (words, count) in kinds.into_iter().chain([("a status from 400 on", bad)]) {
         if count > 0 {
             let _ = writeln!(out, "{:>NAMES$}  {words}", grouped(count));
         }

@@ -125,8 +125,22 @@ pub(super) fn concurrency(plan: &Plan, outcome: &Outcome) -> u64 {
     }
 }
 
+/// The kind of error that came most often, in words; `None` where none came.
+pub fn main_error(plan: &Plan, outcome: &Outcome) -> Option<&'static str> {
+    let kinds = error_kinds(plan, &outcome.errors);
+    let most = kinds.iter().max_by_key(|(_, _, count)| *count);
+    most.filter(|(_, _, count)| *count > 0)
+        .map(|(_, words, _)| *words)
+}
+
 /// Every kind of error: its name in data, what it means, and how often it came.
-pub(super) fn error_kinds(errors: &Errors) -> [(&'static str, &'static str, u64); 11] {
+pub(super) fn error_kinds(plan: &Plan, errors: &Errors) -> [(&'static str, &'static str, u64); 11] {
+    // Without an expectation it is the login alone that can be refused.
+    let unexpected_words = match (&plan.expected, &plan.login) {
+        (None, _) => "the login was refused",
+        (Some(_), None) => "not the expected status or length",
+        (Some(_), Some(_)) => "not the expected status or length, or a login that was refused",
+    };
     let Errors {
         connect_refused,
         connect_timeout,
@@ -170,11 +184,7 @@ pub(super) fn error_kinds(errors: &Errors) -> [(&'static str, &'static str, u64)
         ),
         ("timeout", "no whole response within the time-out", timeout),
         ("invalid", "the answer was no HTTP", invalid),
-        (
-            "unexpected",
-            "not the expected status or length",
-            unexpected,
-        ),
+        ("unexpected", unexpected_words, unexpected),
         ("unanswered", "still unanswered at the end", unanswered),
     ]
 }
