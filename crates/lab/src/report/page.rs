@@ -14,7 +14,7 @@ use super::words::{Sentence, answer, capitalised, colour, name};
 use super::{Page, curves};
 use crate::comparison::results::{Load, Missing, Results, Stack};
 use crate::verdict::{Judgement, Measure, judge};
-use study::{OfStudy, Study, of_study};
+use study::{OfStudy, Study, of_study, orders};
 
 pub(super) mod study;
 
@@ -83,7 +83,10 @@ pub(super) fn render(page: &Page<'_>) -> Result<String> {
     let view = View {
         style: STYLE,
         results: Overview::of(results),
-        answer: answer(results, &judgement),
+        answer: answer(results, &judgement)
+            .into_iter()
+            .chain(page.study.map(orders).unwrap_or_default())
+            .collect(),
         warnings: warnings(results, &judgement),
         study: page.study.map(Study::of),
         findings: study.unwrap_or_default(),

@@ -32,6 +32,8 @@ pub(super) struct Head {
     pub(super) unit: String,
     /// Both in a word or two, for terminals; empty where the title is that short.
     pub(super) brief: String,
+    /// `long` above texts that wrap, or empty.
+    pub(super) kind: &'static str,
 }
 
 impl Head {
@@ -89,7 +91,7 @@ pub(super) fn head(title: &str, unit: &str) -> Head {
     Head {
         title: title.into(),
         unit: unit.into(),
-        brief: String::new(),
+        ..Head::default()
     }
 }
 
@@ -293,7 +295,7 @@ fn verdict(measure: Measure, versus: Versus) -> Cell {
             Verdict::TooClose => "close",
             Verdict::Unknown => "",
         },
-        brief: String::new(),
+        ..Cell::default()
     }
 }
 

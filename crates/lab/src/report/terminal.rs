@@ -26,19 +26,13 @@ pub(super) fn render(page: &Page<'_>, width: usize) -> String {
     let mut paragraph = |line: &str, indent: &str| {
         wrap(&mut text, line, indent, width.min(READABLE));
     };
-    let mut sentences = answer(results, &judgement).into_iter();
+    let orders = page.study.map(study::orders).unwrap_or_default();
+    let mut sentences = answer(results, &judgement).into_iter().chain(orders);
     if let Some(lead) = sentences.next() {
         paragraph(&format!("{}{}", lead.strong, lead.rest), "");
     }
     for sentence in sentences {
         paragraph(&format!("- {}{}", sentence.strong, sentence.rest), "  ");
-    }
-    for sentence in page
-        .study
-        .iter()
-        .flat_map(|published| study::orders(published))
-    {
-        paragraph(&format!("- {sentence}"), "  ");
     }
     for load in &results.loads {
         let figures = table::figures(results, &judgement, load);

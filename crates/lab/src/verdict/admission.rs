@@ -2,7 +2,7 @@
 //! describes no server, or not the one asked about: it is set aside with its reason and never ranks.
 
 use crate::comparison::results::{Limit, Load, Peak, Trial};
-use crate::load::outcome::Outcome;
+use crate::load::outcome::{Errors, Outcome};
 
 /// More failed requests than this share of the demanded ones set a trial aside.
 pub const ERRORS: f64 = 0.001;
@@ -60,7 +60,14 @@ pub(super) fn refusal(trial: &Trial, load: Option<&Load>) -> Option<(Cause, Stri
             );
             (Cause::WrongResponses, reason)
         } else {
-            let reason = format!("{percent:.2} % of its requests failed: {}", kinds(outcome));
+            let kinds = kinds(outcome.errors).into_iter();
+            let kinds: Vec<String> = kinds
+                .map(|(count, name)| format!("{count} {name}"))
+                .collect();
+            let reason = format!(
+                "{percent:.2} % of its requests failed: {}",
+                kinds.join(", ")
+            );
             (Cause::Errors, reason)
         });
     }
@@ -109,9 +116,8 @@ fn cut_off(outcome: &Outcome, load: Option<&Load>) -> u64 {
     outcome.errors.unanswered.min(usual)
 }
 
-/// The errors that there were, by kind, largest first.
-pub(crate) fn kinds(outcome: &Outcome) -> String {
-    let errors = outcome.errors;
+/// The errors that there were, by kind, in words, largest first.
+pub(crate) fn kinds(errors: Errors) -> Vec<(u64, &'static str)> {
     let mut kinds = vec![
         (errors.connect_refused, "connections refused"),
         (errors.connect_timeout, "connects timed out"),
@@ -127,11 +133,7 @@ pub(crate) fn kinds(outcome: &Outcome) -> String {
     ];
     kinds.retain(|(count, _)| *count > 0);
     kinds.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-    let words: Vec<String> = kinds
-        .iter()
-        .map(|(count, name)| format!("{count} {name}"))
-        .collect();
-    words.join(", ")
+    kinds
 }
 
 fn statuses(outcome: &Outcome) -> String {

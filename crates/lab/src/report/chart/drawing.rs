@@ -48,10 +48,10 @@ impl Drawing {
 
     /// Everything of one stack: its colour, and dashes where the colours repeat.
     pub(super) fn series(&mut self, stack: &str, colour: usize, draw: impl FnOnce(&mut Self)) {
-        let dashed = if colour >= super::COLOURS {
-            " dashed"
-        } else {
-            ""
+        let dashed = match colour >= super::COLOURS {
+            _ if stack.is_empty() => " absent",
+            true => " dashed",
+            false => "",
         };
         self.push(format_args!(
             "<g class=\"series s{}{dashed}\" data-stack=\"{}\">",
@@ -103,6 +103,13 @@ impl Drawing {
             "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
             HtmlEscape(text)
         ));
+    }
+
+    /// A text around a position, moved inwards where it would leave the drawing.
+    pub(super) fn inside(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
+        let half = text_width(text) / 2.0;
+        let x = x.clamp(half, (self.width - half).max(half));
+        self.text(class, (x, y), Anchor::Middle, text);
     }
 
     pub(super) fn finish(self, caption: &Caption<'_>) -> String {

@@ -171,17 +171,16 @@ fn axes(drawing: &mut Drawing, lines: &Lines<'_>, frame: &Frame, x: &Scale, y: &
     for (tick, text) in &ticks {
         let at = x.at(*tick);
         drawing.line("grid", (at, base), (at, base + 5.0));
-        drawing.text("tick", (at, base + 18.0), Anchor::Middle, text);
+        drawing.inside("tick", (at, base + 18.0), text);
     }
     drawing.line("axis", (left, base), (right, base));
     drawing.text("unit", (0.0, top - 12.0), Anchor::Start, &lines.y.title);
     drawing.text("unit", (right, base + 38.0), Anchor::End, &lines.x.title);
     if let Some(name) = lines.diagonal {
         // Both axes begin at zero: the diagonal ends where the first of them does.
-        let end = ticks.last().map_or(0.0, |tick| tick.0);
-        let end = end.min(y.ticks(5).last().copied().unwrap_or_default());
+        let end = x.end().min(y.end());
         drawing.line("diagonal", (x.at(0.0), y.at(0.0)), (x.at(end), y.at(end)));
-        let at = (x.at(end * 0.9) - 8.0, y.at(end * 0.9) - 4.0);
+        let at = (x.at(end * 0.97) - 8.0, y.at(end * 0.97) + 4.0);
         drawing.text("tick", at, Anchor::End, name);
     }
 }

@@ -47,8 +47,7 @@ fn draw(size: Size, id: &str, title: &str, unit: &str, rows: &[Row]) -> String {
     for tick in scale.ticks(ticks) {
         let x = scale.at(tick);
         drawing.line("grid", (x, top), (x, base));
-        let text = (x.clamp(left + 3.0, width - 14.0), base + 16.0);
-        drawing.text("tick", text, Anchor::Middle, &round(tick));
+        drawing.inside("tick", (x, base + 16.0), &round(tick));
     }
     let middle = f64::midpoint(left, width - right);
     drawing.text("unit", (middle, base + 36.0), Anchor::Middle, unit);

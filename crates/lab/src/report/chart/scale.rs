@@ -60,6 +60,11 @@ impl Scale {
         self.pixels.0 + share * (self.pixels.1 - self.pixels.0)
     }
 
+    /// The largest value.
+    pub(super) fn end(&self) -> f64 {
+        self.domain.1
+    }
+
     /// Round values along the axis, about so many; a logarithmic axis decides itself.
     pub(super) fn ticks(&self, about: usize) -> Vec<f64> {
         let (low, high) = self.domain;

@@ -6,7 +6,7 @@ use crate::comparison::results::Results;
 use crate::report::chart::Chart;
 use crate::report::curves;
 use crate::report::number::{figure, interval};
-use crate::report::table::{Cell, Row, Table, head};
+use crate::report::table::{Cell, Head, Row, Table, head};
 use crate::report::then_and_now::{Finding as Published, Order, ThenAndNow};
 use crate::report::words::{Sentence, colour};
 
@@ -85,7 +85,10 @@ pub(super) fn of_study(results: &Results, finding: &Published, index: usize) -> 
             heads: vec![
                 head("Then", &finding.unit),
                 head("Ratio then", &ratio),
-                head("Today", ""),
+                Head {
+                    kind: "long",
+                    ..head("Today", "")
+                },
                 head("Now", &finding.unit),
                 head("Ratio now", &ratio),
             ],
@@ -97,11 +100,14 @@ pub(super) fn of_study(results: &Results, finding: &Published, index: usize) -> 
     }
 }
 
-/// For each of a study's measures whether its participants finish as then, in a sentence.
-pub(in crate::report) fn orders(study: &ThenAndNow) -> Vec<String> {
+/// For each of a study's measures whether its participants finish as then.
+pub(in crate::report) fn orders(study: &ThenAndNow) -> Vec<Sentence> {
     let findings = study.findings.iter().map(|finding| {
         let Sentence { strong, rest } = order(&finding.order());
-        format!("{}: {strong}{rest}", finding.title)
+        Sentence {
+            strong: format!("{}, then and now:", finding.title),
+            rest: format!(" {}{rest}", strong.replacen("The", "the", 1)),
+        }
     });
     findings.collect()
 }

@@ -2,7 +2,6 @@
 
 use super::{Cell, Table, dash, head, order, row, verdict};
 use crate::comparison::results::{Overload, Peak, Results};
-use crate::load::outcome::Outcome;
 use crate::report::number::{count, figure, interval, seconds};
 use crate::report::words::{error_share, name};
 use crate::statistics::median;
@@ -98,7 +97,10 @@ fn overload(searches: &[&Peak]) -> [Cell; 4] {
             figure(middle(&|one| one.outcome.good_per_second())),
             format!("of {}", figure(middle(&|one| one.rate))),
         ),
-        Cell::with(error_share(share), fate(&overloads)),
+        Cell {
+            kind: "wrapped",
+            ..Cell::with(error_share(share), fate(&overloads))
+        },
         latency
             .percentile_ms(99.0)
             .map_or_else(dash, |value| Cell::new(figure(value))),
@@ -118,15 +120,10 @@ fn fate(overloads: &[&Overload]) -> String {
             .map(|(status, number)| format!("{} with status {status}", count(*number)))
             .collect();
         let mut errors = one.outcome.errors;
+        // Their statuses say more.
         errors.unexpected = 0;
-        let without = Outcome {
-            errors,
-            ..Default::default()
-        };
-        let errors = kinds(&without);
-        if !errors.is_empty() {
-            parts.push(errors);
-        }
+        let errors = kinds(errors).into_iter();
+        parts.extend(errors.map(|(number, name)| format!("{} {name}", count(number))));
         (!parts.is_empty()).then(|| parts.join(", "))
     });
     fates.next().unwrap_or_default()

@@ -1,0 +1,296 @@
+//! A report on a made-up comparison: what its files say, and how it looks in headless Chromium at two widths, light and
+//! dark. The pictures are kept in `target/artifacts`. Nothing is measured here.
+//!
+//! Needs the packages of `scripts/install test`; a missing one fails the test.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use browser::Browser;
+use lab::report::{self, Page};
+use serde_json::{Value, json};
+use test_support::{Directory, workspace};
+
+#[path = "report/browser.rs"]
+mod browser;
+#[path = "report/fixtures.rs"]
+mod fixtures;
+
+/// Writes the report on the made-up comparison and gives the page and the figures.
+fn written(folder: &Path) -> (String, String) {
+    let results = fixtures::comparison();
+    let study = fixtures::study();
+    let page = Page {
+        results: &results,
+        study: Some(&study),
+    };
+    report::write(&page, folder).expect("the folder can be written");
+    let read = |name: &str| fs::read_to_string(folder.join(name)).expect("it was written");
+    (read("report.html"), read("results.csv"))
+}
+
+#[test]
+fn the_page_answers_first_and_keeps_nothing_back() {
+    let folder = Directory::new();
+    let (page, _) = written(folder.path());
+    let text = page.replace('\u{a0}', " ");
+    let mut last = 0;
+    // In this order.
+    for part in [
+        "<strong>Highball answers the most requests</strong>",
+        "the next best (95 % interval",
+        "Before you rely on it",
+        "nginx before Unicorn, 12 connections, closed loop: 1 of 5 failed (round 2): it did not answer within 30 s",
+        "Highball, 2,000 requests a second, open loop: 5 of 5 cannot rank (rounds 1, 2, 3, 4 and 5): the generator was the limit",
+        "bind: address already in use",
+        "Then and now: Comparison of Rails Deployment Stacks",
+        "The order of finish is another.",
+        "not ranked",
+        "The largest rate held",
+        "What you get for a GB and for a core",
+        "gem install mongrel",
+        "How to read this",
+    ] {
+        let at = text[last..].find(part);
+        last += at.unwrap_or_else(|| panic!("no {part:?} after {:?}", &text[..last].len()));
+    }
+}
+
+#[test]
+fn what_comes_from_outside_is_escaped_and_nothing_is_fetched() {
+    let folder = Directory::new();
+    let (page, _) = written(folder.path());
+    assert!(page.contains("&lt;script&gt;alert("), "the file is shown");
+    for part in ["<script", "http://", "https://", " src=", "@import", "url("] {
+        assert!(!page.contains(part), "{part:?} in the page");
+    }
+    assert!(page.len() < 500_000, "{} bytes", page.len());
+}
+
+#[test]
+fn every_stack_is_one_series_of_every_chart() {
+    let folder = Directory::new();
+    let (page, _) = written(folder.path());
+    let charts: Vec<&str> = page.split("<svg").skip(1).collect();
+    // Ratios, rate, p99, two distributions, peaks, replies, memory, per GB, per core; each in two widths.
+    assert_eq!(charts.len(), 20);
+    for chart in charts {
+        let chart = chart.split("</svg>").next().unwrap();
+        for id in ["highball", "puma-cluster", "apache+thin-byrequests"] {
+            let series = format!("data-stack=\"{id}\"");
+            assert!(chart.contains(&series), "no {id} in {chart}");
+        }
+        assert!(chart.contains("<title id=") && chart.contains("<desc id="));
+    }
+}
+
+#[test]
+fn figures_stand_one_a_line() {
+    let folder = Directory::new();
+    let (_, figures) = written(folder.path());
+    let mut lines = figures.lines();
+    assert_eq!(
+        lines.next(),
+        Some("trial,stack,load,round,measure,unit,value")
+    );
+    assert!(lines.clone().all(|line| line.split(',').count() == 7));
+    for start in [
+        "1,highball,closed-12,1,rate,requests/s,",
+        "1,highball,closed-12,1,latency_p99,ms,",
+        "11,nginx+unicorn,closed-12,2,failed,trials,1",
+        "41,highball,peak,1,peak_rate,requests/s,",
+    ] {
+        assert!(
+            lines.clone().any(|line| line.starts_with(start)),
+            "no {start}"
+        );
+    }
+}
+
+#[test]
+fn the_terminal_gets_the_same_answer() {
+    let results = fixtures::comparison();
+    let text = report::terminal(&Page {
+        results: &results,
+        study: None,
+    });
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "Highball answers the most requests: ",
+        "Held against Highball (12 connections, closed loop)",
+        "% fewer",
+        "! nginx before Unicorn, 12 connections, closed loop: 1 of 5 failed (round 2)",
+        "mongrel-cluster did not take part: the gem mongrel is not installed. To install: gem install",
+    ] {
+        assert!(words.contains(part), "no {part:?} in:\n{text}");
+    }
+}
+
+#[test]
+fn a_quick_run_that_was_stopped_says_so() {
+    let folder = Directory::new();
+    let mut results = fixtures::comparison();
+    results.quick = true;
+    results.finished = None;
+    results.trials.retain(|trial| trial.round <= 2);
+    let page = Page {
+        results: &results,
+        study: None,
+    };
+    report::write(&page, folder.path()).unwrap();
+    let text = fs::read_to_string(folder.join("report.html")).unwrap();
+    for part in [
+        "quick run: indicative only",
+        "stopped midway",
+        "There are too few rounds for a verdict.",
+    ] {
+        assert!(text.contains(part), "no {part:?}");
+    }
+}
+
+#[test]
+fn a_report_on_nothing_can_be_written() {
+    let folder = Directory::new();
+    let results = lab::comparison::results::Results::default();
+    let page = Page {
+        results: &results,
+        study: None,
+    };
+    report::write(&page, folder.path()).unwrap();
+    assert!(report::terminal(&page).starts_with("Nothing was measured."));
+}
+
+#[test]
+fn the_page_is_sound_in_a_browser_wide_and_narrow_light_and_dark() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let folder = Directory::new();
+    written(folder.path());
+    let crowd = folder.join("crowd");
+    fs::create_dir(&crowd).unwrap();
+    let results = fixtures::crowd();
+    let page = Page {
+        results: &results,
+        study: None,
+    };
+    report::write(&page, &crowd).unwrap();
+    if let Err(error) = runtime.block_on(look(folder.path())) {
+        panic!("{error:?}");
+    }
+}
+
+async fn look(folder: &Path) -> Result<()> {
+    let browser = Browser::open(folder).await?;
+    let outcome = look_with(&browser, folder).await;
+    browser.close().await?;
+    outcome
+}
+
+async fn look_with(browser: &Browser, folder: &Path) -> Result<()> {
+    for width in [1280, 390] {
+        for scheme in ["light", "dark"] {
+            let name = format!("report-{width}-{scheme}");
+            look_at(
+                browser,
+                &folder.join("report.html"),
+                &name,
+                (width, scheme),
+                10,
+            )
+            .await?;
+        }
+        let page = folder.join("crowd/report.html");
+        let name = format!("report-of-20-stacks-{width}");
+        look_at(browser, &page, &name, (width, "light"), 9).await?;
+    }
+    Ok(())
+}
+
+/// Opens a page at a width in a colour scheme, checks it and its `charts`, and keeps a picture of it.
+async fn look_at(
+    browser: &Browser,
+    page: &Path,
+    name: &str,
+    (width, scheme): (u32, &str),
+    charts: usize,
+) -> Result<()> {
+    browser.pretend(width, scheme).await?;
+    browser.visit(page).await?;
+    let found = browser.run(INSPECTION).await?;
+    let picture = browser.picture(width).await?;
+    let artifacts = workspace().join("target/artifacts");
+    fs::create_dir_all(&artifacts)?;
+    fs::write(artifacts.join(format!("{name}.png")), picture)?;
+    sound(&found, width, scheme, charts).with_context(|| format!("{name}: {found:#}"))?;
+    let said = browser.console().await?;
+    ensure!(said == json!([]), "{name}: the console says {said:#}");
+    Ok(())
+}
+
+/// What the page is made of once it is laid out; the charts of the other width are not displayed.
+const INSPECTION: &str = r#"
+    document.querySelectorAll("details").forEach(each => each.open = true);
+    // How many pairs of names lie over each other.
+    const covered = boxes => boxes.flatMap((a, index) => boxes.slice(index + 1).filter(b =>
+        a.x < b.x + b.width && b.x < a.x + a.width && a.y + 3 < b.y + b.height && b.y + 3 < a.y + a.height)).length;
+    const charts = [...document.querySelectorAll("svg")].filter(svg => svg.getClientRects().length > 0);
+    return {
+        overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        requests: performance.getEntriesByType("resource").map(entry => entry.name),
+        paper: getComputedStyle(document.body).backgroundColor,
+        charts: charts.map(svg => {
+            const {width, height} = svg.viewBox.baseVal;
+            const marks = [...svg.querySelectorAll("circle, path, line, text")];
+            const outside = marks.filter(mark => {
+                const box = mark.getBBox();
+                return box.x < -1 || box.y < -1 || box.x + box.width > width + 1 || box.y + box.height > height + 1;
+            });
+            return {
+                title: svg.querySelector("title").textContent,
+                described: svg.querySelector("desc").textContent.length,
+                marks: svg.querySelectorAll(".series circle, .series path").length,
+                stacks: new Set([...svg.querySelectorAll(".series")].map(series => series.dataset.stack)).size,
+                outside: outside.map(mark => mark.outerHTML),
+                covered: covered([...svg.querySelectorAll(".name, .label")].map(name => name.getBBox())),
+                size: svg.getBoundingClientRect().width / width,
+            };
+        }),
+    };
+"#;
+
+/// Whether what [`INSPECTION`] found is as it should be.
+fn sound(found: &Value, width: u32, scheme: &str, expected: usize) -> Result<()> {
+    ensure!(found["overflow"] == 0, "the page is wider than the window");
+    ensure!(found["requests"] == json!([]), "something was fetched");
+    let paper = if scheme == "dark" {
+        "rgb(21, 23, 26)"
+    } else {
+        "rgb(255, 255, 255)"
+    };
+    ensure!(found["paper"] == paper, "the paper is not {scheme}");
+    let charts = found["charts"].as_array().context("charts")?;
+    ensure!(
+        charts.len() == expected,
+        "{} charts are shown",
+        charts.len()
+    );
+    for chart in charts {
+        let number = |key: &str| chart[key].as_f64().unwrap_or_default();
+        ensure!(chart["covered"] == 0, "names lie over each other");
+        ensure!(chart["outside"] == json!([]), "marks outside of a chart");
+        ensure!(
+            number("stacks") >= 4.0 && number("marks") >= 4.0,
+            "a stack is missing"
+        );
+        ensure!(number("described") > 40.0, "a chart is not described");
+        let size = number("size");
+        ensure!(
+            (0.95..=1.35).contains(&size),
+            "text at {size} of its size at {width} px"
+        );
+    }
+    Ok(())
+}
