@@ -53,8 +53,15 @@ struct Today<'a> {
 }
 
 impl Today<'_> {
-    /// Whether the study has figures, or states a ratio, of this measure under this load.
+    /// Whether the load was sent, and the study has figures, or states a ratio, of this measure under it.
     fn asked(&self, load: &Load, measure: Measure) -> bool {
+        let sent = match load.today.find_peak {
+            true => !self.results.peaks.is_empty(),
+            false => self.results.loads.iter().any(|one| one.id == load.id),
+        };
+        if !sent {
+            return false;
+        }
         let figures = self.study.participants.iter();
         let mut figures = figures.filter_map(|one| self.then(one, load, measure));
         figures.next().is_some() || self.claims(load, measure).next().is_some()
