@@ -138,6 +138,19 @@ mod tests {
     }
 
     #[test]
+    fn the_example_in_the_documentation_is_true() {
+        let page = include_str!("../../../../../docs/lab.md");
+        let example = page
+            .split("```toml\n")
+            .find(|part| part.starts_with("# shop.toml"))
+            .and_then(|part| part.split("```").next())
+            .expect("docs/lab.md has the example");
+        let read = written(example).unwrap();
+        assert!(read.login.is_some());
+        assert_eq!(read.requests[1].body, b"{}");
+    }
+
+    #[test]
     fn what_is_wrong_in_the_file_is_said_once_and_with_its_place() {
         let check = |text: &str, expect: &str| {
             let error = format!("{:#}", written(text).unwrap_err());

@@ -19,7 +19,12 @@ pub fn milliseconds(value: f64) -> String {
         _ if value < 0.9995 => format!("{value:.3}"),
         _ if value < 9.995 => format!("{value:.2}"),
         _ if value < 99.95 => format!("{value:.1}"),
-        _ => grouped(value.round() as u64),
+        _ => {
+            // The histograms have no more digits than these.
+            let digits = value.log10().floor() as i32 - 2;
+            let step = 10_f64.powi(digits.max(0));
+            grouped(((value / step).round() * step) as u64)
+        }
     }
 }
 
@@ -75,7 +80,8 @@ mod tests {
         assert_eq!(milliseconds(0.042), "0.042");
         assert_eq!(milliseconds(1.618), "1.62");
         assert_eq!(milliseconds(12.34), "12.3");
-        assert_eq!(milliseconds(30_000.0), "30,000");
+        assert_eq!(milliseconds(999.6), "1,000");
+        assert_eq!(milliseconds(30_015.0), "30,000");
         assert_eq!(rate(6911.9), "6,912");
         assert_eq!(rate(49.97), "50.0");
         assert_eq!(bytes(512.0), "512 B");
