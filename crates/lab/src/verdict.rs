@@ -12,7 +12,7 @@
 
 use crate::comparison::results::{Load, Peak, Results, Trial};
 use crate::load::outcome::Latency;
-use crate::statistics::starts::Sample;
+use crate::statistics::starts::{self, Sample};
 use crate::statistics::{Estimate, median};
 pub use admission::{Cause, SetAside};
 pub use measure::Measure;
@@ -23,8 +23,8 @@ pub mod measure;
 /// A ratio closer to 1 than this is no difference that matters, however sure it is.
 pub const NOISE: f64 = 0.02;
 
-/// Fewer rounds than this tell nothing of the spread.
-pub const ROUNDS: usize = 3;
+/// Fewer rounds in common than this give no verdict.
+pub const ROUNDS: usize = starts::STARTS;
 
 /// What one stack is beside another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

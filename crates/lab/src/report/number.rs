@@ -64,14 +64,18 @@ pub(crate) fn interval(estimate: Estimate) -> Option<String> {
     Some(format!("{} to {}", figure(low), figure(high)))
 }
 
-/// A value with half its interval: `6,820 ± 1.2 %`.
+/// A value with half its interval, `6,820 ± 1.2 %`, or with all of it where it is a wide one.
 pub(crate) fn within(estimate: Estimate) -> String {
     let value = figure(estimate.value);
     let Some((low, high)) = estimate.interval() else {
         return value;
     };
     let half = (high - low) / 2.0 / estimate.value;
-    format!("{value} ±{SPACE}{}", percent(half))
+    if half < 0.5 {
+        format!("{value} ±{SPACE}{}", percent(half))
+    } else {
+        format!("{value} ({} to {})", figure(low), figure(high))
+    }
 }
 
 /// How far a ratio is from 1, without its direction: `28 %`, or `2.4 times` from two times on.
@@ -134,6 +138,7 @@ pub(crate) fn counted(number: usize, noun: &str) -> String {
 /// Seconds as people say them: `42 s`, `3 min`, `1 h 12 min`.
 pub(crate) fn seconds(value: f64) -> String {
     match value {
+        value if value < 0.01 => format!("<{SPACE}0.01{SPACE}s"),
         value if value < 10.0 => format!("{}{SPACE}s", figure(value)),
         value if value < 120.0 => format!("{value:.0}{SPACE}s"),
         value if value < 5400.0 => format!("{:.0}{SPACE}min", value / 60.0),

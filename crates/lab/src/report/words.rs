@@ -7,6 +7,9 @@ use crate::comparison::results::{Limit, Results};
 use crate::statistics::Estimate;
 use crate::verdict::{Figure, Finding, Judgement, Measure, Verdict};
 
+/// An interval whose ends are further apart than this says little.
+const WIDE: f64 = 1.5;
+
 /// A sentence whose beginning stands out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Sentence {
@@ -98,9 +101,10 @@ fn lead(results: &Results, finding: &Finding<'_>) -> Sentence {
         (_, unbeaten) => Sentence::new(
             format!("{} are too close to call", names(results, unbeaten)),
             format!(
-                " by {}{load}: {}.{}",
+                " by {}{load}: {}{}.{}",
                 measure.title(),
                 values(measure, unbeaten),
+                doubt(finding, unbeaten),
                 last(results, finding, &ranking)
             ),
         ),
@@ -123,7 +127,7 @@ fn standing(results: &Results, finding: &Finding<'_>) -> Option<Sentence> {
             value(measure, only.estimate)
         ),
         ([first, second, ..], _) if is_unknown(finding, first, second) => format!(
-            "best in too few rounds is {} with {}.",
+            "{} was ahead with {}, in too few rounds for a verdict.",
             name(results, first.stack),
             value(measure, first.estimate)
         ),
@@ -135,9 +139,10 @@ fn standing(results: &Results, finding: &Finding<'_>) -> Option<Sentence> {
             last(results, finding, &ranking)
         ),
         (_, unbeaten) => format!(
-            "{} are too close to call with {}.{}",
+            "{} are too close to call with {}{}.{}",
             names(results, unbeaten),
             values(measure, unbeaten),
+            doubt(finding, unbeaten),
             last(results, finding, &ranking)
         ),
     };
@@ -163,6 +168,28 @@ fn against(
         format!(" (95\u{a0}% interval {ends})")
     });
     format!("{words} {other}, the next best{interval}")
+}
+
+/// How unsure a tie is: the interval of the ratio of two, and whether trials differ too much to tell.
+fn doubt(finding: &Finding<'_>, unbeaten: &[&Figure<'_>]) -> String {
+    let [first, .., last] = unbeaten else {
+        return String::new();
+    };
+    let ratio = finding.versus(first.stack, last.stack);
+    let Some(ratio) = ratio.and_then(|versus| versus.ratio) else {
+        return String::new();
+    };
+    let interval = match (unbeaten.len(), differences(ratio)) {
+        (2, Some(ends)) => format!(" (95\u{a0}% interval {ends})"),
+        _ => String::new(),
+    };
+    let wide = ratio.high / ratio.low > WIDE;
+    let advice = if wide {
+        "; the trials differ too much among themselves to tell more"
+    } else {
+        ""
+    };
+    format!("{interval}{advice}")
 }
 
 /// The last in the ranking beside the first; nothing where it has been named already.
@@ -353,3 +380,6 @@ pub(super) fn error_share(share: f64) -> String {
         percent(share)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,9 @@
 use crate::load::outcome::Latency;
 use crate::statistics::Estimate;
 
+/// Of fewer starts than this nothing is said about the spread: Student's factor for two is 12.7.
+pub const STARTS: usize = 3;
+
 /// 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom.
 const STUDENT: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
@@ -87,7 +90,7 @@ impl Sample {
         &self.rounds
     }
 
-    /// The value with its interval. From a single round nothing is known of the spread: zero to infinity.
+    /// The value with its interval; of fewer than [`STARTS`] rounds it is from zero to infinity.
     pub fn estimate(&self) -> Estimate {
         interval(self.whole, &self.without)
     }
@@ -104,7 +107,7 @@ impl Sample {
 /// Student's interval around `whole`, from the statistic without each start in turn; logarithms in, values out.
 fn interval(whole: f64, without: &[f64]) -> Estimate {
     let count = without.len();
-    let Some(centre) = mean(without.iter().copied()).filter(|_| count >= 2) else {
+    let Some(centre) = mean(without.iter().copied()).filter(|_| count >= STARTS) else {
         return Estimate {
             value: whole.exp(),
             low: 0.0,
@@ -182,11 +185,13 @@ mod tests {
     }
 
     #[test]
-    fn one_start_tells_nothing_of_the_spread() {
-        let estimate = Sample::of_values(&rounds(&[7.0])).unwrap().estimate();
-        assert!(close(estimate.value, 7.0));
-        assert_eq!((estimate.low, estimate.high), (0.0, f64::INFINITY));
-        assert_eq!(estimate.interval(), None);
+    fn one_start_or_two_tell_nothing_of_the_spread() {
+        for values in [&[7.0][..], &[7.0, 7.0][..]] {
+            let estimate = Sample::of_values(&rounds(values)).unwrap().estimate();
+            assert!(close(estimate.value, 7.0));
+            assert_eq!((estimate.low, estimate.high), (0.0, f64::INFINITY));
+            assert_eq!(estimate.interval(), None);
+        }
     }
 
     #[test]

@@ -73,11 +73,15 @@ impl Browser {
         })
     }
 
-    /// From the next page on the window is `width` pixels wide, and the system prefers `scheme`.
+    /// From the next page on the window is `width` pixels wide, and the system prefers the `scheme` light or dark; or
+    /// the page is laid out as for `print`.
     pub(crate) async fn pretend(&self, width: u32, scheme: &str) -> Result<()> {
         self.measure(width, 900).await?;
-        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
-        self.devtools("Emulation.setEmulatedMedia", json!({"features": features}))
+        let media = if scheme == "print" { "print" } else { "screen" };
+        let features =
+            json!([{"name": "prefers-color-scheme", "value": scheme.replace("print", "light")}]);
+        let parameters = json!({"media": media, "features": features});
+        self.devtools("Emulation.setEmulatedMedia", parameters)
             .await?;
         Ok(())
     }
