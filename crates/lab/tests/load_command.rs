@@ -1,5 +1,7 @@
 //! `highball load` from its command line to its results, against a small server.
 
+#![allow(clippy::unwrap_used, reason = "it is a part of tests")]
+
 use std::path::Path;
 use std::process::ExitCode;
 

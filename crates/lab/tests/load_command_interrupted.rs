@@ -1,5 +1,7 @@
 //! Ctrl-C ends a load early, and what was measured is told. In a process of its own: a signal goes to all of one.
 
+#![allow(clippy::unwrap_used, reason = "it is a part of tests")]
+
 use clap::Parser as _;
 use lab::command::{Command, run};
 use rustix::process::{Signal, getpid, kill_process};
