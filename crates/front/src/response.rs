@@ -365,6 +365,8 @@ impl Drop for ResponseBody {
         if self.left == Some(0) {
             // All that was promised is out. The worker is told that no more is wanted when it writes more.
             request.abandoned.set(true);
+            // Its end may have been waiting for room all the while, and nobody would speak of it again.
+            self.record.service.dispatcher.resume(request);
         } else if !request.has_ended() {
             self.record.service.dispatcher.abandon(request);
         }

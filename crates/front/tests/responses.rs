@@ -118,6 +118,25 @@ fn an_application_waits_where_the_file_has_reached_its_bound() {
 }
 
 #[test]
+fn a_response_that_waited_for_its_client_gives_its_slot_back_with_its_last_byte() {
+    let server = Server::start(|settings| {
+        settings.response_memory = 4096;
+        settings.response_limit = 4096;
+    });
+    let mut client = server.ask("/large");
+    let mut seat = server.seat();
+    let mut taken = seat.take();
+    let length = blocks(2).len().to_string();
+    taken.head(200, &[("content-length", &length)]);
+    for number in 0..2 {
+        taken.chunk(&[number; 32 * 1024]);
+    }
+    taken.end();
+    assert_eq!(client.response().expect(200).body, blocks(2));
+    server.until_quiet();
+}
+
+#[test]
 fn a_client_that_takes_nothing_is_cut_off_and_its_worker_freed() {
     let server = Server::start(|settings| {
         settings.response_memory = 4096;
