@@ -56,8 +56,20 @@ impl Front {
     /// # Errors
     /// A geometry out of bounds, or no memory or descriptors.
     pub fn new(geometry: Geometry) -> io::Result<Self> {
-        let region = Region::create(geometry)?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Self::with_bell(geometry, bell)
+    }
+
+    /// Makes another region of the same sizes, whose workers ring the same doorbell.
+    ///
+    /// # Errors
+    /// No memory or descriptors.
+    pub fn beside(&self) -> io::Result<Self> {
+        Self::with_bell(self.geometry(), self.bell.try_clone()?)
+    }
+
+    fn with_bell(geometry: Geometry, bell: OwnedFd) -> io::Result<Self> {
+        let region = Region::create(geometry)?;
         let count = region.geometry().slots;
         // The lowest slots are used first, so that a quiet server touches little memory.
         let free = (0..count).rev().collect();

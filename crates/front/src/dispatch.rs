@@ -9,7 +9,9 @@
 //! schedules it).
 
 mod arrivals;
+mod feed;
 mod figures;
+mod generation;
 mod hijacks;
 mod workers;
 
@@ -27,7 +29,7 @@ use crate::env::Env;
 use crate::failure::Failure;
 use crate::request::{Place, Request};
 use crate::scheduling::Scheduling;
-use hijacks::Hijacks;
+use generation::Generation;
 
 /// The bounds the dispatcher keeps.
 #[derive(Clone, Copy, Debug)]
@@ -48,13 +50,9 @@ pub struct Bounds {
 pub type ErrorSink = Box<dyn Fn(&Request, &str)>;
 
 struct Inner {
-    exchange: exchange::Front,
     queue: VecDeque<Rc<Request>>,
-    slots: Vec<Option<Rc<Request>>>,
-    lengths: Vec<u32>,
-    hijacks: Hijacks,
-    /// Which workers serve.
-    up: Vec<bool>,
+    /// At least one, in the order in which they were opened.
+    generations: Vec<Generation>,
     stopping: bool,
 }
 
@@ -72,17 +70,19 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// A dispatcher over an exchange whose workers are all still to come.
-    pub fn new(exchange: exchange::Front, bounds: Bounds, on_error: ErrorSink) -> Rc<Self> {
-        let geometry = exchange.geometry();
+    /// A dispatcher over the exchange of the first generation, whose workers are all still to come.
+    pub fn new(
+        exchange: exchange::Front,
+        generation: u32,
+        bounds: Bounds,
+        on_error: ErrorSink,
+    ) -> Rc<Self> {
+        let mut first = Generation::new(generation, exchange);
+        first.fed = true;
         let inner = Inner {
             queue: VecDeque::new(),
-            slots: vec![None; usize::from(geometry.slots)],
-            lengths: vec![0; usize::from(geometry.slots)],
-            hijacks: Hijacks::default(),
-            up: vec![false; usize::from(geometry.workers)],
+            generations: vec![first],
             stopping: false,
-            exchange,
         };
         Rc::new_cyclic(|this| Self {
             inner: RefCell::new(inner),
@@ -138,14 +138,18 @@ impl Dispatcher {
         let mut inner = self.inner.borrow_mut();
         match request.place.get() {
             Place::Queue => self.drop_waiting(&mut inner, request, Failure::ClientGone),
-            Place::Slot(slot) => {
-                if (certain || !inner.has_idle_seat()) && inner.exchange.retract(slot) {
-                    inner.free(slot);
+            Place::Slot { generation, slot } => {
+                let spared = !certain && inner.has_idle_seat();
+                let Some(generation) = inner.generation(generation) else {
+                    return;
+                };
+                if !spared && generation.exchange.retract(slot) {
+                    generation.free(slot);
                     request.fail(Failure::ClientGone);
-                    self.fill(&mut inner);
                 } else if certain {
-                    self.give_up(&mut inner, request, slot);
+                    self.give_up(generation, request, slot);
                 }
+                self.fill(&mut inner);
             }
             Place::Out => {}
         }
@@ -156,10 +160,17 @@ impl Dispatcher {
         let mut inner = self.inner.borrow_mut();
         match request.place.get() {
             Place::Queue => self.drop_waiting(&mut inner, request, Failure::ClientGone),
-            Place::Slot(slot) => self.give_up(&mut inner, request, slot),
+            Place::Slot { generation, slot } => {
+                if let Some(generation) = inner.generation(generation) {
+                    self.give_up(generation, request, slot);
+                }
+                self.fill(&mut inner);
+            }
             Place::Out => {}
         }
-        inner.hijacks.forget(request);
+        for generation in &mut inner.generations {
+            generation.hijacks.forget(request);
+        }
     }
 
     /// Drops every request whose deadline has passed: those that wait never reach Ruby, those that run
@@ -175,30 +186,35 @@ impl Dispatcher {
             request.place.set(Place::Out);
             request.fail(Failure::ExpiredInQueue);
         }
-        for slot in 0..inner.slots.len() as u16 {
-            let Some(request) = inner.slots[usize::from(slot)].clone() else {
-                continue;
-            };
-            if !request.is_late(now) || request.abandoned.get() {
-                continue;
-            }
-            if inner.exchange.retract(slot) {
-                inner.free(slot);
-                request.fail(Failure::ExpiredInQueue);
-            } else if !request.arrived.borrow().had_head {
-                request.fail(Failure::ExpiredInWorker);
-                self.give_up(&mut inner, &request, slot);
+        for generation in &mut inner.generations {
+            for slot in generation.slot_numbers() {
+                let Some(request) = generation.request(slot).cloned() else {
+                    continue;
+                };
+                if !request.is_late(now) || request.abandoned.get() {
+                    continue;
+                }
+                if generation.exchange.retract(slot) {
+                    generation.free(slot);
+                    request.fail(Failure::ExpiredInQueue);
+                } else if !request.arrived.borrow().had_head {
+                    request.fail(Failure::ExpiredInWorker);
+                    self.give_up(generation, &request, slot);
+                }
             }
         }
+        inner.forget_closed();
         self.fill(&mut inner);
     }
 
     /// Moves what has arrived for `request` on: the connection has taken some and there is room again. Wakes
     /// nobody: the caller looks for itself.
     pub fn resume(&self, request: &Rc<Request>) {
-        if let Place::Slot(slot) = request.place.get() {
+        if let Place::Slot { generation, slot } = request.place.get() {
             let mut inner = self.inner.borrow_mut();
-            self.take_for(&mut inner, slot, request);
+            if let Some(generation) = inner.generation(generation) {
+                self.take_for(generation, slot, request);
+            }
             self.fill(&mut inner);
         }
     }
@@ -210,29 +226,32 @@ impl Dispatcher {
         let mut inner = self.inner.borrow_mut();
         let mut slots = [0_u16; 64];
         let mut woke = false;
-        loop {
+        let mut at = 0;
+        while let Some(generation) = inner.generations.get_mut(at) {
             let mut count = 0;
-            inner.exchange.completed(|slot| {
+            generation.exchange.completed(|slot| {
                 if count < slots.len() {
                     slots[count] = slot;
                 }
                 count += 1;
             });
             if count == 0 {
-                return woke;
+                at += 1;
+                continue;
             }
             if count > slots.len() {
                 // More at once than fit here: look at every slot.
-                for slot in 0..inner.slots.len() as u16 {
-                    woke |= self.take(&mut inner, slot);
+                for slot in generation.slot_numbers() {
+                    woke |= self.take(generation, slot);
                 }
             } else {
                 for &slot in &slots[..count] {
-                    woke |= self.take(&mut inner, slot);
+                    woke |= self.take(generation, slot);
                 }
             }
             self.fill(&mut inner);
         }
+        woke
     }
 
     /// The front is about to sleep: takes what has come, and says to the workers that from now on they
@@ -240,7 +259,7 @@ impl Dispatcher {
     pub fn park(&self) {
         self.reschedule();
         loop {
-            if self.inner.borrow().exchange.park() || self.complete() {
+            if self.inner.borrow().park() || self.complete() {
                 return;
             }
         }
@@ -248,7 +267,9 @@ impl Dispatcher {
 
     /// The front is awake.
     pub fn unpark(&self) {
-        self.inner.borrow().exchange.unpark();
+        for generation in &self.inner.borrow().generations {
+            generation.exchange.unpark();
+        }
     }
 
     // ===== the end =====
@@ -265,63 +286,35 @@ impl Dispatcher {
             request.place.set(Place::Out);
             request.fail(failure);
         }
-        for request in inner.slots.iter().flatten() {
-            request.fail(failure);
+        for generation in &mut inner.generations {
+            for request in generation.slots.iter().flatten() {
+                request.fail(failure);
+            }
+            generation.hijacks.fail_all(failure);
         }
-        inner.hijacks.fail_all(failure);
     }
 
     // ===== inside =====
 
-    /// Fills free slots from the queue, oldest first.
-    fn fill(&self, inner: &mut Inner) {
-        while !inner.queue.is_empty() {
-            let Some(slot) = inner.exchange.acquire() else {
-                return;
-            };
-            let Some(request) = inner.queue.pop_front() else {
-                return;
-            };
-            let written = request.write_record(&self.env, inner.exchange.request_area(slot));
-            match written {
-                Ok(length) if inner.exchange.publish(slot, length) => {
-                    request.place.set(Place::Slot(slot));
-                    inner.lengths[usize::from(slot)] = length;
-                    inner.slots[usize::from(slot)] = Some(request);
-                }
-                Ok(_) => {
-                    inner.exchange.release(slot);
-                    inner.queue.push_front(request);
-                    return;
-                }
-                Err(_) => {
-                    inner.exchange.release(slot);
-                    request.place.set(Place::Out);
-                    request.fail(Failure::NotStored("its head does not fit into a slot"));
-                }
-            }
-        }
-    }
-
     /// Takes the frames of a slot, and the slot itself when its worker is done. True when it woke a task.
-    fn take(&self, inner: &mut Inner, slot: u16) -> bool {
-        let Some(request) = inner.slots[usize::from(slot)].clone() else {
+    fn take(&self, generation: &mut Generation, slot: u16) -> bool {
+        let Some(request) = generation.request(slot).cloned() else {
             return false;
         };
-        self.take_for(inner, slot, &request);
+        self.take_for(generation, slot, &request);
         request.wake()
     }
 
     /// The same for the request in that slot, waking nobody.
-    fn take_for(&self, inner: &mut Inner, slot: u16, request: &Rc<Request>) {
+    fn take_for(&self, generation: &mut Generation, slot: u16, request: &Rc<Request>) {
         // Before the frames: what is done now has all of them in the ring.
-        let holder = inner.exchange.holder(slot);
-        inner.note_holder(slot, holder, request);
-        let drained = self.take_frames(inner, slot, request);
+        let holder = generation.exchange.holder(slot);
+        generation.note_holder(slot, holder, request);
+        let drained = self.take_frames(generation, slot, request);
         if drained && matches!(holder, Holder::Done { .. }) {
             let (claimed, finished) = request.times.get();
             self.scheduling.finished(finished.saturating_sub(claimed));
-            inner.free(slot);
+            generation.free(slot);
             // A worker that says nothing of its end has a bug; the client must not wait for it.
             let no_end = Failure::BadResponse("it has no end");
             request.arrived.borrow_mut().fail(no_end);
@@ -345,71 +338,51 @@ impl Dispatcher {
     }
 
     /// Leaves a running request to itself: its slot comes back when its worker is done.
-    fn give_up(&self, inner: &mut Inner, request: &Rc<Request>, slot: u16) {
-        if inner.exchange.retract(slot) {
-            inner.free(slot);
-            self.fill(inner);
+    fn give_up(&self, generation: &mut Generation, request: &Rc<Request>, slot: u16) {
+        if generation.exchange.retract(slot) {
+            generation.free(slot);
             return;
         }
         // Nobody waits any more: a front that took this for a task it woke would sleep without a doorbell.
         request.forget_waiter();
         request.abandoned.set(true);
-        inner.exchange.abandon(slot);
-        self.take_for(inner, slot, request);
-        self.fill(inner);
+        generation.exchange.abandon(slot);
+        self.take_for(generation, slot, request);
     }
 
-    /// Duplicates of the exchange's memory file and doorbell, for a template.
+    /// Duplicates of the memory file of the latest generation's exchange and of its doorbell, which is that of
+    /// all, for a template.
     ///
     /// # Errors
     /// No descriptors are left.
     pub fn files(&self) -> std::io::Result<(OwnedFd, OwnedFd)> {
         let inner = self.inner.borrow();
-        let (memory, bell) = inner.exchange.files();
+        let latest = inner.generations.last();
+        let latest = latest.ok_or_else(|| std::io::Error::other("no generation is left"))?;
+        let (memory, bell) = latest.exchange.files();
         Ok((memory.try_clone_to_owned()?, bell.try_clone_to_owned()?))
     }
 }
 
 impl Inner {
-    fn free(&mut self, slot: u16) {
-        if let Some(request) = self.slots[usize::from(slot)].take() {
-            request.place.set(Place::Out);
-        }
-        self.hijacks.slot_ended(slot);
-        self.exchange.release(slot);
-    }
-
-    /// The worker that has or had the request in this slot.
-    fn owner(&self, slot: u16) -> Option<u16> {
-        match self.exchange.holder(slot) {
-            Holder::Seat { worker, .. } | Holder::Done { worker, .. } => Some(worker),
-            Holder::Nobody => None,
-        }
-    }
-
-    /// Remembers who has the request, and since when.
-    fn note_holder(&self, slot: u16, holder: Holder, request: &Request) {
-        if let Holder::Seat { worker, .. } | Holder::Done { worker, .. } = holder {
-            request.worker.set(Some(worker));
-            request.times.set(self.exchange.times(slot));
-        }
+    /// Says to the workers of all generations that they must ring; false when there is news already.
+    fn park(&self) -> bool {
+        let mut all = self.generations.iter();
+        all.all(|generation| generation.exchange.park())
     }
 
     /// Requests beyond those that the seats can run at once: they wait for a thread.
     fn beyond_seats(&self) -> usize {
-        let geometry = self.exchange.geometry();
-        let seats = usize::from(geometry.workers) * usize::from(geometry.threads);
-        let taken = self.slots.len() - self.exchange.free_slots();
-        (taken + self.queue.len()).saturating_sub(seats)
+        let fed = |count: fn(&Generation) -> usize| self.fed().map(count).sum::<usize>();
+        let (taken, queued) = (fed(Generation::taken), self.queue.len());
+        // Two generations share the seats of one.
+        let seats = self.generations.first().map_or(0, Generation::seats);
+        (taken + queued).saturating_sub(seats)
     }
 
     /// Whether fewer requests run than there are threads to run them.
     fn has_idle_seat(&self) -> bool {
-        let threads = usize::from(self.exchange.geometry().threads);
-        let seats = self.up.iter().filter(|&&up| up).count() * threads;
-        let running = (0..self.slots.len() as u16)
-            .filter(|&slot| self.slots[usize::from(slot)].is_some())
-            .filter(|&slot| matches!(self.exchange.holder(slot), Holder::Seat { .. }));
-        running.count() < seats
+        self.fed()
+            .any(|generation| generation.running() < generation.seats_up())
     }
 }

@@ -7,14 +7,14 @@ use crate::access_log::{AccessLog, AppError};
 use crate::request::Request;
 
 /// Logs the text of an error frame.
-pub fn app_error(log: &AccessLog, generation: u32, request: &Request, text: &str) {
+pub fn app_error(log: &AccessLog, request: &Request, text: &str) {
     let (first, backtrace) = text.split_once('\n').unwrap_or((text, ""));
     let (class, message) = first.split_once(": ").unwrap_or((first, ""));
     log.app_error(&AppError {
         method: request.method.as_str().as_bytes(),
         path: request.uri.path().as_bytes(),
-        worker: request.worker.get().map(u32::from),
-        generation: Some(generation),
+        worker: request.worker.get().map(|by| by.worker.into()),
+        generation: request.worker.get().map(|by| by.generation),
         class: class.as_bytes(),
         message: message.as_bytes(),
         backtrace: backtrace.as_bytes(),

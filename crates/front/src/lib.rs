@@ -7,6 +7,7 @@
 
 pub mod access_log;
 pub mod answers;
+mod check;
 pub mod chunked;
 pub mod client_io;
 pub mod clock;
@@ -27,11 +28,11 @@ pub mod screen;
 pub mod service;
 pub mod snapshot;
 pub mod spool;
+mod supervised;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -39,12 +40,13 @@ use config::Settings;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use access_log::{AccessLog, Level};
+use access_log::AccessLog;
 use clock::Clock;
 use connection::Connection;
 use dispatch::{Bounds, Dispatcher};
 pub use failure::{Failure, Fault, Outcome};
 pub use listener::{BindError, Listener};
+pub use request::WorkerId;
 use runtime::Doorbell;
 use service::Service;
 pub use snapshot::Snapshot;
@@ -69,7 +71,7 @@ pub struct Front {
 }
 
 impl Front {
-    /// Makes the exchange and everything over it. Call it on the runtime of [`runtime::build`].
+    /// Makes the exchange of the first generation and everything over it. Call it on the runtime of [`runtime::build`].
     ///
     /// # Errors
     /// No memory or descriptors for the exchange.
@@ -100,17 +102,15 @@ impl Front {
         let error_log = Rc::clone(&log);
         let dispatcher = Dispatcher::new(
             exchange::Front::new(geometry)?,
+            generation,
             bounds,
-            Box::new(move |request, text| {
-                error_log::app_error(&error_log, generation, request, text)
-            }),
+            Box::new(move |request, text| error_log::app_error(&error_log, request, text)),
         );
         let doorbell = runtime::watch(&dispatcher)?;
         let service = Rc::new(Service {
             settings,
             dispatcher,
             log,
-            generation,
             counts: Default::default(),
             connections: Cell::new(0),
             awake: RefCell::default(),
@@ -235,48 +235,6 @@ impl Front {
             .take(share)
             .for_each(|(_, connection)| connection.sweep(now));
         swept.next().map_or(0, |(&number, _)| number)
-    }
-
-    // ===== what the supervisor says =====
-
-    /// Duplicates of the exchange's memory file and of its doorbell, for a template.
-    ///
-    /// # Errors
-    /// No descriptors are left.
-    pub fn exchange_files(&self) -> io::Result<(OwnedFd, OwnedFd)> {
-        self.service.dispatcher.files()
-    }
-
-    /// A process is being started for this worker.
-    pub fn worker_starts(&self, worker: u16) {
-        self.service.dispatcher.worker_starts(worker);
-    }
-
-    /// A worker serves.
-    pub fn worker_up(&self, worker: u16) {
-        self.service.dispatcher.worker_up(worker);
-    }
-
-    /// A worker is dead.
-    pub fn worker_died(&self, worker: u16) {
-        self.service.dispatcher.worker_died(worker);
-    }
-
-    /// Asks a worker to finish what it has and exit.
-    pub fn stop_worker(&self, worker: u16) {
-        self.service.dispatcher.stop_worker(worker);
-    }
-
-    /// The application of a worker took a connection over.
-    pub fn hijacked(&self, worker: u16, slot: u32, sequence: u64, socket: OwnedFd) {
-        let (Ok(slot), Ok(sequence)) = (u16::try_from(slot), u32::try_from(sequence)) else {
-            return;
-        };
-        let dispatcher = &self.service.dispatcher;
-        if let Err(error) = dispatcher.hijacked(worker, slot, sequence, socket) {
-            let text = format!("worker {worker} sent {error}; it is refused");
-            self.service.log.event(Level::Error, &text, &[]);
-        }
     }
 
     /// The front at this moment.

@@ -68,13 +68,27 @@ pub struct Arrival {
     pub deadline_ns: u64,
 }
 
+/// A worker, among those of all generations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerId {
+    /// Its generation.
+    pub generation: u32,
+    /// Its number in it.
+    pub worker: u16,
+}
+
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In the queue.
     Queue,
-    /// In a slot of the exchange.
-    Slot(u16),
+    /// In a slot of a generation's exchange.
+    Slot {
+        /// The generation.
+        generation: u32,
+        /// The slot.
+        slot: u16,
+    },
     /// With nobody: not yet submitted, or the exchange has no more to do with it.
     Out,
 }
@@ -165,7 +179,7 @@ pub struct Request {
     /// How often it was run again. Written by the dispatcher.
     pub retries: Cell<u32>,
     /// The worker that has it or had it last.
-    pub worker: Cell<Option<u16>>,
+    pub worker: Cell<Option<WorkerId>>,
     /// When a worker claimed it and when the application was done; 0 = not yet.
     pub times: Cell<(u64, u64)>,
     /// Whether nobody wants the response any more.

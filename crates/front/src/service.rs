@@ -37,8 +37,6 @@ pub struct Service {
     pub dispatcher: Rc<Dispatcher>,
     /// The log.
     pub log: Rc<AccessLog>,
-    /// The generation that serves.
-    pub generation: u32,
     /// Requests by outcome, in the order of [`Outcome::ALL`].
     pub counts: [Cell<u64>; Outcome::ALL.len()],
     /// Connections that are open.
@@ -151,7 +149,7 @@ impl Service {
         match response::from_worker(self, connection, request, head).await {
             Err(Failure::BadResponse(reason)) => {
                 let text = format!("InvalidResponse: {reason}");
-                crate::error_log::app_error(&self.log, self.generation, request, &text);
+                crate::error_log::app_error(&self.log, request, &text);
                 Err(Failure::BadResponse(reason))
             }
             other => other.map(Some),
@@ -275,8 +273,8 @@ impl Service {
                 .zip(request.arrival())
                 .map(|(claimed, arrival)| since(arrival.ns, claimed)),
             app: claimed.map(|claimed| since(claimed, finished)),
-            worker: request.worker.get().map(u32::from),
-            generation: request.worker.get().map(|_| self.generation),
+            worker: request.worker.get().map(|by| by.worker.into()),
+            generation: request.worker.get().map(|by| by.generation),
             outcome: outcome.name(),
         });
     }

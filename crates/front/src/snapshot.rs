@@ -51,6 +51,8 @@ pub struct Slots {
 /// A request that a worker has.
 #[derive(Clone, Debug, Serialize)]
 pub struct Running {
+    /// The worker's generation.
+    pub generation: u32,
     /// The worker.
     pub worker: u16,
     /// Its thread.
@@ -69,9 +71,10 @@ impl Snapshot {
         let (total, free) = dispatcher.slots();
         let now = monotonic_ns();
         let mut running = Vec::new();
-        dispatcher.running(|worker, thread, since, request| {
+        dispatcher.running(|by, thread, since, request| {
             running.push(Running {
-                worker,
+                generation: by.generation,
+                worker: by.worker,
                 thread,
                 method: request.method.to_string(),
                 path: request.uri.path().to_owned(),

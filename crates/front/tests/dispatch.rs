@@ -107,8 +107,8 @@ fn nothing_is_lost_under_load() {
         let ended: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
         server.until_quiet();
         server.with(|front| {
-            front.stop_worker(0);
-            front.stop_worker(1);
+            front.stop_worker(1, 0);
+            front.stop_worker(1, 1);
         });
         assert!(ended.iter().all(Result::is_ok));
     });

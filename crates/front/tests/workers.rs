@@ -8,8 +8,19 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use exchange::response::Kind;
+use highball_front::WorkerId;
 use support::Server;
 use test_support::{Client, Fault, PATIENCE};
+
+/// The workers of the only generation.
+const FIRST: WorkerId = WorkerId {
+    generation: 1,
+    worker: 0,
+};
+const SECOND: WorkerId = WorkerId {
+    generation: 1,
+    worker: 1,
+};
 
 fn post(server: &Server, path: &str) -> Client {
     let mut client = server.connect();
@@ -104,7 +115,7 @@ fn what_a_worker_had_written_whole_before_it_died_is_delivered() {
                     taken.finish();
                 }
                 region.board().completed[0].store(0, std::sync::atomic::Ordering::SeqCst);
-                front.worker_died(0);
+                front.worker_died(1, 0);
             }
         });
         assert_eq!(client.response().text(), "whole", "{path}");
@@ -189,14 +200,14 @@ fn a_hijacked_connection_is_spliced_whichever_half_comes_first() {
         let (slot, sequence) = taken.key();
         let (mut ours, theirs) = sockets();
         if socket_first {
-            server.with(move |front| front.hijacked(0, slot, sequence, theirs));
+            server.with(move |front| front.hijacked(FIRST, slot, sequence, theirs));
             taken.frame(Kind::Hijacked, b"").expect("there is room");
             taken.finish();
         } else {
             taken.frame(Kind::Hijacked, b"").expect("there is room");
             taken.finish();
             server.until_quiet();
-            server.with(move |front| front.hijacked(0, slot, sequence, theirs));
+            server.with(move |front| front.hijacked(FIRST, slot, sequence, theirs));
         }
         ours.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\nhello")
             .expect("the front reads");
@@ -235,13 +246,13 @@ fn a_socket_whose_announcement_never_comes_is_closed() {
         let taken = seat.take();
         let (slot, sequence) = taken.key();
         let (ours, theirs) = sockets();
-        server.with(move |front| front.hijacked(0, slot, sequence + sequences_ahead, theirs));
+        server.with(move |front| front.hijacked(FIRST, slot, sequence + sequences_ahead, theirs));
         taken.answer_path();
         client.response().expect(200);
         expect_closed(ours);
     }
     let (ours, theirs) = sockets();
-    server.with(move |front| front.hijacked(0, 60_000, 1, theirs));
+    server.with(move |front| front.hijacked(FIRST, 60_000, 1, theirs));
     expect_closed(ours);
     server.until_quiet();
 }
@@ -260,7 +271,7 @@ fn a_socket_for_a_request_of_another_worker_is_refused_and_named() {
             taken.flush();
         }
         let (theirs, stolen) = sockets();
-        server.with(move |front| front.hijacked(1, slot, sequence, stolen));
+        server.with(move |front| front.hijacked(SECOND, slot, sequence, stolen));
         expect_closed(theirs);
         server.wait_for_lines(|lines| {
             let named = "worker 1 sent a socket for the connection of a request that worker 0 has";
@@ -273,10 +284,10 @@ fn a_socket_for_a_request_of_another_worker_is_refused_and_named() {
         // Neither does it once the slot is free and only the socket is missing.
         server.until_quiet();
         let (theirs, stolen) = sockets();
-        server.with(move |front| front.hijacked(1, slot, sequence, stolen));
+        server.with(move |front| front.hijacked(SECOND, slot, sequence, stolen));
         expect_closed(theirs);
         let (mut ours, own) = sockets();
-        server.with(move |front| front.hijacked(0, slot, sequence, own));
+        server.with(move |front| front.hijacked(FIRST, slot, sequence, own));
         ours.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
             .expect("the front reads");
         assert_eq!(client.head().status, 101);
@@ -290,7 +301,7 @@ fn a_socket_for_a_request_that_no_worker_has_is_refused() {
     server.until(|now| now.queue.length == 1);
     let (theirs, stolen) = sockets();
     // The first publication of the first slot.
-    server.with(move |front| front.hijacked(0, 0, 1, stolen));
+    server.with(move |front| front.hijacked(FIRST, 0, 1, stolen));
     expect_closed(theirs);
     server.wait_for_lines(|lines| {
         let named = "worker 0 sent a socket for the connection of a request that no worker has";
@@ -310,7 +321,7 @@ fn a_hijack_whose_client_is_gone_is_closed() {
         let (slot, sequence) = taken.key();
         let (ours, theirs) = sockets();
         let give = |server: &Server| {
-            server.with(move |front| front.hijacked(0, slot, sequence, theirs));
+            server.with(move |front| front.hijacked(FIRST, slot, sequence, theirs));
         };
         if socket_first {
             give(&server);

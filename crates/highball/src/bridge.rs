@@ -3,9 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use front::Front;
 use front::access_log::{AccessLog, Level};
+use front::{Front, WorkerId};
 use supervisor::{Dispatcher, Note};
+
+use crate::application::FIRST_GENERATION;
 
 /// The front as the supervisor sees it.
 pub(crate) struct Bridge {
@@ -15,23 +17,27 @@ pub(crate) struct Bridge {
 
 impl Dispatcher for Bridge {
     fn prepare(&self, worker: u16) {
-        self.front.worker_starts(worker);
+        self.front.worker_starts(FIRST_GENERATION, worker);
     }
 
     fn worker_up(&self, worker: u16) {
-        self.front.worker_up(worker);
+        self.front.worker_up(FIRST_GENERATION, worker);
     }
 
     fn worker_died(&self, worker: u16) {
-        self.front.worker_died(worker);
+        self.front.worker_died(FIRST_GENERATION, worker);
     }
 
     fn stop_worker(&self, worker: u16) {
-        self.front.stop_worker(worker);
+        self.front.stop_worker(FIRST_GENERATION, worker);
     }
 
     fn hijacked(&self, worker: u16, slot: u32, sequence: u64, socket: OwnedFd) {
-        self.front.hijacked(worker, slot, sequence, socket);
+        let by = WorkerId {
+            generation: FIRST_GENERATION,
+            worker,
+        };
+        self.front.hijacked(by, slot, sequence, socket);
     }
 
     fn note(&self, note: &Note) {

@@ -11,7 +11,8 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use exchange::response::Kind;
 
-use super::{Dispatcher, Inner};
+use super::Dispatcher;
+use super::generation::Generation;
 use crate::failure::Failure;
 use crate::request::{Arrived, End, Request};
 use crate::response_head;
@@ -19,7 +20,12 @@ use crate::spool::{BATCH_BYTES, Spool};
 
 impl Dispatcher {
     /// True when the ring is empty, false when what is left must wait for room.
-    pub(super) fn take_frames(&self, inner: &mut Inner, slot: u16, request: &Rc<Request>) -> bool {
+    pub(super) fn take_frames(
+        &self,
+        generation: &mut Generation,
+        slot: u16,
+        request: &Rc<Request>,
+    ) -> bool {
         let mut arrived = request.arrived.borrow_mut();
         let arrived = &mut *arrived;
         let mut told = false;
@@ -28,20 +34,22 @@ impl Dispatcher {
                 return false;
             }
             let mut payload = Vec::new();
-            match inner.exchange.frame(slot, &mut payload) {
+            match generation.exchange.frame(slot, &mut payload) {
                 Ok(None) => return true,
                 Ok(Some(Kind::Chunk)) if request.abandoned.get() => {
                     // Told only now: a worker whose response is whole but for its end may end in peace.
                     if !std::mem::replace(&mut told, true) {
-                        inner.exchange.abandon(slot);
+                        generation.exchange.abandon(slot);
                     }
                 }
                 Ok(Some(kind)) if request.abandoned.get() && kind != Kind::Error => {}
-                Ok(Some(kind)) => self.take_frame(inner, slot, request, arrived, kind, payload),
+                Ok(Some(kind)) => {
+                    self.take_frame(generation, slot, request, arrived, kind, payload)
+                }
                 Err(_) => {
                     arrived.fail(Failure::BadResponse("malformed frames"));
                     request.abandoned.set(true);
-                    inner.exchange.abandon(slot);
+                    generation.exchange.abandon(slot);
                     return true;
                 }
             }
@@ -88,7 +96,7 @@ impl Dispatcher {
 
     fn take_frame(
         &self,
-        inner: &mut Inner,
+        generation: &mut Generation,
         slot: u16,
         request: &Rc<Request>,
         arrived: &mut Arrived,
@@ -120,9 +128,8 @@ impl Dispatcher {
             }
             Kind::Hijacked => {
                 arrived.end.get_or_insert(End::Hijacked);
-                inner
-                    .hijacks
-                    .announced(slot, inner.exchange.sequence(slot), request);
+                let sequence = generation.exchange.sequence(slot);
+                generation.hijacks.announced(slot, sequence, request);
             }
         }
     }

@@ -3,16 +3,21 @@
 use exchange::front::Holder;
 
 use super::Dispatcher;
-use crate::request::Request;
+use super::generation::Generation;
+use crate::request::{Request, WorkerId};
 
 impl Dispatcher {
     /// Requests that wait: in the queue, and in slots that no worker has taken yet.
     pub fn waiting(&self) -> usize {
         let inner = self.inner.borrow();
-        let ready = (0..inner.slots.len() as u16)
-            .filter(|&slot| inner.slots[usize::from(slot)].is_some())
-            .filter(|&slot| inner.exchange.holder(slot) == Holder::Nobody);
-        inner.queue.len() + ready.count()
+        let ready = |generation: &Generation| {
+            let waits = |&slot: &u16| {
+                generation.request(slot).is_some()
+                    && generation.exchange.holder(slot) == Holder::Nobody
+            };
+            generation.slot_numbers().filter(waits).count()
+        };
+        inner.queue.len() + inner.generations.iter().map(ready).sum::<usize>()
     }
 
     /// How often a request was run again after its worker had died.
@@ -30,19 +35,30 @@ impl Dispatcher {
         self.bounds.queue_limit
     }
 
-    /// Slots in all and slots that nobody holds.
+    /// Slots in all and slots that nobody holds, of every generation.
     pub fn slots(&self) -> (usize, usize) {
         let inner = self.inner.borrow();
-        (inner.slots.len(), inner.exchange.free_slots())
+        let all = inner.generations.iter();
+        all.fold((0, 0), |(total, free), generation| {
+            let own = generation.slots.len();
+            (total + own, free + own - generation.taken())
+        })
     }
 
     /// Calls `each` for every request that a worker has: worker, thread, claimed at (monotonic ns).
-    pub fn running(&self, mut each: impl FnMut(u16, u16, u64, &Request)) {
-        let inner = self.inner.borrow();
-        for (slot, request) in inner.slots.iter().enumerate() {
-            let Some(request) = request else { continue };
-            if let Holder::Seat { worker, thread } = inner.exchange.holder(slot as u16) {
-                each(worker, thread, inner.exchange.times(slot as u16).0, request);
+    pub fn running(&self, mut each: impl FnMut(WorkerId, u16, u64, &Request)) {
+        for generation in &self.inner.borrow().generations {
+            for slot in generation.slot_numbers() {
+                let Some(request) = generation.request(slot) else {
+                    continue;
+                };
+                if let Holder::Seat { worker, thread } = generation.exchange.holder(slot) {
+                    let id = WorkerId {
+                        generation: generation.number,
+                        worker,
+                    };
+                    each(id, thread, generation.exchange.times(slot).0, request);
+                }
             }
         }
     }

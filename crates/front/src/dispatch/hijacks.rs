@@ -62,7 +62,7 @@ impl Hijacks {
 
     /// What a dead worker announced stays incomplete: all it sent was delivered before its death was told.
     pub(super) fn worker_died(&mut self, worker: u16) {
-        let dead = |request: &Request| request.worker.get() == Some(worker);
+        let dead = |request: &Request| request.worker.get().is_some_and(|by| by.worker == worker);
         for (_, request) in self.requests.extract_if(.., |(_, request)| dead(request)) {
             request.lose_hijack(Failure::WorkerDied);
         }

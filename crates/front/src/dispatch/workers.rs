@@ -3,12 +3,14 @@
 //! It never starts or ends a process.
 
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
 use exchange::front::Holder;
 
+use super::generation::Generation;
 use super::{Dispatcher, Inner};
 use crate::failure::Failure;
-use crate::request::Place;
+use crate::request::{Place, Request, WorkerId};
 
 /// A worker sent a socket for a request that is not its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,39 +25,60 @@ pub struct NotItsOwn {
 
 impl Dispatcher {
     /// A worker process is being started for this place.
-    pub fn worker_starts(&self, worker: u16) {
-        self.inner.borrow().exchange.open(worker);
+    pub fn worker_starts(&self, generation: u32, worker: u16) {
+        if let Some(generation) = self.inner.borrow_mut().generation(generation) {
+            generation.exchange.open(worker);
+        }
     }
 
     /// A worker serves.
-    pub fn worker_up(&self, worker: u16) {
+    pub fn worker_up(&self, generation: u32, worker: u16) {
         let mut inner = self.inner.borrow_mut();
-        inner.up[usize::from(worker)] = true;
+        if let Some(generation) = inner.generation(generation) {
+            generation.up[usize::from(worker)] = true;
+        }
         self.fill(&mut inner);
     }
 
     /// Asks a worker to finish what it has and exit.
-    pub fn stop_worker(&self, worker: u16) {
-        self.inner.borrow().exchange.stop(worker);
+    pub fn stop_worker(&self, generation: u32, worker: u16) {
+        let mut inner = self.inner.borrow_mut();
+        if let Some(generation) = inner.generation(generation) {
+            generation.up[usize::from(worker)] = false;
+            generation.exchange.stop(worker);
+        }
+        inner.recall_for_others();
+        self.fill(&mut inner);
     }
 
     /// A worker is dead: what it had finished is delivered, what it held is run again where that is safe,
     /// and otherwise failed.
-    pub fn worker_died(&self, worker: u16) {
+    pub fn worker_died(&self, generation: u32, worker: u16) {
         let mut inner = self.inner.borrow_mut();
-        inner.up[usize::from(worker)] = false;
-        let held = inner.exchange.bury(worker);
-        for slot in 0..inner.slots.len() as u16 {
+        let Inner {
+            queue, generations, ..
+        } = &mut *inner;
+        let mut generations = generations.iter_mut();
+        let Some(generation) = generations.find(|one| one.number == generation) else {
+            return;
+        };
+        generation.up[usize::from(worker)] = false;
+        let held = generation.exchange.bury(worker);
+        for slot in generation.slot_numbers() {
             // Also those of which it had only frames to say, or whose bell it did not live to ring.
-            if matches!(inner.exchange.holder(slot), Holder::Done { worker: by, .. } if by == worker)
+            if matches!(generation.exchange.holder(slot), Holder::Done { worker: by, .. } if by == worker)
             {
-                self.take(&mut inner, slot);
+                self.take(generation, slot);
             }
         }
         for slot in held {
-            self.bereave(&mut inner, slot);
+            // First in the queue is as early as it can be.
+            if let Some(request) = self.bereave(generation, slot) {
+                queue.push_front(request);
+            }
         }
-        inner.hijacks.worker_died(worker);
+        generation.hijacks.worker_died(worker);
+        inner.recall_for_others();
         self.fill(&mut inner);
     }
 
@@ -66,58 +89,59 @@ impl Dispatcher {
     /// [`NotItsOwn`]: the socket is closed.
     pub fn hijacked(
         &self,
-        worker: u16,
+        by: WorkerId,
         slot: u16,
         sequence: u32,
         socket: OwnedFd,
     ) -> Result<(), NotItsOwn> {
         let mut inner = self.inner.borrow_mut();
-        let current = inner.slots.get(usize::from(slot)).and_then(Option::as_ref);
-        let current = current.filter(|_| inner.exchange.sequence(slot) == sequence);
-        let owner = match (current, inner.hijacks.waiting(slot, sequence)) {
-            (Some(_), _) => inner.owner(slot),
-            (None, Some(request)) => request.worker.get(),
+        let Some(generation) = inner.generation(by.generation) else {
+            return Ok(());
+        };
+        let current = generation.request(slot);
+        let current = current.filter(|_| generation.exchange.sequence(slot) == sequence);
+        let owner = match (current, generation.hijacks.waiting(slot, sequence)) {
+            (Some(_), _) => generation.owner(slot),
+            (None, Some(request)) => request.worker.get().map(|by| by.worker),
             // Nobody waits for the connection any more.
             (None, None) => return Ok(()),
         };
-        if owner != Some(worker) {
+        if owner != Some(by.worker) {
             return Err(NotItsOwn { owner });
         }
         let expected =
             current.is_some_and(|request| !request.abandoned.get() && !request.has_ended());
-        inner.hijacks.arrived(slot, sequence, socket, expected);
+        generation.hijacks.arrived(slot, sequence, socket, expected);
         Ok(())
     }
 
-    /// A request whose worker died while it held it.
-    fn bereave(&self, inner: &mut Inner, slot: u16) {
-        let Some(request) = inner.slots[usize::from(slot)].clone() else {
-            inner.exchange.release(slot);
-            return;
+    /// A request whose worker died while it held it. Given back where it is to be run again and its
+    /// generation has no place for it.
+    fn bereave(&self, generation: &mut Generation, slot: u16) -> Option<Rc<Request>> {
+        let Some(request) = generation.request(slot).cloned() else {
+            generation.exchange.release(slot);
+            return None;
         };
         // What it had said before counts: its response may be whole, or a failure.
-        inner.note_holder(slot, inner.exchange.holder(slot), &request);
-        self.take_frames(inner, slot, &request);
+        generation.note_holder(slot, generation.exchange.holder(slot), &request);
+        self.take_frames(generation, slot, &request);
         let again = request.retries.get() < self.bounds.max_retries;
         if again && request.may_run_again() && !request.has_ended() {
             request.retries.set(request.retries.get() + 1);
             self.again.set(self.again.get() + 1);
             request.forget_response();
-            inner.hijacks.slot_ended(slot);
-            inner.exchange.reclaim(slot);
-            if inner
-                .exchange
-                .publish(slot, inner.lengths[usize::from(slot)])
-            {
-                return;
+            generation.hijacks.slot_ended(slot);
+            generation.exchange.reclaim(slot);
+            let length = generation.lengths[usize::from(slot)];
+            if generation.fed && generation.exchange.publish(slot, length) {
+                return None;
             }
-            // No place in the ring: first in the queue is as early as it can be.
-            inner.free(slot);
+            generation.free(slot);
             request.place.set(Place::Queue);
-            inner.queue.push_front(request);
-            return;
+            return Some(request);
         }
-        inner.free(slot);
+        generation.free(slot);
         request.fail(Failure::WorkerDied);
+        None
     }
 }

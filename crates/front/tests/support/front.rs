@@ -133,12 +133,27 @@ impl Server {
         client
     }
 
-    /// Starts a worker's life. Its threads are the seats that [`Player::seat`] gives.
+    /// Starts a worker's life in the first generation. Its threads are the seats that [`Player::seat`] gives.
     pub(crate) fn worker(&self, worker: u16) -> Player {
+        self.worker_of(1, worker)
+    }
+
+    /// Opens another generation.
+    pub(crate) fn open(&self, generation: u32) {
+        self.with(move |front| front.open_generation(generation).unwrap());
+    }
+
+    /// Has requests go to these generations from now on.
+    pub(crate) fn feed(&self, generations: &'static [u32]) {
+        self.with(move |front| front.feed(generations));
+    }
+
+    /// Starts a worker's life in a generation, which must be the latest.
+    pub(crate) fn worker_of(&self, generation: u32, worker: u16) -> Player {
         let files = self.with(move |front| {
             let files = front.exchange_files().unwrap();
-            front.worker_starts(worker);
-            front.worker_up(worker);
+            front.worker_starts(generation, worker);
+            front.worker_up(generation, worker);
             files
         });
         let region = Region::open(files.0).unwrap();
@@ -158,7 +173,7 @@ impl Server {
 
     /// Tells the front that a worker is dead. Its seats must not be used any more.
     pub(crate) fn bury(&self, worker: u16) {
-        self.with(move |front| front.worker_died(worker));
+        self.with(move |front| front.worker_died(1, worker));
     }
 
     /// The only line of the access log about this path; waits for it.

@@ -1,0 +1,58 @@
+//! A request of the front's own, to one generation: is it fit to serve? It is no client's, so it is neither
+//! counted nor in the access log; what a worker says of its errors is logged as ever.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Uri, Version, header};
+
+use crate::request::{Peer, Request, RequestBody, RequestHead};
+use crate::service::Service;
+
+/// Has a worker of this generation answer a GET of `path`.
+pub(crate) async fn run(service: &Rc<Service>, generation: u32, path: &str) -> Result<(), String> {
+    let uri: Uri = path.parse().map_err(|_| format!("{path} is no path"))?;
+    let mut headers = HeaderMap::new();
+    headers.insert(header::HOST, HeaderValue::from_static("localhost"));
+    headers.insert(header::USER_AGENT, HeaderValue::from_static("highball"));
+    let head = RequestHead {
+        method: Method::GET,
+        uri,
+        version: Version::HTTP_11,
+        headers,
+    };
+    let peer = Peer {
+        address: "127.0.0.1".to_owned(),
+        port: 0,
+        local_host: "localhost".to_owned(),
+        local_port: 80,
+        trusted: true,
+    };
+    let request = Rc::new(Request::new(head, Rc::new(peer)));
+    let timeout = service.settings.request_timeout;
+    request.arrive(RequestBody::Inline(Bytes::new()), timeout);
+    let asked = Asked { service, request };
+    let dispatcher = &service.dispatcher;
+    let answer = match dispatcher.submit_to(generation, &asked.request) {
+        Ok(()) => asked.request.head(|_| {}).await,
+        Err(failure) => Err(failure),
+    };
+    match answer {
+        Ok(Some(head)) if head.status.is_success() => Ok(()),
+        Ok(Some(head)) => Err(format!("GET {path} was answered with {}", head.status)),
+        Ok(None) => Err(format!("GET {path} took its connection over")),
+        Err(failure) => Err(format!("GET {path} was not answered: {failure}")),
+    }
+}
+
+/// Gives the request up, however the wait for its answer ends.
+struct Asked<'a> {
+    service: &'a Service,
+    request: Rc<Request>,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.service.dispatcher.abandon(&self.request);
+    }
+}

@@ -1,0 +1,182 @@
+//! From the queue into slots: to which generation a request goes, and what becomes of those that wait when
+//! that changes. It knows no process: the supervisor says when what happens.
+
+use std::io;
+use std::rc::Rc;
+
+use super::generation::Generation;
+use super::{Dispatcher, Inner};
+use crate::failure::Failure;
+use crate::request::{Place, Request};
+
+impl Dispatcher {
+    /// Makes the exchange of a new generation. The queue does not go to it yet.
+    ///
+    /// # Errors
+    /// No memory or descriptors for it.
+    pub fn open(&self, number: u32) -> io::Result<()> {
+        let mut inner = self.inner.borrow_mut();
+        let exchange = match inner.generations.first() {
+            Some(other) => other.exchange.beside()?,
+            None => return Err(io::Error::other("no generation is left")),
+        };
+        inner.generations.push(Generation::new(number, exchange));
+        Ok(())
+    }
+
+    /// From now on the queue goes to these generations and to no other. What no worker has yet goes with it.
+    pub fn feed(&self, numbers: &[u32]) {
+        let mut inner = self.inner.borrow_mut();
+        for generation in &mut inner.generations {
+            generation.fed = numbers.contains(&generation.number);
+        }
+        inner.recall();
+        self.fill(&mut inner);
+    }
+
+    /// All processes of a generation are gone.
+    pub fn close(&self, number: u32) {
+        let mut inner = self.inner.borrow_mut();
+        if let Some(generation) = inner.generation(number) {
+            (generation.fed, generation.closed) = (false, true);
+        }
+        inner.forget_closed();
+    }
+
+    /// Gives a request to this very generation, past the queue.
+    ///
+    /// # Errors
+    /// It has no free slot, or the request does not fit into one.
+    pub fn submit_to(&self, number: u32, request: &Rc<Request>) -> Result<(), Failure> {
+        self.complete();
+        let mut inner = self.inner.borrow_mut();
+        let at = inner.generations.iter();
+        let at = at
+            .into_iter()
+            .position(|generation| generation.number == number);
+        let at = at.ok_or(Failure::Stopping)?;
+        let slot = inner.generations[at].exchange.acquire();
+        let slot = slot.ok_or(Failure::QueueFull)?;
+        // Whoever asks one generation wants no other's answer.
+        request.retries.set(self.bounds.max_retries);
+        match self.put(&mut inner.generations[at], slot, request) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Failure::QueueFull),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Fills free slots from the queue, oldest first.
+    pub(super) fn fill(&self, inner: &mut Inner) {
+        while !inner.queue.is_empty() {
+            let Some((at, slot)) = inner.acquire() else {
+                return;
+            };
+            let Some(request) = inner.queue.pop_front() else {
+                return;
+            };
+            match self.put(&mut inner.generations[at], slot, &request) {
+                Ok(true) => {}
+                Ok(false) => {
+                    inner.queue.push_front(request);
+                    return;
+                }
+                Err(failure) => {
+                    request.place.set(Place::Out);
+                    request.fail(failure);
+                }
+            }
+        }
+    }
+
+    /// Puts a request into a slot that was acquired for it. False when the ready ring has no place just now;
+    /// then the slot is free again, as where it fails.
+    fn put(
+        &self,
+        generation: &mut Generation,
+        slot: u16,
+        request: &Rc<Request>,
+    ) -> Result<bool, Failure> {
+        let area = generation.exchange.request_area(slot);
+        let Ok(length) = request.write_record(&self.env, area) else {
+            generation.exchange.release(slot);
+            return Err(Failure::NotStored("its head does not fit into a slot"));
+        };
+        if !generation.exchange.publish(slot, length) {
+            generation.exchange.release(slot);
+            return Ok(false);
+        }
+        request.place.set(Place::Slot {
+            generation: generation.number,
+            slot,
+        });
+        generation.lengths[usize::from(slot)] = length;
+        generation.slots[usize::from(slot)] = Some(Rc::clone(request));
+        Ok(true)
+    }
+}
+
+impl Inner {
+    /// The generation of this number.
+    pub(super) fn generation(&mut self, number: u32) -> Option<&mut Generation> {
+        let mut all = self.generations.iter_mut();
+        all.find(|generation| generation.number == number)
+    }
+
+    /// Generations that the queue goes to.
+    pub(super) fn fed(&self) -> impl Iterator<Item = &Generation> {
+        self.generations.iter().filter(|generation| generation.fed)
+    }
+
+    /// Where the next request of the queue goes, and a slot for it.
+    pub(super) fn acquire(&mut self) -> Option<(usize, u16)> {
+        let at = self.roomiest()?;
+        let slot = self.generations[at].exchange.acquire()?;
+        Some((at, slot))
+    }
+
+    /// The only generation that the queue goes to. Where there are two, the one with more idle threads, and
+    /// none without: a request that waited behind a busy thread could not go to the other generation's.
+    fn roomiest(&self) -> Option<usize> {
+        if let [only] = &self.generations[..] {
+            return only.fed.then_some(0);
+        }
+        let alone = self.fed().count() == 1;
+        let fed = (0..).zip(&self.generations).filter(|(_, one)| one.fed);
+        let idle = fed.filter_map(|(at, one)| match alone {
+            true => Some((at, 0)),
+            false => Some((at, one.seats_up().checked_sub(one.taken() + 1)?)),
+        });
+        idle.max_by_key(|(_, idle)| *idle).map(|(at, _)| at)
+    }
+
+    /// Takes back into the queue what no worker has claimed, oldest first.
+    pub(super) fn recall(&mut self) {
+        let mut recalled = Vec::new();
+        for generation in &mut self.generations {
+            for slot in generation.slot_numbers() {
+                if generation.request(slot).is_some() && generation.exchange.retract(slot) {
+                    recalled.extend(generation.free(slot));
+                }
+            }
+        }
+        recalled.sort_by_key(|request| request.arrival().map(|arrival| arrival.ns));
+        for request in recalled.into_iter().rev() {
+            request.place.set(Place::Queue);
+            self.queue.push_front(request);
+        }
+    }
+
+    /// The same where there is a choice: a worker fewer may leave requests waiting behind busy threads.
+    pub(super) fn recall_for_others(&mut self) {
+        if self.fed().count() > 1 {
+            self.recall();
+        }
+    }
+
+    /// Drops generations that are gone, and what they left, once nobody waits for it.
+    pub(super) fn forget_closed(&mut self) {
+        self.generations
+            .retain(|generation| !generation.closed || generation.taken() > 0);
+    }
+}

@@ -1,0 +1,80 @@
+//! What the supervisor tells the front: of generations, of workers, of connections that applications took
+//! over. It hands it on to the dispatcher, and decides nothing.
+
+use std::fmt::Display;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use crate::access_log::Level;
+use crate::request::WorkerId;
+use crate::{Front, check};
+
+impl Front {
+    /// Makes the exchange of a new generation. No request goes to it before [`Front::feed`] says so.
+    ///
+    /// # Errors
+    /// No memory or descriptors for it.
+    pub fn open_generation(&self, generation: u32) -> io::Result<()> {
+        self.service.dispatcher.open(generation)
+    }
+
+    /// Duplicates of the latest exchange's memory file and of its doorbell, for a template.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn exchange_files(&self) -> io::Result<(OwnedFd, OwnedFd)> {
+        self.service.dispatcher.files()
+    }
+
+    /// From now on requests go to these generations and to no other.
+    pub fn feed(&self, generations: &[u32]) {
+        self.service.dispatcher.feed(generations);
+    }
+
+    /// All processes of a generation are gone, and none will come.
+    pub fn close_generation(&self, generation: u32) {
+        self.service.dispatcher.close(generation);
+    }
+
+    /// A process is being started for this worker.
+    pub fn worker_starts(&self, generation: u32, worker: u16) {
+        let dispatcher = &self.service.dispatcher;
+        dispatcher.worker_starts(generation, worker);
+    }
+
+    /// A worker serves.
+    pub fn worker_up(&self, generation: u32, worker: u16) {
+        self.service.dispatcher.worker_up(generation, worker);
+    }
+
+    /// A worker is dead.
+    pub fn worker_died(&self, generation: u32, worker: u16) {
+        self.service.dispatcher.worker_died(generation, worker);
+    }
+
+    /// Asks a worker to finish what it has and exit.
+    pub fn stop_worker(&self, generation: u32, worker: u16) {
+        self.service.dispatcher.stop_worker(generation, worker);
+    }
+
+    /// The application of a worker took a connection over.
+    pub fn hijacked(&self, by: WorkerId, slot: u32, sequence: u64, socket: OwnedFd) {
+        let (Ok(slot), Ok(sequence)) = (u16::try_from(slot), u32::try_from(sequence)) else {
+            return;
+        };
+        let dispatcher = &self.service.dispatcher;
+        if let Err(error) = dispatcher.hijacked(by, slot, sequence, socket) {
+            let text = format!("worker {} sent {error}; it is refused", by.worker);
+            let generation: [(&str, &dyn Display); 1] = [("generation", &by.generation)];
+            self.service.log.event(Level::Error, &text, &generation);
+        }
+    }
+
+    /// Has a worker of this generation answer a GET of `path`, past the queue; good is any status of 200 to 299.
+    ///
+    /// # Errors
+    /// What it answered instead, or why it did not.
+    pub async fn check(&self, generation: u32, path: &str) -> Result<(), String> {
+        check::run(&self.service, generation, path).await
+    }
+}
