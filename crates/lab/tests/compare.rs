@@ -1,6 +1,8 @@
 //! `highball compare` as a whole, with real servers and short loads: what it writes, how it is stopped and gone on with, and
 //! what it says when something is wrong. No figure is asserted: the machine may be busy with anything.
 
+#![allow(clippy::unwrap_used, reason = "it is a part of tests")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -2,6 +2,8 @@
 //! lies or stalls is good. With real servers whose work is set by a clock, so that a busy machine changes no answer. How
 //! often the statistics err is counted on simulated trials, in the verdict's own tests.
 
+#![allow(clippy::unwrap_used, reason = "it is a part of tests")]
+
 use lab::comparison::results::Results;
 use lab::verdict::{Cause, Measure, Verdict, judge};
 use test_support::Directory;

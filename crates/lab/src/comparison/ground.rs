@@ -15,11 +15,15 @@ use super::meter::{self, Measured};
 use super::results::{Placement, Trial, WarmUp};
 use super::steady::Rates;
 use crate::application::Prepared;
+use crate::load::headroom;
 use crate::load::plan::{Arrivals, ConnectionUse, End, Expected, Mode, Plan, Request, Target};
 use crate::stacks::{Catalogue, Deployment, Running};
 
 /// A server whose last client left with a request under way may take so many time-outs until it answers again.
 const PATIENCE: u32 = 3;
+
+/// How long a server that does nothing but answer is loaded.
+const CEILING: Duration = Duration::from_secs(1);
 
 /// What all trials have in common.
 #[derive(Debug)]
@@ -137,6 +141,14 @@ impl Ground<'_> {
         Plan {
             target: server.running.target(),
             host: server.host.clone(),
+            ..self.plan_without_server(mode, connections, seed)
+        }
+    }
+
+    fn plan_without_server(&self, mode: Mode, connections: ConnectionUse, seed: u64) -> Plan {
+        Plan {
+            target: Target::Tcp(([127, 0, 0, 1], 0).into()),
+            host: "localhost".to_owned(),
             requests: self.requests.to_vec(),
             login: self.login.clone(),
             mode,
@@ -147,6 +159,19 @@ impl Ground<'_> {
             seed,
             expected: self.expected(),
         }
+    }
+
+    /// Responses a second that the generator can take of `load` from a server that does nothing but answer.
+    ///
+    /// # Errors
+    /// The load can't be carried out at all.
+    pub(super) fn ceiling(&self, load: &Load) -> Result<f64> {
+        let plan = self.plan_without_server(load.mode(self.lab), load.connection_use(), 0);
+        let plan = Plan {
+            expected: None,
+            ..plan
+        };
+        Ok(headroom(&plan, &self.placement.server, CEILING)?.ceiling)
     }
 
     /// One load as the plan has it.

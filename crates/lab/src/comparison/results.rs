@@ -129,6 +129,9 @@ pub struct Load {
     pub duration_s: f64,
     /// Method, path and weight of what is sent.
     pub requests: Vec<(String, f64)>,
+    /// Responses a second that the generator can take of this load from a server that does nothing but answer.
+    #[serde(default)]
+    pub ceiling: Option<f64>,
 }
 
 /// One start, warm-up, load and stop.

@@ -135,6 +135,9 @@ impl Session<'_, '_> {
             lab.loads.len(),
             self.participants.len(),
         );
+        if !self.participants.is_empty() {
+            self.measure_ceilings()?;
+        }
         self.progress = self.planned(&groups);
         for group in &groups {
             match group.task {
@@ -195,6 +198,16 @@ impl Session<'_, '_> {
             match agreed.and_then(|agreed| gate::fault(agreed, &answers, same_body)) {
                 None => self.participants.push(participant),
                 Some(fault) => self.leave_out(&participant, &fault)?,
+            }
+        }
+        self.store.save(&self.results)
+    }
+
+    /// What the generator could do at most, beside which every rate is to be read.
+    fn measure_ceilings(&mut self) -> Result<()> {
+        for (load, result) in self.ground.lab.loads.iter().zip(&mut self.results.loads) {
+            if result.ceiling.is_none() {
+                result.ceiling = Some(self.ground.ceiling(load)?);
             }
         }
         self.store.save(&self.results)

@@ -1,5 +1,7 @@
 //! One run of `highball compare` in a process of its own: started, followed, signalled, and looked after for what it left.
 
+#![allow(clippy::unwrap_used, reason = "it is a part of tests")]
+
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};

@@ -135,6 +135,7 @@ impl Load {
                     )
                 })
                 .collect(),
+            ceiling: None,
         }
     }
 
