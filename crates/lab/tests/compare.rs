@@ -181,6 +181,30 @@ fn a_comparison_that_was_stopped_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_stack_that_still_boots_is_waited_for_no_longer_than_somebody_wants() {
+    let folder = hello();
+    let booting = folder.join("booting");
+    let script = format!(
+        "mkfifo {0}; echo up > {0}; exec sleep 600",
+        booting.display()
+    );
+    let file = stack(&folder, "slow", &script, "");
+    let file = file.to_str().unwrap();
+    let mut lab = Lab::new(&folder, &["--stacks", "slow", "--stack-file", file]);
+    lab.start();
+    lab.wait_for("comparing slow");
+    // Opening it waits for the other side, which is there once the stack has begun to boot.
+    while !booting.exists() {
+        std::thread::yield_now();
+    }
+    assert_eq!(fs::read_to_string(&booting).unwrap(), "up\n");
+    lab.signal(Signal::INT);
+    let ended = lab.end();
+    assert_eq!(ended.code, Some(130), "{}", ended.text);
+    lab.assert_nothing_is_left();
+}
+
+#[test]
 fn nothing_is_left_of_a_lab_that_was_killed() {
     let folder = hello();
     let mut lab = Lab::new(&folder, &["--stacks", "puma-cluster,thin", "--trials", "2"]);

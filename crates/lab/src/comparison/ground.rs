@@ -4,7 +4,9 @@
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -17,13 +19,16 @@ use super::steady::Rates;
 use crate::application::Prepared;
 use crate::load::headroom;
 use crate::load::plan::{Arrivals, ConnectionUse, End, Expected, Mode, Plan, Request, Target};
-use crate::stacks::{Catalogue, Deployment, Running};
+use crate::stacks::{Catalogue, Definition, Deployment, Running};
 
 /// A server whose last client left with a request under way may take so many time-outs until it answers again.
 const PATIENCE: u32 = 3;
 
 /// How long a server that does nothing but answer is loaded.
 const CEILING: Duration = Duration::from_secs(1);
+
+/// Between two looks whether the comparison is to stop.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What all trials have in common.
 #[derive(Debug)]
@@ -86,7 +91,7 @@ impl Ground<'_> {
     pub(super) fn start(&self, participant: &Participant, name: &str) -> Result<Server> {
         let definition = self.catalogue.get(&participant.kind)?;
         let deployment = self.deployment(participant, name);
-        let mut running = definition.start(&deployment)?;
+        let mut running = self.boot(definition, &deployment)?;
         let host = participant
             .url
             .as_deref()
@@ -113,6 +118,26 @@ impl Ground<'_> {
             host,
             scratch: deployment.scratch,
         })
+    }
+
+    /// Starts a stack; a comparison that is stopped meanwhile waits no longer. What comes up after that ends with the lab.
+    fn boot(&self, definition: &Definition, deployment: &Deployment) -> Result<Running> {
+        let (definition, deployment) = (definition.clone(), deployment.clone());
+        let (told, started) = channel();
+        thread::spawn(move || {
+            // Where nobody waits any more, the stack is dropped here, which ends it.
+            let _ = told.send(definition.start(&deployment));
+        });
+        loop {
+            match started.recv_timeout(LOOK) {
+                Ok(started) => return started,
+                Err(RecvTimeoutError::Disconnected) => bail!("the start of a stack broke down"),
+                Err(RecvTimeoutError::Timeout) if self.stop.load(Ordering::Relaxed) => {
+                    bail!("the comparison was stopped")
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
     }
 
     /// Processes that run Ruby and threads of each, under a stack that may have no choice.
@@ -237,7 +262,7 @@ impl Server {
             settled: rates.is_steady(),
             rates: rates.rates,
         };
-        if measured.outcome.good == 0 && !ground.stop.load(std::sync::atomic::Ordering::Relaxed) {
+        if measured.outcome.good == 0 && !ground.stop.load(Ordering::Relaxed) {
             let outcome = &measured.outcome;
             let fault = format!(
                 "no good answer in the warm-up: {:?}, {:?}",
