@@ -1,4 +1,4 @@
-//! The checks of a [`Lab`](super::Lab): ranges and contradictions. The ranges stand here and nowhere else.
+//! The checks of a [`Lab`]: ranges and contradictions. The ranges stand here and nowhere else.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
