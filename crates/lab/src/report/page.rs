@@ -7,7 +7,7 @@ use minijinja::value::Serde;
 use serde::Serialize;
 
 use super::chart::Chart;
-use super::number::{counted, round, seconds};
+use super::number::{counted, figure, round, seconds};
 use super::table::{self, Table};
 use super::warnings::{load_title, warnings};
 use super::words::{Sentence, answer, capitalised, colour, name};
@@ -221,8 +221,12 @@ fn about(load: &Load) -> String {
     } else {
         format!(" Sent: {}.", requests.join(", "))
     };
+    let ceiling = load.ceiling.map_or(String::new(), |rate| {
+        let rate = figure(rate);
+        format!(" The load generator itself can take {rate} responses a second of this here.")
+    });
     format!(
-        "{how} {} for each trial.{sent}",
+        "{how} {} for each trial.{sent}{ceiling}",
         capitalised(&seconds(load.duration_s))
     )
 }

@@ -13,6 +13,9 @@ const DISTURBED_CORES: f64 = 0.2;
 /// A generator whose threads waited for a core for more than this share of the time measures its own waiting.
 const WAITED: f64 = 0.05;
 
+/// Beyond this share of what the generator can take, its own time is a part of what is measured.
+const HEADROOM: f64 = 0.5;
+
 /// All warnings of a comparison.
 pub(super) fn warnings(results: &Results, judgement: &Judgement<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -39,6 +42,7 @@ pub(super) fn warnings(results: &Results, judgement: &Judgement<'_>) -> Vec<Stri
                 .into(),
         );
     }
+    warnings.extend(near_ceiling(results));
     warnings.extend(not_settled(results));
     warnings.extend(disturbed(results));
     warnings.extend(left_behind(results));
@@ -98,8 +102,28 @@ pub(super) fn load_title<'a>(results: &'a Results, id: &'a str) -> &'a str {
     load.map_or(id, |load| &load.title)
 }
 
+/// Trials whose rate came near what the generator can take at all.
+fn near_ceiling(results: &Results) -> Vec<String> {
+    let lines = results.loads.iter().filter_map(|load| {
+        let ceiling = load.ceiling.filter(|rate| *rate > 0.0)?;
+        let near = |trial: &Trial| trial.outcome.good_per_second() > ceiling * HEADROOM;
+        let parts = by_stack(results, Some(&load.id), near);
+        (!parts.is_empty()).then(|| {
+            format!(
+                "{}: the load generator can take {} responses a second at most, and more than {} of that were reached \
+                 by {}. Such stacks may be faster than was measured.",
+                load.title,
+                figure(ceiling),
+                percent(HEADROOM),
+                listed(&parts)
+            )
+        })
+    });
+    lines.collect()
+}
+
 fn not_settled(results: &Results) -> Option<String> {
-    let parts = by_stack(results, |trial| !trial.warm_up.settled);
+    let parts = by_stack(results, None, |trial| !trial.warm_up.settled);
     (!parts.is_empty()).then(|| {
         format!(
             "The rate had not become steady when the warm-up was over: {}.",
@@ -109,9 +133,13 @@ fn not_settled(results: &Results) -> Option<String> {
 }
 
 /// `Puma in 2 of 5 trials`, for each stack with such a trial.
-fn by_stack(results: &Results, holds: impl Fn(&Trial) -> bool) -> Vec<String> {
+/// With a load only of that load's trials.
+fn by_stack(results: &Results, load: Option<&str>, holds: impl Fn(&Trial) -> bool) -> Vec<String> {
     let parts = results.stacks.iter().filter_map(|stack| {
-        let measured = |trial: &&Trial| trial.stack == stack.id && trial.failure.is_none();
+        let measured = |trial: &&Trial| {
+            let wanted = load.is_none_or(|load| trial.load == load);
+            wanted && trial.stack == stack.id && trial.failure.is_none()
+        };
         let trials: Vec<&Trial> = results.trials.iter().filter(measured).collect();
         let number = trials.iter().filter(|trial| holds(trial)).count();
         (number > 0).then(|| {
@@ -158,7 +186,7 @@ fn disturbed(results: &Results) -> Vec<String> {
 }
 
 fn left_behind(results: &Results) -> Option<String> {
-    let parts = by_stack(results, |trial| trial.left_behind > 0);
+    let parts = by_stack(results, None, |trial| trial.left_behind > 0);
     (!parts.is_empty()).then(|| {
         format!(
             "Processes outlived the stop and had to be killed: {}.",

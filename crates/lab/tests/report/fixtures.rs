@@ -204,6 +204,7 @@ fn frame() -> Results {
         size,
         duration_s: SECONDS as f64,
         requests: vec![("GET /projects".into(), 3.0), ("GET /issues".into(), 1.0)],
+        ceiling: Some(if open { 31_000.0 } else { 9_000.0 }),
     };
     let pairs = |pairs: &[(&str, &str)]| {
         pairs
