@@ -4,9 +4,7 @@
 use std::ffi::c_int;
 use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 
-use exchange::control::{
-    self, Error, FromTemplate, FromWorker, Received, Start, ToTemplate,
-};
+use exchange::control::{self, Error, FromTemplate, FromWorker, Received, Start, ToTemplate};
 use rb_sys::{
     ID2SYM, rb_ary_new_from_values, rb_eArgError, rb_eRuntimeError, rb_hash_aset, rb_hash_new,
     rb_intern2, rb_thread_wait_fd,

@@ -5,7 +5,7 @@ pub use engine::{Progress, run};
 pub use headroom::{Headroom, headroom};
 
 mod engine;
-mod headroom;
 pub mod format;
+mod headroom;
 pub mod outcome;
 pub mod plan;
