@@ -1,10 +1,11 @@
 //! `highball stacks`: what can be compared here, and how to install the rest. It starts no server.
 
 use std::collections::BTreeMap;
+use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 use crate::stacks::{Catalogue, Definition, Presence};
@@ -27,7 +28,7 @@ struct Row<'a> {
     aliases: &'a [String],
     name: String,
     about: &'a str,
-    note: &'a str,
+    note: String,
     installed: bool,
     versions: BTreeMap<String, String>,
     missing: Option<String>,
@@ -38,12 +39,16 @@ struct Row<'a> {
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let catalogue = Catalogue::load(&arguments.files)?;
     let rows: Vec<Row<'_>> = catalogue.iter().map(row).collect();
-    if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&rows)?);
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&rows)? + "\n"
     } else {
-        print!("{}", table(&rows));
+        table(&rows)
+    };
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        // Whoever reads it has read enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        written => written.context("can't print").map(|()| ExitCode::SUCCESS),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn row(definition: &Definition) -> Row<'_> {
@@ -56,7 +61,7 @@ fn row(definition: &Definition) -> Row<'_> {
         aliases: &definition.aliases,
         name: definition.title(),
         about: definition.about.trim(),
-        note: definition.note.trim(),
+        note: definition.note_line(),
         installed: missing.is_none(),
         versions,
         missing,
@@ -105,7 +110,7 @@ mod tests {
             aliases: &[],
             name: name.to_owned(),
             about: "",
-            note: "",
+            note: String::new(),
             installed: missing.is_none(),
             versions: versions
                 .iter()

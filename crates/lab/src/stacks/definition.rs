@@ -80,6 +80,9 @@ pub(super) struct ProcessTemplate {
     pub(super) port: Option<u16>,
     /// What its log says when it is up, beside that it listens.
     pub(super) ready: Option<ReadyLine>,
+    /// Part of the command line of its workers, where they come only once it is asked for something: the stack is up
+    /// when there are as many as it is to have.
+    pub(super) workers_title: Option<String>,
     /// The signal that ends it.
     #[serde(default)]
     pub(super) stop: StopSignal,

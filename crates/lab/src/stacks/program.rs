@@ -115,10 +115,7 @@ impl Definition {
     pub(super) fn presence_of(&self, highball: &Path) -> Presence {
         if self.url.as_deref() == Some("") {
             return Presence::Missing {
-                reason: format!(
-                    "{} has no address: give one with --url NAME=http://host:port",
-                    self.id
-                ),
+                reason: "no address: give one with --url NAME=http://host:port".to_owned(),
                 install: None,
             };
         }

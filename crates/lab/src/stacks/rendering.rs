@@ -100,6 +100,11 @@ impl Definition {
             .unwrap_or_else(|_| self.name.clone())
     }
 
+    /// What is to be known of it, in one line.
+    pub fn note_line(&self) -> String {
+        self.note.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     pub(super) fn describe_as(&self, workers: usize, threads: usize) -> Result<Stack> {
         let values = self.symbols(workers, threads);
         let filling = Filling::new();
@@ -128,7 +133,7 @@ impl Definition {
             files: self.rendered_files(&filling, &values)?,
             workers: values.workers,
             threads: values.threads,
-            note: self.note.trim().to_owned(),
+            note: self.note_line(),
         })
     }
 

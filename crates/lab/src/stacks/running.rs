@@ -23,8 +23,9 @@ mod placement;
 
 /// Between two looks at a server that starts or stops.
 const POLL: Duration = Duration::from_millis(10);
-/// What is left of a stack after its processes ended may take so long to follow.
-const AFTERMATH: Duration = Duration::from_secs(5);
+/// What is left of a stack after its processes ended may take so long to follow: Passenger looks only every ten seconds
+/// whether its pool has ended.
+const AFTERMATH: Duration = Duration::from_secs(20);
 
 /// A stack that answers.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ pub struct Running {
     scratch: PathBuf,
     started: Vec<Started>,
     /// `None` for a server that was started elsewhere.
-    kept: Option<Kept>,
+    kept: Option<Box<Kept>>,
 }
 
 /// One process that was started.
@@ -88,13 +89,9 @@ impl Running {
         let scratch = scratch.canonicalize()?;
         let run = placement::run_folder()?;
         let values = definition.values(deployment, &scratch, run.path())?;
-        let kept = Kept::new(
-            run.path(),
-            &deployment.cores,
-            &placement::environment(deployment),
-        )?;
-        // From now on its keeper removes it, also when the lab is killed.
-        let _ = run.keep();
+        // Its keeper removes it too, should the lab be killed.
+        let environment = placement::environment(deployment, run.path());
+        let kept = Kept::new(run, &deployment.cores, &environment)?;
         let filling = Filling::new();
         for (name, content) in definition.rendered_files(&filling, &values)? {
             let path = scratch.join(name);
@@ -105,7 +102,6 @@ impl Running {
             (false, Ok(port)) => Target::Tcp(SocketAddr::from(([127, 0, 0, 1], port))),
             _ => Target::Unix(PathBuf::from(&place.socket)),
         };
-        let begin = Instant::now();
         let mut running = Self {
             boot: Duration::ZERO,
             first: (0, Vec::new()),
@@ -113,12 +109,10 @@ impl Running {
             tree: ProcessTree::below(kept.pid()),
             scratch,
             started: Vec::new(),
-            kept: Some(kept),
+            kept: Some(Box::new(kept)),
         };
-        let deadline = begin + deployment.boot_timeout;
-        let up = running.bring_up(definition, &values, &filling, deployment, deadline);
+        let up = running.bring_up(definition, &values, &filling, deployment);
         up.map_err(|error| running.with_logs(error))?;
-        running.boot = begin.elapsed();
         Ok(running)
     }
 

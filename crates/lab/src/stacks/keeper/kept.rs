@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use anyhow::{Context as _, Result, bail};
+use tempfile::TempDir;
 
 use super::{Order, Report, program};
 
@@ -20,6 +21,8 @@ pub(in crate::stacks) struct Kept {
     reports: Receiver<Report>,
     /// How processes ended, by number.
     ended: BTreeMap<i32, String>,
+    /// Removed when this is dropped, should the keeper not have come to it.
+    _run: TempDir,
 }
 
 /// What a keeper is to start.
@@ -57,7 +60,7 @@ impl Kept {
     /// # Errors
     /// It can't be started.
     pub(in crate::stacks) fn new(
-        run: &Path,
+        run: TempDir,
         cores: &[usize],
         environment: &BTreeMap<String, String>,
     ) -> Result<Self> {
@@ -65,7 +68,7 @@ impl Kept {
         let mut command = Command::new(&program);
         command
             .args(arguments)
-            .arg(run)
+            .arg(run.path())
             .args(cores.iter().map(usize::to_string));
         // Settings of Highball are for the server that a person starts; its Ruby files are where they are.
         let own = std::env::vars_os().map(|(name, _)| name).filter(|name| {
@@ -100,6 +103,7 @@ impl Kept {
             keeper,
             reports,
             ended: BTreeMap::new(),
+            _run: run,
         })
     }
 

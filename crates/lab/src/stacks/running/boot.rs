@@ -1,5 +1,6 @@
 //! A stack comes up: files, then processes in order, each once the one before listens, then the first good answer.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -19,6 +20,10 @@ use crate::stacks::{Deployment, ports};
 
 /// One request of a server that boots may take this long.
 const ANSWER: Duration = Duration::from_secs(20);
+/// A pool in which nothing was started or ended for so long is at rest.
+const REST: Duration = Duration::from_millis(300);
+/// Bad gateway, service unavailable, gateway timeout (RFC 9110 section 15.6): a proxy or a pool that waits for workers.
+const UNAVAILABLE: [u16; 3] = [502, 503, 504];
 
 impl Running {
     pub(super) fn bring_up(
@@ -27,8 +32,9 @@ impl Running {
         values: &Values,
         filling: &Filling,
         deployment: &Deployment,
-        deadline: Instant,
     ) -> Result<()> {
+        let begin = Instant::now();
+        let deadline = begin + deployment.boot_timeout;
         for (rank, process) in definition.processes.iter().enumerate() {
             if let Some(port) = process.port.filter(|port| !ports::is_free(*port)) {
                 bail!(
@@ -64,7 +70,34 @@ impl Running {
                 self.wait_until_ready(process, place, values.workers, deadline)?;
             }
         }
-        self.wait_until_it_answers(&deployment.path, deadline)
+        self.wait_until_it_answers(&deployment.path, deadline)?;
+        self.boot = begin.elapsed();
+        for process in &definition.processes {
+            if let Some(title) = &process.workers_title {
+                self.wait_for_workers(title, values.workers, deadline)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until as many members have `title` in their command line, and nothing is started or ended any more: a pool
+    /// that is still busy with its workers is not at rest yet, and may not survive being stopped.
+    fn wait_for_workers(&mut self, title: &str, count: usize, deadline: Instant) -> Result<()> {
+        let mut known = BTreeSet::new();
+        let mut since = Instant::now();
+        let what = format!("{count} processes called {title:?}, and for nothing else to start");
+        self.wait(deadline, &what, |running| {
+            let pids: BTreeSet<i32> = running.tree.members().iter().map(|one| one.pid).collect();
+            if pids != known {
+                known = pids;
+                since = Instant::now();
+            }
+            let lines = known
+                .iter()
+                .filter_map(|pid| fs::read(format!("/proc/{pid}/cmdline")).ok());
+            let called = lines.filter(|line| String::from_utf8_lossy(line).contains(title));
+            called.count() >= count && since.elapsed() >= REST
+        })
     }
 
     /// Waits until the process listens at `place`, and its log says what it is to say.
@@ -98,29 +131,33 @@ impl Running {
         })
     }
 
+    /// Waits for an answer that is no proxy's word for a server that boots: it is the application's, good or not.
     fn wait_until_it_answers(&mut self, path: &str, deadline: Instant) -> Result<()> {
-        let mut last = String::new();
-        let waited = self.wait(
-            deadline,
-            &format!("an answer with 200 to GET {path}"),
-            |running| {
-                match get(&running.target, path) {
-                    Ok(response) if response.status == 200 => {
-                        running.first = (response.status, response.body);
-                        return true;
-                    }
-                    Ok(response) => {
-                        last = format!("the last answer had status {}", response.status)
-                    }
-                    Err(error) => last = format!("{error:#}"),
-                }
-                false
-            },
-        );
-        if last.is_empty() {
-            waited
-        } else {
-            waited.with_context(|| last)
+        let mut last = None;
+        let what = format!("an answer with 200 to GET {path}");
+        let waited = self.wait(deadline, &what, |running| {
+            let answer = get(&running.target, path);
+            let is_final =
+                matches!(&answer, Ok(response) if !UNAVAILABLE.contains(&response.status));
+            last = Some(answer);
+            is_final
+        });
+        match (waited, last) {
+            (Ok(()), Some(Ok(response))) if response.status == 200 => {
+                self.first = (response.status, response.body);
+                Ok(())
+            }
+            (Ok(()), Some(Ok(response))) => {
+                bail!(
+                    "GET {path} is answered with {} and not with 200",
+                    response.status
+                )
+            }
+            (waited, Some(Ok(response))) => {
+                waited.with_context(|| format!("the last answer had status {}", response.status))
+            }
+            (waited, Some(Err(error))) => waited.with_context(|| format!("{error:#}")),
+            (waited, None) => waited,
         }
     }
 

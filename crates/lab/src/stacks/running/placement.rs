@@ -75,11 +75,16 @@ pub(super) fn run_folder() -> Result<TempDir> {
     Ok(folder)
 }
 
-/// What every process gets beside the lab's own variables.
-pub(super) fn environment(deployment: &Deployment) -> BTreeMap<String, String> {
-    let mut environment = BTreeMap::from(
-        ["RACK_ENV", "RAILS_ENV"].map(|name| (name.to_owned(), "production".to_owned())),
-    );
+/// What every process gets beside the lab's own variables; temporary files go to `run`.
+pub(super) fn environment(deployment: &Deployment, run: &Path) -> BTreeMap<String, String> {
+    let run = run.display().to_string();
+    let defaults = [
+        ("RACK_ENV", "production"),
+        ("RAILS_ENV", "production"),
+        ("TMPDIR", &run),
+    ];
+    let mut environment =
+        BTreeMap::from(defaults.map(|(name, value)| (name.to_owned(), value.to_owned())));
     environment.extend(deployment.environment.clone());
     environment
 }
