@@ -12,11 +12,12 @@ fn data() -> PathBuf {
 }
 
 fn studies() -> Vec<Study> {
-    Study::list_in(&data().join("studies")).unwrap()
+    Study::list_in(&data().join("studies")).expect("every study reads")
 }
 
 fn study(id: &str) -> Study {
-    studies().into_iter().find(|study| study.id == id).unwrap()
+    let mut studies = studies().into_iter();
+    studies.find(|study| study.id == id).expect(id)
 }
 
 /// Best first, by the published figures.
