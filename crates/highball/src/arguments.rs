@@ -32,7 +32,7 @@ pub(crate) enum Command {
         now: bool,
     },
     /// One of the lab's.
-    Lab(LabCommand),
+    Lab(Box<LabCommand>),
 }
 
 /// An application and settings for it.
@@ -84,9 +84,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> clap::erro
         .subcommand_name()
         .is_some_and(LabCommand::has_subcommand)
     {
-        return Ok(Command::Lab(LabCommand::from_arg_matches_mut(
-            &mut matches,
-        )?));
+        let command = LabCommand::from_arg_matches_mut(&mut matches)?;
+        return Ok(Command::Lab(Box::new(command)));
     }
     let (name, mut matches) = matches
         .remove_subcommand()

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
             client::status(&server, json).map(|()| ExitCode::SUCCESS)
         }
         Command::Stop { server, now } => client::stop(&server, now).map(|()| ExitCode::SUCCESS),
-        Command::Lab(command) => lab::command::run(command),
+        Command::Lab(command) => lab::command::run(*command),
     };
     match result {
         Ok(code) => code,

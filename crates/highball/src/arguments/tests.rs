@@ -143,7 +143,7 @@ fn the_labs_commands_are_known() {
     }
     let read = read("highball load http://localhost:8080/").unwrap();
     assert!(
-        matches!(read, Command::Lab(LabCommand::Load(_))),
+        matches!(&read, Command::Lab(command) if matches!(**command, LabCommand::Load(_))),
         "{read:?}"
     );
 }
