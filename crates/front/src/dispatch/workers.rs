@@ -86,7 +86,7 @@ impl Dispatcher {
     /// announcement in the exchange where that is still to come.
     ///
     /// # Errors
-    /// [`NotItsOwn`]: the socket is closed.
+    /// `NotItsOwn`: the socket is closed.
     pub fn hijacked(
         &self,
         by: WorkerId,
