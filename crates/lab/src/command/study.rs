@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::compare::{HOME, INTERRUPTED, command_line, failures};
+use crate::comparison::lab::Lab;
 use crate::comparison::results::Results;
 use crate::comparison::{self, Conduct};
 use crate::report::ThenAndNow;
@@ -40,6 +41,9 @@ pub struct Arguments {
     /// Starts of each stack under each load; fewer than 5 are an indication [default: 5]
     #[arg(long, value_name = "N", requires = "name")]
     trials: Option<usize>,
+    /// Searches for the largest rate of each stack, where the study raised rates [default: 3]
+    #[arg(long, value_name = "N", requires = "name")]
+    searches: Option<usize>,
     /// Length of each load [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "name")]
     duration: Option<Duration>,
@@ -59,6 +63,7 @@ pub struct Arguments {
 
 /// Fewer rounds tell nothing of the spread.
 const QUICK_TRIALS: usize = 3;
+const QUICK_SEARCHES: usize = 1;
 const QUICK_DURATION: Duration = Duration::from_secs(3);
 const QUICK_WARM_UP: Duration = Duration::from_secs(5);
 
@@ -92,14 +97,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             resume: false,
             stop: &stop,
         };
-        let results = part_of(
-            &folder,
-            &parts,
-            part,
-            conduct,
-            arguments.resume.is_some(),
-            &study,
-        )?;
+        let (lab, resume) = plan_of(&folder, &study, &parts, part, arguments.resume.is_some());
+        let conduct = Conduct { resume, ..conduct };
+        eprintln!(
+            "{name}: {} on {}",
+            part.application.name,
+            lab.stacks.join(", ")
+        );
+        let results = comparison::run(&lab, &conduct)?;
         if stop.load(Ordering::Relaxed) && results.finished.is_none() {
             eprintln!(
                 "stopped; what was measured is kept. Resume with `highball study {name} --resume {}`",
@@ -107,6 +112,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             );
             return Ok(ExitCode::from(INTERRUPTED));
         }
+        tell(&study, part, &results, &conduct.folder)?;
         failed.extend(failures(&results));
     }
     match failed.first() {
@@ -123,48 +129,42 @@ fn place(folder: &Path, study: &Study, part: &Part<'_>) -> PathBuf {
     }
 }
 
-/// Runs one application of the study, or goes on with it, and writes and prints its report.
-fn part_of(
+/// What is run for a part, and whether it was begun: as it was begun then, and one that was not goes as the others went.
+fn plan_of(
     folder: &Path,
+    study: &Study,
     parts: &[Part<'_>],
     part: &Part<'_>,
-    mut conduct: Conduct<'_>,
     resume: bool,
-    study: &Study,
-) -> Result<Results> {
-    let mut lab = part.lab.clone();
-    if resume {
-        // As it was begun; one that was not goes as the others went.
-        let begun = parts
-            .iter()
-            .find_map(|other| comparison::plan_of(&place(folder, study, other)).ok());
-        if let Some(begun) = begun {
-            lab.trials = begun.trials;
-            lab.duration = begun.duration;
-            lab.warm_up = begun.warm_up;
-        }
-        if let Ok(own) = comparison::plan_of(&conduct.folder) {
-            lab = own;
-            conduct.resume = true;
-        }
+) -> (Lab, bool) {
+    let begun = |part: &Part<'_>| comparison::plan_of(&place(folder, study, part)).ok();
+    if !resume {
+        return (part.lab.clone(), false);
     }
-    eprintln!(
-        "{}: {} on {}",
-        study.id,
-        part.application.name,
-        lab.stacks.join(", ")
-    );
-    let results = comparison::run(&lab, &conduct)?;
-    let study = then_and_now(study, part.application, &results);
+    if let Some(own) = begun(part) {
+        return (own, true);
+    }
+    let mut lab = part.lab.clone();
+    if let Some(other) = parts.iter().find_map(begun) {
+        lab.trials = other.trials;
+        lab.duration = other.duration;
+        lab.warm_up = other.warm_up;
+    }
+    (lab, false)
+}
+
+/// Writes and prints the report of a part.
+fn tell(study: &Study, part: &Part<'_>, results: &Results, folder: &Path) -> Result<()> {
+    let study = then_and_now(study, part.application, results);
     let page = report::Page {
-        results: &results,
+        results,
         study: Some(&study),
     };
-    report::write(&page, &conduct.folder)?;
+    report::write(&page, folder)?;
     println!("{}\n", report::terminal(&page).trim_end());
     println!("{}", beside(&study).trim_end());
-    println!("\nreport: {}", conduct.folder.join("report.html").display());
-    Ok(results)
+    println!("\nreport: {}", folder.join("report.html").display());
+    Ok(())
 }
 
 impl Arguments {
@@ -176,6 +176,7 @@ impl Arguments {
             loads: self.load.clone(),
             also: self.also.clone(),
             trials: self.trials.or(self.quick.then_some(QUICK_TRIALS)),
+            searches: self.searches.or(self.quick.then_some(QUICK_SEARCHES)),
             duration: self.duration.or(quick(QUICK_DURATION)),
             warm_up: self.warm_up.or(quick(QUICK_WARM_UP)),
         }
@@ -252,13 +253,17 @@ fn beside(study: &ThenAndNow) -> String {
                 |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.1}"));
             let ratio =
                 |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.2}"));
+            let interval = row.ratio.and_then(|ratio| ratio.interval());
+            let interval = interval.map_or_else(String::new, |(low, high)| {
+                format!(" ({low:.2} to {high:.2})")
+            });
             table.add_row([
                 row.then_name.clone(),
                 number(row.then),
                 ratio(then),
                 row.now_name.clone(),
                 number(row.now.map(|now| now.value)),
-                ratio(now),
+                ratio(now) + &interval,
             ]);
         }
         for index in [1, 2, 4, 5] {

@@ -27,8 +27,11 @@ pub struct Finding {
     pub unit: String,
     /// Whether more is better (rates) or less (memory, times).
     pub more_is_better: bool,
-    /// One a participant, in the study's order. Ratios are relative to the first row that has both figures.
+    /// One a participant, the study's reference first. Ratios are relative to the first row that has both figures.
     pub rows: Vec<Row>,
+    /// Ids of stacks of which the first is better than the second today, with 95 % confidence, in the same rounds. Two
+    /// that stand here in neither order are too close to call.
+    pub ahead: Vec<(String, String)>,
     /// What is to be known of this measure; may be empty.
     pub note: String,
 }
@@ -46,6 +49,9 @@ pub struct Row {
     pub now_name: String,
     /// The figure of today with its interval; `None` where there is none.
     pub now: Option<Estimate>,
+    /// The same as a multiple of the reference's in the same rounds, in which what both share cancels out; `None` for
+    /// the reference, and where one of the two has no figure.
+    pub ratio: Option<Estimate>,
     /// What stands in and why, or why there is nothing; `None` where the same program runs.
     pub stand_in: Option<String>,
 }
@@ -55,7 +61,7 @@ pub struct Row {
 pub enum Order {
     /// Every pair that was told apart then stands in the same order now.
     Same,
-    /// No pair is the other way round, but of these the intervals of today overlap (names of today).
+    /// No pair is the other way round, but these are too close to call today (names of today).
     SameAsFarAsKnown(Vec<(String, String)>),
     /// Of these pairs the first was better then and the second is better now (names of today).
     Different(Vec<(String, String)>),
@@ -81,34 +87,34 @@ impl Finding {
         else {
             return (None, None);
         };
-        let now_ratio = row
-            .now
-            .filter(|_| now.value > 0.0)
-            .map(|estimate| estimate.value / now.value);
+        let quotient = row.now.filter(|_| now.value > 0.0);
+        let quotient = quotient.map(|estimate| estimate.value / now.value);
+        let now_ratio = row.ratio.map(|ratio| ratio.value).or(quotient);
         (row.then.map(|value| value / then), now_ratio)
     }
 
-    /// Whether the order of finish is the same. Two of today whose intervals overlap are not told apart.
+    /// Whether the order of finish is the same. Two rows with the same stack are no pair: they are the same trials.
     pub fn order(&self) -> Order {
-        let known: Vec<(&Row, f64, Estimate)> = self
-            .rows
-            .iter()
-            .filter_map(|row| Some((row, row.then?, row.now?)))
-            .collect();
+        let known = self.rows.iter();
+        let known = known.filter_map(|row| {
+            Some((row, row.then?, row.stack.as_ref()?)).filter(|_| row.now.is_some())
+        });
+        let known: Vec<(&Row, f64, &String)> = known.collect();
         let (mut swapped, mut open, mut pairs) = (Vec::new(), Vec::new(), 0);
         for (index, first) in known.iter().enumerate() {
             for second in &known[index + 1..] {
                 let (better, worse) = match first.1.total_cmp(&second.1) {
+                    _ if first.2 == second.2 => continue,
                     std::cmp::Ordering::Equal => continue,
                     order if order.is_gt() == self.more_is_better => (first, second),
                     _ => (second, first),
                 };
                 pairs += 1;
                 let names = || (better.0.now_name.clone(), worse.0.now_name.clone());
-                match self.ahead(better.2, worse.2) {
-                    Some(true) => {}
-                    Some(false) => swapped.push(names()),
-                    None => open.push(names()),
+                if self.is_ahead(worse.2, better.2) {
+                    swapped.push(names());
+                } else if !self.is_ahead(better.2, worse.2) {
+                    open.push(names());
                 }
             }
         }
@@ -120,15 +126,9 @@ impl Finding {
         }
     }
 
-    /// Whether `first` is better than `second`; `None` where their intervals overlap.
-    fn ahead(&self, first: Estimate, second: Estimate) -> Option<bool> {
-        if first.low > second.high {
-            Some(self.more_is_better)
-        } else if second.low > first.high {
-            Some(!self.more_is_better)
-        } else {
-            None
-        }
+    fn is_ahead(&self, better: &str, worse: &str) -> bool {
+        let mut ahead = self.ahead.iter();
+        ahead.any(|(first, second)| first == better && second == worse)
     }
 }
 
@@ -147,14 +147,25 @@ mod tests {
                 low: now * 0.97,
                 high: now * 1.03,
             }),
+            ratio: None,
             stand_in: None,
         }
     }
 
+    /// With every two told apart whose figures of today differ by more than a twentieth.
     fn finding(rows: Vec<Row>) -> Finding {
+        let value = |row: &Row| row.now.map_or(0.0, |now| now.value);
+        let mut ahead = Vec::new();
+        for first in &rows {
+            let behind = rows
+                .iter()
+                .filter(|second| value(first) > 1.05 * value(second));
+            ahead.extend(behind.map(|second| (first.now_name.clone(), second.now_name.clone())));
+        }
         Finding {
             more_is_better: true,
             rows,
+            ahead,
             ..Finding::default()
         }
     }
@@ -202,10 +213,29 @@ mod tests {
     #[test]
     fn of_memory_less_is_better() {
         let finding = Finding {
-            more_is_better: false,
             rows: vec![row("a", 100.0, 50.0), row("b", 200.0, 80.0)],
+            ahead: vec![("a".to_owned(), "b".to_owned())],
             ..Finding::default()
         };
         assert_eq!(finding.order(), Order::Same);
+    }
+
+    #[test]
+    fn a_ratio_of_the_same_rounds_wins_over_the_quotient() {
+        let ratio = Estimate {
+            value: 0.6,
+            low: 0.5,
+            high: 0.7,
+        };
+        let mut second = row("b", 1.0, 1.0);
+        second.ratio = Some(ratio);
+        let finding = finding(vec![row("a", 2.0, 2.0), second]);
+        assert_eq!(finding.ratios(&finding.rows[1]).1, Some(0.6));
+    }
+
+    #[test]
+    fn the_same_stack_in_two_rows_is_no_pair() {
+        let twice = vec![row("a", 2.0, 5.0), row("a", 1.0, 5.0)];
+        assert_eq!(finding(twice).order(), Order::Unknown);
     }
 }

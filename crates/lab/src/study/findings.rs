@@ -103,9 +103,23 @@ impl Today<'_> {
             ),
             unit: measure.unit().to_owned(),
             more_is_better: measure.better() == Better::More,
-            note: self.note(load, measure, &rows),
+            note: self.note(load, measure),
+            ahead: self.ahead(load, measure),
             rows,
         }
+    }
+
+    /// Every two stacks of which one is certainly better.
+    fn ahead(&self, load: &Load, measure: Measure) -> Vec<(String, String)> {
+        let stacks = || self.results.stacks.iter().map(|stack| stack.id.as_str());
+        let pairs = stacks().flat_map(|first| stacks().map(move |second| (first, second)));
+        let better = pairs.filter(|(first, second)| {
+            let versus = self.versus(first, second, load, measure);
+            versus.is_some_and(|(_, verdict)| verdict == Verdict::Better)
+        });
+        better
+            .map(|(first, second)| (first.to_owned(), second.to_owned()))
+            .collect()
     }
 
     fn row(&self, participant: &Participant, load: &Load, measure: Measure) -> Row {
@@ -130,6 +144,7 @@ impl Today<'_> {
             stack: stack.map(|stack| stack.id.clone()),
             now_name: stack.map_or_else(String::new, |stack| stack.name.clone()),
             now: stack.and_then(|stack| self.now(&stack.id, load, measure)),
+            ratio: stack.and_then(|stack| self.ratio(&stack.id, load, measure)),
             stand_in,
         }
     }
@@ -157,6 +172,16 @@ impl Today<'_> {
         Some(self.judged(load, measure)?.of(stack)?.estimate)
     }
 
+    /// A stack as a multiple of the study's own reference.
+    fn ratio(&self, stack: &str, load: &Load, measure: Measure) -> Option<Estimate> {
+        let reference = self.study.participant(&self.study.reference).ok()?;
+        if reference.stack == stack {
+            return None;
+        }
+        let (ratio, _) = self.versus(stack, &reference.stack, load, measure)?;
+        Some(ratio)
+    }
+
     /// A stack as a multiple of another one in the same rounds, and whether that is a difference.
     fn versus(
         &self,
@@ -176,7 +201,9 @@ impl Today<'_> {
             Sample::of_values(&kept.collect::<Vec<_>>())
         };
         let ratio = common(&own, &others)?.ratio_to(&common(&others, &own)?)?;
-        let verdict = if ratio.high < 1.0 {
+        let verdict = if own.len().min(others.len()) < verdict::ROUNDS {
+            Verdict::Unknown
+        } else if ratio.high < 1.0 {
             Verdict::Better
         } else if ratio.low > 1.0 {
             Verdict::Worse
@@ -211,31 +238,8 @@ impl Today<'_> {
         own.or_else(any).map(|load| load.id.as_str())
     }
 
-    fn note(&self, load: &Load, measure: Measure, rows: &[Row]) -> String {
-        let mut parts = Vec::new();
-        let mut seen: Vec<&str> = Vec::new();
-        let reference = rows.first().filter(|row| row.now.is_some());
-        for row in &rows[1.min(rows.len())..] {
-            let Some((reference, stack)) = reference.zip(row.stack.as_deref()) else {
-                continue;
-            };
-            let other = reference.stack.as_deref().unwrap_or_default();
-            if stack == other || seen.contains(&stack) {
-                continue;
-            }
-            if let Some((ratio, verdict)) = self.versus(stack, other, load, measure) {
-                seen.push(stack);
-                parts.push(format!("{} {}", row.now_name, times(ratio, verdict)));
-            }
-        }
-        let mut note = match (parts.is_empty(), reference) {
-            (false, Some(reference)) => format!(
-                "Today, held against {} in the same rounds: {}.",
-                reference.now_name,
-                parts.join("; ")
-            ),
-            _ => String::new(),
-        };
+    fn note(&self, load: &Load, measure: Measure) -> String {
+        let mut note = String::new();
         for claim in self.claims(load, measure) {
             note.push_str(&format!(" The text: \"{}\".", claim.quote));
         }
@@ -250,18 +254,6 @@ impl Today<'_> {
 /// What `free` showed less after the load than after the stop, in MB as `free -m` counts them.
 fn free_difference(memory: &MemoryUse) -> f64 {
     memory.free_difference as f64 / MEBIBYTE
-}
-
-fn times(ratio: Estimate, verdict: Verdict) -> String {
-    let told = match verdict {
-        Verdict::TooClose => ", too close to call",
-        Verdict::Unknown => ", not certain",
-        Verdict::Better | Verdict::Worse => "",
-    };
-    match ratio.interval() {
-        Some((low, high)) => format!("{:.2} × ({low:.2} to {high:.2}{told})", ratio.value),
-        None => format!("{:.2} ×{}", ratio.value, told.replacen(", ", " ", 1)),
-    }
 }
 
 fn source(study: &Study) -> String {
@@ -281,13 +273,11 @@ fn method(study: &Study, application: &Application) -> String {
     );
     for load in &study.loads {
         let warm_up = load.warm_up.as_ref();
-        let warm_up =
-            warm_up.map_or_else(String::new, |command| format!(", warmed up by `{command}`"));
-        text.push_str(&format!(
-            " {}: {}{warm_up}.",
-            load.tool,
-            load.commands.join("; ")
-        ));
+        let warm_up = warm_up.map_or_else(String::new, |command| {
+            format!("; before it, as warm-up: {command}")
+        });
+        let commands = load.commands.join("; ");
+        text.push_str(&format!(" Sent with {}: {commands}{warm_up}.", load.tool));
     }
     let machine = [
         study.machine.server.join(", "),

@@ -21,6 +21,8 @@ pub struct Wish {
     pub also: Vec<String>,
     /// How often each stack is measured.
     pub trials: Option<usize>,
+    /// Searches for the largest rate of each stack, where a load is a series of rates.
+    pub searches: Option<usize>,
     /// Length of each load.
     pub duration: Option<Duration>,
     /// The longest that a warm-up may take.
@@ -125,7 +127,12 @@ fn comparison(
                 calls: load.today.calls,
                 ..lab::Load::closed(connections)
             }),
-            None => lab.find_peak = Some(FindPeak::default()),
+            None => {
+                lab.find_peak = Some(FindPeak {
+                    trials: wish.searches,
+                    ..FindPeak::default()
+                });
+            }
         }
     }
     lab.trials = wish.trials.unwrap_or(lab.trials);

@@ -149,9 +149,11 @@ pub(crate) fn study() -> ThenAndNow {
                 low: now * 0.97,
                 high: now * 1.03,
             }),
+            ratio: None,
             stand_in: stand_in.map(Into::into),
         }
     };
+    let ahead = |better: &str, worse: &str| (better.to_owned(), worse.to_owned());
     ThenAndNow {
         title: "Comparison of Rails Deployment Stacks".into(),
         source: "Published on 25 November 2009.".into(),
@@ -189,6 +191,11 @@ pub(crate) fn study() -> ThenAndNow {
                     5_000.0,
                     Some("made up for the test"),
                 ),
+            ],
+            ahead: vec![
+                ahead("highball", "apache+thin-byrequests"),
+                ahead("highball", "puma-cluster"),
+                ahead("puma-cluster", "apache+thin-byrequests"),
             ],
             note: String::new(),
         }],

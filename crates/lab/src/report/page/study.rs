@@ -45,12 +45,9 @@ pub(super) fn of_study(results: &Results, finding: &Published, index: usize) -> 
     let mut rows = Vec::new();
     for row in &finding.rows {
         let (then, now) = finding.ratios(row);
-        let times = |ratio: Option<f64>| {
-            ratio.map_or_else(
-                || Cell::new("–"),
-                |ratio| Cell::new(format!("{} ×", figure(ratio))),
-            )
-        };
+        let times =
+            |ratio: Option<f64>| ratio.map_or("–".into(), |ratio| format!("{} ×", figure(ratio)));
+        let certain = row.ratio.and_then(interval).unwrap_or_default();
         let today = row.now.map_or_else(
             || Cell::new("–"),
             |now| Cell::with(figure(now.value), interval(now).unwrap_or_default()),
@@ -61,7 +58,7 @@ pub(super) fn of_study(results: &Results, finding: &Published, index: usize) -> 
             colour: row.stack.as_deref().map(|stack| colour(results, stack)),
             cells: vec![
                 Cell::new(row.then.map_or("–".into(), figure)),
-                times(then),
+                Cell::new(times(then)),
                 Cell {
                     text: if row.now_name.is_empty() {
                         "–".into()
@@ -73,7 +70,7 @@ pub(super) fn of_study(results: &Results, finding: &Published, index: usize) -> 
                     ..Cell::default()
                 },
                 today,
-                times(now),
+                Cell::with(times(now), certain),
             ],
         });
     }
