@@ -109,12 +109,19 @@ pub(in crate::report) fn orders(study: &ThenAndNow) -> Vec<Sentence> {
     findings.collect()
 }
 
+/// Of a study with many participants the rest would be a paragraph.
+const TOLD: usize = 4;
+
 fn order(order: &Order) -> Sentence {
     let pairs = |pairs: &[(String, String)], word: &str| {
-        let pairs = pairs
-            .iter()
-            .map(|(first, second)| format!("{first} {word} {second}"));
-        pairs.collect::<Vec<_>>().join("; ")
+        let told = pairs.iter().take(TOLD);
+        let mut told: Vec<String> = told
+            .map(|(first, second)| format!("{first} {word} {second}"))
+            .collect();
+        if pairs.len() > TOLD {
+            told.push(format!("and {} more pairs", pairs.len() - TOLD));
+        }
+        told.join("; ")
     };
     let (strong, rest) = match order {
         Order::Same => ("The order of finish is the same.".to_owned(), String::new()),
