@@ -66,6 +66,14 @@ class FakeSupervisor
     receive(@workers.fetch(number))&.first(2)
   end
 
+  # The socket that a worker sends for a connection that its application took over.
+  def hijacked_socket(number = 0)
+    name, _, files = receive(@workers.fetch(number))
+    raise "expected Hijack, got #{name}" unless name == "Hijack"
+
+    UNIXSocket.for_fd(files.first.fileno.tap { files.first.autoclose = false })
+  end
+
   # Runs a request: the answer.
   def request(**request)
     @front.answer(@front.publish(**request))

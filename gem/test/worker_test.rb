@@ -70,6 +70,39 @@ class WorkerTest < Minitest::Test
     end
   end
 
+  TAKES_OVER = <<~RUBY
+    run lambda { |env|
+      io = env["rack.hijack"].call
+      env["PATH_INFO"] == "/thread" ? Thread.new { io.write(io.gets) and io.close } : (@io = io)
+      [200, {}, []]
+    }
+  RUBY
+
+  def test_a_worker_that_is_stopped_waits_for_connections_that_its_application_took_over
+    [1, 3].each do |threads|
+      serve(TAKES_OVER, threads: threads) do |supervisor|
+        supervisor.front.publish(path: "/thread")
+        socket = supervisor.hijacked_socket
+        supervisor.front.stop(0)
+        # Half of a connection is one too.
+        socket.write("still there\n")
+        socket.close_write
+        assert_equal "still there\n", socket.read
+        assert_equal "exit 0", exited(supervisor)
+      end
+    end
+  end
+
+  def test_a_connection_that_was_taken_over_and_that_the_front_closed_holds_nobody_up
+    serve(TAKES_OVER) do |supervisor|
+      supervisor.front.publish
+      socket = supervisor.hijacked_socket
+      supervisor.front.stop(0)
+      socket.close
+      assert_equal "exit 0", exited(supervisor)
+    end
+  end
+
   def test_term_stops_one_worker_gracefully_and_int_is_ignored
     [1, 3].each do |threads|
       serve("run ->(_) { [200, {}, [Process.pid.to_s]] }", threads: threads) do |supervisor|

@@ -47,6 +47,7 @@ pub extern "C" fn Init_highball() {
                 (c"stop", A0(worker::stop)),
                 (c"end_with_parent", A0(worker::end_with_parent)),
                 (c"pidfd", A1(worker::pidfd)),
+                (c"hung_up?", A1(worker::hung_up)),
                 (c"receive", A1(messages::receive)),
                 (c"booted", A6(messages::booted)),
                 (c"boot_failed", A4(messages::boot_failed)),

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
@@ -24,6 +24,14 @@ pub(crate) fn end_with_parent() -> io::Result<()> {
 pub(crate) fn pidfd(pid: i32) -> io::Result<OwnedFd> {
     let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+/// Whether the peer of a socket has closed both directions.
+pub(crate) fn hung_up(socket: BorrowedFd<'_>) -> bool {
+    // No event is asked for: this one comes unasked.
+    let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::empty())];
+    let now = Timespec::default();
+    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::HUP)
 }
 
 /// Ends this process, at once and without anything from Ruby, when the peer of `socket` is gone.

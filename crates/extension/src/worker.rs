@@ -3,7 +3,7 @@
 //! It runs no requests; [`crate::seat`] does.
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use exchange::Region;
@@ -14,7 +14,7 @@ use rb_sys::rb_eRuntimeError;
 use crate::env::{self, Parts};
 use crate::messages::{self, descriptor, number, raise_io};
 use crate::process;
-use crate::ruby::{self, Message, NIL, Value, copied, fixnum, truthy};
+use crate::ruby::{self, Message, NIL, Value, boolean, copied, fixnum, truthy};
 
 /// What the template holds for its workers.
 struct Attached {
@@ -214,4 +214,13 @@ pub(crate) unsafe extern "C" fn pidfd(_: Value, pid: Value) -> Value {
             Err(error) => raise_io("pidfd_open", &error),
         }
     }
+}
+
+/// `Native.hung_up?(fd)`: whether the peer of a socket has closed both directions.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn hung_up(_: Value, socket: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL; the caller holds the socket open.
+    unsafe { boolean(process::hung_up(BorrowedFd::borrow_raw(number(socket)))) }
 }

@@ -40,13 +40,26 @@ module Highball
       nil
     end
 
+    # Between two looks at the connections that were taken over, in seconds.
+    LOOK = 0.05
+
+    # What the application drops without closing it goes when Ruby collects it.
+    @taken = ObjectSpace::WeakMap.new
+
     class << self
       # Splices the connection of the seat's request with a new socket, whose other end this returns.
       def take_over(seat)
         ours, theirs = UNIXSocket.pair
         seat.hijack(theirs.fileno)
         theirs.close
+        @taken[ours] = true
         ours
+      end
+
+      # Waits until the application or the front has closed every connection that was taken over: the
+      # application's own threads may still be talking over them.
+      def outlast
+        sleep(LOOK) while @taken.keys.any? { |io| !io.closed? && !Native.hung_up?(io.fileno) }
       end
 
       # Writes the head of a response for a partial hijack. The connection serves no other request

@@ -27,6 +27,7 @@ module Highball
       Native.ready
       # One thread needs no other: the main one runs the requests.
       @threads == 1 ? Runner.new(@app, seats.first).run : run_threads(seats)
+      Connection.outlast
       run_hooks(:before_worker_exit)
     end
 
