@@ -19,6 +19,15 @@ pub enum LogFormat {
     Json,
 }
 
+/// How the workers of a new generation take the place of the old ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rollout {
+    /// All of them come up beside the old ones.
+    AllAtOnce,
+    /// One comes, one goes.
+    WorkerByWorker,
+}
+
 /// A type that a setting can have.
 pub(crate) trait Field {
     fn from_value(value: Value) -> Self;
@@ -110,6 +119,33 @@ impl Field for LogFormat {
             Self::Text => "text".to_owned(),
             Self::Json => "json".to_owned(),
         })
+    }
+}
+
+impl Field for Rollout {
+    fn from_value(value: Value) -> Self {
+        match String::from_value(value).as_str() {
+            "worker-by-worker" => Self::WorkerByWorker,
+            _ => Self::AllAtOnce,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Text(match self {
+            Self::AllAtOnce => "all-at-once".to_owned(),
+            Self::WorkerByWorker => "worker-by-worker".to_owned(),
+        })
+    }
+}
+
+/// The path of a request, or none.
+impl Field for Option<String> {
+    fn from_value(value: Value) -> Self {
+        Some(String::from_value(value)).filter(|path| path != "none")
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Text(self.clone().unwrap_or_else(|| "none".to_owned()))
     }
 }
 

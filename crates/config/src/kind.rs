@@ -64,6 +64,8 @@ pub enum Kind {
     Bool,
     /// Any text that is not empty and has no control character.
     Text,
+    /// The path of a request, with a query or without, or `none`.
+    RequestPath,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A list of addresses to listen on.
@@ -98,6 +100,7 @@ impl Kind {
             Self::Duration { .. } => "TIME".to_owned(),
             Self::Bool => "true|false".to_owned(),
             Self::Text => "TEXT".to_owned(),
+            Self::RequestPath => "PATH|none".to_owned(),
             Self::Choice(words) => words.join("|"),
             Self::Listen | Self::Proxies => "ADDR".to_owned(),
         }
@@ -122,6 +125,7 @@ impl Kind {
             ),
             Self::Bool => "true or false".to_owned(),
             Self::Text => "a text that is not empty and has no control character".to_owned(),
+            Self::RequestPath => "the path of a request, such as \"/up\", or \"none\"".to_owned(),
             Self::Choice(words) => one_of(words),
             Self::Listen => format!("a list of {}", crate::listen::ALLOWED),
             Self::Proxies => format!("a list of {}", proxies::ALLOWED),
@@ -158,6 +162,10 @@ impl Kind {
             Self::Bool => text.parse().map(Value::Bool).map_err(|_| wrong()),
             Self::Text if text.is_empty() || text.chars().any(char::is_control) => Err(wrong()),
             Self::Text => Ok(Value::Text(text.to_owned())),
+            Self::RequestPath if text == "none" || is_request_path(text) => {
+                Ok(Value::Text(text.to_owned()))
+            }
+            Self::RequestPath => Err(wrong()),
             Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
             Self::Choice(_) => Err(wrong()),
             Self::Listen | Self::Proxies => self.parse_list(&[text.to_owned()]),
@@ -215,6 +223,12 @@ impl Kind {
     fn out_of_range(&self, text: &str) -> String {
         format!("{text} is out of range; expected {}", self.allowed())
     }
+}
+
+/// Whether a request line could carry it as its target (RFC 9112 section 3.2.1).
+fn is_request_path(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'#';
+    text.starts_with('/') && text.bytes().all(plain)
 }
 
 /// Reads digits and a unit: `None` when it is no such thing, `Some(None)` when it is too large to count.

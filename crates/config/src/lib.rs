@@ -22,7 +22,7 @@ mod setting;
 mod table;
 
 pub use error::{ConfigError, ConfigErrors, Origin, Place};
-pub use field::LogFormat;
+pub use field::{LogFormat, Rollout};
 pub use kind::Kind;
 pub use listen::Listen;
 pub use load::{CONFIG_FILES, Sources};

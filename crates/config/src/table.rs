@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::Origin;
-use crate::field::{Field, LogFormat};
+use crate::field::{Field, LogFormat, Rollout};
 use crate::kind::{GIB, KIB, Kind, MIB, MS, TIB, Value};
 use crate::listen::Listen;
 use crate::proxies::TrustedProxies;
@@ -133,6 +133,26 @@ settings! {
         max_retries: u32 = Kind::Integer { min: 0, max: 2 }, default "2";
     }
 
+    "Restarts" {
+        /// How a restart replaces the workers.
+        ///
+        /// `all-at-once` brings all workers of the new code up, then lets those of the old code finish: twice the memory
+        /// for a moment, and all requests move to the new code together. `worker-by-worker` brings one up and lets one
+        /// finish, and so on: one worker too many at most, and until the last one both answer.
+        rollout: Rollout = Kind::Choice(&["all-at-once", "worker-by-worker"]), default "all-at-once";
+
+        /// A path that new code must answer before it takes over in a restart.
+        ///
+        /// A worker of the new code is sent one GET, with `Host: localhost`; any status from 200 to 299 is an answer. With
+        /// `none` it is enough that the workers are up. The first start makes no check.
+        ready_check: Option<String> = Kind::RequestPath, default "none";
+
+        /// The file whose touch restarts the server, looked at every second.
+        ///
+        /// Relative to the application's folder. It need not exist.
+        restart_file: PathBuf = Kind::Text, default "tmp/restart.txt";
+    }
+
     "Queue" {
         /// The requests that may wait for a thread; more are refused with 503.
         ///
@@ -179,10 +199,10 @@ settings! {
         /// The deadline of a request, counted from when it has arrived whole, its time in the queue included.
         request_timeout: Duration = Kind::Duration { min: MS.saturating_mul(10), max: DAY }, default "60s";
 
-        /// The time the application has to load.
+        /// The time the application has to load, and its workers to be ready after that.
         boot_timeout: Duration = Kind::Duration { min: MS.saturating_mul(100), max: DAY }, default "90s";
 
-        /// The time that running requests get when the server stops.
+        /// The time that running requests get when the server stops, or their code is replaced.
         ///
         /// 0 cuts them at once.
         drain_timeout: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "30s";

@@ -3,27 +3,31 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use config::{CONFIG_FILES, Settings, Sources};
+use config::{CONFIG_FILES, Rollout, Settings, Sources};
 use exchange::control::Start;
-use supervisor::Plan;
+use supervisor::{Load, Plan};
 
 use crate::arguments::Choice;
 use crate::library;
 
 /// The generation that a server starts with.
 pub(crate) const FIRST_GENERATION: u32 = 1;
+/// The least time that workers get for their hooks, however long requests took to end.
+pub(crate) const LEAST_GRACE: Duration = Duration::from_secs(1);
 
 /// An application and its settings, both checked.
 #[derive(Debug)]
 pub(crate) struct Application {
-    /// Its folder, canonical.
+    /// Its folder, canonical, as it was at the start.
     pub(crate) dir: PathBuf,
+    /// Its folder as it was named: what a link in it leads to may change from restart to restart.
+    pub(crate) named: PathBuf,
     /// The file of settings that was read, canonical.
     pub(crate) config: Option<PathBuf>,
     pub(crate) settings: Settings,
-    config_ru: PathBuf,
 }
 
 impl Application {
@@ -32,8 +36,9 @@ impl Application {
     /// # Errors
     /// What is missing or wrong, with its name.
     pub(crate) fn load(choice: Choice) -> Result<Self> {
-        let dir = choice.dir.unwrap_or_else(|| PathBuf::from("."));
-        let dir = folder(&dir)?;
+        let named = choice.dir.unwrap_or_else(|| PathBuf::from("."));
+        let dir = folder(&named)?;
+        let named = absolute(&named);
         let settings = Settings::load(Sources {
             dir: dir.clone(),
             config: choice.config.clone(),
@@ -61,40 +66,64 @@ impl Application {
             .and_then(|path| path.canonicalize().ok());
         Ok(Self {
             dir,
+            named,
             config,
             settings,
-            config_ru,
         })
     }
 
     /// What the supervisor is to run.
     ///
     /// # Errors
-    /// The Ruby library is missing, or a path is not in UTF-8.
-    pub(crate) fn plan(&self, exchange: [OwnedFd; 2], unix_sockets: Vec<PathBuf>) -> Result<Plan> {
+    /// The Ruby library is missing.
+    pub(crate) fn plan(&self) -> Result<Plan> {
         let settings = &self.settings;
-        let hooks = self.dir.join(&settings.hooks);
-        let hooks = hooks.is_file().then(|| text(&hooks)).transpose()?;
-        let unix_sockets: Result<_> = unix_sockets.iter().map(|path| text(path)).collect();
         Ok(Plan {
             ruby: settings.ruby.clone(),
             library: library::find()?,
             workers: settings.workers,
             boot_timeout: settings.boot_timeout,
-            start: Start {
-                app: text(&self.dir)?,
-                config_ru: text(&self.config_ru)?,
-                environment: settings.environment.clone(),
-                hooks,
-                threads: settings.threads,
-                compact: settings.compact,
-                batch: settings.batch_scheduling,
-                generation: FIRST_GENERATION,
-                unix_sockets: unix_sockets?,
-            },
-            exchange,
+            drain_timeout: settings.drain_timeout.max(LEAST_GRACE),
+            worker_by_worker: settings.rollout == Rollout::WorkerByWorker,
+            check: settings.ready_check.is_some(),
         })
     }
+
+    /// What the template of a generation is told, as the folder is now.
+    ///
+    /// # Errors
+    /// The folder is gone, or a path is not in UTF-8.
+    pub(crate) fn generation(
+        &self,
+        generation: u32,
+        exchange: [OwnedFd; 2],
+        unix_sockets: &[PathBuf],
+    ) -> Result<Load> {
+        let settings = &self.settings;
+        let dir = folder(&self.named)?;
+        let hooks = dir.join(&settings.hooks);
+        let hooks = hooks.is_file().then(|| text(&hooks)).transpose()?;
+        let unix_sockets: Result<_> = unix_sockets.iter().map(|path| text(path)).collect();
+        let start = Start {
+            app: text(&dir)?,
+            config_ru: text(&dir.join(&settings.rackup))?,
+            environment: settings.environment.clone(),
+            hooks,
+            threads: settings.threads,
+            compact: settings.compact,
+            batch: settings.batch_scheduling,
+            generation,
+            unix_sockets: unix_sockets?,
+        };
+        Ok(Load { start, exchange })
+    }
+}
+
+/// A path from the root that leads through the same links, written in one way.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    // Without a slash at the end.
+    path.components().collect()
 }
 
 /// A folder, canonical.

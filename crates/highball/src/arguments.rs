@@ -24,6 +24,8 @@ pub(crate) enum Command {
         /// As JSON, for programs.
         json: bool,
     },
+    /// Have a running server load the application's code anew.
+    Restart(Server),
     /// Stop a running server.
     Stop {
         /// Which one.
@@ -60,7 +62,7 @@ pub(crate) struct Server {
 }
 
 /// The commands beside the lab's; anything else in their place is the folder or a flag of `serve`.
-const COMMANDS: [&str; 5] = ["serve", "check", "status", "stop", "help"];
+const COMMANDS: [&str; 6] = ["serve", "check", "status", "restart", "stop", "help"];
 /// What is meant for the program as a whole.
 const GENERAL: [&str; 4] = ["-h", "--help", "-V", "--version"];
 
@@ -96,6 +98,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> clap::erro
             json: matches.get_flag("json"),
             server: server(&mut matches),
         },
+        "restart" => Command::Restart(server(&mut matches)),
         "stop" => Command::Stop {
             now: matches.get_flag("now"),
             server: server(&mut matches),
@@ -149,6 +152,9 @@ fn clap() -> Clap {
         .about("Show a running server: processes, threads, queue and counters")
         .args(marks.clone())
         .arg(switch("json", "Print JSON"));
+    let restart = Clap::new("restart")
+        .about("Load the application's code anew and wait until it serves; code that fails changes nothing")
+        .args(marks.clone());
     let stop = Clap::new("stop")
         .about("Stop a running server and wait for its end; requests that were begun end first")
         .args(marks)
@@ -156,7 +162,7 @@ fn clap() -> Clap {
     let highball = Clap::new("highball")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
-        .subcommands([serve, check, status, stop]);
+        .subcommands([serve, check, status, restart, stop]);
     // After the lab's commands, whose own words would stand here otherwise.
     LabCommand::augment_subcommands(highball)
         .about("An application server for Ruby, and the lab that compares it on your own application")

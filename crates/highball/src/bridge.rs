@@ -1,50 +1,68 @@
 //! Between the supervisor and the front: hands on what one tells the other. Decides nothing.
 
+use std::fmt::Display;
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::rc::Rc;
 
 use front::access_log::{AccessLog, Level};
 use front::{Front, WorkerId};
 use supervisor::{Dispatcher, Note};
 
-use crate::application::FIRST_GENERATION;
-
 /// The front as the supervisor sees it.
 pub(crate) struct Bridge {
     pub(crate) front: Rc<Front>,
     pub(crate) log: Rc<AccessLog>,
+    /// What a new generation must answer.
+    pub(crate) check: Option<String>,
 }
 
 impl Dispatcher for Bridge {
-    fn prepare(&self, worker: u16) {
-        self.front.worker_starts(FIRST_GENERATION, worker);
+    fn prepare(&self, generation: u32, worker: u16) {
+        self.front.worker_starts(generation, worker);
     }
 
-    fn worker_up(&self, worker: u16) {
-        self.front.worker_up(FIRST_GENERATION, worker);
+    fn worker_up(&self, generation: u32, worker: u16) {
+        self.front.worker_up(generation, worker);
     }
 
-    fn worker_died(&self, worker: u16) {
-        self.front.worker_died(FIRST_GENERATION, worker);
+    fn worker_died(&self, generation: u32, worker: u16) {
+        self.front.worker_died(generation, worker);
     }
 
-    fn stop_worker(&self, worker: u16) {
-        self.front.stop_worker(FIRST_GENERATION, worker);
+    fn stop_worker(&self, generation: u32, worker: u16) {
+        self.front.stop_worker(generation, worker);
     }
 
-    fn hijacked(&self, worker: u16, slot: u32, sequence: u64, socket: OwnedFd) {
-        let by = WorkerId {
-            generation: FIRST_GENERATION,
-            worker,
-        };
+    fn hijacked(&self, generation: u32, worker: u16, slot: u32, sequence: u64, socket: OwnedFd) {
+        let by = WorkerId { generation, worker };
         self.front.hijacked(by, slot, sequence, socket);
     }
 
-    fn note(&self, note: &Note) {
+    fn feed(&self, generations: &[u32]) {
+        self.front.feed(generations);
+    }
+
+    fn check(&self, generation: u32) -> Pin<Box<dyn Future<Output = Result<(), String>>>> {
+        let (front, path) = (Rc::clone(&self.front), self.check.clone());
+        Box::pin(async move {
+            match path {
+                Some(path) => front.check(generation, &path).await,
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn close(&self, generation: u32) {
+        self.front.close_generation(generation);
+    }
+
+    fn note(&self, generation: u32, note: &Note) {
         let level = match note.is_warning() {
             true => Level::Warn,
             false => Level::Info,
         };
-        self.log.event(level, &note.to_string(), &[]);
+        let fields: [(&str, &dyn Display); 1] = [("generation", &generation)];
+        self.log.event(level, &note.to_string(), &fields);
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use exchange::Geometry;
 use supervisor::{Booted, Template};
 
-use crate::application::Application;
+use crate::application::{Application, FIRST_GENERATION};
 use crate::arguments::Choice;
 
 /// The smallest exchange: the template wants one, nobody will use it.
@@ -31,10 +31,11 @@ async fn boot(application: &Application) -> Result<Booted> {
     let exchange = exchange::Front::new(geometry).context("cannot make the exchange")?;
     let (memory, doorbell) = exchange.files();
     let files = [memory.try_clone_to_owned()?, doorbell.try_clone_to_owned()?];
-    let plan = application.plan(files, Vec::new())?;
-    let mut template = Template::spawn(&plan)?;
+    let plan = application.plan()?;
+    let load = application.generation(FIRST_GENERATION, files, &[])?;
+    let mut template = Template::spawn(&plan, &load.start)?;
     let booted = tokio::select! {
-        booted = template.boot(&plan) => booted?,
+        booted = template.boot(&plan, &load) => booted?,
         // With the future goes the template.
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;

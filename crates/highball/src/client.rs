@@ -1,4 +1,4 @@
-//! `status` and `stop`: finds a running server, asks it, shows the answer. Changes nothing by itself.
+//! `status`, `restart` and `stop`: finds a running server, asks it, shows the answer. Changes nothing by itself.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;
@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, pidfd_open};
 
-use crate::application::folder;
+use crate::application::{absolute, folder};
 use crate::arguments::Server;
 use crate::control_socket::{Answer, Name, Question, own_uid};
 use crate::page;
@@ -35,6 +35,36 @@ pub(crate) fn status(server: &Server, json: bool) -> Result<()> {
         // `highball status | head` has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to stdout"),
+    }
+}
+
+/// Has a server load its application's code anew, and waits until the new code serves.
+///
+/// # Errors
+/// There is no server, it does not answer, or the new code is not fit to serve.
+pub(crate) fn restart(server: &Server) -> Result<()> {
+    let connection = connect(server)?;
+    match ask(&connection, Question::Restart)? {
+        Answer::Restarted {
+            generation,
+            before,
+            load_seconds,
+            seconds,
+        } => {
+            let text = format!(
+                "generation {generation} serves after {seconds:.2} s ({load_seconds:.2} s to load); generation \
+                 {before} finishes what it holds\n"
+            );
+            io::stdout()
+                .write_all(text.as_bytes())
+                .context("cannot write to stdout")
+        }
+        Answer::NotRestarted {
+            generation,
+            serving,
+            reason,
+        } => bail!("generation {generation} is given up, generation {serving} serves on: {reason}"),
+        other => bail!("the server gave another answer than to a restart: {other:?}"),
     }
 }
 
@@ -89,14 +119,19 @@ fn connect(server: &Server) -> Result<UnixStream> {
         }
         bail!(absent());
     }
-    let dir = folder(server.dir.as_deref().unwrap_or(Path::new(".")))?;
+    let named = server.dir.as_deref().unwrap_or(Path::new("."));
+    let dir = folder(named)?;
     let absent = || {
         format!(
             "no server of yours runs for {}; name its folder, or its process with --pid",
             dir.display()
         )
     };
-    reach(Name::Dir(&dir), own_uid())?.with_context(absent)
+    // First as it is named: what a link in it leads to may have changed since the server's start.
+    match reach(Name::Dir(&absolute(named)), own_uid())? {
+        Some(connection) => Ok(connection),
+        None => reach(Name::Dir(&dir), own_uid())?.with_context(absent),
+    }
 }
 
 /// The folders of applications for which this is a file of settings by its place.
@@ -151,10 +186,10 @@ fn ask(mut connection: &UnixStream, question: Question) -> Result<Answer> {
         .and_then(|()| BufReader::new(connection).read_line(&mut reply))
         .context("the server does not answer")?;
     if reply.is_empty() {
-        bail!("the server does not answer this user");
+        bail!("the server has ended, or does not answer this user");
     }
     match serde_json::from_str(&reply).context("the server gave an answer of another version")? {
-        Answer::Error(error) => bail!("the server did not understand: {error}"),
+        Answer::Error(error) => bail!("the server refused: {error}"),
         answer => Ok(answer),
     }
 }

@@ -1,5 +1,5 @@
-//! The socket by which `status` and `stop` reach a running server: abstract UNIX sockets (unix(7)), which
-//! leave nothing behind. One line of JSON asks, one answers. It carries no request of a client.
+//! The socket by which `status`, `restart` and `stop` reach a running server: abstract UNIX sockets (unix(7)),
+//! which leave nothing behind. One line of JSON asks, one answers. It carries no request of a client.
 //!
 //! A server has a name for its folder, one for its file of settings, and one for its process. Anybody may
 //! take an abstract name, so each side asks the kernel for the other's user (`SO_PEERCRED`).
@@ -16,10 +16,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, spawn_local};
 
 use crate::report::Report;
+use crate::restarts::Ask;
 
 /// The longest question in bytes.
 const MAX_QUESTION_BYTES: u64 = 4096;
@@ -32,6 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) enum Question {
     /// What is it doing?
     Status,
+    /// Would it load the application's code anew? Answered when that is done.
+    Restart,
     /// Would it stop?
     Stop {
         /// Without letting requests end.
@@ -41,11 +44,31 @@ pub(crate) enum Question {
 }
 
 /// What it answers.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Answer {
     /// What it is doing.
     Status(Box<Report>),
+    /// The new generation serves.
+    Restarted {
+        /// Its number.
+        generation: u32,
+        /// The one that served before, and finishes what it holds.
+        before: u32,
+        /// How long the application took to load.
+        load_seconds: f64,
+        /// How long it took until it served.
+        seconds: f64,
+    },
+    /// The new generation was given up.
+    NotRestarted {
+        /// Its number.
+        generation: u32,
+        /// The one that serves on.
+        serving: u32,
+        /// Why, with a backtrace where there is one.
+        reason: String,
+    },
     /// It stops; the connection ends with its process.
     Stopping {
         /// Its process.
@@ -53,6 +76,14 @@ pub(crate) enum Answer {
     },
     /// The question made no sense.
     Error(String),
+}
+
+/// Where questions go that ask for something.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    /// Whether to stop at once.
+    pub(crate) stops: mpsc::UnboundedSender<bool>,
+    pub(crate) restarts: mpsc::UnboundedSender<Ask>,
 }
 
 /// One of a server's names.
@@ -113,14 +144,14 @@ pub(crate) struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Takes the names and answers from now on: `status` with `report`, `stop` into `stops`.
+    /// Takes the names and answers from now on: `status` with `report`, the others into `asked`.
     ///
     /// # Errors
     /// The kernel refuses abstract sockets. A name that is taken is no error.
     pub(crate) fn open(
         names: &[Name<'_>],
         report: impl Fn() -> Report + 'static,
-        stops: mpsc::UnboundedSender<bool>,
+        asked: Asked,
     ) -> io::Result<Self> {
         let report: Rc<dyn Fn() -> Report> = Rc::new(report);
         let mut socket = Self {
@@ -138,7 +169,7 @@ impl ControlSocket {
             };
             listener.set_nonblocking(true)?;
             let listener = UnixListener::from_std(listener)?;
-            let task = serve(listener, Rc::clone(&report), stops.clone());
+            let task = serve(listener, Rc::clone(&report), asked.clone());
             socket.tasks.push(spawn_local(task));
         }
         Ok(socket)
@@ -151,17 +182,13 @@ impl Drop for ControlSocket {
     }
 }
 
-async fn serve(
-    listener: UnixListener,
-    report: Rc<dyn Fn() -> Report>,
-    stops: mpsc::UnboundedSender<bool>,
-) {
+async fn serve(listener: UnixListener, report: Rc<dyn Fn() -> Report>, asked: Asked) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (report, stops) = (Rc::clone(&report), stops.clone());
+                let (report, asked) = (Rc::clone(&report), asked.clone());
                 // A client that leaves early is its own business.
-                spawn_local(async move { drop(answer(stream, &*report, &stops).await) });
+                spawn_local(async move { drop(answer(stream, &*report, &asked).await) });
             }
             // Out of descriptors: clients of the server need them more.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -172,7 +199,7 @@ async fn serve(
 async fn answer(
     mut stream: UnixStream,
     report: &dyn Fn() -> Report,
-    stops: &mpsc::UnboundedSender<bool>,
+    asked: &Asked,
 ) -> io::Result<()> {
     let uid = stream.peer_cred()?.uid();
     if uid != own_uid() && uid != 0 {
@@ -186,10 +213,16 @@ async fn answer(
         Ok(Question::Status) => Answer::Status(Box::new(report())),
         Ok(Question::Stop { now }) => {
             // Nobody listens any more when the server has ended meanwhile, which is what was asked for.
-            let _ = stops.send(now);
+            let _ = asked.stops.send(now);
             Answer::Stopping {
                 pid: rustix::process::getpid().as_raw_nonzero().get(),
             }
+        }
+        Ok(Question::Restart) => {
+            let (answer, answered) = oneshot::channel();
+            let _ = asked.restarts.send(Ask::Command(answer));
+            let stops = |_| Answer::Error("the server stops".to_owned());
+            answered.await.unwrap_or_else(stops)
         }
         Err(error) => Answer::Error(error.to_string()),
     };

@@ -12,6 +12,7 @@ mod control_socket;
 mod library;
 mod page;
 mod report;
+mod restarts;
 mod serve;
 mod signals;
 
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Status { server, json } => {
             client::status(&server, json).map(|()| ExitCode::SUCCESS)
         }
+        Command::Restart(server) => client::restart(&server).map(|()| ExitCode::SUCCESS),
         Command::Stop { server, now } => client::stop(&server, now).map(|()| ExitCode::SUCCESS),
         Command::Lab(command) => lab::command::run(*command),
     };

@@ -34,8 +34,11 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
         }
         if process.generation != generation {
             generation = process.generation;
-            let number = generation.map_or_else(|| "?".to_owned(), |number| number.to_string());
-            writeln!(page, "\ngeneration {number}")?;
+            let mut all = report.generations.iter();
+            match all.find(|one| Some(one.number) == generation) {
+                Some(one) => writeln!(page, "\ngeneration {}, {}", one.number, one.state)?,
+                None => writeln!(page)?,
+            }
         }
         let name = match process.worker {
             Some(worker) => format!("worker {worker}"),
@@ -48,7 +51,8 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
             up(process)
         )?;
         let threads = report.threads.iter();
-        for thread in threads.filter(|thread| Some(thread.worker) == process.worker) {
+        let own = (process.generation, process.worker);
+        for thread in threads.filter(|one| (Some(one.generation), Some(one.worker)) == own) {
             writeln!(page, "    thread {:<3} {}", thread.thread, activity(thread))?;
         }
     }
@@ -106,6 +110,7 @@ fn age(seconds: u64) -> String {
 mod tests {
     use super::*;
     use crate::report::{Queue, Slots};
+    use supervisor::Generation;
 
     #[test]
     fn ages_have_two_units() {
@@ -120,21 +125,26 @@ mod tests {
 
     #[test]
     fn the_page_names_processes_threads_queue_and_counters() {
-        let process = |pid, role, worker, state: &str| Process {
+        let process = |pid, role, id: Option<(u32, Option<u16>)>, state: &str| Process {
             pid,
             role,
-            worker,
-            generation: (role != Role::Front).then_some(1),
+            worker: id.and_then(|(_, worker)| worker),
+            generation: id.map(|(generation, _)| generation),
             state: state.into(),
             started: 1000,
         };
-        let thread = |thread, path: Option<&str>| Thread {
+        let thread = |generation, thread, path: Option<&str>| Thread {
+            generation,
             worker: 0,
             thread,
             state: "idle".into(),
             method: path.map(|_| "GET".into()),
             path: path.map(Into::into),
             since_ms: path.map(|_| 1500),
+        };
+        let generation = |number, state: &str| Generation {
+            number,
+            state: state.into(),
         };
         let report = Report {
             version: "0.1.0".into(),
@@ -146,10 +156,13 @@ mod tests {
             listeners: vec!["http://127.0.0.1:3000".into()],
             processes: vec![
                 process(7, Role::Front, None, "ready"),
-                process(8, Role::Template, None, "ready"),
-                process(9, Role::Worker, Some(0), "ready"),
+                process(8, Role::Template, Some((1, None)), "ready"),
+                process(9, Role::Worker, Some((1, Some(0))), "stopping"),
+                process(10, Role::Template, Some((2, None)), "ready"),
+                process(11, Role::Worker, Some((2, Some(0))), "ready"),
             ],
-            threads: vec![thread(0, Some("/a")), thread(1, None)],
+            generations: vec![generation(1, "draining"), generation(2, "serving")],
+            threads: vec![thread(1, 0, Some("/a")), thread(2, 0, None)],
             queue: Queue {
                 length: 1,
                 longest: 4,
@@ -164,11 +177,15 @@ mod tests {
 highball 0.1.0 is serving /srv/app (production), pid 7, up 1 min 40 s
   on http://127.0.0.1:3000
 
-generation 1
+generation 1, draining
   template     pid 8        ready     up 1 min 40 s
-  worker 0     pid 9        ready     up 1 min 40 s
+  worker 0     pid 9        stopping  up 1 min 40 s
     thread 0   GET /a for 1 s
-    thread 1   idle
+
+generation 2, serving
+  template     pid 10       ready     up 1 min 40 s
+  worker 0     pid 11       ready     up 1 min 40 s
+    thread 0   idle
 
 queue 1 of 256, longest 4; slots 3 of 4 free; connections 5
 requests ok 3; run again 2

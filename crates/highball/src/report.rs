@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use front::Snapshot;
 use serde::{Deserialize, Serialize};
-use supervisor::{Process, Role};
+use supervisor::{Generation, Process, Role};
 
 /// A server at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,8 @@ pub(crate) struct Report {
     pub(crate) now: u64,
     /// Where it listens.
     pub(crate) listeners: Vec<String>,
+    /// The generations that are there, the oldest first.
+    pub(crate) generations: Vec<Generation>,
     /// The front, and each generation's template and workers.
     pub(crate) processes: Vec<Process>,
     /// What each thread of a worker that is ready runs.
@@ -42,6 +44,8 @@ pub(crate) struct Report {
 /// A thread of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Thread {
+    /// The worker's generation.
+    pub(crate) generation: u32,
     /// The worker, from 0.
     pub(crate) worker: u16,
     /// The thread, from 0.
@@ -109,14 +113,15 @@ fn rows(processes: &[Process], front: &Snapshot, threads: u16) -> Vec<Thread> {
         .iter()
         .filter(|process| process.role == Role::Worker && process.state != "starting");
     let seats = alive
-        .filter_map(|process| process.worker)
+        .filter_map(|process| process.generation.zip(process.worker))
         .flat_map(|worker| (0..threads).map(move |thread| (worker, thread)));
-    let row = |(worker, thread)| {
-        let running = front
-            .running
-            .iter()
-            .find(|running| (running.worker, running.thread) == (worker, thread));
+    let row = |((generation, worker), thread)| {
+        let running = front.running.iter().find(|running| {
+            let of = (running.generation, running.worker, running.thread);
+            of == (generation, worker, thread)
+        });
         Thread {
+            generation,
             worker,
             thread,
             state: match running {

@@ -13,17 +13,17 @@ use front::access_log::{AccessLog, Format, Level};
 use front::{Front, Listener};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use supervisor::{Dispatcher, Supervisor, orphans};
+use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 
-use crate::application::{Application, FIRST_GENERATION};
+use crate::application::{Application, FIRST_GENERATION, LEAST_GRACE};
 use crate::arguments::Choice;
 use crate::bridge::Bridge;
-use crate::control_socket::{ControlSocket, Name};
+use crate::control_socket::{Asked, ControlSocket, Name};
 use crate::report::Report;
+use crate::restarts::{self, Restarts};
 use crate::signals::{self, Stop, Stops};
 
-/// The least time that workers get for their hooks, however long requests took to end.
-const LEAST_GRACE: Duration = Duration::from_secs(1);
 /// How long files of slow clients may take to be let go of.
 const LEAVE: Duration = Duration::from_secs(1);
 
@@ -44,7 +44,8 @@ pub(crate) fn run(choice: Choice) -> Result<()> {
 async fn serve(application: Application, log: Rc<AccessLog>) -> Result<()> {
     // From here on no signal that is sent to servers ends the process by itself.
     let mut stops = Stops::watch()?;
-    signals::reserve(&log)?;
+    let (restart, asks) = mpsc::unbounded_channel();
+    signals::watch_others(restart.clone(), Rc::clone(&log))?;
     // Without it, zombies are left: no reason not to serve.
     spawn_local(async { drop(orphans::reap().await) });
     let settings = Rc::new(application.settings.clone());
@@ -53,12 +54,14 @@ async fn serve(application: Application, log: Rc<AccessLog>) -> Result<()> {
     let front = Front::new(Rc::clone(&settings), Rc::clone(&log), FIRST_GENERATION)
         .context("cannot make the exchange")?;
     let (memory, doorbell) = front.exchange_files().context("cannot make the exchange")?;
-    let plan = application.plan([memory, doorbell], files.0.clone())?;
+    let sockets = files.0.clone();
+    let load = application.generation(FIRST_GENERATION, [memory, doorbell], &sockets)?;
     let bridge: Rc<dyn Dispatcher> = Rc::new(Bridge {
         front: Rc::clone(&front),
         log: Rc::clone(&log),
+        check: settings.ready_check.clone(),
     });
-    let supervisor = Rc::new(Supervisor::new(plan, bridge));
+    let supervisor = Rc::new(Supervisor::new(application.plan()?, bridge));
     let state = Rc::new(Cell::new("booting"));
     let lines = names.iter().map(|name| format!("listening on {name}"));
     lines.for_each(|line| say(&log, &settings, &line));
@@ -69,10 +72,17 @@ async fn serve(application: Application, log: Rc<AccessLog>) -> Result<()> {
         state: Rc::clone(&state),
         threads: settings.threads,
     };
-    let _control = open_control(&application, reporter, &stops, &log)?;
+    let asked = Asked {
+        stops: stops.asked.clone(),
+        restarts: restart.clone(),
+    };
+    let _control = open_control(&application, reporter, asked, &log)?;
+    let restart_file = application.named.join(&settings.restart_file);
+    // As it is before the code is loaded: what is touched from here on may be newer than that code.
+    let touched = restarts::touched(&restart_file);
 
     let started = tokio::select! {
-        started = supervisor.start() => Some(started),
+        started = supervisor.launch(load) => Some(started),
         _ = stops.next() => None,
     };
     let Some(Ok(_)) = started else {
@@ -94,9 +104,21 @@ async fn serve(application: Application, log: Rc<AccessLog>) -> Result<()> {
         own_pid()
     );
     say(&log, &settings, &ready);
+    let restarts = Restarts {
+        application,
+        front: Rc::clone(&front),
+        supervisor: Rc::clone(&supervisor),
+        log: Rc::clone(&log),
+        sockets,
+        asks,
+    };
+    let restarts = spawn_local(restarts.run());
+    spawn_local(restarts::watch(restart_file, touched, restart));
 
     let first = stops.next().await;
     state.set("stopping");
+    restarts.abort();
+    supervisor.call_off();
     let text = match first {
         Stop::Now => "stopping at once".to_owned(),
         _ => format!(
@@ -190,6 +212,7 @@ impl Reporter {
         let report = Report {
             state: self.state.get().to_owned(),
             now: now.map_or(0, |elapsed| elapsed.as_secs()),
+            generations: self.supervisor.generations(),
             ..self.still.clone()
         };
         let processes = self.supervisor.processes();
@@ -212,12 +235,14 @@ fn still(application: &Application, listeners: Vec<String>) -> Report {
 fn open_control(
     application: &Application,
     reporter: Reporter,
-    stops: &Stops,
+    asked: Asked,
     log: &AccessLog,
 ) -> Result<ControlSocket> {
     let mut names = vec![Name::Pid(own_pid()), Name::Dir(&application.dir)];
+    if application.named != application.dir {
+        names.push(Name::Dir(&application.named));
+    }
     names.extend(application.config.as_deref().map(Name::Config));
-    let asked = stops.asked.clone();
     let control = ControlSocket::open(&names, move || reporter.report(), asked)
         .context("cannot open the control socket")?;
     if control.taken > 0 {

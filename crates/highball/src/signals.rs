@@ -9,6 +9,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 
+use crate::restarts::Ask;
+
 /// How the server is to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -71,22 +73,19 @@ impl Stops {
     }
 }
 
-/// From here on USR1 and USR2 are only logged.
+/// From here on USR1 asks for a restart, and USR2, which is kept for later, is only logged.
 ///
 /// # Errors
 /// The system refuses a handler.
-pub(crate) fn reserve(log: &Rc<AccessLog>) -> Result<()> {
-    for (kind, name) in [
-        (SignalKind::user_defined1(), "USR1"),
-        (SignalKind::user_defined2(), "USR2"),
-    ] {
-        let log = Rc::clone(log);
-        on(kind, move || {
-            let text = format!("the signal {name} has no meaning here and is ignored");
-            log.event(Level::Warn, &text, &[]);
-        })?;
-    }
-    Ok(())
+pub(crate) fn watch_others(restarts: mpsc::UnboundedSender<Ask>, log: Rc<AccessLog>) -> Result<()> {
+    on(SignalKind::user_defined1(), move || {
+        // Nobody listens any more where the server stops.
+        let _ = restarts.send(Ask::Signal);
+    })?;
+    on(SignalKind::user_defined2(), move || {
+        let text = "the signal USR2 has no meaning so far and is ignored";
+        log.event(Level::Warn, text, &[]);
+    })
 }
 
 /// Calls `act` for each signal of this kind.

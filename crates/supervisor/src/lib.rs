@@ -9,40 +9,53 @@
 mod channel;
 mod children;
 mod ending;
+mod fleet;
 mod note;
 pub mod orphans;
 mod pool;
 mod process;
 mod supervisor;
 mod template;
+mod verdict;
 mod watch;
 
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 
 pub use ending::Ending;
 pub use note::Note;
-pub use process::{Process, Role};
-pub use supervisor::{StartError, Supervisor};
-pub use template::{BootError, Booted, Plan, Template};
+pub use process::{Generation, Process, Role};
+pub use supervisor::Supervisor;
+pub use template::{BootError, Booted, Load, Plan, Template};
+pub use verdict::StartError;
 
 /// What the supervisor needs of the front. No method may wait; any may be called from within another task's
-/// turn, so none may hold a borrow across an await.
+/// turn, so none may hold a borrow across an await. A worker is named by its generation and its number in it.
 pub trait Dispatcher {
     /// A worker is about to be forked: its place in the exchange must be as new.
-    fn prepare(&self, worker: u16);
+    fn prepare(&self, generation: u32, worker: u16);
 
     /// The threads of the worker serve requests from now on.
-    fn worker_up(&self, worker: u16);
+    fn worker_up(&self, generation: u32, worker: u16);
 
     /// The worker's process is gone: what it held is to be taken back before a replacement is forked.
-    fn worker_died(&self, worker: u16);
+    fn worker_died(&self, generation: u32, worker: u16);
 
     /// Has the worker's threads finish what they run and leave.
-    fn stop_worker(&self, worker: u16);
+    fn stop_worker(&self, generation: u32, worker: u16);
 
     /// The application took over the connection of the request in `slot`, claimed as `sequence`.
-    fn hijacked(&self, worker: u16, slot: u32, sequence: u64, socket: OwnedFd);
+    fn hijacked(&self, generation: u32, worker: u16, slot: u32, sequence: u64, socket: OwnedFd);
 
-    /// Something for the log.
-    fn note(&self, note: &Note);
+    /// Requests go to these generations from now on, and to no other.
+    fn feed(&self, generations: &[u32]);
+
+    /// Whether the generation is fit to serve; says why not.
+    fn check(&self, generation: u32) -> Pin<Box<dyn Future<Output = Result<(), String>>>>;
+
+    /// Nothing is left of the generation.
+    fn close(&self, generation: u32);
+
+    /// Something of a generation for the log.
+    fn note(&self, generation: u32, note: &Note);
 }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::template::{BootError, Booted};
+use crate::template::Booted;
 
 /// Something worth a line in the log.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub enum Note {
         /// What it did.
         reason: String,
     },
-    /// The template ended; workers go on, and another one is started.
+    /// The template of a generation that serves ended; workers go on, and another one is started.
     TemplateEnded {
         /// Its process.
         pid: i32,
@@ -58,8 +58,22 @@ pub enum Note {
         /// What it did.
         reason: String,
     },
+    /// A generation is being brought up beside another one.
+    Launched,
+    /// The generation has taken over.
+    Serves,
+    /// The generation will not take over; the other one serves on.
+    GivenUp {
+        /// Why.
+        reason: String,
+    },
+    /// Nothing is left of the generation.
+    Closed,
     /// The template could not be started again; it is tried once more later.
-    BootFailed(BootError),
+    BootFailed {
+        /// Why.
+        reason: String,
+    },
     /// A worker could not be asked for.
     ForkFailed {
         /// The worker, from 0.
@@ -77,7 +91,10 @@ pub enum Note {
 impl Note {
     /// Whether somebody should look into it.
     pub fn is_warning(&self) -> bool {
-        !matches!(self, Self::Booted(_))
+        !matches!(
+            self,
+            Self::Booted(_) | Self::Launched | Self::Serves | Self::Closed
+        )
     }
 }
 
@@ -115,10 +132,18 @@ impl fmt::Display for Note {
             }
             Self::TemplateEnded { pid, status } => write!(
                 f,
-                "template (pid {pid}) ended with {status}; workers go on, another one is started"
+                "template (pid {pid}) ended with {status}; workers go on, another one of the same generation is \
+                 started and loads the code as it is now"
             ),
             Self::TemplateMisbehaved { reason } => write!(f, "template: {reason}"),
-            Self::BootFailed(error) => write!(f, "{error}; another try follows"),
+            Self::Launched => f.write_str("a new generation is brought up"),
+            Self::Serves => f.write_str("the new generation serves"),
+            Self::GivenUp { reason } => write!(
+                f,
+                "the new generation is given up, the old one serves on: {reason}"
+            ),
+            Self::Closed => f.write_str("the generation has ended"),
+            Self::BootFailed { reason } => write!(f, "{reason}; another try follows"),
             Self::ForkFailed { worker, reason } => {
                 write!(f, "worker {} cannot be forked: {reason}", worker)
             }

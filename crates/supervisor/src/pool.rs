@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+mod leave;
 mod step;
 
 pub(crate) use step::{Action, Event};
@@ -16,12 +17,17 @@ const FIRST_DELAY: Duration = Duration::from_millis(500);
 /// The longest delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
+/// How long a template that was told to leave may take to do so.
+const LEAVE: Duration = Duration::from_secs(2);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Template {
     Booting,
     Up,
     /// Dead; to be started again then.
     Waiting(Instant),
+    /// Told to leave; killed then.
+    Leaving(Instant),
     /// Dead for good.
     Gone,
 }
@@ -39,8 +45,11 @@ pub(crate) enum State {
     Starting(Instant),
     /// Serves requests. `forked`: the template has told its process.
     Ready { forked: bool },
-    /// Told to leave, or killed on the way out. `forked`: as above.
-    Stopping { forked: bool },
+    /// Told to leave, or killed on the way out. `forked`: as above. `until`: killed then.
+    Stopping {
+        forked: bool,
+        until: Option<Instant>,
+    },
     /// Gone for good.
     Gone,
 }
@@ -65,6 +74,8 @@ pub(crate) struct Pool {
     template: Template,
     template_deaths: u32,
     workers: Vec<Worker>,
+    /// How many workers there shall be; the highest numbers are left out.
+    limit: u16,
     phase: Phase,
     /// How long a fork and a worker's start may take.
     boot_timeout: Duration,
@@ -82,6 +93,7 @@ impl Pool {
             template: Template::Booting,
             template_deaths: 0,
             workers: vec![absent; usize::from(workers)],
+            limit: workers,
             phase: Phase::Running,
             boot_timeout,
         }
@@ -94,10 +106,11 @@ impl Pool {
             Event::Booted => self.booted(&mut actions),
             Event::TemplateDied => self.template_died(now, &mut actions),
             Event::Forked { worker } => self.forked(worker, now),
-            Event::Ready { worker, life } => self.ready(worker, life, &mut actions),
+            Event::Ready { worker, life } => self.became_ready(worker, life, &mut actions),
             Event::Died { worker, life } => self.died(worker, life, now, &mut actions),
-            Event::Stop => self.stop(&mut actions),
-            Event::Kill => self.kill(&mut actions),
+            Event::Resize { limit, until } => self.resize(limit, until, &mut actions),
+            Event::Stop { until } => self.stop(until, now, &mut actions),
+            Event::Kill => self.kill(now, &mut actions),
             Event::Tick => self.tick(now, &mut actions),
         }
         if self.phase == Phase::Running && self.template == Template::Up {
@@ -108,26 +121,48 @@ impl Pool {
 
     /// When [`Event::Tick`] is due next.
     pub(crate) fn next(&self) -> Option<Instant> {
-        if self.phase == Phase::Stopping {
-            return None;
-        }
         let template = match self.template {
-            Template::Waiting(until) => Some(until),
+            Template::Waiting(until) | Template::Leaving(until) => Some(until),
             _ => None,
         };
         let worker = |worker: &Worker| match worker.state {
             // Without a template a delayed fork cannot happen: its boot is the event.
             State::Waiting(until) if self.template == Template::Up => Some(until),
             State::Forking(since) | State::Starting(since) => Some(since + self.boot_timeout),
+            State::Stopping { until, .. } => until,
             _ => None,
         };
         self.workers.iter().filter_map(worker).chain(template).min()
     }
 
-    /// Whether every worker serves requests, in a known process.
-    pub(crate) fn all_ready(&self) -> bool {
-        let ready = |worker: &Worker| worker.state == State::Ready { forked: true };
-        self.workers.iter().all(ready)
+    /// How many workers there shall be.
+    pub(crate) fn limit(&self) -> u16 {
+        self.limit
+    }
+
+    /// How many workers serve requests, in a known process.
+    pub(crate) fn ready(&self) -> u16 {
+        self.count(|state| state == State::Ready { forked: true })
+    }
+
+    /// How many workers were told to leave and are still there.
+    pub(crate) fn leaving(&self) -> u16 {
+        self.count(|state| matches!(state, State::Stopping { .. }))
+    }
+
+    /// How many workers there are or will be, those aside that leave.
+    fn wanted(&self) -> u16 {
+        self.count(|state| {
+            matches!(
+                state,
+                State::Waiting(_) | State::Forking(_) | State::Starting(_) | State::Ready { .. }
+            )
+        })
+    }
+
+    fn count(&self, which: impl Fn(State) -> bool) -> u16 {
+        let found = self.workers.iter().filter(|worker| which(worker.state));
+        found.count() as u16
     }
 
     /// A worker that died too often before it was ready, and how often, if there is one.
@@ -180,7 +215,10 @@ impl Pool {
                     actions.push(Action::Down { worker: number });
                     State::Absent
                 }
-                State::Stopping { forked: false } => State::Gone,
+                State::Stopping { forked: false, .. } if self.phase == Phase::Running => {
+                    State::Absent
+                }
+                State::Stopping { forked: false, .. } => State::Gone,
                 _ => continue,
             };
             actions.push(Action::Abandon { worker: number });
@@ -207,12 +245,15 @@ impl Pool {
         match found.state {
             State::Forking(_) => found.state = State::Starting(now),
             State::Ready { .. } => found.state = State::Ready { forked: true },
-            State::Stopping { .. } => found.state = State::Stopping { forked: true },
+            State::Stopping { until, .. } => {
+                let forked = true;
+                found.state = State::Stopping { forked, until };
+            }
             _ => {}
         }
     }
 
-    fn ready(&mut self, worker: u16, life: u32, actions: &mut Vec<Action>) {
+    fn became_ready(&mut self, worker: u16, life: u32, actions: &mut Vec<Action>) {
         let Some(found) = self.current(worker, life) else {
             return;
         };
@@ -234,7 +275,11 @@ impl Pool {
         actions.push(Action::Down { worker });
         if phase == Phase::Stopping {
             found.state = State::Gone;
-            self.dismiss(actions);
+            self.dismiss(now, actions);
+            return;
+        }
+        if matches!(found.state, State::Stopping { .. }) {
+            found.state = State::Absent;
             return;
         }
         if !matches!(found.state, State::Ready { .. }) {
@@ -254,61 +299,18 @@ impl Pool {
         }
     }
 
-    fn stop(&mut self, actions: &mut Vec<Action>) {
-        if self.phase == Phase::Stopping {
-            return;
-        }
-        self.phase = Phase::Stopping;
-        for (number, worker) in numbered(&mut self.workers) {
-            worker.state = match worker.state {
-                State::Absent | State::Waiting(_) | State::Gone => State::Gone,
-                State::Ready { forked } => {
-                    actions.push(Action::StopWorker { worker: number });
-                    State::Stopping { forked }
-                }
-                // These hold no request.
-                State::Forking(_) | State::Starting(_) | State::Stopping { .. } => {
-                    actions.push(Action::Kill { worker: number });
-                    State::Stopping {
-                        forked: !matches!(worker.state, State::Forking(_)),
-                    }
-                }
-            };
-        }
-        match self.template {
-            Template::Waiting(_) => self.template = Template::Gone,
-            Template::Booting => actions.push(Action::KillTemplate),
-            Template::Up | Template::Gone => {}
-        }
-        self.dismiss(actions);
-    }
-
-    fn kill(&mut self, actions: &mut Vec<Action>) {
-        let mut stopping = Vec::new();
-        self.stop(&mut stopping);
-        // Killing stands in for asking.
-        stopping
-            .retain(|action| !matches!(action, Action::StopWorker { .. } | Action::Kill { .. }));
-        for (number, worker) in numbered(&mut self.workers) {
-            if worker.state != State::Gone {
-                actions.push(Action::Kill { worker: number });
-            }
-        }
-        actions.append(&mut stopping);
-        if self.template == Template::Up {
-            actions.push(Action::KillTemplate);
-        }
-    }
-
     fn tick(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        if self.phase == Phase::Stopping {
-            return;
-        }
-        if let Template::Waiting(until) = self.template
-            && until <= now
-        {
-            self.template = Template::Booting;
-            actions.push(Action::SpawnTemplate);
+        match self.template {
+            Template::Waiting(until) if until <= now => {
+                self.template = Template::Booting;
+                actions.push(Action::SpawnTemplate);
+            }
+            Template::Leaving(until) if until <= now => {
+                // Its death is on its way; this only moves the clock on.
+                self.template = Template::Leaving(now + LEAVE);
+                actions.push(Action::KillTemplate);
+            }
+            _ => {}
         }
         let mut stuck = false;
         for (number, worker) in numbered(&mut self.workers) {
@@ -319,6 +321,14 @@ impl Pool {
                     actions.push(Action::Kill { worker: number });
                     // Its death is on its way; this only stops the clock.
                     worker.state = State::Starting(now);
+                }
+                State::Stopping {
+                    forked,
+                    until: Some(until),
+                } if until <= now => {
+                    actions.push(Action::Kill { worker: number });
+                    let until = None;
+                    worker.state = State::Stopping { forked, until };
                 }
                 _ => {}
             }
@@ -335,21 +345,16 @@ impl Pool {
     }
 
     fn fork_absent(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        for (number, worker) in numbered(&mut self.workers) {
-            if worker.state == State::Absent {
-                worker.life += 1;
-                worker.state = State::Forking(now);
-                actions.push(Action::Fork {
-                    worker: number,
-                    life: worker.life,
-                });
-            }
-        }
-    }
-
-    fn dismiss(&mut self, actions: &mut Vec<Action>) {
-        if self.no_workers() && self.template == Template::Up {
-            actions.push(Action::DismissTemplate);
+        let missing = self.limit.saturating_sub(self.wanted());
+        let absent =
+            numbered(&mut self.workers).filter(|(_, worker)| worker.state == State::Absent);
+        for (number, worker) in absent.take(missing.into()) {
+            worker.life += 1;
+            worker.state = State::Forking(now);
+            actions.push(Action::Fork {
+                worker: number,
+                life: worker.life,
+            });
         }
     }
 
@@ -361,8 +366,9 @@ impl Pool {
     }
 }
 
-fn numbered(workers: &mut [Worker]) -> impl Iterator<Item = (u16, &mut Worker)> {
-    (0..).zip(workers)
+fn numbered(workers: &mut [Worker]) -> impl DoubleEndedIterator<Item = (u16, &mut Worker)> {
+    let numbers = 0..workers.len() as u16;
+    numbers.zip(workers)
 }
 
 /// The delay after so many earlier deaths: none, then doubling.

@@ -1,7 +1,8 @@
-//! The supervisor itself: carries the pool's decisions out, and brings what happens back to it. Decides
+//! The supervisor itself: carries the fleet's decisions out, and brings what happens back to it. Decides
 //! nothing; the tasks that wait for processes are in `watch.rs`.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
@@ -13,40 +14,20 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::channel::Channel;
 use crate::children::Child;
-use crate::pool::{Action, Event, Pool, State};
-use crate::process::{Process, Role, epoch_seconds};
-use crate::template::{BootError, Booted, Plan, Template};
+use crate::fleet::{self, Fleet, Rules};
+use crate::pool::{Action, Event};
+use crate::template::{Booted, Load, Plan};
+use crate::verdict::StartError;
 use crate::{Dispatcher, Note};
 
 /// How long the template may take to leave, and the kernel to end what was killed.
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// Why the server did not come up.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The application was not loaded.
-    #[error(transparent)]
-    Boot(#[from] BootError),
-    /// Workers were forked but none of one number's became ready.
-    #[error(
-        "worker {worker} ended {deaths} times before it was ready; the reason is in the log above"
-    )]
-    Worker {
-        /// The worker, from 0.
-        worker: u16,
-        /// How often.
-        deaths: u32,
-    },
-    /// Workers took too long, for example in an after_fork hook.
-    #[error("the workers were not ready within {0:?} (setting `boot_timeout`)")]
-    Timeout(Duration),
-}
-
-/// The processes of one generation. Dropping it kills them.
+/// The processes of all generations. Dropping it kills them.
 pub struct Supervisor {
-    shared: Rc<Shared>,
+    pub(crate) shared: Rc<Shared>,
     clock: RefCell<Option<JoinHandle<()>>>,
-    since: SystemTime,
+    pub(crate) since: SystemTime,
 }
 
 /// What the tasks share.
@@ -60,9 +41,23 @@ pub(crate) struct Shared {
 
 /// Never borrowed while the dispatcher is called.
 pub(crate) struct Inner {
-    pub(crate) pool: Pool,
+    pub(crate) fleet: Fleet,
+    pub(crate) members: BTreeMap<u32, Members>,
+}
+
+/// The processes of one generation, and how it came up.
+pub(crate) struct Members {
+    pub(crate) load: Rc<Load>,
     pub(crate) children: Vec<Option<Child>>,
     pub(crate) template: Option<TemplateHandle>,
+    /// Whether it was alone when it was launched.
+    pub(crate) first: bool,
+    /// What its template said when it had loaded the application.
+    pub(crate) booted: Option<Booted>,
+    /// What went wrong, until it is told.
+    pub(crate) failure: Option<StartError>,
+    /// Who waits to hear whether it serves.
+    pub(crate) verdict: Option<oneshot::Sender<Result<Booted, StartError>>>,
 }
 
 /// The template as far as others than its own task know it.
@@ -75,20 +70,35 @@ pub(crate) struct TemplateHandle {
     pub(crate) task: Option<JoinHandle<()>>,
 }
 
+impl Inner {
+    pub(crate) fn template(&mut self, generation: u32) -> Option<&mut TemplateHandle> {
+        self.members.get_mut(&generation)?.template.as_mut()
+    }
+
+    /// Where the handle of a worker's present life is.
+    pub(crate) fn child(&mut self, generation: u32, worker: u16) -> Option<&mut Option<Child>> {
+        let members = self.members.get_mut(&generation)?;
+        members.children.get_mut(usize::from(worker))
+    }
+}
+
 impl Supervisor {
     /// A supervisor that has started nothing yet.
     pub fn new(plan: Plan, dispatcher: Rc<dyn Dispatcher>) -> Self {
-        let pool = Pool::new(plan.workers, plan.boot_timeout);
-        let children = (0..plan.workers).map(|_| None).collect();
-        let inner = Inner {
-            pool,
-            children,
-            template: None,
-        };
+        let fleet = Fleet::new(Rules {
+            workers: plan.workers,
+            boot_timeout: plan.boot_timeout,
+            drain_timeout: plan.drain_timeout,
+            worker_by_worker: plan.worker_by_worker,
+            check: plan.check,
+        });
         let shared = Shared {
             plan,
             dispatcher,
-            inner: RefCell::new(inner),
+            inner: RefCell::new(Inner {
+                fleet,
+                members: BTreeMap::new(),
+            }),
             changed: watch::Sender::new(()),
         };
         Self {
@@ -98,95 +108,88 @@ impl Supervisor {
         }
     }
 
-    /// Boots the template, forks the workers and waits until all of them are ready. Needs a `LocalRuntime`.
+    /// Brings a generation up: has its template load the application, forks its workers, waits until they are
+    /// ready, and has requests go to it. Another generation serves until then, and finishes what it holds
+    /// afterwards. Needs a `LocalRuntime`.
     ///
     /// # Errors
-    /// Why the server cannot serve; drop the supervisor then, or the future itself to call it off.
-    pub async fn start(&self) -> Result<Booted, StartError> {
+    /// Why it cannot serve. The other generation then serves on; without one, drop the supervisor.
+    pub async fn launch(&self, load: Load) -> Result<Booted, StartError> {
+        let told = self.enlist(load)?;
+        // Without a verdict everything is being torn down.
+        told.await.unwrap_or(Err(StartError::CalledOff))
+    }
+
+    /// Begins to bring a generation up; what comes is whether it did.
+    fn enlist(
+        &self,
+        load: Load,
+    ) -> Result<oneshot::Receiver<Result<Booted, StartError>>, StartError> {
         let shared = &self.shared;
-        let plan = &shared.plan;
-        let mut template = Template::spawn(plan)?;
-        let booted = template.boot(plan).await?;
-        shared.announce(&booted);
-        Rc::clone(shared).adopt(template);
-        *self.clock.borrow_mut() = Some(spawn_local(Rc::clone(shared).keep_time()));
-        let settled = shared.until(|pool| pool.all_ready() || pool.hopeless().is_some());
-        timeout(plan.boot_timeout, settled)
-            .await
-            .map_err(|_| StartError::Timeout(plan.boot_timeout))?;
-        match shared.inner.borrow().pool.hopeless() {
-            Some((worker, deaths)) => Err(StartError::Worker { worker, deaths }),
-            None => Ok(booted),
+        let generation = load.start.generation;
+        let (verdict, told) = oneshot::channel();
+        let mut inner = shared.inner.borrow_mut();
+        if inner.fleet.stopping() {
+            return Err(StartError::CalledOff);
         }
+        if !inner.fleet.is_settled() {
+            return Err(StartError::Busy);
+        }
+        let first = inner.fleet.finished();
+        let members = Members {
+            load: Rc::new(load),
+            children: (0..shared.plan.workers).map(|_| None).collect(),
+            template: None,
+            first,
+            booted: None,
+            failure: None,
+            verdict: Some(verdict),
+        };
+        inner.members.insert(generation, members);
+        drop(inner);
+        let mut clock = self.clock.borrow_mut();
+        clock.get_or_insert_with(|| spawn_local(Rc::clone(shared).keep_time()));
+        if !first {
+            shared.dispatcher.note(generation, &Note::Launched);
+        }
+        shared.decide(fleet::Event::Launch { generation });
+        Ok(told)
+    }
+
+    /// Waits until no generation is on its way in or out.
+    pub async fn settled(&self) {
+        self.shared.until(Fleet::is_settled).await;
+    }
+
+    /// Lets no new generation take over any more: the server is going to stop.
+    pub fn call_off(&self) {
+        self.shared.decide(fleet::Event::CallOff);
     }
 
     /// Has the workers finish what they hold and leave, kills what is left after `grace` (at once where it is
-    /// zero), and ends the template. May be called again with a shorter grace when the first call is dropped.
+    /// zero), and ends the templates. May be called again with a shorter grace when the first call is dropped.
     pub async fn stop(&self, grace: Duration) {
         let shared = &self.shared;
-        if self.clock.borrow().is_none() {
-            // The application was never loaded: nothing was started that still runs.
-            return;
-        }
         if !grace.is_zero() {
-            shared.handle(Event::Stop);
-            if timeout(grace, shared.until(Pool::no_workers))
+            shared.decide(fleet::Event::Stop);
+            if timeout(grace, shared.until(Fleet::no_workers))
                 .await
                 .is_err()
             {
-                shared.dispatcher.note(&Note::Killed { grace });
-            } else if timeout(LEAVE, shared.until(Pool::finished)).await.is_ok() {
+                let latest = shared.inner.borrow().fleet.latest();
+                shared.dispatcher.note(latest, &Note::Killed { grace });
+            } else if timeout(LEAVE, shared.until(Fleet::finished)).await.is_ok() {
                 return;
             }
         }
-        shared.handle(Event::Kill);
+        shared.decide(fleet::Event::Kill);
         // A process in an uninterruptible sleep is the kernel's to end.
-        let _ = timeout(LEAVE, shared.until(Pool::finished)).await;
+        let _ = timeout(LEAVE, shared.until(Fleet::finished)).await;
     }
 
     /// Kills a worker; it is replaced like any other that died.
-    pub fn kill_worker(&self, worker: u16) {
-        self.shared.kill_worker(worker);
-    }
-
-    /// Every process of the server: the front, the template, the workers.
-    pub fn processes(&self) -> Vec<Process> {
-        let inner = self.shared.inner.borrow();
-        let generation = Some(self.shared.plan.start.generation);
-        let row = |pid: i32, role, worker, generation, state: &str, started| Process {
-            pid,
-            role,
-            worker,
-            generation,
-            state: state.to_owned(),
-            started: epoch_seconds(started),
-        };
-        let own = rustix::process::getpid().as_raw_nonzero().get();
-        let mut rows = vec![row(own, Role::Front, None, None, "ready", self.since)];
-        if let Some(template) = &inner.template
-            && let Some(pid) = template.pid
-        {
-            let state = match inner.pool.template_up() {
-                true => "ready",
-                false => "booting",
-            };
-            let (role, started) = (Role::Template, template.started);
-            rows.push(row(pid, role, None, generation, state, started));
-        }
-        for (number, child) in (0..).zip(&inner.children) {
-            if let Some(child) = child
-                && let Some(pid) = child.pid
-            {
-                let state = match inner.pool.state(number) {
-                    State::Ready { .. } => "ready",
-                    State::Stopping { .. } | State::Gone => "stopping",
-                    _ => "starting",
-                };
-                let (role, worker) = (Role::Worker, Some(number));
-                rows.push(row(pid, role, worker, generation, state, child.started));
-            }
-        }
-        rows
+    pub fn kill_worker(&self, generation: u32, worker: u16) {
+        self.shared.kill_worker(generation, worker);
     }
 }
 
@@ -195,111 +198,130 @@ impl Drop for Supervisor {
         if let Some(clock) = self.clock.borrow_mut().take() {
             clock.abort();
         }
-        let mut inner = self.shared.inner.borrow_mut();
-        inner.children.clear();
-        if let Some(task) = inner.template.take().and_then(|template| template.task) {
-            // With the task goes the template, which kills its process group.
-            task.abort();
+        for members in self.shared.inner.borrow_mut().members.values_mut() {
+            members.children.clear();
+            if let Some(task) = members.template.take().and_then(|template| template.task) {
+                // With the task goes the template, which kills its process group.
+                task.abort();
+            }
         }
     }
 }
 
 impl Shared {
-    /// Tells the pool what happened and does what it answers.
-    pub(crate) fn handle(self: &Rc<Self>, event: Event) {
+    /// Tells the fleet what happened in a generation and does what it answers.
+    pub(crate) fn handle(self: &Rc<Self>, generation: u32, event: Event) {
+        self.decide(fleet::Event::Pool { generation, event });
+    }
+
+    /// Tells the fleet what happened and does what it answers.
+    pub(crate) fn decide(self: &Rc<Self>, event: fleet::Event) {
         let actions = {
             let mut inner = self.inner.borrow_mut();
-            inner.pool.handle(event, Instant::now().into_std())
+            inner.fleet.handle(event, Instant::now().into_std())
         };
         for action in actions {
-            self.act(action);
+            match action {
+                fleet::Action::Pool { generation, action } => self.act(generation, action),
+                fleet::Action::Feed { generations } => self.dispatcher.feed(&generations),
+                fleet::Action::Check { generation } => Rc::clone(self).check(generation),
+                fleet::Action::Serves { generation } => self.serves(generation),
+                fleet::Action::GiveUp { generation, why } => self.give_up(generation, why),
+                fleet::Action::Close { generation } => self.close(generation),
+            }
         }
         self.changed.send_replace(());
     }
 
-    fn act(self: &Rc<Self>, action: Action) {
+    fn act(self: &Rc<Self>, generation: u32, action: Action) {
         match action {
-            Action::SpawnTemplate => Rc::clone(self).boot_again(),
+            Action::SpawnTemplate => Rc::clone(self).boot(generation),
             Action::KillTemplate => {
-                if let Some(template) = &self.inner.borrow().template {
+                if let Some(template) = self.inner.borrow_mut().template(generation) {
                     template.kill.notify_one();
                 }
             }
-            Action::DismissTemplate => self.tell_template(ToTemplate::Exit, None),
-            Action::Fork { worker, life } => self.fork(worker, life),
-            Action::Abandon { worker } => drop(self.take_child(worker)),
-            Action::Kill { worker } => self.kill_worker(worker),
-            Action::Up { worker } => self.dispatcher.worker_up(worker),
+            Action::DismissTemplate => self.tell_template(generation, ToTemplate::Exit, None),
+            Action::Fork { worker, life } => self.fork(generation, worker, life),
+            Action::Abandon { worker } => drop(self.take_child(generation, worker)),
+            Action::Kill { worker } => self.kill_worker(generation, worker),
+            Action::Up { worker } => self.dispatcher.worker_up(generation, worker),
             Action::Down { worker } => {
-                drop(self.take_child(worker));
-                self.dispatcher.worker_died(worker);
+                drop(self.take_child(generation, worker));
+                self.dispatcher.worker_died(generation, worker);
             }
-            Action::StopWorker { worker } => self.dispatcher.stop_worker(worker),
+            Action::StopWorker { worker } => self.dispatcher.stop_worker(generation, worker),
             Action::Delayed {
                 worker,
                 deaths,
                 delay,
-            } => self.dispatcher.note(&Note::Delayed {
-                worker,
-                deaths,
-                delay,
-            }),
+            } => {
+                let note = Note::Delayed {
+                    worker,
+                    deaths,
+                    delay,
+                };
+                self.dispatcher.note(generation, &note);
+            }
         }
     }
 
-    fn fork(self: &Rc<Self>, worker: u16, life: u32) {
-        self.dispatcher.prepare(worker);
+    fn fork(self: &Rc<Self>, generation: u32, worker: u16, life: u32) {
+        self.dispatcher.prepare(generation, worker);
         let (channel, far) = match Channel::pair() {
             Ok(pair) => pair,
             Err(error) => {
                 let reason = error.to_string();
-                self.dispatcher.note(&Note::ForkFailed { worker, reason });
+                let note = Note::ForkFailed { worker, reason };
+                self.dispatcher.note(generation, &note);
                 // As an event of its own, for this one is still being handled.
                 let shared = Rc::clone(self);
-                spawn_local(async move { shared.handle(Event::Died { worker, life }) });
+                let died = Event::Died { worker, life };
+                spawn_local(async move { shared.handle(generation, died) });
                 return;
             }
         };
         let (watcher, pidfd) = oneshot::channel();
-        let task = spawn_local(Rc::clone(self).watch(worker, life, channel, pidfd));
-        let child = Child::new(watcher, task.abort_handle());
-        self.inner.borrow_mut().children[usize::from(worker)] = Some(child);
-        self.tell_template(ToTemplate::Fork { worker }, Some(far));
+        let watch = Rc::clone(self).watch(generation, worker, life, channel, pidfd);
+        let child = Child::new(watcher, spawn_local(watch).abort_handle());
+        if let Some(place) = self.inner.borrow_mut().child(generation, worker) {
+            *place = Some(child);
+        }
+        self.tell_template(generation, ToTemplate::Fork { worker }, Some(far));
     }
 
-    fn tell_template(&self, message: ToTemplate, fd: Option<OwnedFd>) {
-        if let Some(template) = &self.inner.borrow().template {
+    fn tell_template(&self, generation: u32, message: ToTemplate, fd: Option<OwnedFd>) {
+        if let Some(template) = self.inner.borrow_mut().template(generation) {
             // Where its task is gone the template's death is on its way.
             let _ = template.outbox.send((message, fd));
         }
     }
 
-    fn take_child(&self, worker: u16) -> Option<Child> {
-        self.inner.borrow_mut().children[usize::from(worker)].take()
+    fn take_child(&self, generation: u32, worker: u16) -> Option<Child> {
+        self.inner.borrow_mut().child(generation, worker)?.take()
     }
 
-    pub(crate) fn kill_worker(&self, worker: u16) {
-        let mut inner = self.inner.borrow_mut();
-        if let Some(child) = inner.children.get_mut(usize::from(worker)) {
+    pub(crate) fn kill_worker(&self, generation: u32, worker: u16) {
+        if let Some(child) = self.inner.borrow_mut().child(generation, worker) {
             child.iter_mut().for_each(Child::kill);
         }
     }
 
-    /// Waits until `reached` holds of the pool.
-    async fn until(&self, reached: impl Fn(&Pool) -> bool) {
+    /// Waits until `reached` holds of the fleet.
+    async fn until(&self, reached: impl Fn(&Fleet) -> bool) {
         let mut changes = self.changed.subscribe();
-        while !reached(&self.inner.borrow().pool) {
+        while !reached(&self.inner.borrow().fleet) {
             if changes.changed().await.is_err() {
                 return;
             }
         }
     }
 
-    /// Brings the pool each moment that it asks for.
+    /// Brings the fleet each moment that it asks for.
     async fn keep_time(self: Rc<Self>) {
         let mut changes = self.changed.subscribe();
         loop {
-            let next = self.inner.borrow().pool.next();
+            let next = self.inner.borrow().fleet.next();
             let moment = async {
                 match next {
                     Some(next) => sleep_until(next.into()).await,
@@ -312,16 +334,8 @@ impl Shared {
                         return;
                     }
                 }
-                () = moment => self.handle(Event::Tick),
+                () = moment => self.decide(fleet::Event::Tick),
             }
-        }
-    }
-
-    /// Logs what a boot brought to light.
-    pub(crate) fn announce(&self, booted: &Booted) {
-        self.dispatcher.note(&Note::Booted(booted.clone()));
-        for sentence in &booted.held {
-            self.dispatcher.note(&Note::Held(sentence.clone()));
         }
     }
 }

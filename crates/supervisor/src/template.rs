@@ -22,7 +22,7 @@ use crate::orphans::Own;
 /// How long a template that said it will end may take to do so.
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// What to run.
+/// What to run, whatever the generation.
 #[derive(Debug)]
 pub struct Plan {
     /// The Ruby interpreter: a path, or a name to look up in `PATH`.
@@ -33,6 +33,17 @@ pub struct Plan {
     pub workers: u16,
     /// How long loading the application may take, and each start of a worker.
     pub boot_timeout: Duration,
+    /// How long a worker that was told to leave may take to finish what it holds.
+    pub drain_timeout: Duration,
+    /// Whether a restart replaces worker by worker, so that there is never more than one too many.
+    pub worker_by_worker: bool,
+    /// Whether a new generation must pass [`crate::Dispatcher::check`] before it takes over.
+    pub check: bool,
+}
+
+/// One load of the application: a generation.
+#[derive(Debug)]
+pub struct Load {
     /// What the template is told.
     pub start: Start,
     /// The exchange's memory (memfd) and the front's doorbell (eventfd).
@@ -80,7 +91,9 @@ pub enum BootError {
         backtrace: Vec<String>,
     },
     /// The process ended without a word; Ruby's own message, if any, went to stderr.
-    #[error("the application did not boot: ruby ended with {0}; its own message is above")]
+    #[error(
+        "the application did not boot: ruby ended with {0}; what it said itself is in the server's output"
+    )]
     Ended(Ending),
     /// It took too long.
     #[error("the application did not boot within {0:?} (setting `boot_timeout`)")]
@@ -119,24 +132,24 @@ impl Template {
     ///
     /// # Errors
     /// [`BootError::Spawn`].
-    pub fn spawn(plan: &Plan) -> Result<Self, BootError> {
-        Self::try_spawn(plan).map_err(|reason| BootError::Spawn {
+    pub fn spawn(plan: &Plan, start: &Start) -> Result<Self, BootError> {
+        Self::try_spawn(plan, start).map_err(|reason| BootError::Spawn {
             ruby: plan.ruby.clone(),
-            app: plan.start.app.clone(),
+            app: start.app.clone(),
             reason,
         })
     }
 
-    fn try_spawn(plan: &Plan) -> io::Result<Self> {
+    fn try_spawn(plan: &Plan, start: &Start) -> io::Result<Self> {
         let (channel, far) = Channel::pair()?;
         let mut command = Command::new(&plan.ruby);
         command
             .arg("-I")
             .arg(&plan.library)
             .arg(plan.library.join("highball/template.rb"))
-            .current_dir(&plan.start.app)
-            .env("RACK_ENV", &plan.start.environment)
-            .env("RAILS_ENV", &plan.start.environment)
+            .current_dir(&start.app)
+            .env("RACK_ENV", &start.environment)
+            .env("RAILS_ENV", &start.environment)
             .stdin(Stdio::from(far))
             // Ctrl-C in a terminal is for the front alone.
             .process_group(0);
@@ -163,9 +176,9 @@ impl Template {
     ///
     /// # Errors
     /// Why it was not; the process is to be dropped then.
-    pub async fn boot(&mut self, plan: &Plan) -> Result<Booted, BootError> {
-        let start = ToTemplate::Start(plan.start.clone());
-        let exchange = plan.exchange.each_ref().map(AsFd::as_fd);
+    pub async fn boot(&mut self, plan: &Plan, load: &Load) -> Result<Booted, BootError> {
+        let start = ToTemplate::Start(load.start.clone());
+        let exchange = load.exchange.each_ref().map(AsFd::as_fd);
         let answer = async {
             // Where it has ended already, how it ended says more than the broken pipe.
             if let Err(error) = self.channel.send(&start, &exchange).await

@@ -11,99 +11,103 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::spawn_local;
 
 use crate::channel::{Channel, Pidfd};
-use crate::pool::Event;
+use crate::pool::{Event, Pool};
 use crate::supervisor::{Shared, TemplateHandle};
-use crate::template::{BootError, Template};
+use crate::template::{BootError, Load, Template};
+use crate::verdict::StartError;
 use crate::{Ending, Note};
 
 impl Shared {
-    /// Watches a template that has booted.
-    pub(crate) fn adopt(self: Rc<Self>, template: Template) {
+    /// Starts the template of a generation, and sees it through to its end.
+    pub(crate) fn boot(self: Rc<Self>, generation: u32) {
         let kill = Rc::new(Notify::new());
-        self.enlist(&template, kill.clone());
-        let task = spawn_local(Rc::clone(&self).run_template(template, kill));
-        self.keep_task(task);
-        self.handle(Event::Booted);
-    }
-
-    /// Starts a template in place of one that died.
-    pub(crate) fn boot_again(self: Rc<Self>) {
+        let (outbox, letters) = mpsc::unbounded_channel();
+        let mut inner = self.inner.borrow_mut();
+        let Some(members) = inner.members.get_mut(&generation) else {
+            return;
+        };
+        let load = Rc::clone(&members.load);
         let shared = Rc::clone(&self);
-        let kill = Rc::new(Notify::new());
-        let (outbox, _) = mpsc::unbounded_channel();
-        self.inner.borrow_mut().template = Some(TemplateHandle {
-            pid: None,
-            started: SystemTime::now(),
-            kill: Rc::clone(&kill),
-            outbox,
-            task: None,
-        });
+        let stop = Rc::clone(&kill);
         let task = spawn_local(async move {
             let booted = tokio::select! {
-                booted = shared.boot() => booted,
-                () = kill.notified() => Err(BootError::CalledOff),
+                booted = shared.try_boot(generation, &load) => booted,
+                () = stop.notified() => Err(BootError::CalledOff),
             };
             match booted {
                 Ok(template) => {
-                    shared.enlist(&template, Rc::clone(&kill));
-                    shared.handle(Event::Booted);
-                    shared.run_template(template, kill).await;
+                    spawn_local(send_all(template.channel(), letters));
+                    shared.handle(generation, Event::Booted);
+                    shared.run_template(generation, template, stop).await;
                 }
-                Err(error) => {
-                    if !matches!(error, BootError::CalledOff) {
-                        shared.dispatcher.note(&Note::BootFailed(error));
-                    }
-                    shared.inner.borrow_mut().template = None;
-                    shared.handle(Event::TemplateDied);
-                }
+                Err(error) => shared.boot_failed(generation, error),
             }
         });
-        self.keep_task(task);
+        members.template = Some(TemplateHandle {
+            pid: None,
+            started: SystemTime::now(),
+            kill,
+            outbox,
+            task: Some(task),
+        });
     }
 
-    async fn boot(&self) -> Result<Template, BootError> {
-        let mut template = Template::spawn(&self.plan)?;
-        if let Some(handle) = &mut self.inner.borrow_mut().template {
+    async fn try_boot(&self, generation: u32, load: &Load) -> Result<Template, BootError> {
+        let mut template = Template::spawn(&self.plan, &load.start)?;
+        if let Some(handle) = self.inner.borrow_mut().template(generation) {
             handle.pid = Some(template.pid());
             handle.started = template.started();
         }
-        let booted = template.boot(&self.plan).await?;
-        self.announce(&booted);
+        let booted = template.boot(&self.plan, load).await?;
+        self.dispatcher
+            .note(generation, &Note::Booted(booted.clone()));
+        for sentence in &booted.held {
+            let note = Note::Held(sentence.clone());
+            self.dispatcher.note(generation, &note);
+        }
+        if let Some(members) = self.inner.borrow_mut().members.get_mut(&generation) {
+            members.booted = Some(booted);
+        }
         Ok(template)
     }
 
-    /// Makes a booted template known, and starts the task that sends what it is told.
-    fn enlist(&self, template: &Template, kill: Rc<Notify>) {
-        let (outbox, letters) = mpsc::unbounded_channel();
-        spawn_local(send_all(template.channel(), letters));
+    fn boot_failed(self: &Rc<Self>, generation: u32, error: BootError) {
         let mut inner = self.inner.borrow_mut();
-        let task = inner.template.take().and_then(|handle| handle.task);
-        inner.template = Some(TemplateHandle {
-            pid: Some(template.pid()),
-            started: template.started(),
-            kill,
-            outbox,
-            task,
-        });
-    }
-
-    fn keep_task(&self, task: tokio::task::JoinHandle<()>) {
-        if let Some(handle) = &mut self.inner.borrow_mut().template {
-            handle.task = Some(task);
+        if let Some(members) = inner.members.get_mut(&generation) {
+            members.template = None;
         }
+        let awaited = inner.fleet.rolls_out(generation);
+        drop(inner);
+        match error {
+            BootError::CalledOff => {}
+            // Whoever waits for the generation is told.
+            error if awaited => self.fail(generation, StartError::Boot(error)),
+            error => {
+                let reason = error.to_string();
+                self.dispatcher
+                    .note(generation, &Note::BootFailed { reason });
+            }
+        }
+        self.handle(generation, Event::TemplateDied);
     }
 
     /// Takes the template's messages until its end.
-    async fn run_template(self: Rc<Self>, mut template: Template, kill: Rc<Notify>) {
+    async fn run_template(
+        self: &Rc<Self>,
+        generation: u32,
+        mut template: Template,
+        kill: Rc<Notify>,
+    ) {
         loop {
             tokio::select! {
                 biased;
                 message = template.next() => match message {
-                    Ok(Some(received)) => self.template_says(received),
+                    Ok(Some(received)) => self.template_says(generation, received),
                     Ok(None) => break,
                     Err(error) => {
                         let reason = error.to_string();
-                        self.dispatcher.note(&Note::TemplateMisbehaved { reason });
+                        let note = Note::TemplateMisbehaved { reason };
+                        self.dispatcher.note(generation, &note);
                         template.kill();
                         break;
                     }
@@ -111,50 +115,55 @@ impl Shared {
                 () = kill.notified() => template.kill(),
             }
         }
-        let stopping = self.inner.borrow().pool.stopping();
-        if self.inner.borrow().pool.no_workers() {
+        let awaited = self.inner.borrow().fleet.rolls_out(generation);
+        let quiet = self.of_pool(generation, Pool::stopping);
+        if self.of_pool(generation, Pool::no_workers) {
             template.terminate_group();
         }
         let pid = template.pid();
         let ending = template.end(std::time::Duration::ZERO).await;
-        if !stopping {
+        if awaited {
+            self.fail(generation, StartError::Template(ending));
+        } else if !quiet {
             let status = ending.to_string();
-            self.dispatcher.note(&Note::TemplateEnded { pid, status });
+            let note = Note::TemplateEnded { pid, status };
+            self.dispatcher.note(generation, &note);
         }
-        self.inner.borrow_mut().template = None;
-        self.handle(Event::TemplateDied);
+        if let Some(members) = self.inner.borrow_mut().members.get_mut(&generation) {
+            members.template = None;
+        }
+        self.handle(generation, Event::TemplateDied);
     }
 
-    fn template_says(self: &Rc<Self>, received: Received<FromTemplate>) {
+    fn template_says(self: &Rc<Self>, generation: u32, received: Received<FromTemplate>) {
         match received.message {
             FromTemplate::Forked { worker, pid } => {
                 let pidfd = received.fds.into_iter().next();
                 // Without one: the worker is not reaped before its own pidfd tells the template of its end.
                 let pidfd = pidfd.or_else(|| open_pidfd(pid));
                 let mut inner = self.inner.borrow_mut();
-                let child = inner.children.get_mut(usize::from(worker));
-                if let (Some(Some(child)), Some(pidfd)) = (child, pidfd) {
+                if let (Some(Some(child)), Some(pidfd)) = (inner.child(generation, worker), pidfd) {
                     child.forked(pid, pidfd);
                 }
                 drop(inner);
-                self.handle(Event::Forked { worker });
+                self.handle(generation, Event::Forked { worker });
             }
             FromTemplate::Exited {
                 worker,
                 pid,
                 status,
             } => {
-                if !self.inner.borrow().pool.stopping() {
-                    self.dispatcher.note(&Note::WorkerEnded {
-                        worker,
-                        pid,
-                        status,
-                    });
-                }
+                let note = Note::WorkerEnded {
+                    worker,
+                    pid,
+                    status,
+                };
+                self.note_unless_stopping(generation, &note);
             }
             FromTemplate::Booted { .. } | FromTemplate::BootFailed { .. } => {
                 let reason = "it booted twice".to_owned();
-                self.dispatcher.note(&Note::TemplateMisbehaved { reason });
+                let note = Note::TemplateMisbehaved { reason };
+                self.dispatcher.note(generation, &note);
             }
         }
     }
@@ -162,11 +171,13 @@ impl Shared {
     /// Watches one life of a worker.
     pub(crate) async fn watch(
         self: Rc<Self>,
+        generation: u32,
         worker: u16,
         life: u32,
         channel: Channel,
         mut process: oneshot::Receiver<OwnedFd>,
     ) {
+        let id = (generation, worker);
         let mut open = true;
         let mut pidfd: Option<Pidfd> = None;
         loop {
@@ -179,11 +190,11 @@ impl Shared {
             tokio::select! {
                 biased;
                 message = channel.receive(), if open => match message {
-                    Ok(Some(received)) => self.worker_says(worker, life, received),
+                    Ok(Some(received)) => self.worker_says(id, life, received),
                     Ok(None) => open = false,
                     Err(error) => {
                         open = false;
-                        self.misbehaved(worker, error.to_string());
+                        self.misbehaved(id, error.to_string());
                     }
                 },
                 () = ended => break,
@@ -191,63 +202,87 @@ impl Shared {
                     Ok(Ok(fd)) => pidfd = Some(fd),
                     // It cannot be watched, so it must not live; see `Child::forked`.
                     Ok(Err(_)) | Err(_) => {
-                        self.kill_worker(worker);
+                        self.kill_worker(generation, worker);
                         break;
                     }
                 },
             }
         }
         while let Some(received) = channel.take() {
-            self.worker_says(worker, life, received);
+            self.worker_says(id, life, received);
         }
-        self.note_orphan(worker);
+        self.note_orphan(id);
         // The child goes with the event, and with it this task: nothing may follow.
-        self.handle(Event::Died { worker, life });
+        self.handle(generation, Event::Died { worker, life });
     }
 
     /// Logs the end of a worker that has no template to tell of it.
-    fn note_orphan(&self, worker: u16) {
-        let inner = self.inner.borrow();
-        let child = inner.children[usize::from(worker)].as_ref();
-        let pid = child.and_then(|child| child.pid);
-        let quiet = inner.pool.stopping() || inner.pool.template_up();
+    fn note_orphan(&self, (generation, worker): (u32, u16)) {
+        let mut inner = self.inner.borrow_mut();
+        let child = inner.child(generation, worker);
+        let pid = child.and_then(|child| child.as_ref()?.pid);
         drop(inner);
-        if let (Some(pid), false) = (pid, quiet) {
+        let told = self.of_pool(generation, Pool::template_up);
+        if let (Some(pid), false) = (pid, told) {
             let status = Ending::Unknown.to_string();
-            self.dispatcher.note(&Note::WorkerEnded {
+            let note = Note::WorkerEnded {
                 worker,
                 pid,
                 status,
-            });
+            };
+            self.note_unless_stopping(generation, &note);
         }
     }
 
-    fn worker_says(self: &Rc<Self>, worker: u16, life: u32, received: Received<FromWorker>) {
+    /// Whether something holds of a generation's processes; everything holds of one that is gone.
+    fn of_pool(&self, generation: u32, holds: impl Fn(&Pool) -> bool) -> bool {
+        let inner = self.inner.borrow();
+        let own = inner.fleet.generation(generation);
+        own.is_none_or(|own| holds(&own.pool))
+    }
+
+    /// Logs the end of a worker, unless it was told to leave.
+    fn note_unless_stopping(&self, generation: u32, note: &Note) {
+        if !self.of_pool(generation, Pool::stopping) {
+            self.dispatcher.note(generation, note);
+        }
+    }
+
+    fn worker_says(
+        self: &Rc<Self>,
+        (generation, worker): (u32, u16),
+        life: u32,
+        received: Received<FromWorker>,
+    ) {
         match received.message {
             FromWorker::Ready { pid, .. } => {
-                self.introduce(worker, pid);
-                self.handle(Event::Ready { worker, life });
+                self.introduce(generation, worker, pid);
+                self.handle(generation, Event::Ready { worker, life });
             }
             FromWorker::Hijack { slot, sequence, .. } => match received.only_fd() {
-                Ok(socket) => self.dispatcher.hijacked(worker, slot, sequence, socket),
-                Err(error) => self.misbehaved(worker, error.to_string()),
+                Ok(socket) => self
+                    .dispatcher
+                    .hijacked(generation, worker, slot, sequence, socket),
+                Err(error) => self.misbehaved((generation, worker), error.to_string()),
             },
             FromWorker::Error { message } => {
-                self.dispatcher.note(&Note::Worker { worker, message });
+                let note = Note::Worker { worker, message };
+                self.dispatcher.note(generation, &note);
             }
         }
     }
 
     /// Shows a worker whose process the template has not told yet. For the status only: signals go by pidfd.
-    fn introduce(&self, worker: u16, pid: i32) {
-        if let Some(child) = &mut self.inner.borrow_mut().children[usize::from(worker)] {
+    fn introduce(&self, generation: u32, worker: u16, pid: i32) {
+        if let Some(Some(child)) = self.inner.borrow_mut().child(generation, worker) {
             child.pid.get_or_insert(pid);
         }
     }
 
-    fn misbehaved(&self, worker: u16, reason: String) {
-        self.dispatcher.note(&Note::Misbehaved { worker, reason });
-        self.kill_worker(worker);
+    fn misbehaved(&self, (generation, worker): (u32, u16), reason: String) {
+        let note = Note::Misbehaved { worker, reason };
+        self.dispatcher.note(generation, &note);
+        self.kill_worker(generation, worker);
     }
 }
 

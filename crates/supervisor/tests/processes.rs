@@ -1,18 +1,20 @@
 //! The supervisor over real processes: Ruby ones, that stand in for the template and the workers
 //! (`fake/highball/template.rb`). Nothing here serves a request.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use exchange::control::Start;
 use highball_supervisor::{
-    BootError, Dispatcher, Ending, Note, Plan, Role, StartError, Supervisor, Template,
+    BootError, Booted, Dispatcher, Ending, Load, Note, Plan, Role, StartError, Supervisor, Template,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, test_kill_process};
@@ -27,8 +29,12 @@ struct Recorder {
     calls: RefCell<Vec<String>>,
     notes: RefCell<Vec<String>>,
     sockets: RefCell<Vec<OwnedFd>>,
-    /// Its end tells the workers to leave.
-    stop: RefCell<Option<OwnedFd>>,
+    /// For each generation: its end tells the workers to leave.
+    stops: RefCell<BTreeMap<u32, OwnedFd>>,
+    /// The generation of each note.
+    noted: RefCell<Vec<u32>>,
+    /// Whether generations pass their check.
+    fit: Cell<bool>,
     changed: Notify,
 }
 
@@ -67,81 +73,133 @@ impl Recorder {
     }
 }
 
+/// A worker of the first generation goes by its number alone.
+fn name(generation: u32, worker: u16) -> String {
+    match generation {
+        1 => worker.to_string(),
+        generation => format!("{generation}.{worker}"),
+    }
+}
+
 impl Dispatcher for Recorder {
-    fn prepare(&self, worker: u16) {
-        self.call(format!("prepare {worker}"));
+    fn prepare(&self, generation: u32, worker: u16) {
+        self.call(format!("prepare {}", name(generation, worker)));
     }
 
-    fn worker_up(&self, worker: u16) {
-        self.call(format!("up {worker}"));
+    fn worker_up(&self, generation: u32, worker: u16) {
+        self.call(format!("up {}", name(generation, worker)));
     }
 
-    fn worker_died(&self, worker: u16) {
-        self.call(format!("died {worker}"));
+    fn worker_died(&self, generation: u32, worker: u16) {
+        self.call(format!("died {}", name(generation, worker)));
     }
 
-    fn stop_worker(&self, worker: u16) {
-        self.call(format!("stop {worker}"));
-        self.stop.borrow_mut().take();
+    fn stop_worker(&self, generation: u32, worker: u16) {
+        self.call(format!("stop {}", name(generation, worker)));
+        self.stops.borrow_mut().remove(&generation);
     }
 
-    fn hijacked(&self, worker: u16, slot: u32, sequence: u64, socket: OwnedFd) {
+    fn hijacked(&self, generation: u32, worker: u16, slot: u32, sequence: u64, socket: OwnedFd) {
         self.sockets.borrow_mut().push(socket);
+        let worker = name(generation, worker);
         self.call(format!("hijacked {worker} {slot} {sequence}"));
     }
 
-    fn note(&self, note: &Note) {
+    fn feed(&self, generations: &[u32]) {
+        self.call(format!("feed {generations:?}"));
+    }
+
+    fn check(&self, generation: u32) -> Pin<Box<dyn Future<Output = Result<(), String>>>> {
+        self.call(format!("check {generation}"));
+        let fit = self.fit.get();
+        Box::pin(async move { fit.then_some(()).ok_or("not fit".to_owned()) })
+    }
+
+    fn close(&self, generation: u32) {
+        self.call(format!("close {generation}"));
+    }
+
+    fn note(&self, generation: u32, note: &Note) {
         self.notes.borrow_mut().push(note.to_string());
+        self.noted.borrow_mut().push(generation);
         self.changed.notify_one();
     }
 }
 
-fn plan(mode: &str, app: &Path) -> (Plan, OwnedFd) {
-    let (stop, release) =
-        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe");
-    let plan = Plan {
+fn plan() -> Plan {
+    Plan {
         ruby: "ruby".into(),
         library: Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake"),
         workers: 2,
         boot_timeout: PATIENCE,
+        drain_timeout: PATIENCE,
+        worker_by_worker: false,
+        check: false,
+    }
+}
+
+fn load(generation: u32, mode: &str, app: &Path) -> (Load, OwnedFd) {
+    let (stop, release) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe");
+    let load = Load {
         start: Start {
             app: app.to_str().expect("a path in UTF-8").into(),
             config_ru: mode.into(),
             environment: "test".into(),
             threads: 1,
-            generation: 1,
+            generation,
             ..Start::default()
         },
         exchange: [stop.try_clone().expect("a free descriptor"), stop],
     };
-    (plan, release)
+    (load, release)
 }
 
 struct Case {
     supervisor: Supervisor,
     front: Rc<Recorder>,
+    mode: String,
     app: tempfile::TempDir,
 }
 
 impl Case {
     fn new(mode: &str, adjust: impl FnOnce(&mut Plan)) -> Self {
-        let app = tempfile::tempdir().expect("a folder");
-        let (mut plan, release) = plan(mode, app.path());
+        let mut plan = plan();
         adjust(&mut plan);
         let front = Rc::new(Recorder::default());
-        *front.stop.borrow_mut() = Some(release);
         let supervisor = Supervisor::new(plan, Rc::clone(&front) as Rc<dyn Dispatcher>);
         Self {
             supervisor,
             front,
-            app,
+            mode: mode.to_owned(),
+            app: tempfile::tempdir().expect("a folder"),
         }
+    }
+
+    /// Brings the first generation up.
+    async fn start(&self) -> Result<Booted, StartError> {
+        self.launch(1, &self.mode).await
+    }
+
+    /// Brings another generation up.
+    async fn launch(&self, generation: u32, mode: &str) -> Result<Booted, StartError> {
+        let (load, release) = load(generation, mode, self.app.path());
+        self.front.stops.borrow_mut().insert(generation, release);
+        self.supervisor.launch(load).await
     }
 
     fn pids(&self, role: Role) -> Vec<i32> {
         let rows = self.supervisor.processes();
         let rows = rows.iter().filter(|row| row.role == role);
         rows.map(|row| row.pid).collect()
+    }
+
+    /// Where the front was called so.
+    #[track_caller]
+    fn position(&self, call: &str) -> usize {
+        let calls = self.front.calls.borrow();
+        let found = calls.iter().position(|one| one == call);
+        found.unwrap_or_else(|| panic!("no {call}: {calls:?}"))
     }
 }
 
@@ -179,7 +237,7 @@ fn gone(number: i32) {
 fn a_start_forks_every_worker_and_a_stop_leaves_no_process() {
     run(async {
         let case = Case::new("serves", |_| ());
-        let booted = case.supervisor.start().await.unwrap();
+        let booted = case.start().await.unwrap();
         assert_eq!((booted.seconds, &*booted.rack), (0.5, "test"));
         case.front
             .until_noted("thread \"poller\" started at config.ru:7")
@@ -218,7 +276,7 @@ fn a_start_forks_every_worker_and_a_stop_leaves_no_process() {
 fn a_killed_worker_is_replaced() {
     run(async {
         let case = Case::new("serves", |_| ());
-        case.supervisor.start().await.unwrap();
+        case.start().await.unwrap();
         let before = case.pids(Role::Worker);
         for round in 1..=10 {
             let victim = case.pids(Role::Worker)[0];
@@ -230,7 +288,7 @@ fn a_killed_worker_is_replaced() {
             assert!(!is_alive(victim));
             assert_eq!(case.pids(Role::Worker)[1], before[1]);
         }
-        case.supervisor.kill_worker(1);
+        case.supervisor.kill_worker(1, 1);
         case.front.until_called("up 1", 2).await;
         case.supervisor.stop(PATIENCE).await;
     });
@@ -240,7 +298,7 @@ fn a_killed_worker_is_replaced() {
 fn workers_go_on_when_their_template_dies_and_the_next_one_replaces_them() {
     run(async {
         let case = Case::new("serves", |_| ());
-        let first = case.supervisor.start().await.unwrap();
+        let first = case.start().await.unwrap();
         let workers = case.pids(Role::Worker);
         kill_process(pid(first.pid), Signal::KILL).unwrap();
         case.front
@@ -263,10 +321,10 @@ fn workers_go_on_when_their_template_dies_and_the_next_one_replaces_them() {
 fn a_template_that_cannot_boot_again_is_logged_and_tried_again() {
     run(async {
         let case = Case::new("boots_once", |_| ());
-        let first = case.supervisor.start().await.unwrap();
+        let first = case.start().await.unwrap();
         kill_process(pid(first.pid), Signal::KILL).unwrap();
         case.front
-            .until_noted("ruby ended with exit 6; its own message is above; another try follows")
+            .until_noted("ruby ended with exit 6; what it said itself is in the server's output; another try follows")
             .await;
         std::fs::remove_file(case.app.path().join("booted")).unwrap();
         let booted_again = |front: &Recorder| {
@@ -287,7 +345,7 @@ fn a_start_that_fails_says_why_and_leaves_nothing() {
     fn check(mode: &str, adjust: impl FnOnce(&mut Plan), expect: &str) {
         run(async {
             let case = Case::new(mode, adjust);
-            let error = case.supervisor.start().await.unwrap_err();
+            let error = case.start().await.unwrap_err();
             let text = error.to_string();
             assert!(text.contains(expect), "{mode}: {text}");
             let calls = case.front.calls.borrow();
@@ -309,8 +367,12 @@ fn a_start_that_fails_says_why_and_leaves_nothing() {
     );
     let absent = |plan: &mut Plan| plan.ruby = "/nowhere/ruby".into();
     check("serves", absent, "cannot run \"/nowhere/ruby\"");
-    let absent = |plan: &mut Plan| plan.start.app = "/nowhere".into();
-    check("serves", absent, "in /nowhere: No such file");
+    run(async {
+        let case = Case::new("serves", |_| ());
+        let (load, _release) = load(1, "serves", Path::new("/nowhere"));
+        let error = case.supervisor.launch(load).await.unwrap_err().to_string();
+        assert!(error.contains("in /nowhere: No such file"), "{error}");
+    });
     check("dies", |_| (), "ended 5 times before it was ready");
     let hurry = |plan: &mut Plan| plan.boot_timeout = Duration::from_secs(2);
     check("never_forks", hurry, "the workers were not ready within 2s");
@@ -323,7 +385,7 @@ fn a_supervisor_that_is_dropped_takes_its_processes_along() {
     let mut pids = Vec::new();
     run(async {
         let case = Case::new("stubborn", |_| ());
-        case.supervisor.start().await.unwrap();
+        case.start().await.unwrap();
         pids = case.pids(Role::Worker);
         pids.extend(case.pids(Role::Template));
         assert_eq!(pids.len(), 3);
@@ -335,7 +397,7 @@ fn a_supervisor_that_is_dropped_takes_its_processes_along() {
 fn workers_that_do_not_leave_are_killed_after_the_grace() {
     run(async {
         let case = Case::new("stubborn", |_| ());
-        case.supervisor.start().await.unwrap();
+        case.start().await.unwrap();
         let workers = case.pids(Role::Worker);
         case.supervisor.stop(Duration::from_millis(100)).await;
         case.front
@@ -352,7 +414,7 @@ fn workers_that_do_not_leave_are_killed_after_the_grace() {
 fn a_stop_with_no_grace_asks_nobody() {
     run(async {
         let case = Case::new("stubborn", |_| ());
-        case.supervisor.start().await.unwrap();
+        case.start().await.unwrap();
         case.supervisor.stop(Duration::ZERO).await;
         assert_eq!(case.supervisor.processes().len(), 1);
         let calls = case.front.calls.borrow();
@@ -364,7 +426,7 @@ fn a_stop_with_no_grace_asks_nobody() {
 fn what_the_application_started_beside_the_workers_ends_with_the_server() {
     run(async {
         let case = Case::new("helper", |_| ());
-        case.supervisor.start().await.unwrap();
+        case.start().await.unwrap();
         let helper = std::fs::read_to_string(case.app.path().join("helper")).unwrap();
         let helper: i32 = helper.parse().unwrap();
         assert!(is_alive(helper));
@@ -377,7 +439,7 @@ fn what_the_application_started_beside_the_workers_ends_with_the_server() {
 fn a_hijacked_connection_reaches_the_front() {
     run(async {
         let case = Case::new("hijack", |plan| plan.workers = 1);
-        case.supervisor.start().await.unwrap();
+        case.start().await.unwrap();
         case.front.until_called("hijacked 0 5 77", 1).await;
         let socket = case.front.sockets.borrow_mut().pop().unwrap();
         let mut socket = UnixStream::from(socket);
@@ -394,7 +456,7 @@ fn a_hijacked_connection_reaches_the_front() {
 fn a_worker_that_talks_nonsense_is_killed_and_named() {
     run(async {
         let case = Case::new("misbehaves", |plan| plan.workers = 1);
-        case.supervisor.start().await.unwrap();
+        case.start().await.unwrap();
         case.front
             .until_noted("worker 0 is killed: malformed control message")
             .await;
@@ -407,9 +469,9 @@ fn a_worker_that_talks_nonsense_is_killed_and_named() {
 fn a_check_boots_the_template_alone() {
     run(async {
         let app = tempfile::tempdir().unwrap();
-        let (plan, _release) = plan("serves", app.path());
-        let mut template = Template::spawn(&plan).unwrap();
-        let booted = template.boot(&plan).await.unwrap();
+        let (plan, (load, _release)) = (plan(), load(1, "serves", app.path()));
+        let mut template = Template::spawn(&plan, &load.start).unwrap();
+        let booted = template.boot(&plan, &load).await.unwrap();
         assert_eq!(booted.held.len(), 1);
         assert!(is_alive(booted.pid));
         template.leave().await;
@@ -421,10 +483,165 @@ fn a_check_boots_the_template_alone() {
 fn errors_can_be_told_apart() {
     run(async {
         let case = Case::new("exits", |_| ());
-        let error = case.supervisor.start().await.unwrap_err();
+        let error = case.start().await.unwrap_err();
         assert!(matches!(
             error,
             StartError::Boot(BootError::Ended(Ending::Exit(5)))
         ));
+    });
+}
+
+#[test]
+fn a_second_generation_takes_over_and_the_first_one_leaves() {
+    run(async {
+        let case = Case::new("serves", |_| ());
+        let first = case.start().await.unwrap();
+        let before = case.pids(Role::Worker);
+        let second = case.launch(2, "serves").await.unwrap();
+        assert_ne!(first.pid, second.pid);
+        case.supervisor.settled().await;
+        assert!(before.iter().all(|pid| !is_alive(*pid)));
+        assert!(!is_alive(first.pid));
+        assert_eq!(case.pids(Role::Template), [second.pid]);
+        assert_eq!(case.pids(Role::Worker).len(), 2);
+        let up = case.position("up 2.0").max(case.position("up 2.1"));
+        assert!(up < case.position("feed [2]"));
+        assert!(case.position("feed [2]") < case.position("stop 0"));
+        assert!(case.position("died 0").max(case.position("died 1")) < case.position("close 1"));
+        case.front.until_noted("the new generation serves").await;
+        case.supervisor.stop(PATIENCE).await;
+        assert_eq!(case.supervisor.processes().len(), 1);
+    });
+}
+
+#[test]
+fn a_second_generation_that_fails_leaves_the_first_one_as_it_was() {
+    async fn check(mode: &str, adjust: impl FnOnce(&mut Plan), expect: &str) {
+        let case = Case::new("serves", adjust);
+        let first = case.start().await.unwrap();
+        let before = case.pids(Role::Worker);
+        let error = case.launch(2, mode).await.unwrap_err().to_string();
+        assert!(error.contains(expect), "{mode}: {error}");
+        case.supervisor.settled().await;
+        assert_eq!(case.pids(Role::Template), [first.pid]);
+        assert_eq!(case.pids(Role::Worker), before);
+        let calls = case.front.calls.borrow().clone();
+        assert!(
+            !calls.iter().any(|call| call.contains("feed [2")),
+            "{calls:?}"
+        );
+        assert!(
+            !calls.iter().any(|call| call.starts_with("stop")),
+            "{calls:?}"
+        );
+        assert_eq!(calls.last().map(String::as_str), Some("close 2"));
+        let given_up = format!("the old one serves on: {error}");
+        case.front.until_noted(&given_up).await;
+        // And there may be another try.
+        case.front.fit.set(true);
+        case.launch(3, "serves").await.unwrap();
+        case.supervisor.stop(PATIENCE).await;
+        assert_eq!(case.supervisor.processes().len(), 1);
+    }
+    run(async {
+        check(
+            "raises",
+            |_| (),
+            "no database (RuntimeError)\n    from config.ru:1",
+        )
+        .await;
+        check("exits", |_| (), "ruby ended with exit 5").await;
+        check("dies", |_| (), "ended 5 times before it was ready").await;
+        check(
+            "serves",
+            |plan| plan.check = true,
+            "did not pass its check: not fit",
+        )
+        .await;
+    });
+    let hurry = |plan: &mut Plan| plan.boot_timeout = Duration::from_secs(2);
+    run(async move {
+        check("hangs", hurry, "did not boot within 2s").await;
+        check("never_forks", hurry, "the workers were not ready within 2s").await;
+        check("never_ready", hurry, "the workers were not ready within 2s").await;
+    });
+}
+
+#[test]
+fn one_by_one_workers_are_replaced_with_one_too_many_at_most() {
+    run(async {
+        let case = Case::new("serves", |plan| {
+            plan.worker_by_worker = true;
+            plan.workers = 3;
+        });
+        case.start().await.unwrap();
+        case.launch(2, "serves").await.unwrap();
+        case.supervisor.settled().await;
+        assert_eq!(case.pids(Role::Worker).len(), 3);
+        let mut workers = 0_usize;
+        for call in case.front.calls.borrow().iter() {
+            match call.split(' ').next() {
+                Some("prepare") => workers += 1,
+                Some("died") => workers -= 1,
+                _ => {}
+            }
+            assert!(workers <= 4, "{:?}", case.front.calls.borrow());
+        }
+        case.supervisor.stop(PATIENCE).await;
+    });
+}
+
+#[test]
+fn workers_of_the_old_generation_that_do_not_finish_are_killed_after_the_drain() {
+    run(async {
+        let short = Duration::from_millis(100);
+        let case = Case::new("stubborn", |plan| plan.drain_timeout = short);
+        let first = case.start().await.unwrap();
+        let before = case.pids(Role::Worker);
+        case.launch(2, "serves").await.unwrap();
+        case.supervisor.settled().await;
+        for number in before {
+            gone(number);
+        }
+        assert!(!is_alive(first.pid));
+        case.supervisor.stop(PATIENCE).await;
+    });
+}
+
+#[test]
+fn a_launch_while_another_is_under_way_is_refused() {
+    run(async {
+        let case = Case::new("serves", |_| ());
+        case.start().await.unwrap();
+        let (second, third) = tokio::join!(case.launch(2, "serves"), case.launch(3, "serves"));
+        assert!(second.is_ok());
+        assert!(matches!(third, Err(StartError::Busy)));
+        case.supervisor.stop(Duration::ZERO).await;
+    });
+}
+
+#[test]
+fn a_stop_within_a_launch_leaves_nothing() {
+    run(async {
+        for mode in ["hangs", "never_ready", "serves"] {
+            let case = Case::new("serves", |_| ());
+            case.start().await.unwrap();
+            let mut pids = case.pids(Role::Worker);
+            let stop = async {
+                while case.pids(Role::Template).len() < 2 {
+                    tokio::task::yield_now().await;
+                }
+                pids.extend(case.pids(Role::Template));
+                case.supervisor.call_off();
+                case.supervisor.stop(PATIENCE).await;
+            };
+            let (launched, ()) = tokio::join!(case.launch(2, mode), stop);
+            assert!(
+                matches!(launched, Err(StartError::CalledOff)),
+                "{launched:?}"
+            );
+            assert_eq!(case.supervisor.processes().len(), 1);
+            pids.into_iter().for_each(gone);
+        }
     });
 }

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -32,6 +32,7 @@ pub struct ServerBuilder {
     threads: usize,
     settings: Vec<(String, String)>,
     wrapper: Vec<String>,
+    folder: Option<PathBuf>,
 }
 
 /// A server that is ready, until it is dropped or stopped.
@@ -73,6 +74,7 @@ impl Server {
             threads: 1,
             settings: Vec::new(),
             wrapper: Vec::new(),
+            folder: None,
         }
     }
 
@@ -266,6 +268,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Serves this folder instead of the application's own.
+    #[must_use]
+    pub fn folder(mut self, folder: PathBuf) -> Self {
+        self.folder = Some(folder);
+        self
+    }
+
     /// Starts it through another program, such as `nohup`: this one's arguments come first.
     #[must_use]
     pub fn under(mut self, wrapper: &[&str]) -> Self {
@@ -321,7 +330,10 @@ impl ServerBuilder {
         let mut words = wrapper.chain([binary().into_os_string()]);
         let mut command = Command::new(words.next().expect("the binary at least"));
         command.args(words);
-        command.arg("serve").arg(self.application.path());
+        let own = || self.application.path().to_owned();
+        command
+            .arg("serve")
+            .arg(self.folder.clone().unwrap_or_else(own));
         clean(&mut command);
         for address in &self.listen {
             command.args(["--listen", address]);

@@ -142,6 +142,20 @@ fn texts() {
 }
 
 #[test]
+fn request_paths() {
+    for text in ["none", "/", "/up", "/health?deep=1", "/%C3%A4"] {
+        check(Kind::RequestPath, text, Ok(text));
+    }
+    for text in ["", "up", "http://host/up", "/a b", "/a#b", "/ä", "/a\n"] {
+        check(
+            Kind::RequestPath,
+            text,
+            Err("is not allowed; expected the path of a request, such as \"/up\", or \"none\""),
+        );
+    }
+}
+
+#[test]
 fn choices() {
     check(Kind::Choice(&["text", "json"]), "json", Ok("json"));
     check(
@@ -194,6 +208,7 @@ fn every_kind_names_its_value() {
     check(Kind::Duration { min: MS, max: MS }, "TIME");
     check(Kind::Bool, "true|false");
     check(Kind::Text, "TEXT");
+    check(Kind::RequestPath, "PATH|none");
     check(Kind::Choice(&["text", "json"]), "text|json");
     check(Kind::Listen, "ADDR");
 }

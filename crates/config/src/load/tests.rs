@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::*;
-use crate::field::LogFormat;
+use crate::field::{LogFormat, Rollout};
 
 /// Loads in a fresh folder with this text as `highball.toml`, on four cores.
 struct Case {
@@ -81,6 +81,8 @@ fn defaults_need_no_source() {
     assert_eq!(settings.max_header_bytes, 112 << 10);
     assert_eq!(settings.keep_alive_timeout.as_secs(), 65);
     assert_eq!(settings.log_format, LogFormat::Text);
+    assert_eq!(settings.rollout, Rollout::AllAtOnce);
+    assert_eq!(settings.ready_check, None);
     assert!(settings.access_log && settings.compact && settings.batch_scheduling);
     assert!(
         settings
@@ -134,6 +136,9 @@ fn every_key_of_the_file_is_read() {
         compact = false
         batch_scheduling = false
         max_retries = 0
+        rollout = "worker-by-worker"
+        ready_check = "/up"
+        restart_file = "tmp/again"
         "#,
     );
     let dir = settings.dir.path().to_owned();
@@ -154,7 +159,7 @@ fn every_key_of_the_file_is_read() {
     assert_eq!(
         texts.join(" "),
         "ruby=/usr/bin/ruby3.1 rackup=other.ru hooks=config/highball.rb backlog=1000 max_connections=10 trusted_proxies=none \
-         workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 queue_limit=7 max_header_bytes=8KiB \
+         workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 rollout=worker-by-worker ready_check=/up restart_file=tmp/again queue_limit=7 max_header_bytes=8KiB \
          max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB header_timeout=1s \
          body_timeout=2s send_timeout=1500ms keep_alive_timeout=0 request_timeout=2m boot_timeout=1h drain_timeout=0 \
          response_memory=64KiB response_limit=1TiB access_log=false log_format=json"

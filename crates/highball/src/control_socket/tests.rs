@@ -18,6 +18,14 @@ fn report() -> Report {
     }
 }
 
+type Receiver<T> = mpsc::UnboundedReceiver<T>;
+
+fn asked() -> (Asked, Receiver<bool>, Receiver<Ask>) {
+    let (stops, stop) = mpsc::unbounded_channel();
+    let (restarts, restart) = mpsc::unbounded_channel();
+    (Asked { stops, restarts }, stop, restart)
+}
+
 async fn connect(name: Name<'_>) -> io::Result<UnixStream> {
     let stream = StdStream::connect_addr(&name.address(own_uid())?)?;
     stream.set_nonblocking(true)?;
@@ -38,7 +46,7 @@ fn status_and_stop_are_answered_under_every_name() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("highball.toml");
         let names = [Name::Dir(dir.path()), Name::Config(&file)];
-        let (asked, mut stops) = mpsc::unbounded_channel();
+        let (asked, mut stops, _) = asked();
         let _socket = ControlSocket::open(&names, report, asked).unwrap();
         for name in names {
             let reply = ask(name, "{\"command\":\"status\"}\n").await;
@@ -59,11 +67,43 @@ fn status_and_stop_are_answered_under_every_name() {
 }
 
 #[test]
+fn a_restart_is_answered_when_it_is_done_and_when_the_server_stops_instead() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let name = Name::Dir(dir.path());
+        let (asked, _stops, mut restarts) = asked();
+        let _socket = ControlSocket::open(&[name], report, asked).unwrap();
+        let restart = async || ask(name, "{\"command\":\"restart\"}\n").await;
+        let done = async {
+            let Some(Ask::Command(client)) = restarts.recv().await else {
+                panic!("a command asked");
+            };
+            client
+                .send(Answer::Restarted {
+                    generation: 2,
+                    before: 1,
+                    load_seconds: 0.5,
+                    seconds: 1.0,
+                })
+                .unwrap();
+        };
+        let (reply, ()) = tokio::join!(restart(), done);
+        assert!(
+            reply.starts_with("{\"restarted\":{\"generation\":2,"),
+            "{reply}"
+        );
+        let stops = async { drop(restarts.recv().await) };
+        let (reply, ()) = tokio::join!(restart(), stops);
+        assert_eq!(reply, "{\"error\":\"the server stops\"}\n");
+    });
+}
+
+#[test]
 fn nonsense_is_answered_with_an_error_and_stops_nothing() {
     run(async {
         let dir = tempfile::tempdir().unwrap();
         let name = Name::Dir(dir.path());
-        let (asked, mut stops) = mpsc::unbounded_channel();
+        let (asked, mut stops, _) = asked();
         let _socket = ControlSocket::open(&[name], report, asked).unwrap();
         for question in ["\n", "{\"command\":\"burn\"}\n", "GET / HTTP/1.1\r\n"] {
             let reply = ask(name, question).await;
@@ -80,7 +120,7 @@ fn a_name_that_is_taken_stays_with_its_owner_and_is_free_after_it() {
     run(async {
         let dir = tempfile::tempdir().unwrap();
         let (name, own) = (Name::Dir(dir.path()), dir.path().join("second"));
-        let (asked, _stops) = mpsc::unbounded_channel();
+        let (asked, _stops, _) = asked();
         let first = ControlSocket::open(&[name], report, asked.clone()).unwrap();
         assert_eq!(first.taken, 0);
         let other = || Report {

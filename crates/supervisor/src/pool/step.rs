@@ -1,6 +1,6 @@
 //! What goes into the pool and what comes out of it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +15,10 @@ pub(crate) enum Event {
     Ready { worker: u16, life: u32 },
     /// This life of the worker ended.
     Died { worker: u16, life: u32 },
-    /// Stop for good: workers finish what they hold.
-    Stop,
+    /// There shall be this many workers: others are forked, or finish what they hold, killed at `until`.
+    Resize { limit: u16, until: Instant },
+    /// Stop for good: workers finish what they hold, killed at `until`.
+    Stop { until: Option<Instant> },
     /// Stop for good, at once.
     Kill,
     /// A moment of [`super::Pool::next`] came.

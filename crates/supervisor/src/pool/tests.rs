@@ -28,7 +28,7 @@ impl Run {
             run.check(Event::Forked { worker }, &[]);
             run.check(Event::Ready { worker, life: 1 }, &[Action::Up { worker }]);
         }
-        assert!(run.pool.all_ready());
+        assert_eq!(run.pool.ready(), 2);
         run
     }
 
@@ -63,14 +63,14 @@ fn a_dead_worker_is_taken_down_and_replaced_in_one_step() {
     let mut run = Run::ready();
     for life in 1..100 {
         run.check(died(1, life), &[down(1), fork(1, life + 1)]);
-        assert!(!run.pool.all_ready());
+        assert_eq!(run.pool.ready(), 1);
         run.check(Event::Forked { worker: 1 }, &[]);
         let ready = Event::Ready {
             worker: 1,
             life: life + 1,
         };
         run.check(ready, &[Action::Up { worker: 1 }]);
-        assert!(run.pool.all_ready());
+        assert_eq!(run.pool.ready(), 2);
     }
     assert_eq!(run.pool.next(), None);
 }
@@ -166,7 +166,7 @@ fn workers_outlive_their_template_and_are_replaced_by_the_next_one() {
     let mut run = Run::ready();
     run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
     assert!(!run.pool.template_up());
-    assert!(run.pool.all_ready());
+    assert_eq!(run.pool.ready(), 2);
     run.check(died(0, 1), &[down(0)]);
     assert_eq!(run.pool.state(0), State::Absent);
     run.check(Event::Booted, &[fork(0, 2)]);
@@ -206,10 +206,10 @@ fn stopping_asks_the_ready_kills_the_others_and_then_dismisses_the_template() {
     let mut run = Run::ready();
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
     run.check(
-        Event::Stop,
+        Event::Stop { until: None },
         &[Action::Kill { worker: 0 }, Action::StopWorker { worker: 1 }],
     );
-    run.check(Event::Stop, &[]);
+    run.check(Event::Stop { until: None }, &[]);
     assert_eq!(run.pool.next(), None);
     run.check(Event::Forked { worker: 0 }, &[]);
     run.check(Event::Ready { worker: 0, life: 2 }, &[]);
@@ -243,7 +243,7 @@ fn killing_names_every_worker_that_is_left_and_the_template() {
 fn a_stop_that_takes_too_long_is_followed_by_a_kill() {
     let mut run = Run::ready();
     let stop = |worker| Action::StopWorker { worker };
-    run.check(Event::Stop, &[stop(0), stop(1)]);
+    run.check(Event::Stop { until: None }, &[stop(0), stop(1)]);
     run.check(died(1, 1), &[down(1)]);
     run.check(
         Event::Kill,
@@ -255,7 +255,7 @@ fn a_stop_that_takes_too_long_is_followed_by_a_kill() {
 fn a_stop_while_the_template_is_stuck_in_a_fork_still_ends() {
     let mut run = Run::booted();
     let kill = |worker| Action::Kill { worker };
-    run.check(Event::Stop, &[kill(0), kill(1)]);
+    run.check(Event::Stop { until: None }, &[kill(0), kill(1)]);
     run.check(Event::Kill, &[kill(0), kill(1), Action::KillTemplate]);
     let abandon = |worker| Action::Abandon { worker };
     run.check(Event::TemplateDied, &[abandon(0), abandon(1)]);
@@ -267,7 +267,10 @@ fn a_stop_while_the_template_boots_again_kills_it() {
     let mut run = Run::ready();
     run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
     let stop = |worker| Action::StopWorker { worker };
-    run.check(Event::Stop, &[stop(0), stop(1), Action::KillTemplate]);
+    run.check(
+        Event::Stop { until: None },
+        &[stop(0), stop(1), Action::KillTemplate],
+    );
     run.check(Event::Booted, &[Action::KillTemplate]);
     run.check(died(0, 1), &[down(0)]);
     run.check(died(1, 1), &[down(1)]);
@@ -281,7 +284,7 @@ fn a_stop_while_no_template_is_there_starts_none() {
     run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
     run.check(Event::TemplateDied, &[]);
     let stop = |worker| Action::StopWorker { worker };
-    run.check(Event::Stop, &[stop(0), stop(1)]);
+    run.check(Event::Stop { until: None }, &[stop(0), stop(1)]);
     run.check(died(0, 1), &[down(0)]);
     run.check(died(1, 1), &[down(1)]);
     assert!(run.pool.finished());
@@ -311,7 +314,7 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
             let worker = draw(3) as u16;
             let life = lives[usize::from(worker)];
             let event = match (step, draw(8)) {
-                (step, _) if step == steps => Event::Stop,
+                (step, _) if step == steps => Event::Stop { until: None },
                 (step, _) if step == steps + 30 => Event::Kill,
                 (_, 0) if template == Some(false) => {
                     template = Some(true);

@@ -1,0 +1,57 @@
+//! What goes into the fleet and what comes out of it.
+
+use crate::pool;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Bring up a new generation, which takes the place of the one that serves. Only in a fleet that is settled.
+    Launch { generation: u32 },
+    /// Something happened in a generation.
+    Pool { generation: u32, event: pool::Event },
+    /// The check that [`Action::Check`] asked for is done.
+    Checked { generation: u32, passed: bool },
+    /// The server is going to stop, so no new generation is to take over.
+    CallOff,
+    /// Stop for good: workers finish what they hold.
+    Stop,
+    /// Stop for good, at once.
+    Kill,
+    /// A moment of [`super::Fleet::next`] came.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Something is to be done in a generation.
+    Pool {
+        generation: u32,
+        action: pool::Action,
+    },
+    /// Have requests go to these generations and to no other.
+    Feed { generations: Vec<u32> },
+    /// Find out whether a generation is fit to serve.
+    Check { generation: u32 },
+    /// The generation has taken over.
+    Serves { generation: u32 },
+    /// The generation will not take over.
+    GiveUp { generation: u32, why: Why },
+    /// Nothing is left of the generation.
+    Close { generation: u32 },
+}
+
+/// Why a new generation was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Its template could not load the application, or died later.
+    Template,
+    /// A worker died too often before it was ready.
+    Worker { worker: u16, deaths: u32 },
+    /// Its workers were not ready in time.
+    Timeout,
+    /// It did not pass the check, or not in time.
+    Check,
+    /// The server stops.
+    CalledOff,
+}

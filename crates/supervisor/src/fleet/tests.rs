@@ -1,0 +1,628 @@
+//! Tables of events and the actions they cause, and a world in which everything may happen at any time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::*;
+
+const BOOT_TIMEOUT: Duration = Duration::from_secs(90);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+
+fn rules(worker_by_worker: bool, check: bool) -> Rules {
+    Rules {
+        workers: 2,
+        boot_timeout: BOOT_TIMEOUT,
+        drain_timeout: DRAIN_TIMEOUT,
+        worker_by_worker,
+        check,
+    }
+}
+
+/// A fleet and its clock, which stands still between calls of `after`.
+struct Run {
+    fleet: Fleet,
+    now: Instant,
+}
+
+impl Run {
+    /// A fleet whose first generation, of two workers, serves.
+    fn serving(rules: Rules) -> Self {
+        let mut run = Self {
+            fleet: Fleet::new(rules),
+            now: Instant::now(),
+        };
+        run.check(Event::Launch { generation: 1 }, &[spawn(1)]);
+        run.check(booted(1), &[fork(1, 0, 1), fork(1, 1, 1)]);
+        run.ready(1, 0, 1, &[]);
+        run.ready(1, 1, 1, &[feed(&[1]), Action::Serves { generation: 1 }]);
+        assert!(run.fleet.is_settled());
+        run
+    }
+
+    #[track_caller]
+    fn check(&mut self, event: Event, expect: &[Action]) {
+        assert_eq!(self.fleet.handle(event, self.now), expect, "{event:?}");
+    }
+
+    /// A worker is forked and becomes ready; `expect` comes after it is up.
+    #[track_caller]
+    fn ready(&mut self, generation: u32, worker: u16, life: u32, expect: &[Action]) {
+        self.check(of(generation, pool::Event::Forked { worker }), &[]);
+        let mut all = vec![own(generation, pool::Action::Up { worker })];
+        all.extend_from_slice(expect);
+        self.check(of(generation, pool::Event::Ready { worker, life }), &all);
+    }
+
+    /// Goes on to the moment that the fleet asks for, which must be that far away.
+    #[track_caller]
+    fn after(&mut self, wait: Duration, expect: &[Action]) {
+        let next = self.fleet.next().map(|next| next - self.now);
+        assert_eq!(next, Some(wait));
+        self.now += wait;
+        self.check(Event::Tick, expect);
+    }
+
+    fn stages(&self) -> Vec<(u32, Stage)> {
+        let all = self.fleet.generations().iter();
+        all.map(|one| (one.number, one.stage)).collect()
+    }
+}
+
+fn of(generation: u32, event: pool::Event) -> Event {
+    Event::Pool { generation, event }
+}
+
+fn own(generation: u32, action: pool::Action) -> Action {
+    Action::Pool { generation, action }
+}
+
+fn booted(generation: u32) -> Event {
+    of(generation, pool::Event::Booted)
+}
+
+fn template_died(generation: u32) -> Event {
+    of(generation, pool::Event::TemplateDied)
+}
+
+fn died(generation: u32, worker: u16, life: u32) -> Event {
+    of(generation, pool::Event::Died { worker, life })
+}
+
+fn spawn(generation: u32) -> Action {
+    own(generation, pool::Action::SpawnTemplate)
+}
+
+fn fork(generation: u32, worker: u16, life: u32) -> Action {
+    own(generation, pool::Action::Fork { worker, life })
+}
+
+fn down(generation: u32, worker: u16) -> Action {
+    own(generation, pool::Action::Down { worker })
+}
+
+fn stop(generation: u32, worker: u16) -> Action {
+    own(generation, pool::Action::StopWorker { worker })
+}
+
+fn kill(generation: u32, worker: u16) -> Action {
+    own(generation, pool::Action::Kill { worker })
+}
+
+fn kill_template(generation: u32) -> Action {
+    own(generation, pool::Action::KillTemplate)
+}
+
+fn dismiss(generation: u32) -> Action {
+    own(generation, pool::Action::DismissTemplate)
+}
+
+fn feed(generations: &[u32]) -> Action {
+    let generations = generations.to_vec();
+    Action::Feed { generations }
+}
+
+fn given_up(why: Why) -> Action {
+    Action::GiveUp { generation: 2, why }
+}
+
+const SERVES: Action = Action::Serves { generation: 2 };
+const LAUNCH: Event = Event::Launch { generation: 2 };
+
+#[test]
+fn all_at_once_the_new_generation_takes_over_when_all_its_workers_are_ready() {
+    let mut run = Run::serving(rules(false, false));
+    run.check(LAUNCH, &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
+    run.ready(2, 1, 1, &[]);
+    assert_eq!(run.stages(), [(1, Stage::Serving), (2, Stage::Booting)]);
+    run.ready(2, 0, 1, &[feed(&[2]), SERVES, stop(1, 0), stop(1, 1)]);
+    assert_eq!(run.stages(), [(1, Stage::Draining), (2, Stage::Serving)]);
+    assert!(!run.fleet.is_settled());
+    run.check(died(1, 0, 1), &[down(1, 0)]);
+    run.check(died(1, 1, 1), &[down(1, 1), dismiss(1)]);
+    run.check(template_died(1), &[Action::Close { generation: 1 }]);
+    assert!(run.fleet.is_settled());
+    assert_eq!(run.fleet.next(), None);
+    // From here on it is as any other.
+    run.check(died(2, 0, 1), &[down(2, 0), fork(2, 0, 2)]);
+}
+
+#[test]
+fn worker_by_worker_there_is_never_more_than_one_too_many() {
+    let mut run = Run::serving(rules(true, false));
+    run.check(LAUNCH, &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1)]);
+    run.ready(2, 0, 1, &[feed(&[1, 2]), stop(1, 1)]);
+    assert_eq!(run.stages(), [(1, Stage::Serving), (2, Stage::Serving)]);
+    // The next one only when there is room for it.
+    run.check(died(1, 1, 1), &[down(1, 1), fork(2, 1, 1)]);
+    run.ready(2, 1, 1, &[feed(&[2]), SERVES, stop(1, 0)]);
+    run.check(died(1, 0, 1), &[down(1, 0), dismiss(1)]);
+    run.check(template_died(1), &[Action::Close { generation: 1 }]);
+    assert!(run.fleet.is_settled());
+}
+
+#[test]
+fn a_worker_of_the_old_generation_that_dies_meanwhile_is_replaced_by_the_old_code() {
+    for worker_by_worker in [false, true] {
+        let mut run = Run::serving(rules(worker_by_worker, false));
+        run.check(LAUNCH, &[spawn(2)]);
+        run.check(died(1, 0, 1), &[down(1, 0), fork(1, 0, 2)]);
+        run.ready(1, 0, 2, &[]);
+    }
+    // Unless it was to leave, or its place is another's by then.
+    let mut run = Run::serving(rules(true, false));
+    run.check(LAUNCH, &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1)]);
+    run.ready(2, 0, 1, &[feed(&[1, 2]), stop(1, 1)]);
+    run.check(died(1, 0, 1), &[down(1, 0), fork(1, 0, 2)]);
+    run.check(died(1, 1, 1), &[down(1, 1), fork(2, 1, 1)]);
+    // One that is not ready yet holds nothing and goes first.
+    run.ready(2, 1, 1, &[feed(&[2]), SERVES, kill(1, 0)]);
+}
+
+#[test]
+fn code_that_does_not_boot_is_given_up_and_changes_nothing() {
+    for worker_by_worker in [false, true] {
+        let mut run = Run::serving(rules(worker_by_worker, false));
+        run.check(LAUNCH, &[spawn(2)]);
+        run.check(
+            template_died(2),
+            &[
+                given_up(Why::Template),
+                kill_template(2),
+                Action::Close { generation: 2 },
+            ],
+        );
+        assert_eq!(run.stages(), [(1, Stage::Serving)]);
+        assert!(run.fleet.is_settled());
+        run.check(died(1, 0, 1), &[down(1, 0), fork(1, 0, 2)]);
+        run.check(Event::Launch { generation: 3 }, &[spawn(3)]);
+    }
+}
+
+#[test]
+fn a_new_template_that_dies_before_its_workers_are_ready_is_not_started_again() {
+    let mut run = Run::serving(rules(false, false));
+    run.check(LAUNCH, &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
+    run.ready(2, 0, 1, &[]);
+    let abandon = own(2, pool::Action::Abandon { worker: 1 });
+    run.check(
+        template_died(2),
+        &[
+            given_up(Why::Template),
+            kill(2, 0),
+            kill(2, 1),
+            kill_template(2),
+            abandon,
+        ],
+    );
+    run.check(
+        died(2, 0, 1),
+        &[down(2, 0), Action::Close { generation: 2 }],
+    );
+    assert!(run.fleet.is_settled());
+}
+
+#[test]
+fn a_worker_that_keeps_dying_at_its_start_gives_the_new_generation_up() {
+    let mut run = Run::serving(rules(false, false));
+    run.check(LAUNCH, &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
+    run.ready(2, 1, 1, &[]);
+    for life in 1..5 {
+        run.check(of(2, pool::Event::Forked { worker: 0 }), &[]);
+        run.check(died(2, 0, life), &[down(2, 0), fork(2, 0, life + 1)]);
+    }
+    run.check(of(2, pool::Event::Forked { worker: 0 }), &[]);
+    let delayed = own(
+        2,
+        pool::Action::Delayed {
+            worker: 0,
+            deaths: 5,
+            delay: Duration::from_millis(500),
+        },
+    );
+    run.check(
+        died(2, 0, 5),
+        &[
+            down(2, 0),
+            delayed,
+            given_up(Why::Worker {
+                worker: 0,
+                deaths: 5,
+            }),
+            kill(2, 1),
+            kill_template(2),
+        ],
+    );
+    run.check(template_died(2), &[]);
+    run.check(
+        died(2, 1, 1),
+        &[down(2, 1), Action::Close { generation: 2 }],
+    );
+}
+
+#[test]
+fn workers_that_are_not_ready_in_time_give_the_new_generation_up() {
+    let mut run = Run::serving(rules(false, false));
+    run.check(LAUNCH, &[spawn(2)]);
+    run.now += Duration::from_secs(60);
+    run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
+    run.ready(2, 0, 1, &[]);
+    run.check(of(2, pool::Event::Forked { worker: 1 }), &[]);
+    run.after(
+        BOOT_TIMEOUT,
+        &[
+            given_up(Why::Timeout),
+            kill(2, 0),
+            kill(2, 1),
+            kill_template(2),
+        ],
+    );
+    // Each of them may take as long where they come one by one.
+    let mut run = Run::serving(rules(true, false));
+    run.check(LAUNCH, &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1)]);
+    run.now += Duration::from_secs(60);
+    run.ready(2, 0, 1, &[feed(&[1, 2]), stop(1, 1)]);
+    run.check(died(1, 1, 1), &[down(1, 1), fork(2, 1, 1)]);
+    run.check(of(2, pool::Event::Forked { worker: 1 }), &[]);
+    run.after(
+        BOOT_TIMEOUT,
+        &[given_up(Why::Timeout), feed(&[1]), stop(2, 0), kill(2, 1)],
+    );
+}
+
+#[test]
+fn worker_by_worker_the_old_generation_gets_its_workers_back_one_by_one() {
+    let mut run = Run::serving(rules(true, false));
+    run.check(LAUNCH, &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1)]);
+    run.ready(2, 0, 1, &[feed(&[1, 2]), stop(1, 1)]);
+    // Its template dies while three workers are there: one of the old ones must go before one comes back.
+    run.check(
+        template_died(2),
+        &[given_up(Why::Template), feed(&[1]), stop(2, 0)],
+    );
+    assert!(!run.fleet.is_settled());
+    run.check(died(1, 1, 1), &[down(1, 1), fork(1, 1, 2)]);
+    run.ready(1, 1, 2, &[]);
+    run.check(
+        died(2, 0, 1),
+        &[down(2, 0), Action::Close { generation: 2 }],
+    );
+    assert!(run.fleet.is_settled());
+    assert_eq!(run.stages(), [(1, Stage::Serving)]);
+    assert_eq!(run.fleet.next(), None);
+}
+
+#[test]
+fn a_check_decides_whether_the_new_generation_takes_over() {
+    const CHECK: Action = Action::Check { generation: 2 };
+    let checked = |passed| Event::Checked {
+        generation: 2,
+        passed,
+    };
+    let begin = |worker_by_worker| {
+        let mut run = Run::serving(rules(worker_by_worker, true));
+        run.check(LAUNCH, &[spawn(2)]);
+        if worker_by_worker {
+            run.check(booted(2), &[fork(2, 0, 1)]);
+            run.ready(2, 0, 1, &[CHECK]);
+        } else {
+            run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
+            run.ready(2, 0, 1, &[]);
+            run.ready(2, 1, 1, &[CHECK]);
+        }
+        run
+    };
+    let mut run = begin(false);
+    run.check(checked(true), &[feed(&[2]), SERVES, stop(1, 0), stop(1, 1)]);
+    let mut run = begin(true);
+    run.check(checked(true), &[feed(&[1, 2]), stop(1, 1)]);
+    let mut run = begin(false);
+    let ended = [kill(2, 0), kill(2, 1), kill_template(2)];
+    run.check(
+        checked(false),
+        &[&[given_up(Why::Check)], &ended[..]].concat(),
+    );
+    run.check(checked(true), &[]);
+    let mut run = begin(false);
+    run.after(
+        BOOT_TIMEOUT,
+        &[&[given_up(Why::Check)], &ended[..]].concat(),
+    );
+    // A worker that dies meanwhile is waited for.
+    let mut run = begin(false);
+    run.check(died(2, 1, 1), &[down(2, 1), fork(2, 1, 2)]);
+    run.check(checked(true), &[]);
+    run.ready(2, 1, 2, &[feed(&[2]), SERVES, stop(1, 0), stop(1, 1)]);
+}
+
+#[test]
+fn workers_that_do_not_finish_within_the_drain_are_killed() {
+    let mut run = Run::serving(rules(false, false));
+    run.check(LAUNCH, &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
+    run.ready(2, 0, 1, &[]);
+    run.ready(2, 1, 1, &[feed(&[2]), SERVES, stop(1, 0), stop(1, 1)]);
+    run.check(died(1, 0, 1), &[down(1, 0)]);
+    run.after(DRAIN_TIMEOUT, &[kill(1, 1)]);
+    run.check(died(1, 1, 1), &[down(1, 1), dismiss(1)]);
+    // Nor does its template hold anything up.
+    run.after(Duration::from_secs(2), &[kill_template(1)]);
+    run.check(template_died(1), &[Action::Close { generation: 1 }]);
+}
+
+#[test]
+fn a_restart_within_a_restart_does_nothing() {
+    let mut run = Run::serving(rules(false, false));
+    run.check(LAUNCH, &[spawn(2)]);
+    run.check(Event::Launch { generation: 3 }, &[]);
+    run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
+    run.ready(2, 0, 1, &[]);
+    run.ready(2, 1, 1, &[feed(&[2]), SERVES, stop(1, 0), stop(1, 1)]);
+    // The old one drains: a third one would be too many.
+    run.check(Event::Launch { generation: 3 }, &[]);
+    assert_eq!(run.stages(), [(1, Stage::Draining), (2, Stage::Serving)]);
+}
+
+#[test]
+fn the_old_template_may_die_at_any_time() {
+    let mut run = Run::serving(rules(false, false));
+    run.check(LAUNCH, &[spawn(2)]);
+    // It is started again: the new generation may yet be given up.
+    run.check(template_died(1), &[spawn(1)]);
+    run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
+    run.ready(2, 0, 1, &[]);
+    let drained = [stop(1, 0), stop(1, 1), kill_template(1)];
+    run.ready(2, 1, 1, &[&[feed(&[2]), SERVES], &drained[..]].concat());
+    run.check(template_died(1), &[]);
+    run.check(died(1, 0, 1), &[down(1, 0)]);
+    run.check(
+        died(1, 1, 1),
+        &[down(1, 1), Action::Close { generation: 1 }],
+    );
+}
+
+#[test]
+fn a_stop_within_a_rollout_ends_both_generations() {
+    let called_off = given_up(Why::CalledOff);
+    // While the new code is loaded.
+    let mut run = Run::serving(rules(false, false));
+    run.check(LAUNCH, &[spawn(2)]);
+    run.check(Event::CallOff, &[called_off.clone(), kill_template(2)]);
+    run.check(booted(2), &[kill_template(2)]);
+    run.check(template_died(2), &[Action::Close { generation: 2 }]);
+    run.check(Event::Stop, &[stop(1, 0), stop(1, 1)]);
+    run.check(Event::Launch { generation: 3 }, &[]);
+    // While workers are replaced one by one: both serve until they are told to leave.
+    let mut run = Run::serving(rules(true, false));
+    run.check(LAUNCH, &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1)]);
+    run.ready(2, 0, 1, &[feed(&[1, 2]), stop(1, 1)]);
+    run.check(Event::CallOff, &[called_off]);
+    run.check(died(1, 1, 1), &[down(1, 1)]);
+    run.check(Event::Stop, &[stop(1, 0), stop(2, 0)]);
+    run.check(died(1, 0, 1), &[down(1, 0), dismiss(1)]);
+    let killed = [kill_template(1), kill(2, 0), kill_template(2)];
+    run.check(Event::Kill, &killed);
+}
+
+/// What really runs, as the actions left it.
+#[derive(Default)]
+struct World {
+    templates: BTreeMap<u32, bool>,
+    lives: BTreeMap<(u32, u16), u32>,
+    /// Workers that requests can go to.
+    up: BTreeSet<(u32, u16)>,
+    told_to_leave: BTreeSet<(u32, u16)>,
+    fed: Vec<u32>,
+    launched: Option<u32>,
+    checks: Vec<u32>,
+}
+
+impl World {
+    fn take(&mut self, action: Action, seed: u64) {
+        match action {
+            Action::Feed { generations } => self.fed = generations,
+            Action::Check { generation } => self.checks.push(generation),
+            Action::Serves { generation } => {
+                assert_eq!(self.launched.take(), Some(generation), "seed {seed}");
+                assert_eq!(self.fed, [generation], "seed {seed}");
+            }
+            Action::GiveUp { generation, .. } => {
+                assert_eq!(self.launched.take(), Some(generation), "seed {seed}");
+            }
+            Action::Close { generation } => {
+                assert!(!self.templates.contains_key(&generation), "seed {seed}");
+                assert!(self.lives.keys().all(|(of, _)| *of != generation));
+            }
+            Action::Pool { generation, action } => self.pool(generation, action, seed),
+        }
+    }
+
+    fn pool(&mut self, generation: u32, action: pool::Action, seed: u64) {
+        match action {
+            pool::Action::SpawnTemplate => {
+                assert_eq!(
+                    self.templates.insert(generation, false),
+                    None,
+                    "seed {seed}"
+                );
+            }
+            pool::Action::Fork { worker, life } => {
+                assert_eq!(self.templates[&generation], true, "seed {seed}");
+                let old = self.lives.insert((generation, worker), life);
+                assert_eq!(old, None, "seed {seed}: two lives of one worker");
+            }
+            pool::Action::Abandon { worker } => drop(self.lives.remove(&(generation, worker))),
+            pool::Action::Up { worker } => {
+                assert!(self.up.insert((generation, worker)), "seed {seed}");
+            }
+            pool::Action::Down { worker } => {
+                self.up.remove(&(generation, worker));
+                self.told_to_leave.remove(&(generation, worker));
+            }
+            pool::Action::StopWorker { worker } => {
+                self.told_to_leave.insert((generation, worker));
+            }
+            _ => {}
+        }
+    }
+
+    /// Workers that requests go to.
+    fn serving(&self) -> usize {
+        let stays =
+            |one: &&(u32, u16)| self.fed.contains(&one.0) && !self.told_to_leave.contains(one);
+        self.up.iter().filter(stays).count()
+    }
+}
+
+/// Whatever happens in whatever order: each launch has one end, there are never more workers than allowed, no
+/// worker is told to leave before another has its place, and a stop leaves nothing.
+#[test]
+fn any_order_of_events_keeps_the_promises_of_a_rollout() {
+    let (mut served, mut given_up) = (0, 0);
+    for seed in 0..600_u64 {
+        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut draw = move |below: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % below
+        };
+        let rules = Rules {
+            workers: 1 + draw(3) as u16,
+            ..rules(draw(2) == 0, draw(2) == 0)
+        };
+        // In half of the worlds nothing goes wrong.
+        let trouble = draw(2) == 0;
+        let mut fleet = Fleet::new(rules);
+        let mut world = World::default();
+        let mut now = Instant::now();
+        let mut last = 0;
+        let steps = 400 + draw(300);
+        for step in 0.. {
+            let numbers: Vec<u32> = fleet.generations().iter().map(|one| one.number).collect();
+            let generation = match numbers.len() as u64 {
+                0 => 0,
+                count => numbers[draw(count) as usize],
+            };
+            let worker = draw(u64::from(rules.workers)) as u16;
+            let id = (generation, worker);
+            let life = world.lives.get(&id).copied();
+            let leaves = world.told_to_leave.contains(&id);
+            let template = world.templates.get(&generation).copied();
+            let ending = step > steps + 60;
+            let event = match draw(12) {
+                _ if step == steps => Event::CallOff,
+                _ if step == steps + 20 => Event::Stop,
+                _ if step == steps + 60 => Event::Kill,
+                0 if fleet.is_settled() && !fleet.stopping() && step < steps => {
+                    last += 1;
+                    world.launched = Some(last);
+                    Event::Launch { generation: last }
+                }
+                1 | 2 if template == Some(false) => {
+                    world.templates.insert(generation, true);
+                    booted(generation)
+                }
+                3 if template.is_some() && (ending || trouble && draw(8) == 0) => {
+                    world.templates.remove(&generation);
+                    template_died(generation)
+                }
+                3 if template == Some(true)
+                    && world.lives.keys().all(|one| one.0 != generation)
+                    && !world.fed.contains(&generation) =>
+                {
+                    world.templates.remove(&generation);
+                    template_died(generation)
+                }
+                4 | 5 if life.is_some() && template == Some(true) => {
+                    of(generation, pool::Event::Forked { worker })
+                }
+                6 | 7 if life.is_some() && !leaves => of(
+                    generation,
+                    pool::Event::Ready {
+                        worker,
+                        life: life.unwrap(),
+                    },
+                ),
+                8 | 9 if life.is_some() && (leaves || ending || trouble && draw(6) == 0) => {
+                    world.lives.remove(&id);
+                    died(generation, worker, life.unwrap())
+                }
+                10 if !world.checks.is_empty() => Event::Checked {
+                    generation: world.checks.remove(0),
+                    passed: !trouble || draw(3) > 0,
+                },
+                11 if trouble || ending || fleet.next().is_none_or(|next| next <= now) => {
+                    now = fleet.next().unwrap_or(now).max(now);
+                    Event::Tick
+                }
+                _ => Event::Tick,
+            };
+            let before = world.launched;
+            for action in fleet.handle(event, now) {
+                match &action {
+                    Action::Serves { .. } => served += 1,
+                    Action::GiveUp { .. } => given_up += 1,
+                    _ => {}
+                }
+                world.take(action, seed);
+                let most = rules.workers
+                    + if rules.worker_by_worker {
+                        1
+                    } else {
+                        rules.workers
+                    };
+                assert!(
+                    world.lives.len() <= usize::from(most),
+                    "seed {seed}: {} workers of {}",
+                    world.lives.len(),
+                    rules.workers
+                );
+            }
+            if matches!(event, Event::Launch { .. }) {
+                assert_eq!(before, Some(last), "seed {seed}");
+            }
+            if !trouble && !world.fed.is_empty() && step < steps {
+                assert!(
+                    world.serving() >= usize::from(rules.workers),
+                    "seed {seed}, step {step}: {} of {} serve",
+                    world.serving(),
+                    rules.workers
+                );
+            }
+            if step > steps + 60 && fleet.finished() {
+                break;
+            }
+            assert!(step < 20_000, "seed {seed}: no end in sight: {fleet:?}");
+        }
+        assert_eq!(world.launched, None, "seed {seed}: a launch without an end");
+    }
+    assert!(served > 1000 && given_up > 300, "{served} {given_up}");
+}

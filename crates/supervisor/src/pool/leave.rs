@@ -1,0 +1,99 @@
+//! How workers and their template are told to leave: some of them, all of them, or at once.
+
+use std::time::Instant;
+
+use super::{Action, LEAVE, Phase, Pool, State, Template, numbered};
+
+impl Pool {
+    /// Has the workers that are beyond the limit leave: those first that hold no request, then the highest
+    /// numbers.
+    pub(super) fn resize(&mut self, limit: u16, until: Instant, actions: &mut Vec<Action>) {
+        if self.phase == Phase::Stopping {
+            return;
+        }
+        self.limit = limit;
+        let mut excess = self.wanted().saturating_sub(limit);
+        for ready in [false, true] {
+            for (number, worker) in numbered(&mut self.workers).rev() {
+                let state = worker.state;
+                if excess == 0 || matches!(state, State::Ready { .. }) != ready {
+                    continue;
+                }
+                match state {
+                    State::Absent | State::Stopping { .. } | State::Gone => continue,
+                    State::Waiting(_) => worker.state = State::Absent,
+                    _ => worker.state = dismissed(number, state, Some(until), actions),
+                }
+                excess -= 1;
+            }
+        }
+    }
+
+    pub(super) fn stop(&mut self, until: Option<Instant>, now: Instant, actions: &mut Vec<Action>) {
+        if self.phase == Phase::Stopping {
+            return;
+        }
+        self.phase = Phase::Stopping;
+        for (number, worker) in numbered(&mut self.workers) {
+            worker.state = match worker.state {
+                State::Absent | State::Waiting(_) | State::Gone => State::Gone,
+                state => dismissed(number, state, until, actions),
+            };
+        }
+        match self.template {
+            Template::Waiting(_) => self.template = Template::Gone,
+            Template::Booting => actions.push(Action::KillTemplate),
+            Template::Up | Template::Leaving(_) | Template::Gone => {}
+        }
+        self.dismiss(now, actions);
+    }
+
+    pub(super) fn kill(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        let mut stopping = Vec::new();
+        self.stop(None, now, &mut stopping);
+        // Killing stands in for asking.
+        stopping
+            .retain(|action| !matches!(action, Action::StopWorker { .. } | Action::Kill { .. }));
+        for (number, worker) in numbered(&mut self.workers) {
+            if worker.state != State::Gone {
+                actions.push(Action::Kill { worker: number });
+            }
+        }
+        actions.append(&mut stopping);
+        if let Template::Up | Template::Leaving(_) = self.template {
+            actions.push(Action::KillTemplate);
+        }
+    }
+
+    pub(super) fn dismiss(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if self.no_workers() && self.template == Template::Up {
+            self.template = Template::Leaving(now + LEAVE);
+            actions.push(Action::DismissTemplate);
+        }
+    }
+}
+
+/// Has a worker that is there leave; what state it is in then.
+fn dismissed(
+    worker: u16,
+    state: State,
+    until: Option<Instant>,
+    actions: &mut Vec<Action>,
+) -> State {
+    match state {
+        State::Ready { forked } => {
+            actions.push(Action::StopWorker { worker });
+            State::Stopping { forked, until }
+        }
+        State::Forking(_) | State::Starting(_) => {
+            // It holds no request.
+            actions.push(Action::Kill { worker });
+            let forked = matches!(state, State::Starting(_));
+            State::Stopping {
+                forked,
+                until: None,
+            }
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,120 @@
+//! Whether a generation came up, for whoever waits to hear it and for the log. The fleet decides; what went wrong
+//! was found by the tasks.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::task::spawn_local;
+
+use crate::Note;
+use crate::ending::Ending;
+use crate::fleet::{self, Why};
+use crate::supervisor::Shared;
+use crate::template::BootError;
+
+/// Why a generation did not come up.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The application was not loaded.
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    /// Its template ended after it had loaded the application.
+    #[error("its template ended with {0}")]
+    Template(Ending),
+    /// Workers were forked but none of one number's became ready.
+    #[error(
+        "worker {worker} ended {deaths} times before it was ready; the reason is in the server's output"
+    )]
+    Worker {
+        /// The worker, from 0.
+        worker: u16,
+        /// How often.
+        deaths: u32,
+    },
+    /// Workers took too long, for example in an after_fork hook.
+    #[error("the workers were not ready within {0:?} (setting `boot_timeout`)")]
+    Timeout(Duration),
+    /// It did not pass the check.
+    #[error("it did not pass its check: {0} (setting `ready_check`)")]
+    Check(String),
+    /// Another generation is on its way in or out.
+    #[error("another generation is on its way")]
+    Busy,
+    /// The server stops.
+    #[error("the server stops")]
+    CalledOff,
+}
+
+impl Shared {
+    pub(crate) fn check(self: Rc<Self>, generation: u32) {
+        spawn_local(async move {
+            let checked = self.dispatcher.check(generation).await;
+            let passed = checked.is_ok();
+            if let Err(reason) = checked {
+                self.fail(generation, StartError::Check(reason));
+            }
+            self.decide(fleet::Event::Checked { generation, passed });
+        });
+    }
+
+    /// Remembers why a generation does not come up, for whoever waits for it.
+    pub(crate) fn fail(&self, generation: u32, failure: StartError) {
+        if let Some(members) = self.inner.borrow_mut().members.get_mut(&generation) {
+            members.failure = Some(failure);
+        }
+    }
+
+    pub(crate) fn serves(&self, generation: u32) {
+        let mut inner = self.inner.borrow_mut();
+        let Some(members) = inner.members.get_mut(&generation) else {
+            return;
+        };
+        if let (Some(verdict), Some(booted)) = (members.verdict.take(), &members.booted) {
+            // Nobody need wait for it.
+            let _ = verdict.send(Ok(booted.clone()));
+        }
+        let first = members.first;
+        drop(inner);
+        if !first {
+            self.dispatcher.note(generation, &Note::Serves);
+        }
+    }
+
+    pub(crate) fn give_up(&self, generation: u32, why: Why) {
+        let mut inner = self.inner.borrow_mut();
+        let Some(members) = inner.members.get_mut(&generation) else {
+            return;
+        };
+        let first = members.first;
+        let failure = members.failure.take();
+        let verdict = members.verdict.take();
+        drop(inner);
+        let error = match (why, failure) {
+            (Why::Template | Why::Check, Some(failure)) => failure,
+            (Why::Template, None) => StartError::Template(Ending::Unknown),
+            (Why::Check, None) => StartError::Check("no answer within `boot_timeout`".to_owned()),
+            (Why::Worker { worker, deaths }, _) => StartError::Worker { worker, deaths },
+            (Why::Timeout, _) => StartError::Timeout(self.plan.boot_timeout),
+            (Why::CalledOff, _) => StartError::CalledOff,
+        };
+        if !first {
+            let reason = error.to_string();
+            self.dispatcher.note(generation, &Note::GivenUp { reason });
+        }
+        if let Some(verdict) = verdict {
+            let _ = verdict.send(Err(error));
+        }
+    }
+
+    pub(crate) fn close(&self, generation: u32) {
+        let mut inner = self.inner.borrow_mut();
+        let gone = inner.members.remove(&generation);
+        let last = inner.members.is_empty();
+        drop(inner);
+        drop(gone);
+        self.dispatcher.close(generation);
+        if !last {
+            self.dispatcher.note(generation, &Note::Closed);
+        }
+    }
+}
