@@ -6,16 +6,18 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use browser::Browser;
+use inspection::{Expected, look_at};
 use lab::report::{self, Page};
-use serde_json::{Value, json};
-use test_support::{Directory, workspace};
+use test_support::Directory;
 
 #[path = "report/browser.rs"]
 mod browser;
 #[path = "report/fixtures.rs"]
 mod fixtures;
+#[path = "report/inspection.rs"]
+mod inspection;
 
 /// Writes the report on the made-up comparison and gives the page and the figures.
 fn written(folder: &Path) -> (String, String) {
@@ -183,6 +185,17 @@ fn the_page_is_sound_in_a_browser_wide_and_narrow_light_and_dark() {
     }
 }
 
+/// What the made-up comparison's page shows.
+const STUDY: Expected = Expected {
+    charts: 10,
+    stacks: 4,
+};
+/// The same without a study, of many stacks.
+const CROWD: Expected = Expected {
+    charts: 9,
+    stacks: 4,
+};
+
 async fn look(folder: &Path) -> Result<()> {
     let browser = Browser::open(folder).await?;
     let outcome = look_with(&browser, folder).await;
@@ -193,7 +206,7 @@ async fn look(folder: &Path) -> Result<()> {
 async fn look_with(browser: &Browser, folder: &Path) -> Result<()> {
     // A sheet of A4 between its margins.
     let page = folder.join("report.html");
-    look_at(browser, &page, "report-print", (718, "print"), 10).await?;
+    look_at(browser, &page, "report-print", (718, "print"), STUDY).await?;
     for width in [1280, 390] {
         for scheme in ["light", "dark"] {
             let name = format!("report-{width}-{scheme}");
@@ -202,99 +215,13 @@ async fn look_with(browser: &Browser, folder: &Path) -> Result<()> {
                 &folder.join("report.html"),
                 &name,
                 (width, scheme),
-                10,
+                STUDY,
             )
             .await?;
         }
         let page = folder.join("crowd/report.html");
         let name = format!("report-of-20-stacks-{width}");
-        look_at(browser, &page, &name, (width, "light"), 9).await?;
-    }
-    Ok(())
-}
-
-/// Opens a page at a width in a colour scheme, checks it and its `charts`, and keeps a picture of it.
-async fn look_at(
-    browser: &Browser,
-    page: &Path,
-    name: &str,
-    (width, scheme): (u32, &str),
-    charts: usize,
-) -> Result<()> {
-    browser.pretend(width, scheme).await?;
-    browser.visit(page).await?;
-    let found = browser.run(INSPECTION).await?;
-    let picture = browser.picture(width).await?;
-    let artifacts = workspace().join("target/artifacts");
-    fs::create_dir_all(&artifacts)?;
-    fs::write(artifacts.join(format!("{name}.png")), picture)?;
-    sound(&found, width, scheme, charts).with_context(|| format!("{name}: {found:#}"))?;
-    let said = browser.console().await?;
-    ensure!(said == json!([]), "{name}: the console says {said:#}");
-    Ok(())
-}
-
-/// What the page is made of once it is laid out; the charts of the other width are not displayed.
-const INSPECTION: &str = r#"
-    document.querySelectorAll("details").forEach(each => each.open = true);
-    // How many pairs of names lie over each other.
-    const covered = boxes => boxes.flatMap((a, index) => boxes.slice(index + 1).filter(b =>
-        a.x < b.x + b.width && b.x < a.x + a.width && a.y + 3 < b.y + b.height && b.y + 3 < a.y + a.height)).length;
-    const charts = [...document.querySelectorAll("svg")].filter(svg => svg.getClientRects().length > 0);
-    return {
-        overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
-        requests: performance.getEntriesByType("resource").map(entry => entry.name),
-        paper: getComputedStyle(document.body).backgroundColor,
-        charts: charts.map(svg => {
-            const {width, height} = svg.viewBox.baseVal;
-            const marks = [...svg.querySelectorAll("circle, path, line, text")];
-            const outside = marks.filter(mark => {
-                const box = mark.getBBox();
-                return box.x < -1 || box.y < -1 || box.x + box.width > width + 1 || box.y + box.height > height + 1;
-            });
-            return {
-                title: svg.querySelector("title").textContent,
-                described: svg.querySelector("desc").textContent.length,
-                marks: svg.querySelectorAll(".series circle, .series path").length,
-                stacks: new Set([...svg.querySelectorAll(".series")].map(series => series.dataset.stack)).size,
-                outside: outside.map(mark => mark.outerHTML),
-                covered: covered([...svg.querySelectorAll(".name, .label")].map(name => name.getBBox())),
-                size: svg.getBoundingClientRect().width / width,
-            };
-        }),
-    };
-"#;
-
-/// Whether what [`INSPECTION`] found is as it should be.
-fn sound(found: &Value, width: u32, scheme: &str, expected: usize) -> Result<()> {
-    ensure!(found["overflow"] == 0, "the page is wider than the window");
-    ensure!(found["requests"] == json!([]), "something was fetched");
-    let paper = if scheme == "dark" {
-        "rgb(21, 23, 26)"
-    } else {
-        "rgb(255, 255, 255)"
-    };
-    ensure!(found["paper"] == paper, "the paper is not {scheme}");
-    let charts = found["charts"].as_array().context("charts")?;
-    ensure!(
-        charts.len() == expected,
-        "{} charts are shown",
-        charts.len()
-    );
-    for chart in charts {
-        let number = |key: &str| chart[key].as_f64().unwrap_or_default();
-        ensure!(chart["covered"] == 0, "names lie over each other");
-        ensure!(chart["outside"] == json!([]), "marks outside of a chart");
-        ensure!(
-            number("stacks") >= 4.0 && number("marks") >= 4.0,
-            "a stack is missing"
-        );
-        ensure!(number("described") > 40.0, "a chart is not described");
-        let size = number("size");
-        ensure!(
-            (0.8..=1.35).contains(&size),
-            "text at {size} of its size at {width} px"
-        );
+        look_at(browser, &page, &name, (width, "light"), CROWD).await?;
     }
     Ok(())
 }
