@@ -25,6 +25,14 @@ class HooksTest < Minitest::Test
     assert_equal [RuntimeError, LoadError], errors
   end
 
+  def test_constants_are_the_applications
+    Object.const_set(:Worker, Class.new)
+    load("before_fork { $seen = [Worker, defined?(Hooks)] }").run(:before_fork) { |error| raise error }
+    assert_equal [Object::Worker, nil], $seen
+  ensure
+    Object.send(:remove_const, :Worker)
+  end
+
   def test_no_file_means_no_hooks
     Highball::Hooks.load(nil).run(:before_fork) { flunk }
   end

@@ -9,15 +9,6 @@ module Highball
   #
   # A block that raises is reported and does not keep the others from running.
   class Hooks
-    # Reads a file of hooks; without a path there are none.
-    #
-    # Raises what the file raises, so that a mistake in it ends the start.
-    def self.load(path)
-      hooks = new
-      hooks.instance_eval(File.read(path), path) if path
-      hooks
-    end
-
     def initialize
       @blocks = Hash.new { |blocks, name| blocks[name] = [] }
     end
@@ -54,4 +45,14 @@ module Highball
       @blocks[name] << block
     end
   end
+end
+
+# Reads a file of hooks; without a path there are none. Defined outside of the module, so that the file's constants
+# are the application's: its Worker is not Highball's.
+#
+# Raises what the file raises, so that a mistake in it ends the start.
+def (Highball::Hooks).load(path)
+  hooks = new
+  hooks.instance_eval(File.read(path), path) if path
+  hooks
 end
