@@ -47,6 +47,11 @@ impl Front {
         self.service.dispatcher.worker_up(generation, worker);
     }
 
+    /// Whether the worker has had a request since it was started.
+    pub fn has_served(&self, generation: u32, worker: u16) -> bool {
+        self.service.dispatcher.has_served(generation, worker)
+    }
+
     /// A worker is dead.
     pub fn worker_died(&self, generation: u32, worker: u16) {
         self.service.dispatcher.worker_died(generation, worker);

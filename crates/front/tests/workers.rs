@@ -63,6 +63,24 @@ fn a_request_that_is_run_again_has_one_answer_and_one_line() {
 }
 
 #[test]
+fn a_worker_has_served_from_its_first_request_on() {
+    let server = Server::start(|_| {});
+    let served = || server.with(|front| front.has_served(1, 0));
+    let mut seat = server.seat();
+    assert!(!served());
+    let mut client = server.ask("/");
+    // Also one that dies before it has said anything.
+    let taken = seat.take();
+    assert!(served());
+    taken.answer_path();
+    client.response().expect(200);
+    assert!(served());
+    server.bury(0);
+    server.worker(0);
+    assert!(!served());
+}
+
+#[test]
 fn an_unsafe_request_whose_worker_dies_is_a_502() {
     let server = Server::start(|_| {});
     let mut client = post(&server, "/post");

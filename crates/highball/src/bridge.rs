@@ -26,6 +26,10 @@ impl Dispatcher for Bridge {
         self.front.worker_up(generation, worker);
     }
 
+    fn has_served(&self, generation: u32, worker: u16) -> bool {
+        self.front.has_served(generation, worker)
+    }
+
     fn worker_died(&self, generation: u32, worker: u16) {
         self.front.worker_died(generation, worker);
     }

@@ -118,6 +118,7 @@ fn row_39_restarts_under_load_lose_no_request_and_run_none_twice() {
             builder.setting("rollout", rollout)
         });
         let address = server.address();
+        let descriptors = server.process().descriptors();
         let (over, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
         let versions: Mutex<BTreeMap<String, usize>> = Mutex::default();
         let mut old = BTreeSet::new();
@@ -183,6 +184,9 @@ fn row_39_restarts_under_load_lose_no_request_and_run_none_twice() {
         until("the old processes are gone", || {
             old.iter().all(|process| !process.exists())
         });
+        until("its files are closed", || {
+            server.process().descriptors() <= descriptors
+        });
         let last = RESTARTS + 1;
         assert_eq!(generations(&server), [(last as u64, "serving".to_owned())]);
         let stopped = server.stop();
@@ -221,10 +225,14 @@ fn row_39_code_that_does_not_boot_leaves_the_old_one_serving() {
     );
     dir.write(
         "config/highball.rb",
-        "after_fork { exit!(7) if ::VERSION == \"dies\" }",
+        "after_fork { exit!(7) if VERSION == \"dies\" }",
     );
     let ran = restart(&server, "dies");
-    expect_given_up(&server, &ran, &["ended 5 times before it was ready"]);
+    expect_given_up(
+        &server,
+        &ran,
+        &["ended 5 times in a row when it was started"],
+    );
     assert_eq!(processes(&server), before);
     expect_success(&restart(&server, "2"), 5);
     assert_eq!(server.get("/").text(), "2 /");
@@ -300,8 +308,8 @@ fn worker_by_worker_one_comes_and_one_goes() {
     let application = versioned();
     application.dir().write(
         "config/highball.rb",
-        r##"after_fork { Test.tell("comes #{::VERSION}") }
-        before_worker_exit { Test.tell("goes #{::VERSION}") }
+        r##"after_fork { Test.tell("comes #{VERSION}") }
+        before_worker_exit { Test.tell("goes #{VERSION}") }
         "##,
     );
     let mut events = application.events();
@@ -516,4 +524,17 @@ fn a_folder_that_is_a_link_is_followed_anew_by_each_restart() {
         let ran = server.command(&["status", name]);
         assert!(ran.status.success(), "{}", ran.output());
     }
+}
+
+#[test]
+fn a_worker_that_ends_at_once_and_by_itself_is_not_forked_in_a_loop() {
+    let application = Application::new(r##"run ->(env) { Test.text("hello") }"##);
+    application.dir().write(
+        "config/highball.rb",
+        r##"after_fork { |worker| Thread.new { sleep 0.01; exit!(7) } if worker == 1 }"##,
+    );
+    let server = Server::application_of(application).workers(2).start();
+    let line = server.log().wait(|line| line.contains("next start in 1 s"));
+    assert!(line.contains("worker 1 ended 6 times"), "{line}");
+    server.get("/").expect(200);
 }

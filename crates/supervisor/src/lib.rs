@@ -38,6 +38,9 @@ pub trait Dispatcher {
     /// The threads of the worker serve requests from now on.
     fn worker_up(&self, generation: u32, worker: u16);
 
+    /// Whether the worker's present life has ever had a request.
+    fn has_served(&self, generation: u32, worker: u16) -> bool;
+
     /// The worker's process is gone: what it held is to be taken back before a replacement is forked.
     fn worker_died(&self, generation: u32, worker: u16);
 

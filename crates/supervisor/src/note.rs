@@ -23,7 +23,7 @@ pub enum Note {
         /// How it ended.
         status: String,
     },
-    /// A worker keeps ending before it is ready.
+    /// A worker keeps ending before it was of use.
     Delayed {
         /// The worker, from 0.
         worker: u16,
@@ -122,7 +122,7 @@ impl fmt::Display for Note {
                 delay,
             } => write!(
                 f,
-                "worker {} ended {deaths} times before it was ready; next start in {} s",
+                "worker {} ended {deaths} times in a row before it had a request; next start in {} s",
                 worker,
                 delay.as_secs_f64()
             ),

@@ -8,8 +8,11 @@ mod step;
 
 pub(crate) use step::{Action, Event};
 
-/// Deaths in a row before Ready after which the next fork is delayed.
+/// Deaths in a row without having been of use after which the next fork is delayed.
 const PATIENCE: u32 = 5;
+
+/// A worker that was ready for so long was of use, even if it had no request.
+const STEADY: Duration = Duration::from_secs(1);
 
 /// The first delay; it doubles with each further death.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
@@ -43,8 +46,8 @@ pub(crate) enum State {
     Forking(Instant),
     /// Forked then, not yet ready.
     Starting(Instant),
-    /// Serves requests. `forked`: the template has told its process.
-    Ready { forked: bool },
+    /// Serves requests since then. `forked`: the template has told its process.
+    Ready { forked: bool, since: Instant },
     /// Told to leave, or killed on the way out. `forked`: as above. `until`: killed then.
     Stopping {
         forked: bool,
@@ -58,7 +61,7 @@ pub(crate) enum State {
 struct Worker {
     state: State,
     life: u32,
-    /// Deaths since it was last ready.
+    /// Deaths in a row without having been of use.
     deaths: u32,
 }
 
@@ -106,8 +109,12 @@ impl Pool {
             Event::Booted => self.booted(&mut actions),
             Event::TemplateDied => self.template_died(now, &mut actions),
             Event::Forked { worker } => self.forked(worker, now),
-            Event::Ready { worker, life } => self.became_ready(worker, life, &mut actions),
-            Event::Died { worker, life } => self.died(worker, life, now, &mut actions),
+            Event::Ready { worker, life } => self.became_ready(worker, life, now, &mut actions),
+            Event::Died {
+                worker,
+                life,
+                served,
+            } => self.died(worker, life, served, now, &mut actions),
             Event::Resize { limit, until } => self.resize(limit, until, &mut actions),
             Event::Stop { until } => self.stop(until, now, &mut actions),
             Event::Kill => self.kill(now, &mut actions),
@@ -142,7 +149,7 @@ impl Pool {
 
     /// How many workers serve requests, in a known process.
     pub(crate) fn ready(&self) -> u16 {
-        self.count(|state| state == State::Ready { forked: true })
+        self.count(|state| matches!(state, State::Ready { forked: true, .. }))
     }
 
     /// How many workers were told to leave and are still there.
@@ -165,10 +172,12 @@ impl Pool {
         found.count() as u16
     }
 
-    /// A worker that died too often before it was ready, and how often, if there is one.
+    /// A worker that is not ready for having died too often, and how often, if there is one.
     pub(crate) fn hopeless(&self) -> Option<(u16, u32)> {
-        let deaths = self.workers.iter().map(|worker| worker.deaths);
-        (0..).zip(deaths).find(|(_, deaths)| *deaths >= PATIENCE)
+        let all = (0..).zip(&self.workers);
+        let mut failing = all.filter(|(_, worker)| !matches!(worker.state, State::Ready { .. }));
+        let found = failing.find(|(_, worker)| worker.deaths >= PATIENCE);
+        found.map(|(number, worker)| (number, worker.deaths))
     }
 
     /// Whether the end has been asked for.
@@ -211,7 +220,7 @@ impl Pool {
             // The process of these was never named, so its death would not be seen.
             let next = match worker.state {
                 State::Forking(_) => State::Absent,
-                State::Ready { forked: false } => {
+                State::Ready { forked: false, .. } => {
                     actions.push(Action::Down { worker: number });
                     State::Absent
                 }
@@ -244,7 +253,10 @@ impl Pool {
         };
         match found.state {
             State::Forking(_) => found.state = State::Starting(now),
-            State::Ready { .. } => found.state = State::Ready { forked: true },
+            State::Ready { since, .. } => {
+                let forked = true;
+                found.state = State::Ready { forked, since };
+            }
             State::Stopping { until, .. } => {
                 let forked = true;
                 found.state = State::Stopping { forked, until };
@@ -253,7 +265,7 @@ impl Pool {
         }
     }
 
-    fn became_ready(&mut self, worker: u16, life: u32, actions: &mut Vec<Action>) {
+    fn became_ready(&mut self, worker: u16, life: u32, now: Instant, actions: &mut Vec<Action>) {
         let Some(found) = self.current(worker, life) else {
             return;
         };
@@ -262,12 +274,18 @@ impl Pool {
             State::Starting(_) => true,
             _ => return,
         };
-        found.state = State::Ready { forked };
-        found.deaths = 0;
+        found.state = State::Ready { forked, since: now };
         actions.push(Action::Up { worker });
     }
 
-    fn died(&mut self, worker: u16, life: u32, now: Instant, actions: &mut Vec<Action>) {
+    fn died(
+        &mut self,
+        worker: u16,
+        life: u32,
+        served: bool,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
         let phase = self.phase;
         let Some(found) = self.current(worker, life) else {
             return;
@@ -282,9 +300,11 @@ impl Pool {
             found.state = State::Absent;
             return;
         }
-        if !matches!(found.state, State::Ready { .. }) {
-            found.deaths += 1;
-        }
+        let steady = match found.state {
+            State::Ready { since, .. } => served || since + STEADY <= now,
+            _ => false,
+        };
+        found.deaths = if steady { 0 } else { found.deaths + 1 };
         let deaths = found.deaths;
         let delay = delay(deaths.saturating_sub(PATIENCE - 1));
         if delay.is_zero() {

@@ -276,7 +276,11 @@ impl Shared {
                 self.dispatcher.note(generation, &note);
                 // As an event of its own, for this one is still being handled.
                 let shared = Rc::clone(self);
-                let died = Event::Died { worker, life };
+                let died = Event::Died {
+                    worker,
+                    life,
+                    served: false,
+                };
                 spawn_local(async move { shared.handle(generation, died) });
                 return;
             }

@@ -21,9 +21,9 @@ pub enum StartError {
     /// Its template ended after it had loaded the application.
     #[error("its template ended with {0}")]
     Template(Ending),
-    /// Workers were forked but none of one number's became ready.
+    /// Workers were forked but those of one number did not last.
     #[error(
-        "worker {worker} ended {deaths} times before it was ready; the reason is in the server's output"
+        "worker {worker} ended {deaths} times in a row when it was started; the reason is in the server's output"
     )]
     Worker {
         /// The worker, from 0.

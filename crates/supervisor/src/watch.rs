@@ -212,8 +212,13 @@ impl Shared {
             self.worker_says(id, life, received);
         }
         self.note_orphan(id);
+        let died = Event::Died {
+            worker,
+            life,
+            served: self.dispatcher.has_served(generation, worker),
+        };
         // The child goes with the event, and with it this task: nothing may follow.
-        self.handle(generation, Event::Died { worker, life });
+        self.handle(generation, died);
     }
 
     /// Logs the end of a worker that has no template to tell of it.

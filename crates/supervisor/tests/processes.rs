@@ -33,6 +33,8 @@ struct Recorder {
     stops: RefCell<BTreeMap<u32, OwnedFd>>,
     /// The generation of each note.
     noted: RefCell<Vec<u32>>,
+    /// Whether each worker has had a request.
+    served: Cell<bool>,
     /// Whether generations pass their check.
     fit: Cell<bool>,
     changed: Notify,
@@ -88,6 +90,10 @@ impl Dispatcher for Recorder {
 
     fn worker_up(&self, generation: u32, worker: u16) {
         self.call(format!("up {}", name(generation, worker)));
+    }
+
+    fn has_served(&self, _: u32, _: u16) -> bool {
+        self.served.get()
     }
 
     fn worker_died(&self, generation: u32, worker: u16) {
@@ -276,6 +282,7 @@ fn a_start_forks_every_worker_and_a_stop_leaves_no_process() {
 fn a_killed_worker_is_replaced() {
     run(async {
         let case = Case::new("serves", |_| ());
+        case.front.served.set(true);
         case.start().await.unwrap();
         let before = case.pids(Role::Worker);
         for round in 1..=10 {
@@ -373,7 +380,7 @@ fn a_start_that_fails_says_why_and_leaves_nothing() {
         let error = case.supervisor.launch(load).await.unwrap_err().to_string();
         assert!(error.contains("in /nowhere: No such file"), "{error}");
     });
-    check("dies", |_| (), "ended 5 times before it was ready");
+    check("dies", |_| (), "ended 5 times in a row when it was started");
     let hurry = |plan: &mut Plan| plan.boot_timeout = Duration::from_secs(2);
     check("never_forks", hurry, "the workers were not ready within 2s");
     let hurry = |plan: &mut Plan| plan.boot_timeout = Duration::from_secs(2);
@@ -551,7 +558,7 @@ fn a_second_generation_that_fails_leaves_the_first_one_as_it_was() {
         )
         .await;
         check("exits", |_| (), "ruby ended with exit 5").await;
-        check("dies", |_| (), "ended 5 times before it was ready").await;
+        check("dies", |_| (), "ended 5 times in a row when it was started").await;
         check(
             "serves",
             |plan| plan.check = true,

@@ -18,6 +18,8 @@ pub(super) struct Generation {
     pub(super) hijacks: Hijacks,
     /// Which workers serve.
     pub(super) up: Vec<bool>,
+    /// Which of them have had a request.
+    served: Vec<bool>,
     /// Whether requests go from the queue to it.
     pub(super) fed: bool,
     /// Whether all its processes are gone; it goes once nobody waits for what they left in it.
@@ -34,6 +36,7 @@ impl Generation {
             lengths: vec![0; usize::from(geometry.slots)],
             hijacks: Hijacks::default(),
             up: vec![false; usize::from(geometry.workers)],
+            served: vec![false; usize::from(geometry.workers)],
             fed: false,
             closed: false,
             exchange,
@@ -95,9 +98,22 @@ impl Generation {
         }
     }
 
+    /// A process is being started for this worker.
+    pub(super) fn worker_starts(&mut self, worker: u16) {
+        self.exchange.open(worker);
+        self.served[usize::from(worker)] = false;
+    }
+
+    /// Whether the worker has had a request since it was started.
+    pub(super) fn has_served(&self, worker: u16) -> bool {
+        let mut slots = self.slot_numbers();
+        self.served[usize::from(worker)] || slots.any(|slot| self.owner(slot) == Some(worker))
+    }
+
     /// Remembers who has the request, and since when.
-    pub(super) fn note_holder(&self, slot: u16, holder: Holder, request: &Request) {
+    pub(super) fn note_holder(&mut self, slot: u16, holder: Holder, request: &Request) {
         if let Holder::Seat { worker, .. } | Holder::Done { worker, .. } = holder {
+            self.served[usize::from(worker)] = true;
             let generation = self.number;
             request.worker.set(Some(WorkerId { generation, worker }));
             request.times.set(self.exchange.times(slot));

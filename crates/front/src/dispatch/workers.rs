@@ -27,8 +27,15 @@ impl Dispatcher {
     /// A worker process is being started for this place.
     pub fn worker_starts(&self, generation: u32, worker: u16) {
         if let Some(generation) = self.inner.borrow_mut().generation(generation) {
-            generation.exchange.open(worker);
+            generation.worker_starts(worker);
         }
+    }
+
+    /// Whether the worker has had a request since it was started.
+    pub fn has_served(&self, generation: u32, worker: u16) -> bool {
+        let mut inner = self.inner.borrow_mut();
+        let generation = inner.generation(generation);
+        generation.is_some_and(|generation| generation.has_served(worker))
     }
 
     /// A worker serves.
@@ -123,7 +130,8 @@ impl Dispatcher {
             return None;
         };
         // What it had said before counts: its response may be whole, or a failure.
-        generation.note_holder(slot, generation.exchange.holder(slot), &request);
+        let holder = generation.exchange.holder(slot);
+        generation.note_holder(slot, holder, &request);
         self.take_frames(generation, slot, &request);
         let again = request.retries.get() < self.bounds.max_retries;
         if again && request.may_run_again() && !request.has_ended() {

@@ -85,7 +85,15 @@ fn template_died(generation: u32) -> Event {
 }
 
 fn died(generation: u32, worker: u16, life: u32) -> Event {
-    of(generation, pool::Event::Died { worker, life })
+    let served = true;
+    of(
+        generation,
+        pool::Event::Died {
+            worker,
+            life,
+            served,
+        },
+    )
 }
 
 fn spawn(generation: u32) -> Action {
@@ -474,7 +482,7 @@ impl World {
                 );
             }
             pool::Action::Fork { worker, life } => {
-                assert_eq!(self.templates[&generation], true, "seed {seed}");
+                assert!(self.templates[&generation], "seed {seed}");
                 let old = self.lives.insert((generation, worker), life);
                 assert_eq!(old, None, "seed {seed}: two lives of one worker");
             }

@@ -81,7 +81,7 @@ fn dismissed(
     actions: &mut Vec<Action>,
 ) -> State {
     match state {
-        State::Ready { forked } => {
+        State::Ready { forked, .. } => {
             actions.push(Action::StopWorker { worker });
             State::Stopping { forked, until }
         }

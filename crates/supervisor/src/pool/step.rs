@@ -13,8 +13,12 @@ pub(crate) enum Event {
     Forked { worker: u16 },
     /// The threads of this life of the worker serve requests.
     Ready { worker: u16, life: u32 },
-    /// This life of the worker ended.
-    Died { worker: u16, life: u32 },
+    /// This life of the worker ended; `served` says whether it ever had a request.
+    Died {
+        worker: u16,
+        life: u32,
+        served: bool,
+    },
     /// There shall be this many workers: others are forked, or finish what they hold, killed at `until`.
     Resize { limit: u16, until: Instant },
     /// Stop for good: workers finish what they hold, killed at `until`.
@@ -46,7 +50,7 @@ pub(crate) enum Action {
     Down { worker: u16 },
     /// Let the worker's threads finish and leave.
     StopWorker { worker: u16 },
-    /// Worth a line in the log: the worker keeps dying, its next fork waits.
+    /// Worth a line in the log: the worker keeps dying without having been of use, its next fork waits.
     Delayed {
         worker: u16,
         deaths: u32,

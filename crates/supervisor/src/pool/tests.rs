@@ -50,8 +50,14 @@ fn fork(worker: u16, life: u32) -> Action {
     Action::Fork { worker, life }
 }
 
+/// A death of a worker that had been of use, where it was ready.
 fn died(worker: u16, life: u32) -> Event {
-    Event::Died { worker, life }
+    let served = true;
+    Event::Died {
+        worker,
+        life,
+        served,
+    }
 }
 
 fn down(worker: u16) -> Action {
@@ -93,7 +99,11 @@ fn ready_may_come_before_forked_and_twice() {
     run.check(ready, &[Action::Up { worker: 0 }]);
     run.check(ready, &[]);
     run.check(Event::Forked { worker: 0 }, &[]);
-    assert_eq!(run.pool.state(0), State::Ready { forked: true });
+    let ready = State::Ready {
+        forked: true,
+        since: run.now,
+    };
+    assert_eq!(run.pool.state(0), ready);
 }
 
 #[test]
@@ -131,6 +141,45 @@ fn deaths_before_ready_are_delayed_from_the_fifth_on_and_longer_each_time() {
     );
     assert_eq!(run.pool.hopeless(), None);
     run.check(died(0, 13), &[down(0), fork(0, 14)]);
+}
+
+#[test]
+fn deaths_right_after_ready_without_a_request_are_delayed_as_well() {
+    let idle = |life| Event::Died {
+        worker: 0,
+        life,
+        served: false,
+    };
+    let live = |run: &mut Run, life| {
+        run.check(Event::Forked { worker: 0 }, &[]);
+        let up = [Action::Up { worker: 0 }];
+        run.check(Event::Ready { worker: 0, life }, &up);
+    };
+    let mut run = Run::booted();
+    for life in 1..5 {
+        live(&mut run, life);
+        run.check(idle(life), &[down(0), fork(0, life + 1)]);
+    }
+    live(&mut run, 5);
+    // While it is up there is hope.
+    assert_eq!(run.pool.hopeless(), None);
+    let delay = FIRST_DELAY;
+    let delayed = Action::Delayed {
+        worker: 0,
+        deaths: 5,
+        delay,
+    };
+    run.check(idle(5), &[down(0), delayed]);
+    assert_eq!(run.pool.hopeless(), Some((0, 5)));
+    run.after(delay, &[fork(0, 6)]);
+    // A request or some time makes up for all of them.
+    live(&mut run, 6);
+    run.check(died(0, 6), &[down(0), fork(0, 7)]);
+    for life in 7..20 {
+        live(&mut run, life);
+        run.now += STEADY;
+        run.check(idle(life), &[down(0), fork(0, life + 1)]);
+    }
 }
 
 #[test]
@@ -334,6 +383,7 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
                     Event::Died {
                         worker,
                         life: life.unwrap(),
+                        served: draw(2) == 0,
                     }
                 }
                 _ => {
