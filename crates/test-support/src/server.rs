@@ -1,7 +1,6 @@
 //! A running server: started in its application's folder, its log collected, stopped with its end checked.
 //! A server that leaves a process behind fails the test that started it.
 
-use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -326,10 +325,10 @@ impl ServerBuilder {
     }
 
     fn spawn(&self, mark: &str) -> Child {
-        let wrapper = self.wrapper.iter().map(OsString::from);
-        let mut words = wrapper.chain([binary().into_os_string()]);
-        let mut command = Command::new(words.next().expect("the binary at least"));
-        command.args(words);
+        // Whoever runs the tests may ignore HUP (nohup does), and a server keeps that.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=HUP");
+        command.args(&self.wrapper).arg(binary());
         let own = || self.application.path().to_owned();
         command
             .arg("serve")

@@ -106,7 +106,6 @@ fn the_tree_below_a_process_is_without_it_but_with_what_it_waited_for() {
     let mut tree = ProcessTree::below(child.id() as i32);
     let members = tree.members();
     assert_eq!(members.len(), 1, "{members:?}");
-    assert_eq!(members[0].name, "sleep");
     assert!(tree.cpu() > Duration::ZERO);
     assert_eq!(tree.kill(), 1);
     // The shell itself was not killed: it ends because it has nothing left to wait for.
