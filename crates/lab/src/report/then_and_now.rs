@@ -65,6 +65,8 @@ pub enum Order {
     SameAsFarAsKnown(Vec<(String, String)>),
     /// Of these pairs the first was better then and the second is better now (names of today).
     Different(Vec<(String, String)>),
+    /// No pair can be told apart today.
+    TooClose,
     /// There are not two rows with both figures.
     Unknown,
 }
@@ -121,6 +123,7 @@ impl Finding {
         match (pairs, swapped.is_empty(), open.is_empty()) {
             (0, _, _) => Order::Unknown,
             (_, false, _) => Order::Different(swapped),
+            (_, true, false) if open.len() == pairs => Order::TooClose,
             (_, true, false) => Order::SameAsFarAsKnown(open),
             (_, true, true) => Order::Same,
         }
@@ -207,6 +210,7 @@ mod tests {
             order([300.0, 295.0, 100.0]),
             Order::SameAsFarAsKnown(pair("a", "b"))
         );
+        assert_eq!(order([300.0, 299.0, 298.0]), Order::TooClose);
         assert_eq!(finding(vec![row("a", 3.0, 3.0)]).order(), Order::Unknown);
     }
 

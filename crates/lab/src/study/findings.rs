@@ -243,6 +243,12 @@ impl Today<'_> {
         for claim in self.claims(load, measure) {
             note.push_str(&format!(" The text: \"{}\".", claim.quote));
         }
+        if measure == Measure::MemoryMb {
+            note.push_str(
+                " The difference in free holds whatever else the machine did meanwhile; it is left out where a round's \
+                 was below zero. The stack's own memory stands with the load's figures.",
+            );
+        }
         if measure == Measure::MemoryMb && self.memory_load(load) != Some(load.id.as_str()) {
             let other = self.memory_load(load).unwrap_or("another load");
             note.push_str(&format!(" Memory of today is that after {other}."));

@@ -129,6 +129,10 @@ fn order(order: &Order) -> Sentence {
             "The order of finish is the same as far as it can be told.".to_owned(),
             format!(" Too close to call today: {}.", pairs(open, "and")),
         ),
+        Order::TooClose => (
+            "The order of finish is open.".to_owned(),
+            " All are too close to call today.".to_owned(),
+        ),
         Order::Different(swapped) => (
             "The order of finish is another.".to_owned(),
             format!(
