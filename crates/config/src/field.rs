@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::kind::Value;
 use crate::listen::Listen;
+use crate::paths::PathRules;
 use crate::proxies::TrustedProxies;
 
 /// The form of the log's lines.
@@ -177,5 +178,39 @@ impl Field for TrustedProxies {
 
     fn to_value(&self) -> Value {
         Value::List(self.items().to_vec())
+    }
+}
+
+/// A path is listed, and that is all.
+impl Field for () {
+    fn from_value(value: Value) -> Self {
+        if value != Value::Listed {
+            mismatch(&value)
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Listed
+    }
+}
+
+impl<T: Field> Field for PathRules<T> {
+    fn from_value(value: Value) -> Self {
+        let Value::Rules(rules) = value else {
+            mismatch(&value)
+        };
+        let rules = rules.into_iter();
+        rules
+            .map(|(path, value)| (path, T::from_value(value)))
+            .collect()
+    }
+
+    fn to_value(&self) -> Value {
+        let rules = self.iter();
+        Value::Rules(
+            rules
+                .map(|(path, value)| (path.to_owned(), value.to_value()))
+                .collect(),
+        )
     }
 }

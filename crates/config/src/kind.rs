@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use crate::listen::Listen;
+use crate::paths;
 use crate::proxies::{self, TrustedProxies};
 
 pub(crate) const KIB: u64 = 1 << 10;
@@ -72,6 +73,8 @@ pub enum Kind {
     Listen,
     /// A list of addresses and networks of proxies.
     Proxies,
+    /// A list of paths, with a value of this kind each where there is one; see [`PathRules`](crate::PathRules).
+    Paths(Option<&'static Kind>),
 }
 
 /// A value that its kind has checked.
@@ -83,12 +86,15 @@ pub(crate) enum Value {
     Bool(bool),
     Text(String),
     List(Vec<String>),
+    Rules(Vec<(String, Value)>),
+    /// In place of a value, where it is enough that a path is listed.
+    Listed,
 }
 
 impl Kind {
     /// Whether a value is a list: an array in the file, a flag that may be repeated.
     pub fn is_list(&self) -> bool {
-        matches!(self, Self::Listen | Self::Proxies)
+        matches!(self, Self::Listen | Self::Proxies | Self::Paths(_))
     }
 
     /// What stands for the value in `--help`.
@@ -103,6 +109,8 @@ impl Kind {
             Self::RequestPath => "PATH|none".to_owned(),
             Self::Choice(words) => words.join("|"),
             Self::Listen | Self::Proxies => "ADDR".to_owned(),
+            Self::Paths(None) => "PATH".to_owned(),
+            Self::Paths(Some(values)) => format!("PATH={}", values.value_name()),
         }
     }
 
@@ -129,6 +137,7 @@ impl Kind {
             Self::Choice(words) => one_of(words),
             Self::Listen => format!("a list of {}", crate::listen::ALLOWED),
             Self::Proxies => format!("a list of {}", proxies::ALLOWED),
+            Self::Paths(values) => paths::allowed(*values),
         }
     }
 
@@ -168,7 +177,7 @@ impl Kind {
             Self::RequestPath => Err(wrong()),
             Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
             Self::Choice(_) => Err(wrong()),
-            Self::Listen | Self::Proxies => self.parse_list(&[text.to_owned()]),
+            Self::Listen | Self::Proxies | Self::Paths(_) => self.parse_list(&[text.to_owned()]),
         }
     }
 
@@ -180,6 +189,7 @@ impl Kind {
         match self {
             Self::Listen => Listen::parse(text, IpAddr::V4(Ipv4Addr::LOCALHOST)).map(drop),
             Self::Proxies => proxies::check_item(text),
+            Self::Paths(values) => paths::parse_item(*values, text).map(drop),
             _ => self.parse(text).map(drop),
         }
     }
@@ -194,6 +204,7 @@ impl Kind {
                 return Err("the list is empty; give at least one address".to_owned());
             }
             Self::Proxies => drop(TrustedProxies::parse(items)?),
+            Self::Paths(values) => return paths::parse(*values, items).map(Value::Rules),
             _ => items.iter().try_for_each(|item| self.check_item(item))?,
         }
         Ok(Value::List(items.to_vec()))
@@ -209,6 +220,8 @@ impl Kind {
             (_, Value::Bool(on)) => on.to_string(),
             (_, Value::Text(text)) => text.clone(),
             (_, Value::List(items)) => items.join(","),
+            (Self::Paths(values), Value::Rules(rules)) => paths::text(*values, rules),
+            (_, Value::Rules(_) | Value::Listed) => unreachable!("not of this kind: {value:?}"),
         }
     }
 

@@ -27,6 +27,9 @@ of range is an error that names the place and what is allowed, also where a stro
 - Sizes are plain numbers of bytes or have a unit: `\"112KiB\"`, `\"1GiB\"` (powers of 1024), `\"1MB\"` (of 1000).
 - Times are plain numbers of seconds or have a unit: `\"500ms\"`, `\"30s\"`, `\"2m\"`, `\"1h\"`.
 - Lists are arrays in the file; in variables they are separated by commas, and flags may be repeated.
+- Rules for paths are lists of a path and a value: `[\"/reports=5m\", \"/up=2s\"]`. A path stands for itself and for all
+  below it: `/reports` for `/reports/1`, not for `/reportsx`. The longest that fits counts. Nothing in the path of a
+  request is decoded for it.
 - Both ends of a range are allowed.
 ";
 

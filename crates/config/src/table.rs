@@ -8,6 +8,7 @@ use crate::error::Origin;
 use crate::field::{Field, LogFormat, Rollout};
 use crate::kind::{GIB, KIB, Kind, MIB, MS, TIB, Value};
 use crate::listen::Listen;
+use crate::paths::PathRules;
 use crate::proxies::TrustedProxies;
 use crate::setting::Setting;
 
@@ -64,6 +65,12 @@ macro_rules! settings {
 
 /// The longest time-out: every wait has a clock.
 const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The time that a request may be given.
+const REQUEST_TIME: Kind = Kind::Duration {
+    min: MS.saturating_mul(10),
+    max: DAY,
+};
 
 settings! {
     "Application" {
@@ -197,7 +204,13 @@ settings! {
         keep_alive_timeout: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "65s";
 
         /// The deadline of a request, counted from when it has arrived whole, its time in the queue included.
-        request_timeout: Duration = Kind::Duration { min: MS.saturating_mul(10), max: DAY }, default "60s";
+        request_timeout: Duration = REQUEST_TIME, default "60s";
+
+        /// Deadlines of their own for requests below some paths.
+        ///
+        /// They take the place of `request_timeout`, longer or shorter: with `/reports=5m,/up=2s`, a request for `/reports`
+        /// or `/reports/1` has five minutes, and one for `/up` two seconds.
+        request_timeouts: PathRules<Duration> = Kind::Paths(Some(&REQUEST_TIME)), default "none";
 
         /// The time the application has to load, and its workers to be ready after that.
         boot_timeout: Duration = Kind::Duration { min: MS.saturating_mul(100), max: DAY }, default "90s";

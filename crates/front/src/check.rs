@@ -29,7 +29,7 @@ pub(crate) async fn run(service: &Rc<Service>, generation: u32, path: &str) -> R
         trusted: true,
     };
     let request = Rc::new(Request::new(head, Rc::new(peer)));
-    let timeout = service.settings.request_timeout;
+    let timeout = service.request_timeout(request.path());
     request.arrive(RequestBody::Inline(Bytes::new()), timeout);
     let asked = Asked { service, request };
     let dispatcher = &service.dispatcher;

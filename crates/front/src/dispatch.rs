@@ -178,14 +178,15 @@ impl Dispatcher {
     pub fn expire(&self) {
         let now = monotonic_ns();
         let mut inner = self.inner.borrow_mut();
-        // All have the same time, so those that came first are late first.
-        while inner.queue.front().is_some_and(|first| first.is_late(now)) {
-            let Some(request) = inner.queue.pop_front() else {
-                break;
-            };
-            request.place.set(Place::Out);
-            request.fail(Failure::ExpiredInQueue);
-        }
+        // Every one is looked at: those that came first need not be late first.
+        inner.queue.retain(|request| {
+            let late = request.is_late(now);
+            if late {
+                request.place.set(Place::Out);
+                request.fail(Failure::ExpiredInQueue);
+            }
+            !late
+        });
         for generation in &mut inner.generations {
             for slot in generation.slot_numbers() {
                 let Some(request) = generation.request(slot).cloned() else {

@@ -195,13 +195,15 @@ impl Front {
     /// Moves the coarse clock on, ends what is over time, and hands the log over.
     async fn sweep(self: Rc<Self>) {
         let settings = &self.service.settings;
-        let period = Clock::period(&[
+        let mut timeouts = vec![
             settings.header_timeout,
             settings.body_timeout,
             settings.send_timeout,
             settings.keep_alive_timeout,
             settings.request_timeout,
-        ]);
+        ];
+        timeouts.extend(settings.request_timeouts.iter().map(|(_, timeout)| timeout));
+        let period = Clock::period(&timeouts);
         let tick = period.min(TICK);
         let ticks_in_period = period.div_duration_f64(tick).ceil() as usize;
         let mut ticker = tokio::time::interval(tick);

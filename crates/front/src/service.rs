@@ -130,7 +130,7 @@ impl Service {
         incoming: Incoming,
     ) -> Result<Option<Response<ResponseBody>>, Failure> {
         let body = self.admit_and_read(connection, incoming).await?;
-        request.arrive(body, self.settings.request_timeout);
+        request.arrive(body, self.request_timeout(request.path()));
         if request.method == Method::OPTIONS && request.uri.path() == "*" {
             return Ok(Some(answers::options(self, connection, request)));
         }
@@ -154,6 +154,12 @@ impl Service {
             }
             other => other.map(Some),
         }
+    }
+
+    /// The time that a request for this path has.
+    pub(crate) fn request_timeout(&self, path: &str) -> Duration {
+        let own = self.settings.request_timeouts.find(path);
+        own.copied().unwrap_or(self.settings.request_timeout)
     }
 
     /// Reads the whole body, so that a slow client never holds Ruby. A client that waits for 100

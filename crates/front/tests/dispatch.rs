@@ -176,6 +176,33 @@ fn a_request_whose_deadline_passes_in_the_queue_never_reaches_a_worker() {
 }
 
 #[test]
+fn deadlines_may_differ_by_path_and_the_later_request_may_be_late_first() {
+    let server = Server::start(|settings| {
+        let hasty = ("/hasty", Duration::from_millis(50));
+        settings.request_timeouts = [hasty].into_iter().collect();
+    });
+    let mut seat = server.seat();
+    let mut running = server.ask("/running");
+    let taken = seat.take();
+    // One in the other slot, the others behind it in the queue.
+    let mut patient: Vec<Client> = (0..2).map(|n| server.ask(&format!("/{n}"))).collect();
+    server.until(|now| now.queue.length == 2);
+    let mut hasty = server.ask("/hasty/1");
+    let mut last = server.ask("/hastyish");
+    hasty.response().expect(503);
+    server.expect_outcome("/hasty/1", "expired");
+    server.until(|now| now.queue.length == 3);
+    taken.answer_path();
+    running.response().expect(200);
+    for client in patient.iter_mut().chain([&mut last]) {
+        seat.take().answer_path();
+        client.response().expect(200);
+    }
+    server.until_quiet();
+    assert!(seat.try_take().is_none());
+}
+
+#[test]
 fn a_request_whose_deadline_passes_in_a_worker_is_a_504_and_its_slot_comes_back() {
     let server = Server::start(|settings| settings.request_timeout = Duration::from_millis(50));
     let mut client = server.ask("/slow");

@@ -211,4 +211,6 @@ fn every_kind_names_its_value() {
     check(Kind::RequestPath, "PATH|none");
     check(Kind::Choice(&["text", "json"]), "text|json");
     check(Kind::Listen, "ADDR");
+    check(Kind::Paths(None), "PATH");
+    check(Kind::Paths(Some(&Kind::Bool)), "PATH=true|false");
 }

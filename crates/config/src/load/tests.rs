@@ -125,6 +125,7 @@ fn every_key_of_the_file_is_read() {
         send_timeout = "1500ms"
         keep_alive_timeout = 0
         request_timeout = "2m"
+        request_timeouts = ["/reports=300s", "/up = 5"]
         boot_timeout = "1h"
         drain_timeout = 0
         queue_limit = 7
@@ -161,7 +162,7 @@ fn every_key_of_the_file_is_read() {
         "ruby=/usr/bin/ruby3.1 rackup=other.ru hooks=config/highball.rb backlog=1000 max_connections=10 trusted_proxies=none \
          workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 rollout=worker-by-worker ready_check=/up restart_file=tmp/again queue_limit=7 max_header_bytes=8KiB \
          max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB header_timeout=1s \
-         body_timeout=2s send_timeout=1500ms keep_alive_timeout=0 request_timeout=2m boot_timeout=1h drain_timeout=0 \
+         body_timeout=2s send_timeout=1500ms keep_alive_timeout=0 request_timeout=2m request_timeouts=/reports=5m,/up=5s boot_timeout=1h drain_timeout=0 \
          response_memory=64KiB response_limit=1TiB access_log=false log_format=json"
     );
     assert!(
@@ -275,6 +276,18 @@ fn the_strongest_source_wins() {
         "trusted_proxies",
         "",
         "HIGHBALL_TRUSTED_PROXIES",
+    );
+    check(
+        case("request_timeouts = ['/a=1s']").flag("request-timeouts", "/b=2s, /c=3s"),
+        "request_timeouts",
+        "/b=2s,/c=3s",
+        "--request-timeouts",
+    );
+    check(
+        case("request_timeouts = '/a=1s'").flag("request-timeouts", "none"),
+        "request_timeouts",
+        "none",
+        "--request-timeouts",
     );
 }
 
@@ -433,6 +446,15 @@ fn wrong_entries_name_place_and_remedy() {
     check(
         case("trusted_proxies = ['unix', 'all']"),
         "highball.toml:1: trusted_proxies: \"all\" must stand alone in the list",
+    );
+    check(
+        case("request_timeouts = [\n  '/a=1s',\n  '/b=soon',\n]"),
+        "highball.toml:3: request_timeouts: /b: \"soon\" is not allowed; expected a time from 10ms to 24h, such as 30 \
+         (seconds), \"500ms\" or \"2m\"",
+    );
+    check(
+        case("").flag("request-timeouts", "/a=1s,/a=2s"),
+        "--request-timeouts: /a is there twice",
     );
     check(
         case("").env("HIGHBALL_WORKER", "1"),

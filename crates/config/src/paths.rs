@@ -1,0 +1,152 @@
+//! Rules for paths: a value for the requests below each of some paths, or just the paths. Knows no request, and not
+//! what the values are for.
+
+use crate::kind::{Kind, Value};
+
+/// A value for each of some paths. A path stands for itself and for all below it (`/reports` for `/reports` and
+/// `/reports/1`, not for `/reportsx`), `/` for all; of several that fit the longest counts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathRules<T> {
+    /// Paths without a slash at the end, so that of `/` nothing is left.
+    rules: Vec<(String, T)>,
+}
+
+impl<T> PathRules<T> {
+    /// The value for the path of a request, as the client sent it: nothing in it is decoded.
+    pub fn find(&self, path: &str) -> Option<&T> {
+        Some(&self.rules[self.find_index(path)?].1)
+    }
+
+    /// Which of the rules it is that [`PathRules::find`] finds, counted from 0 in the order of [`PathRules::iter`].
+    pub fn find_index(&self, path: &str) -> Option<usize> {
+        let rules = self.rules.iter().map(|(prefix, _)| prefix).enumerate();
+        let fitting = rules.filter(|(_, prefix)| covers(prefix, path));
+        fitting
+            .max_by_key(|(_, prefix)| prefix.len())
+            .map(|(index, _)| index)
+    }
+
+    /// Paths and values, as they were written.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
+        self.rules.iter().map(|(prefix, value)| {
+            let path = if prefix.is_empty() { "/" } else { prefix };
+            (path, value)
+        })
+    }
+}
+
+/// The paths must be such as the settings allow, each there once.
+impl<P: AsRef<str>, T> FromIterator<(P, T)> for PathRules<T> {
+    fn from_iter<I: IntoIterator<Item = (P, T)>>(rules: I) -> Self {
+        let rules = rules.into_iter();
+        Self {
+            rules: rules
+                .map(|(path, value)| (prefix(path.as_ref()).to_owned(), value))
+                .collect(),
+        }
+    }
+}
+
+fn prefix(path: &str) -> &str {
+    path.trim_end_matches('/')
+}
+
+fn covers(prefix: &str, path: &str) -> bool {
+    let rest = path.strip_prefix(prefix);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// What is allowed where the values are of this kind, in words that follow "expected".
+pub(crate) fn allowed(values: Option<&Kind>) -> String {
+    match values {
+        None => "a list of paths, such as \"/reports\"; or \"none\" alone".to_owned(),
+        Some(values) => format!(
+            "a list of paths with a value each, such as \"/reports=VALUE\", where VALUE is {}; or \"none\" alone",
+            values.allowed()
+        ),
+    }
+}
+
+/// Reads one item of the list; none is the item "none".
+///
+/// # Errors
+/// What is wrong with it and what is allowed.
+pub(crate) fn parse_item(
+    values: Option<&Kind>,
+    text: &str,
+) -> Result<Option<(String, Value)>, String> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let parts = match values {
+        // The last one: a path may hold others.
+        Some(_) => text
+            .rsplit_once('=')
+            .map(|(path, value)| (path.trim_end(), value.trim_start())),
+        None => Some((text, "")),
+    };
+    let Some((path, value)) = parts.filter(|(path, _)| is_path(path)) else {
+        return Err(format!(
+            "{text:?} is not allowed; expected {}",
+            allowed(values)
+        ));
+    };
+    let value = match values {
+        Some(values) => values.parse(value),
+        None => Ok(Value::Listed),
+    };
+    match value {
+        Ok(value) => Ok(Some((path.to_owned(), value))),
+        Err(message) => Err(format!("{path}: {message}")),
+    }
+}
+
+/// Reads the list.
+///
+/// # Errors
+/// What is wrong with the first wrong item, that "none" does not stand alone, or that a path is there twice.
+pub(crate) fn parse(
+    values: Option<&Kind>,
+    items: &[String],
+) -> Result<Vec<(String, Value)>, String> {
+    let mut rules: Vec<(String, Value)> = Vec::new();
+    for item in items {
+        match parse_item(values, item)? {
+            None if items.len() > 1 => {
+                return Err(format!("{item:?} must stand alone in the list"));
+            }
+            None => {}
+            Some((path, _))
+                if rules
+                    .iter()
+                    .any(|(known, _)| prefix(known) == prefix(&path)) =>
+            {
+                return Err(format!("{path} is there twice"));
+            }
+            Some(rule) => rules.push(rule),
+        }
+    }
+    Ok(rules)
+}
+
+/// Writes a list as somebody would write it in a flag.
+pub(crate) fn text(values: Option<&Kind>, rules: &[(String, Value)]) -> String {
+    if rules.is_empty() {
+        return "none".to_owned();
+    }
+    let text = |(path, value): &(String, Value)| match values {
+        Some(values) => format!("{path}={}", values.text(value)),
+        None => path.clone(),
+    };
+    rules.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+/// Whether it is a path as a request line has it, without a query (RFC 9112 section 3.2.1), and without the comma
+/// that separates the items of a list.
+fn is_path(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"?#,".contains(&byte);
+    text.starts_with('/') && text.bytes().all(plain)
+}
+
+#[cfg(test)]
+mod tests;
