@@ -154,7 +154,7 @@ module OwnWorker
       @control, ours = UNIXSocket.pair(:SEQPACKET)
       ours.autoclose = false
       Highball::Native.attach(@front.memory, doorbell.fileno)
-      Highball::Native.prepare(Process.pid, $stderr, Highball::EmptyInput.new, Highball::Connection, true)
+      Highball::Native.prepare(Process.pid, $stderr, Highball::EmptyInput.new, Highball::Connection, true, true)
       Highball::Native.enter(0, ours.fileno)
       @seat = Highball::Seat.new(0)
     end

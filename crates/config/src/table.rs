@@ -229,6 +229,13 @@ settings! {
         ///
         /// At this size the application waits for the client.
         response_limit: u64 = Kind::Bytes { min: 4 * KIB, max: TIB }, default "1GiB";
+
+        /// Whether the application is offered `rack.early_hints`, to send 103 (Early Hints) before its response.
+        ///
+        /// Rails then sends one for each style sheet and script of a page. Browsers heed them over HTTP/2 alone, and
+        /// there are proxies that take a 103 for the response: turn it on where what stands in front is known to pass
+        /// it on.
+        early_hints: bool = Kind::Bool, default "false";
     }
 
     "Logs" {

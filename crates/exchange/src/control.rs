@@ -58,6 +58,9 @@ pub struct Start {
     /// Whether the template, and with it the workers, run under `SCHED_BATCH`.
     #[serde(default)]
     pub batch: bool,
+    /// Whether envs have `rack.early_hints`.
+    #[serde(default)]
+    pub early_hints: bool,
     /// Generation of the code, from 1.
     pub generation: u32,
     /// Socket files to remove if the front dies without having done so.

@@ -147,7 +147,9 @@ impl Template {
             }
             let connection = self.connection(seat, env);
             pairs.put(keys.hijack, connection);
-            pairs.put(keys.early_hints, connection);
+            if let Some(early_hints) = keys.early_hints {
+                pairs.put(early_hints, connection);
+            }
             pairs.put(keys.finished, rb_ary_new());
             pairs.put(keys.after_reply, rb_ary_new());
             let mut fields = record.fields();

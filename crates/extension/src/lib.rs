@@ -11,7 +11,7 @@ use rb_sys::{
     rb_cObject, rb_const_get, rb_define_class_under, rb_define_module, rb_define_module_under,
     rb_intern2, rb_undef_alloc_func,
 };
-use ruby::Function::{A0, A1, A2, A3, A4, A5, A6};
+use ruby::Function::{A0, A1, A2, A3, A4, A6};
 use seat::methods;
 
 mod env;
@@ -40,7 +40,7 @@ pub extern "C" fn Init_highball() {
             native,
             &[
                 (c"attach", A2(worker::attach)),
-                (c"prepare", A5(worker::prepare)),
+                (c"prepare", A6(worker::prepare)),
                 (c"enter", A2(worker::enter)),
                 (c"ready", A0(worker::ready)),
                 (c"report", A1(worker::report)),

@@ -146,6 +146,7 @@ unsafe fn fields(start: &Start) -> Value {
             ),
             ("threads", fixnum(start.threads)),
             ("compact", boolean(start.compact)),
+            ("early_hints", boolean(start.early_hints)),
             ("generation", fixnum(start.generation as i32)),
             ("unix_sockets", sockets),
         ] {

@@ -79,7 +79,7 @@ pub(crate) unsafe extern "C" fn attach(_: Value, memory: Value, doorbell: Value)
     }
 }
 
-/// `Native.prepare(front, errors, empty_input, connection, multithread)`: makes what all envs
+/// `Native.prepare(front, errors, empty_input, connection, multithread, early_hints)`: makes what all envs
 /// have in common.
 ///
 /// # Safety
@@ -91,10 +91,11 @@ pub(crate) unsafe extern "C" fn prepare(
     empty_input: Value,
     connection: Value,
     multithread: Value,
+    early_hints: Value,
 ) -> Value {
     // SAFETY: Ruby calls with the GVL.
     unsafe {
-        let multithread = truthy(multithread);
+        let (multithread, early_hints) = (truthy(multithread), truthy(early_hints));
         env::prepare(
             number(front),
             &Parts {
@@ -102,6 +103,7 @@ pub(crate) unsafe extern "C" fn prepare(
                 empty_input,
                 connection,
                 multithread,
+                early_hints,
             },
         );
     }

@@ -112,6 +112,7 @@ impl Application {
             threads: settings.threads,
             compact: settings.compact,
             batch: settings.batch_scheduling,
+            early_hints: settings.early_hints,
             generation,
             unix_sockets: unix_sockets?,
         };

@@ -17,6 +17,12 @@ fn start_with_gate(source: &str) -> (Server, Events, Gate) {
     (Server::application_of(application).start(), events, gate)
 }
 
+/// A server whose applications may send early hints.
+fn with_hints(application: Application) -> Server {
+    let server = Server::application_of(application);
+    server.setting("early_hints", "true").start()
+}
+
 /// Everything the application told, once it is certain that no more comes.
 fn all_events(server: Server, mut events: Events) -> Vec<String> {
     assert!(server.stop().status.success());
@@ -517,13 +523,15 @@ fn the_application_may_close_the_connection() {
 
 #[test]
 fn early_hints_go_out_before_the_response() {
-    let (server, mut events, gate) = start_with_gate(
+    let application = Application::without_lint(
         r##"run lambda { |env|
-          env["rack.early_hints"]&.call("link" => "</a.css>; rel=preload\n</b.js>; rel=preload")
+          env["rack.early_hints"].call("link" => "</a.css>; rel=preload\n</b.js>; rel=preload")
           Test.pass("body")
           Test.text("hello")
         }"##,
     );
+    let (mut events, gate) = (application.events(), application.gate("body"));
+    let server = with_hints(application);
     let mut client = server.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let hints = client.head();
@@ -545,16 +553,16 @@ fn early_hints_go_out_before_the_response() {
 
 #[test]
 fn row_22_early_hints_with_a_line_break_split_nothing() {
-    let (server, _events) = start(
+    let server = with_hints(Application::without_lint(
         r##"run lambda { |env|
           begin
-            env["rack.early_hints"]&.call("link" => "a\r\nevil: 1\r\n\r\nHTTP/1.1 200 OK")
+            env["rack.early_hints"].call("link" => "a\r\nevil: 1\r\n\r\nHTTP/1.1 200 OK")
           rescue StandardError
             nil
           end
           Test.text("hello")
         }"##,
-    );
+    ));
     let response = server.get("/");
     for hints in &response.interim {
         assert_eq!(hints.field("evil"), None);

@@ -15,7 +15,8 @@ module Highball
   class Template
     # What the supervisor says at the start; see `Start` in control.rs.
     Start = Struct.new(
-      :app, :config_ru, :environment, :hooks, :threads, :compact, :generation, :unix_sockets, keyword_init: true
+      :app, :config_ru, :environment, :hooks, :threads, :compact, :early_hints, :generation, :unix_sockets,
+      keyword_init: true
     )
 
     # A worker that was forked here and has not been reaped.
@@ -124,7 +125,7 @@ module Highball
     # After the application, which decides on the version of Rack.
     def load_worker
       require_relative "worker"
-      Native.prepare(@front, $stderr, EmptyInput.new, Connection, @start.threads > 1)
+      Native.prepare(@front, $stderr, EmptyInput.new, Connection, @start.threads > 1, @start.early_hints)
     end
 
     def shrink_heap

@@ -131,6 +131,7 @@ fn every_key_of_the_file_is_read() {
         queue_limit = 7
         response_memory = "64KiB"
         response_limit = "1TiB"
+        early_hints = true
         trusted_proxies = "none"
         access_log = false
         log_format = "json"
@@ -163,7 +164,7 @@ fn every_key_of_the_file_is_read() {
          workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 rollout=worker-by-worker ready_check=/up restart_file=tmp/again queue_limit=7 max_header_bytes=8KiB \
          max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB header_timeout=1s \
          body_timeout=2s send_timeout=1500ms keep_alive_timeout=0 request_timeout=2m request_timeouts=/reports=5m,/up=5s boot_timeout=1h drain_timeout=0 \
-         response_memory=64KiB response_limit=1TiB access_log=false log_format=json"
+         response_memory=64KiB response_limit=1TiB early_hints=true access_log=false log_format=json"
     );
     assert!(
         settings

@@ -40,7 +40,8 @@ pub(super) struct Keys {
     pub(super) start: Value,
     pub(super) deadline: Value,
     pub(super) hijack: Value,
-    pub(super) early_hints: Value,
+    /// Absent where it is not offered.
+    pub(super) early_hints: Option<Value>,
     pub(super) finished: Value,
     pub(super) after_reply: Value,
 }
@@ -55,6 +56,8 @@ pub(crate) struct Parts {
     pub(crate) connection: Value,
     /// `rack.multithread`
     pub(crate) multithread: bool,
+    /// Whether there is `rack.early_hints`
+    pub(crate) early_hints: bool,
 }
 
 /// Entries that a copy of the prototype has room for: more than nearly every request needs.
@@ -102,7 +105,7 @@ pub(crate) unsafe fn prepare(front: i32, parts: &Parts) {
             start: key("HTTP_X_REQUEST_START"),
             deadline: key("highball.deadline"),
             hijack: key("rack.hijack"),
-            early_hints: key("rack.early_hints"),
+            early_hints: parts.early_hints.then(|| key("rack.early_hints")),
             finished: key("rack.response_finished"),
             after_reply: key("rack.after_reply"),
         };
