@@ -73,6 +73,8 @@ pub enum Kind {
     Listen,
     /// A list of addresses and networks of proxies.
     Proxies,
+    /// A part of a whole: `50%`.
+    Percent,
     /// A list of paths, with a value of this kind each where there is one; see [`PathRules`](crate::PathRules).
     Paths(Option<&'static Kind>),
 }
@@ -109,6 +111,7 @@ impl Kind {
             Self::RequestPath => "PATH|none".to_owned(),
             Self::Choice(words) => words.join("|"),
             Self::Listen | Self::Proxies => "ADDR".to_owned(),
+            Self::Percent => "N%".to_owned(),
             Self::Paths(None) => "PATH".to_owned(),
             Self::Paths(Some(values)) => format!("PATH={}", values.value_name()),
         }
@@ -137,6 +140,7 @@ impl Kind {
             Self::Choice(words) => one_of(words),
             Self::Listen => format!("a list of {}", crate::listen::ALLOWED),
             Self::Proxies => format!("a list of {}", proxies::ALLOWED),
+            Self::Percent => "a part from 1% to 100%".to_owned(),
             Self::Paths(values) => paths::allowed(*values),
         }
     }
@@ -167,6 +171,13 @@ impl Kind {
                 let time = quantity(text, &TIME_UNITS, 1_000).ok_or_else(wrong)?;
                 let time = Duration::from_millis(time.ok_or_else(|| self.out_of_range(text))?);
                 self.within(Value::Duration(time), *min <= time && time <= *max, text)
+            }
+            Self::Percent => {
+                let number = text.strip_suffix('%').map(str::parse);
+                match number {
+                    Some(Ok(number @ 1..=100)) => Ok(Value::Number(number)),
+                    _ => Err(wrong()),
+                }
             }
             Self::Bool => text.parse().map(Value::Bool).map_err(|_| wrong()),
             Self::Text if text.is_empty() || text.chars().any(char::is_control) => Err(wrong()),
@@ -215,6 +226,7 @@ impl Kind {
         match (self, value) {
             (_, Value::Auto) => "auto".to_owned(),
             (Self::Bytes { .. }, Value::Number(size)) => size_text(*size),
+            (Self::Percent, Value::Number(number)) => format!("{number}%"),
             (_, Value::Number(number)) => number.to_string(),
             (_, Value::Duration(time)) => time_text(*time),
             (_, Value::Bool(on)) => on.to_string(),

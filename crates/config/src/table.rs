@@ -136,8 +136,9 @@ settings! {
 
         /// How often a safe request is run again when the worker that held it died.
         ///
-        /// Only GET, HEAD, OPTIONS and TRACE, and only before the first byte of the response.
-        max_retries: u32 = Kind::Integer { min: 0, max: 2 }, default "2";
+        /// Only GET, HEAD, OPTIONS and TRACE, and only before the first byte of the response. One that has killed two
+        /// workers is never tried a third time: it gets 502, and an error in the log names it.
+        max_retries: u32 = Kind::Integer { min: 0, max: 1 }, default "1";
     }
 
     "Restarts" {
@@ -165,6 +166,21 @@ settings! {
         ///
         /// `auto` is 100 for each thread of all workers, at least 256.
         queue_limit: usize = Kind::AutoInteger { min: 1, max: 1_000_000 }, default "auto";
+
+        /// The paths whose requests go before all others and pass a full queue.
+        ///
+        /// Each stands for itself and all below it. Meant for health checks, which must be answered in an overload as well:
+        /// while such requests wait, no other begins. They may be as many as `queue_limit` beside the others, and take
+        /// part in no share.
+        priority_paths: PathRules<()> = Kind::Paths(None), default "none";
+
+        /// The share of all threads that requests below a path may take at once, so that a slow endpoint leaves some for
+        /// others.
+        ///
+        /// With `/reports=50%`, at most half of the threads of all workers (rounded, at least one) run requests for
+        /// `/reports` and all below it, and others pass those that wait. They take no more than the same share of
+        /// `queue_limit` either.
+        path_shares: PathRules<u16> = Kind::Paths(Some(&Kind::Percent)), default "none";
     }
 
     "Limits of a request" {

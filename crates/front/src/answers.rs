@@ -40,8 +40,8 @@ pub fn from_failure(
         header::CONTENT_TYPE,
         HeaderValue::from_static("text/plain; charset=utf-8"),
     );
-    if failure.retry_is_safe() {
-        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    if let Some(seconds) = failure.retry_after() {
+        headers.insert(header::RETRY_AFTER, seconds.into());
     }
     if failure.closes() {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));

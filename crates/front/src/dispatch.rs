@@ -8,19 +8,22 @@
 //! which is why nothing in this file calls out while it holds one, save to wake a task (which only
 //! schedules it).
 
+mod admission;
 mod arrivals;
 mod feed;
 mod figures;
 mod generation;
 mod hijacks;
+mod queue;
+mod suspects;
 mod workers;
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Instant;
 
 use exchange::front::Holder;
 use exchange::scheduling::monotonic_ns;
@@ -30,6 +33,10 @@ use crate::failure::Failure;
 use crate::request::{Place, Request};
 use crate::scheduling::Scheduling;
 use generation::Generation;
+use queue::Queue;
+pub use queue::{Lane, Lanes};
+pub use suspects::Death;
+use suspects::Suspects;
 
 /// The bounds the dispatcher keeps.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +57,10 @@ pub struct Bounds {
 pub type ErrorSink = Box<dyn Fn(&Request, &str)>;
 
 struct Inner {
-    queue: VecDeque<Rc<Request>>,
+    lanes: Lanes,
+    queue: Queue,
+    /// Where no worker can serve: when the next one is started.
+    outage: Option<Instant>,
     /// At least one, in the order in which they were opened.
     generations: Vec<Generation>,
     stopping: bool,
@@ -65,6 +75,7 @@ pub struct Dispatcher {
     scheduling: Scheduling,
     longest_queue: Cell<usize>,
     again: Cell<u64>,
+    suspects: RefCell<Suspects>,
     temporary: Arc<Path>,
     this: Weak<Self>,
 }
@@ -75,12 +86,15 @@ impl Dispatcher {
         exchange: exchange::Front,
         generation: u32,
         bounds: Bounds,
+        lanes: Lanes,
         on_error: ErrorSink,
     ) -> Rc<Self> {
-        let mut first = Generation::new(generation, exchange);
+        let mut first = Generation::new(generation, exchange, lanes.shares());
         first.fed = true;
         let inner = Inner {
-            queue: VecDeque::new(),
+            queue: Queue::new(lanes.shares()),
+            lanes,
+            outage: None,
             generations: vec![first],
             stopping: false,
         };
@@ -92,6 +106,7 @@ impl Dispatcher {
             scheduling: Scheduling::default(),
             longest_queue: Cell::new(0),
             again: Cell::new(0),
+            suspects: RefCell::default(),
             temporary: std::env::temp_dir().into(),
             this: Weak::clone(this),
         })
@@ -99,34 +114,24 @@ impl Dispatcher {
 
     // ===== requests =====
 
-    /// Whether a further request would be refused now.
-    ///
-    /// # Errors
-    /// Why it would.
-    pub fn admits(&self) -> Result<(), Failure> {
-        let inner = self.inner.borrow();
-        if inner.stopping {
-            return Err(Failure::Stopping);
-        }
-        if inner.beyond_seats() >= self.bounds.queue_limit {
-            return Err(Failure::QueueFull);
-        }
-        Ok(())
-    }
-
     /// Takes a request into the queue and dispatches what can be. Its response arrives in the request.
     ///
     /// # Errors
-    /// The queue is full, or the server stops.
+    /// The queue is full, no worker can serve, or the server stops.
     pub fn submit(&self, request: Rc<Request>) -> Result<(), Failure> {
         self.complete();
-        self.admits()?;
+        let lane = self.admits(request.path())?;
         let mut inner = self.inner.borrow_mut();
         request.place.set(Place::Queue);
-        inner.queue.push_back(request);
+        request.lane.set(lane);
+        inner.queue.push(request);
+        if lane == Lane::Priority {
+            inner.let_pass();
+        }
         self.fill(&mut inner);
+        let waiting = inner.beyond_seats(inner.queue.len());
         self.longest_queue
-            .set(self.longest_queue.get().max(inner.beyond_seats()));
+            .set(self.longest_queue.get().max(waiting));
         Ok(())
     }
 
@@ -188,6 +193,7 @@ impl Dispatcher {
             !late
         });
         for generation in &mut inner.generations {
+            generation.hijacks.expire(now);
             for slot in generation.slot_numbers() {
                 let Some(request) = generation.request(slot).cloned() else {
                     continue;
@@ -206,6 +212,8 @@ impl Dispatcher {
         }
         inner.forget_closed();
         self.fill(&mut inner);
+        drop(inner);
+        self.name_suspects(now);
     }
 
     /// Moves what has arrived for `request` on: the connection has taken some and there is room again. Wakes
@@ -282,8 +290,9 @@ impl Dispatcher {
 
     /// Everything that is still here fails: the server ends now.
     pub fn fail_all(&self, failure: Failure) {
+        self.name_suspects(u64::MAX);
         let mut inner = self.inner.borrow_mut();
-        for request in std::mem::take(&mut inner.queue) {
+        for request in inner.queue.drain() {
             request.place.set(Place::Out);
             request.fail(failure);
         }
@@ -323,7 +332,7 @@ impl Dispatcher {
     }
 
     fn drop_waiting(&self, inner: &mut Inner, request: &Rc<Request>, failure: Failure) {
-        inner.queue.retain(|other| !Rc::ptr_eq(other, request));
+        inner.queue.remove(request);
         request.place.set(Place::Out);
         request.fail(failure);
     }
@@ -372,10 +381,9 @@ impl Inner {
         all.all(|generation| generation.exchange.park())
     }
 
-    /// Requests beyond those that the seats can run at once: they wait for a thread.
-    fn beyond_seats(&self) -> usize {
-        let fed = |count: fn(&Generation) -> usize| self.fed().map(count).sum::<usize>();
-        let (taken, queued) = (fed(Generation::taken), self.queue.len());
+    /// Requests beyond those that the seats can run at once, where so many wait in the queue.
+    fn beyond_seats(&self, queued: usize) -> usize {
+        let taken = self.fed().map(Generation::taken).sum::<usize>();
         // Two generations share the seats of one.
         let seats = self.generations.first().map_or(0, Generation::seats);
         (taken + queued).saturating_sub(seats)

@@ -31,6 +31,8 @@ pub enum Outcome {
     Timeout,
     /// The queue was full, or the server stops: 503.
     Shed,
+    /// No worker could serve: 503.
+    NoWorker,
     /// The deadline passed: 503 in the queue, 504 in a worker.
     Expired,
     /// The client left before it was answered.
@@ -45,13 +47,14 @@ pub enum Outcome {
 
 impl Outcome {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Ok,
         Self::AppError,
         Self::Refused,
         Self::TooLarge,
         Self::Timeout,
         Self::Shed,
+        Self::NoWorker,
         Self::Expired,
         Self::ClientGone,
         Self::WorkerDied,
@@ -68,6 +71,7 @@ impl Outcome {
             Self::TooLarge => "too_large",
             Self::Timeout => "timeout",
             Self::Shed => "shed",
+            Self::NoWorker => "no_worker",
             Self::Expired => "expired",
             Self::ClientGone => "client_gone",
             Self::WorkerDied => "worker_died",
@@ -86,6 +90,9 @@ pub enum Failure {
     /// The queue is full.
     #[error("the queue is full")]
     QueueFull,
+    /// No worker can serve, and the next one is started in so many seconds.
+    #[error("no worker can serve")]
+    NoWorker(u32),
     /// The server stops.
     #[error("the server is stopping")]
     Stopping,
@@ -123,9 +130,11 @@ impl Failure {
             Self::ExpiredInWorker | Self::WorkerDied | Self::AppError | Self::BadResponse(_) => {
                 Fault::Worker
             }
-            Self::QueueFull | Self::Stopping | Self::ExpiredInQueue | Self::NotStored(_) => {
-                Fault::Server
-            }
+            Self::QueueFull
+            | Self::NoWorker(_)
+            | Self::Stopping
+            | Self::ExpiredInQueue
+            | Self::NotStored(_) => Fault::Server,
         }
     }
 
@@ -137,6 +146,7 @@ impl Failure {
             }
             Self::BodyCut => StatusCode::BAD_REQUEST,
             Self::QueueFull
+            | Self::NoWorker(_)
             | Self::Stopping
             | Self::ExpiredInQueue
             | Self::ClientGone
@@ -147,10 +157,14 @@ impl Failure {
         }
     }
 
-    /// Whether the same request may be sent again without harm: it never reached the application. The
-    /// answer then carries Retry-After (RFC 9110 section 10.2.3).
-    pub const fn retry_is_safe(self) -> bool {
-        matches!(self.fault(), Fault::Server) || matches!(self, Self::ClientGone)
+    /// Where the same request may be sent again without harm, for it has had no effect: after how many seconds
+    /// (RFC 9110 section 10.2.3).
+    pub const fn retry_after(self) -> Option<u32> {
+        match (self, self.fault()) {
+            (Self::NoWorker(seconds), _) => Some(seconds),
+            (Self::ClientGone, _) | (_, Fault::Server) => Some(1),
+            _ => None,
+        }
     }
 
     /// Whether the connection ends with the answer: what follows on it can't be trusted, or must not come.
@@ -168,6 +182,7 @@ impl Failure {
             Self::Refused(Refusal { status: 408, .. }) => Outcome::Timeout,
             Self::Refused(_) => Outcome::Refused,
             Self::QueueFull | Self::Stopping | Self::NotStored(_) => Outcome::Shed,
+            Self::NoWorker(_) => Outcome::NoWorker,
             Self::ExpiredInQueue | Self::ExpiredInWorker => Outcome::Expired,
             Self::ClientGone | Self::BodyCut => Outcome::ClientGone,
             Self::WorkerDied => Outcome::WorkerDied,

@@ -43,7 +43,7 @@ use tokio::task::AbortHandle;
 use access_log::AccessLog;
 use clock::Clock;
 use connection::Connection;
-use dispatch::{Bounds, Dispatcher};
+use dispatch::{Bounds, Dispatcher, Lanes};
 pub use failure::{Failure, Fault, Outcome};
 pub use listener::{BindError, Listener};
 pub use request::WorkerId;
@@ -55,8 +55,8 @@ pub use snapshot::Snapshot;
 const RECORD_MARGIN_BYTES: usize = 16 * 1024;
 /// How often deadlines are looked at and the log is handed over.
 const TICK: Duration = Duration::from_millis(100);
-/// How often it is told that accepting pauses.
-const TELL_SHORT: Duration = Duration::from_secs(10);
+/// How long the last answers may take to go out when the server ends at once.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 /// A slot's response ring; a longer response goes through it in turns.
 const RESPONSE_RING_BYTES: u32 = 256 * 1024;
 
@@ -67,8 +67,6 @@ pub struct Front {
     connections: Rc<RefCell<BTreeMap<u64, Rc<Connection>>>>,
     next_connection: Cell<u64>,
     acceptors: RefCell<Vec<AbortHandle>>,
-    /// When it was last told that accepting pauses, by the clock; 0 before.
-    told_short_ms: Cell<u64>,
     /// Told when a connection has ended.
     ended: Rc<Notify>,
     _doorbell: Doorbell,
@@ -108,6 +106,7 @@ impl Front {
             exchange::Front::new(geometry)?,
             generation,
             bounds,
+            Lanes::new(&settings),
             Box::new(move |request, text| error_log::app_error(&error_log, request, text)),
         );
         let doorbell = runtime::watch(&dispatcher)?;
@@ -126,7 +125,6 @@ impl Front {
             connections: Rc::default(),
             next_connection: Cell::new(0),
             acceptors: RefCell::default(),
-            told_short_ms: Cell::new(0),
             ended: Rc::new(Notify::new()),
             _doorbell: doorbell,
         });
@@ -145,27 +143,13 @@ impl Front {
             loop {
                 front.room().await;
                 let (stream, peer) = acceptor
-                    .accept(&front.service.settings.trusted_proxies, |error| {
-                        front.cannot_accept(error);
-                    })
+                    .accept(&front.service.settings.trusted_proxies)
                     .await;
                 front.open(stream, peer);
             }
         });
         self.acceptors.borrow_mut().push(task.abort_handle());
         Ok(())
-    }
-
-    /// Says that accepting pauses; once in a while, for that may last.
-    fn cannot_accept(&self, error: &io::Error) {
-        let (told, now) = (self.told_short_ms.get(), self.clock.now_ms());
-        if told != 0 && now.saturating_sub(told) < TELL_SHORT.as_millis() as u64 {
-            return;
-        }
-        self.told_short_ms.set(now);
-        let text = "accepting pauses: new connections wait until descriptors or memory are free";
-        let log = &self.service.log;
-        log.event(access_log::Level::Error, text, &[("reason", error)]);
     }
 
     /// Waits until there may be another connection; until then clients wait in the backlog.
@@ -294,7 +278,7 @@ impl Front {
         self.service.dispatcher.stop();
         self.service.dispatcher.fail_all(Failure::Stopping);
         let ended = self.until(|| self.connections.borrow().is_empty());
-        let _ = tokio::time::timeout(Duration::from_millis(200), ended).await;
+        let _ = tokio::time::timeout(LAST_WORDS, ended).await;
         for connection in self.connections.borrow().values() {
             connection.kill(Outcome::Aborted);
         }

@@ -3,11 +3,11 @@
 //! Only the dispatcher moves a request from place to place; the connection waits on it and takes the
 //! response out. It never touches a socket or the exchange.
 
+mod arrived;
+
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,8 +15,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use exchange::request::{BodyPlace, Facts, TEXTS, TooLarge, Writer};
 use exchange::scheduling::monotonic_ns;
-use http::{HeaderMap, Method, StatusCode, Uri, Version};
+use http::{HeaderMap, Method, Uri, Version};
 
+pub use arrived::{Arrived, End, ResponseHead};
+
+use crate::dispatch::{Death, Lane};
 use crate::env::Env;
 use crate::failure::Failure;
 use crate::spool::Spool;
@@ -93,73 +96,6 @@ pub enum Place {
     Out,
 }
 
-/// A response's status and fields.
-#[derive(Debug)]
-pub struct ResponseHead {
-    /// The status.
-    pub status: StatusCode,
-    /// The fields, hop-by-hop ones removed.
-    pub headers: HeaderMap,
-    /// Whether the application coded the body as chunked itself (`Rack::Chunked`, Rails' streaming).
-    pub chunked_by_app: bool,
-}
-
-/// How a response's stream of chunks ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Whole.
-    Complete,
-    /// Cut, after its head.
-    Aborted,
-    /// Without any head.
-    Failed(Failure),
-    /// The application has the connection.
-    Hijacked,
-}
-
-/// What has come back from a worker and was not yet taken by the connection.
-#[derive(Default)]
-pub struct Arrived {
-    /// Early hints, each ready to be sent.
-    pub hints: VecDeque<Vec<u8>>,
-    /// The head, until taken.
-    pub head: Option<ResponseHead>,
-    /// Whether there was one.
-    pub had_head: bool,
-    /// Whether the connection took it: from then on the request can't be run again.
-    pub head_taken: bool,
-    /// Chunks of the body.
-    pub chunks: VecDeque<Bytes>,
-    /// Bytes in `chunks`.
-    pub buffered: usize,
-    /// What outgrew memory; chunks that come after it go there too.
-    pub spool: Option<Spool>,
-    /// The file that is the body.
-    pub file: Option<PathBuf>,
-    /// The end, once it is known.
-    pub end: Option<End>,
-}
-
-impl Arrived {
-    /// Ends it without the rest of the application's answer, unless it has ended already: with the failure, or
-    /// visibly cut where the connection has the head.
-    pub fn fail(&mut self, failure: Failure) {
-        if self.end.is_some() {
-            return;
-        }
-        if self.head_taken {
-            self.end = Some(End::Aborted);
-        } else {
-            *self = Self {
-                hints: std::mem::take(&mut self.hints),
-                had_head: self.had_head,
-                end: Some(End::Failed(failure)),
-                ..Self::default()
-            };
-        }
-    }
-}
-
 /// One request, from its arrival to its outcome.
 pub struct Request {
     /// Its method.
@@ -176,8 +112,12 @@ pub struct Request {
     arrival: OnceCell<Arrival>,
     /// Written by the dispatcher.
     pub place: Cell<Place>,
+    /// Where it waits. Written by the dispatcher.
+    pub lane: Cell<Lane>,
     /// How often it was run again. Written by the dispatcher.
     pub retries: Cell<u32>,
+    /// The death of the worker that had it before it was run again. Written by the dispatcher.
+    pub killed: RefCell<Option<Rc<Death>>>,
     /// The worker that has it or had it last.
     pub worker: Cell<Option<WorkerId>>,
     /// When a worker claimed it and when the application was done; 0 = not yet.
@@ -216,7 +156,9 @@ impl Request {
             peer,
             arrival: OnceCell::new(),
             place: Cell::new(Place::Out),
+            lane: Cell::default(),
             retries: Cell::new(0),
+            killed: RefCell::new(None),
             worker: Cell::new(None),
             times: Cell::new((0, 0)),
             abandoned: Cell::new(false),

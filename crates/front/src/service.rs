@@ -129,7 +129,7 @@ impl Service {
         request: &Rc<Request>,
         incoming: Incoming,
     ) -> Result<Option<Response<ResponseBody>>, Failure> {
-        let body = self.admit_and_read(connection, incoming).await?;
+        let body = self.admit_and_read(connection, request, incoming).await?;
         request.arrive(body, self.request_timeout(request.path()));
         if request.method == Method::OPTIONS && request.uri.path() == "*" {
             return Ok(Some(answers::options(self, connection, request)));
@@ -167,6 +167,7 @@ impl Service {
     async fn admit_and_read(
         &self,
         connection: &Exchanged,
+        request: &Request,
         mut incoming: Incoming,
     ) -> Result<RequestBody, Failure> {
         if connection
@@ -174,7 +175,7 @@ impl Service {
             .head()
             .is_some_and(|head| head.expect_continue)
         {
-            self.dispatcher.admits()?;
+            self.dispatcher.admits(request.path())?;
         }
         if incoming.is_end_stream() {
             return Ok(RequestBody::Inline(Bytes::new()));

@@ -24,6 +24,10 @@ pub struct Snapshot {
     pub requests: BTreeMap<&'static str, u64>,
     /// Requests run again after their worker died.
     pub run_again: u64,
+    /// Requests given up after two workers had died with them.
+    pub killed_two: u64,
+    /// Where no worker can serve: the seconds until the next one is started, rounded up.
+    pub next_attempt_s: Option<u32>,
     /// Requests that a worker has now.
     pub running: Vec<Running>,
 }
@@ -95,6 +99,8 @@ impl Snapshot {
                 .map(|outcome| (outcome.name(), service.counts[*outcome as usize].get()))
                 .collect(),
             run_again: dispatcher.run_again(),
+            killed_two: dispatcher.killed_two(),
+            next_attempt_s: dispatcher.next_attempt(),
             running,
         }
     }

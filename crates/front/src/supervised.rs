@@ -4,6 +4,7 @@
 use std::fmt::Display;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use crate::access_log::Level;
 use crate::request::WorkerId;
@@ -31,6 +32,11 @@ impl Front {
         self.service.dispatcher.feed(generations);
     }
 
+    /// No worker can serve, nor is one started before this moment; `None`: one serves again.
+    pub fn outage(&self, until: Option<Instant>) {
+        self.service.dispatcher.outage(until);
+    }
+
     /// All processes of a generation are gone, and none will come.
     pub fn close_generation(&self, generation: u32) {
         self.service.dispatcher.close(generation);
@@ -55,6 +61,12 @@ impl Front {
     /// A worker is dead.
     pub fn worker_died(&self, generation: u32, worker: u16) {
         self.service.dispatcher.worker_died(generation, worker);
+    }
+
+    /// It is known how a worker ended, which died before or dies right after.
+    pub fn worker_ended(&self, generation: u32, worker: u16, how: &str) {
+        let worker = WorkerId { generation, worker };
+        self.service.dispatcher.worker_ended(worker, how);
     }
 
     /// Asks a worker to finish what it has and exit.

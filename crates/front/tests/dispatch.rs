@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use exchange::response::Kind;
 use support::{Server, TestSeat};
@@ -267,32 +267,73 @@ fn a_completion_for_a_client_that_is_gone_never_leaves_the_doorbell_out_of_order
     let region = server.region();
     let player = server.worker(0);
     let (mut first, mut second) = (player.seat(0), player.seat(1));
-    let mut times: Vec<Duration> = (0..51)
-        .map(|_| {
-            let gone = server.ask("/gone");
-            let taken = first.take();
-            let mut stays = server.ask("/stays");
-            let other = second.take();
-            gone.reset();
-            taken.until_abandoned();
-            taken.finish();
-            // The front has taken it and goes to sleep again.
-            while region.board().completed[0].load(Ordering::SeqCst) != 0 {
-                std::thread::yield_now();
+    let parked = || region.board().parked.load(Ordering::SeqCst) == 1;
+    let thread = server.with(|_| FrontThread::own());
+    let asleep = thread.call_while(parked);
+    for _ in 0..51 {
+        let gone = server.ask("/gone");
+        let taken = first.take();
+        let mut stays = server.ask("/stays");
+        let other = second.take();
+        gone.reset();
+        taken.until_abandoned();
+        taken.finish();
+        // The front takes it and goes to sleep again: it must have said that it wants to be rung.
+        loop {
+            let before = thread.sleeps();
+            let sleeps = || thread.call() == asleep;
+            if sleeps() && !parked() && sleeps() {
+                assert_ne!(before, thread.sleeps(), "it sleeps and nobody will ring it");
             }
-            let began = Instant::now();
-            other.answer_path();
-            stays.response().expect(200);
-            began.elapsed()
-        })
-        .collect();
-    // A front that nobody rings sees it with its next tick: every 100 ms.
-    times.sort();
-    assert!(
-        times[times.len() / 2] < Duration::from_millis(20),
-        "{times:?}"
-    );
+            let taken = region.board().completed[0].load(Ordering::SeqCst) == 0;
+            if taken && parked() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        other.answer_path();
+        stays.response().expect(200);
+    }
     server.until_quiet();
+}
+
+/// What the kernel tells of the front's thread.
+struct FrontThread(std::path::PathBuf);
+
+impl FrontThread {
+    /// The calling thread.
+    fn own() -> Self {
+        let own = std::fs::read_link("/proc/thread-self").expect("a thread");
+        Self(std::path::Path::new("/proc").join(own))
+    }
+
+    /// The system call that it sleeps in, by number; `running` while it does not sleep.
+    fn call(&self) -> String {
+        let text =
+            std::fs::read_to_string(self.0.join("syscall")).expect("a thread of this process");
+        text.split_whitespace().next().unwrap_or("").to_owned()
+    }
+
+    /// The call that it sleeps in once `reached` holds.
+    fn call_while(&self, reached: impl Fn() -> bool) -> String {
+        loop {
+            let call = self.call();
+            if reached() && call != "running" && call == self.call() {
+                return call;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// How often it has begun to sleep.
+    fn sleeps(&self) -> String {
+        let text =
+            std::fs::read_to_string(self.0.join("status")).expect("a thread of this process");
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("voluntary_ctxt_switches"));
+        line.expect("its count of sleeps").to_owned()
+    }
 }
 
 #[test]

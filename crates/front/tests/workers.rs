@@ -6,6 +6,7 @@ mod support;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use exchange::response::Kind;
 use highball_front::WorkerId;
@@ -31,23 +32,70 @@ fn post(server: &Server, path: &str) -> Client {
 }
 
 #[test]
-fn a_safe_request_whose_worker_dies_is_run_again_twice_at_most() {
-    let server = Server::start(|_| {});
-    let mut client = server.ask("/");
-    for _ in 0..3 {
-        assert_eq!(server.seat().take().path(), "/");
-        server.bury(0);
+fn a_safe_request_that_has_killed_two_workers_is_a_502_and_named_in_the_log() {
+    let server = Server::start(|settings| settings.workers = 2);
+    let mut client = server.ask("/deadly?a=b");
+    for worker in [0, 1] {
+        let mut seat = server.worker(worker).seat(0);
+        assert_eq!(seat.take().path(), "/deadly");
+        // Either may be told first.
+        let end = move |server: &Server| {
+            server.with(move |front| front.worker_ended(1, worker, "signal 11 (SEGV)"));
+        };
+        if worker == 0 {
+            end(&server);
+            server.bury(worker);
+        } else {
+            server.bury(worker);
+            // The answer does not wait for what the log is to say.
+            client.response().expect(502);
+            end(&server);
+        }
     }
-    client.response().expect(502);
-    server.expect_outcome("/", "worker_died");
+    server.expect_outcome("/deadly?a=b", "worker_died");
+    let is_named = |line: &&String| line.contains("class=\"KilledTwoWorkers\"");
+    let lines = server.wait_for_lines(|lines| lines.iter().any(|line| is_named(&line)));
+    let named = lines.iter().find(is_named).expect("waited for above");
+    assert!(named.contains("level=error"), "{named}");
+    assert!(named.contains("method=GET path=\"/deadly\""), "{named}");
+    let workers = "worker 0 of generation 1 (signal 11 (SEGV)), then worker 1 of generation 1 (signal 11 (SEGV))";
+    assert!(named.contains(workers), "{named}");
     let snapshot = server.with(|front| front.snapshot());
-    assert_eq!(snapshot.run_again, 2);
+    assert_eq!((snapshot.run_again, snapshot.killed_two), (1, 1));
     server.until_quiet();
-    // The next worker in the same place serves.
+    // The next worker in a place of theirs serves.
     client.send("GET /next HTTP/1.1\r\nHost: test\r\n\r\n");
     server.seat().take().answer_path();
     assert_eq!(client.response().text(), "/next");
     assert_eq!(server.end(), 2);
+}
+
+#[test]
+fn a_request_that_has_killed_two_workers_is_named_also_where_nobody_says_how_they_ended() {
+    let server = Server::start(|_| {});
+    let mut client = server.ask("/deadly");
+    for _ in 0..2 {
+        server.seat().take();
+        server.bury(0);
+    }
+    client.response().expect(502);
+    let text = "worker 0 of generation 1, then worker 0 of generation 1 died with it";
+    server.wait_for_lines(|lines| lines.iter().any(|line| line.contains(text)));
+}
+
+#[test]
+fn without_retries_a_safe_request_dies_with_its_worker_and_is_no_culprit_yet() {
+    let server = Server::start(|settings| settings.max_retries = 0);
+    let mut client = server.ask("/once");
+    server.seat().take();
+    server.bury(0);
+    client.response().expect(502);
+    server.expect_outcome("/once", "worker_died");
+    let lines = server.wait_for_lines(|_| true);
+    assert!(
+        !lines.iter().any(|line| line.contains("Killed")),
+        "{lines:#?}"
+    );
 }
 
 #[test]
@@ -372,4 +420,17 @@ fn a_hijack_whose_socket_never_comes_ends_with_its_worker() {
     server.bury(0);
     client.response().expect(502);
     server.expect_outcome("/half", "worker_died");
+}
+
+#[test]
+fn a_hijack_whose_socket_does_not_come_ends_at_its_deadline() {
+    let server = Server::start(|settings| settings.request_timeout = Duration::from_millis(50));
+    let mut client = server.ask("/half");
+    let mut seat = server.seat();
+    let mut taken = seat.take();
+    taken.frame(Kind::Hijacked, b"").expect("there is room");
+    taken.finish();
+    client.response().expect(504);
+    server.expect_outcome("/half", "expired");
+    server.until_quiet();
 }

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::time::Instant;
 
 use front::access_log::{AccessLog, Level};
 use front::{Front, WorkerId};
@@ -34,6 +35,10 @@ impl Dispatcher for Bridge {
         self.front.worker_died(generation, worker);
     }
 
+    fn worker_ended(&self, generation: u32, worker: u16, how: &str) {
+        self.front.worker_ended(generation, worker, how);
+    }
+
     fn stop_worker(&self, generation: u32, worker: u16) {
         self.front.stop_worker(generation, worker);
     }
@@ -45,6 +50,10 @@ impl Dispatcher for Bridge {
 
     fn feed(&self, generations: &[u32]) {
         self.front.feed(generations);
+    }
+
+    fn outage(&self, until: Option<Instant>) {
+        self.front.outage(until);
     }
 
     fn check(&self, generation: u32) -> Pin<Box<dyn Future<Output = Result<(), String>>>> {

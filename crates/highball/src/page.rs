@@ -56,6 +56,12 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
             writeln!(page, "    thread {:<3} {}", thread.thread, activity(thread))?;
         }
     }
+    if let Some(seconds) = report.next_attempt_s {
+        writeln!(
+            page,
+            "\nno worker can serve: requests are answered 503; next start in {seconds} s"
+        )?;
+    }
     let (queue, slots) = (&report.queue, &report.slots);
     writeln!(
         page,
@@ -75,6 +81,9 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
     }
     if report.run_again > 0 {
         write!(page, "; run again {}", report.run_again)?;
+    }
+    if report.killed_two > 0 {
+        write!(page, ", of which {} killed two workers", report.killed_two)?;
     }
     writeln!(page)
 }
@@ -172,6 +181,8 @@ mod tests {
             connections: 5,
             counters: [("ok".to_owned(), 3), ("shed".to_owned(), 0)].into(),
             run_again: 2,
+            killed_two: 1,
+            next_attempt_s: Some(3),
         };
         let expect = "\
 highball 0.1.0 is serving /srv/app (production), pid 7, up 1 min 40 s
@@ -187,8 +198,10 @@ generation 2, serving
   worker 0     pid 11       ready     up 1 min 40 s
     thread 0   idle
 
+no worker can serve: requests are answered 503; next start in 3 s
+
 queue 1 of 256, longest 4; slots 3 of 4 free; connections 5
-requests ok 3; run again 2
+requests ok 3; run again 2, of which 1 killed two workers
 ";
         assert_eq!(render(&report), expect);
     }

@@ -39,6 +39,10 @@ pub(crate) struct Report {
     pub(crate) counters: BTreeMap<String, u64>,
     /// Requests that were run again because their worker died.
     pub(crate) run_again: u64,
+    /// Requests that were given up because a second worker had died with them.
+    pub(crate) killed_two: u64,
+    /// Where no worker can serve: the seconds until the next one is started.
+    pub(crate) next_attempt_s: Option<u32>,
 }
 
 /// A thread of a worker.
@@ -102,6 +106,8 @@ impl Report {
                 .map(|(name, count)| (name.to_owned(), count))
                 .collect(),
             run_again: front.run_again,
+            killed_two: front.killed_two,
+            next_attempt_s: front.next_attempt_s,
             ..self
         }
     }

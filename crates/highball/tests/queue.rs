@@ -1,8 +1,9 @@
 //! Row 37 of the list of faults, and what the queue promises: first in, first out; bounded; no worker idle while a request
 //! waits, none with two while another is idle; and no Ruby time for requests that nobody waits for any more.
 
+use std::cell::Cell;
 use std::collections::HashSet;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use test_support::{Application, Client, Events, Fault, Gate, Server, ServerBuilder};
 
@@ -70,50 +71,37 @@ fn row_37_a_full_queue_answers_503_at_once() {
     let mut waiting = start(|builder| builder.setting("queue_limit", "2"));
     let mut first = waiting.ask("first");
     waiting.called();
-    // The only thread is taken: of five more, two may wait.
+    // The only thread is taken: of five more, two may wait. Nothing moves on before the gate opens, so what is answered
+    // until then was not held back.
     let mut clients: Vec<Client> = (0..5).map(|n| waiting.ask(&format!("more{n}"))).collect();
-    waiting
-        .server
-        .log()
-        .wait(|line| line.contains("outcome=shed"));
     waiting.wait_queued(2);
-    let mut refused = 0;
-    clients.retain_mut(|client| {
-        let answer = client.head_within(Duration::from_millis(200));
-        let Some(head) = answer else { return true };
-        assert_eq!(head.status, 503);
-        let seconds = head.field("retry-after").map(str::parse::<u32>);
-        assert!(matches!(seconds, Some(Ok(1..))), "{head:?}");
-        refused += 1;
-        false
+    let shed = |line: &str| line.contains("outcome=shed");
+    let count = Cell::new(0);
+    waiting.server.log().wait(|line| {
+        count.set(count.get() + usize::from(shed(line)));
+        count.get() == 3
     });
-    assert_eq!(refused, 3);
+    let lines = waiting.server.log().lines();
+    for line in lines.iter().filter(|line| shed(line)) {
+        let number = (0..5).find(|n| line.contains(&format!("path=\"/more{n}\"")));
+        let client = &mut clients[number.expect("one of the five")];
+        let response = client.response();
+        let seconds = response.expect(503).field("retry-after");
+        let seconds = seconds.map(str::parse::<u32>);
+        assert!(matches!(seconds, Some(Ok(1..))), "{response:?}");
+        // On the same connection there is now place for no other.
+        client.get("/again").expect(503);
+    }
     waiting.gate.open();
     first.response().expect(200);
-    for client in &mut clients {
-        client.response().expect(200);
-    }
-    let calls = waiting.events.rest();
-    assert_eq!(calls.len(), 2, "refused requests reached Ruby: {calls:?}");
-}
-
-#[test]
-fn row_37_a_refusal_is_immediate() {
-    let mut waiting = start(|builder| builder.setting("queue_limit", "1"));
-    let _first = waiting.ask("first");
-    waiting.called();
-    let _second = waiting.ask("second");
-    waiting.wait_queued(1);
-    let mut times: Vec<Duration> = (0..9)
-        .map(|_| {
-            let start = Instant::now();
-            waiting.server.get("/refused").expect(503);
-            start.elapsed()
-        })
-        .collect();
-    times.sort();
-    assert!(times[4] < Duration::from_millis(100), "{times:?}");
-    waiting.gate.open();
+    let served = waiting.events.take(2);
+    assert!(served.iter().all(|call| call.starts_with("call more")));
+    waiting.server.get("/").expect(200);
+    assert_eq!(
+        waiting.events.rest(),
+        [""; 0],
+        "refused requests reached Ruby"
+    );
 }
 
 #[test]
@@ -284,10 +272,11 @@ fn the_deadline_is_in_the_env() {
     )
     .setting("request_timeout", "20s")
     .start();
+    let asked = Instant::now();
     let left: f64 = server.get("/").text().parse().expect("seconds");
-    assert!(0.0 < left && left <= 20.0, "{left}");
-    // A tenth of it may have passed on a busy machine, not half.
-    assert!(left > 10.0, "{left}");
+    // What is gone of it is no more than the time that the request took.
+    let least = 20.0 - asked.elapsed().as_secs_f64();
+    assert!(least <= left && left <= 20.0, "{least} {left}");
 }
 
 #[test]

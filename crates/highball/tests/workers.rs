@@ -58,18 +58,15 @@ impl Working {
 }
 
 #[test]
-fn row_34_a_post_whose_worker_dies_gets_502_at_once_and_is_never_run_again() {
+fn row_34_a_post_whose_worker_dies_gets_502_and_is_never_run_again() {
     let mut working = start(WORKING, |builder| builder);
-    let mut times = Vec::new();
     for round in 0..7 {
         let path = format!("/post{round}");
         let mut client = working.ask("POST", &path);
         let worker = working.called(&path);
-        let killed = Instant::now();
         worker.kill();
-        let response = client.response();
-        times.push(killed.elapsed());
-        response.expect(502);
+        // Not the 504 that it gets where nobody sees the death.
+        client.response().expect(502);
         working
             .server
             .log()
@@ -79,13 +76,10 @@ fn row_34_a_post_whose_worker_dies_gets_502_at_once_and_is_never_run_again() {
         assert_ne!(successor, worker.0.to_string());
         assert_eq!(working.events.rest(), [""; 0], "it was run again");
     }
-    times.sort();
-    // The median: a machine that is busy elsewhere may hold up one of them.
-    assert!(times[3] < Duration::from_millis(100), "{times:?}");
 }
 
 #[test]
-fn row_34_a_safe_request_is_run_again_twice_at_most() {
+fn row_34_a_safe_request_is_run_again_once_and_named_when_it_has_killed_two_workers() {
     for method in ["GET", "HEAD", "OPTIONS", "TRACE"] {
         let mut working = start(WORKING, |builder| builder);
         let mut client = working.ask(method, "/once");
@@ -97,14 +91,24 @@ fn row_34_a_safe_request_is_run_again_twice_at_most() {
         if method != "HEAD" {
             assert_eq!(response.text(), second.0.to_string());
         }
-        // One that kills three workers is given up.
-        let mut client = working.ask(method, "/thrice");
-        for _ in 0..3 {
-            working.called("/thrice").kill();
+        let mut client = working.ask(method, "/deadly");
+        for _ in 0..2 {
+            working.called("/deadly").kill();
         }
         client.response_to(method).expect(502);
         working.server.get("/").expect(200);
-        assert_eq!(working.events.rest(), [""; 0]);
+        assert_eq!(working.events.rest(), [""; 0], "it was tried a third time");
+        let named = working
+            .server
+            .log()
+            .wait(|line| line.contains("KilledTwoWorkers"));
+        assert!(named.contains("level=error"), "{named}");
+        let request = format!("method={method} path=\"/deadly\"");
+        assert!(named.contains(&request), "{named}");
+        assert_eq!(named.matches("(signal 9 (KILL))").count(), 2, "{named}");
+        let retried = working.server.status().number("/run_again");
+        assert_eq!(retried, 2, "one of each path");
+        assert_eq!(working.server.status().number("/killed_two"), 1);
     }
 }
 
@@ -182,7 +186,7 @@ fn idle_state(server: &Server) -> (u64, u64) {
 }
 
 #[test]
-fn row_34_500_random_kills_under_load_fail_no_get_and_lose_no_slot() {
+fn row_34_500_random_kills_under_load_fail_no_get_but_those_named_and_lose_no_slot() {
     const KILLS: usize = 500;
     const CLIENTS: usize = 8;
     let working = start(
@@ -193,11 +197,12 @@ fn row_34_500_random_kills_under_load_fail_no_get_and_lose_no_slot() {
     let before = idle_state(&working.server);
     let descriptors = working.server.process().descriptors().expect("it runs");
     let (over, served) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let unlucky: Mutex<Vec<String>> = Mutex::default();
     // Workers that answered and were not killed yet.
     let live: Mutex<Vec<Process>> = Mutex::default();
     let failures: Vec<String> = std::thread::scope(|scope| {
         let load = |number: usize| {
-            let (over, served, live) = (&over, &served, &live);
+            let (over, served, live, unlucky) = (&over, &served, &live, &unlucky);
             move || {
                 let mut killed: HashSet<Process> = HashSet::new();
                 let mut client = Client::connect(address);
@@ -207,6 +212,11 @@ fn row_34_500_random_kills_under_load_fail_no_get_and_lose_no_slot() {
                     let path = format!("/{number}/{count}");
                     let response = match client.try_get(&path) {
                         Ok(response) if response.status() == 200 => response,
+                        // Two in a row had it when they were killed; the log is looked at below.
+                        Ok(response) if response.status() == 502 => {
+                            unlucky.lock().expect("no load panics").push(path);
+                            continue;
+                        }
                         Ok(response) => return Some(format!("{path}: {response:?}")),
                         Err(fault) => return Some(format!("{path}: {fault}")),
                     };
@@ -264,6 +274,13 @@ fn row_34_500_random_kills_under_load_fail_no_get_and_lose_no_slot() {
         failures
     });
     assert_eq!(failures, [""; 0]);
+    let unlucky = unlucky.into_inner().expect("no load panics");
+    for path in &unlucky {
+        let request = format!("method=GET path=\"{path}\"");
+        let named = |line: &str| line.contains("KilledTwoWorkers") && line.contains(&request);
+        working.server.log().wait(named);
+    }
+    assert!(unlucky.len() < KILLS / 20, "{unlucky:?}");
     assert!(served.load(Ordering::Relaxed) > KILLS);
     assert_eq!(idle_state(&working.server), before);
     // The last one killed may be on its way back.

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crate::pool::{self, Pool};
 
+mod outage;
 mod rollout;
 mod step;
 
@@ -54,6 +55,8 @@ pub(crate) struct Fleet {
     rules: Rules,
     generations: Vec<Generation>,
     rollout: Option<Rollout>,
+    /// Where no worker serves and those to come are delayed: when the next one is started.
+    outage: Option<Instant>,
     stopping: bool,
 }
 
@@ -64,6 +67,7 @@ impl Fleet {
             rules,
             generations: Vec::new(),
             rollout: None,
+            outage: None,
             stopping: false,
         }
     }
@@ -89,6 +93,7 @@ impl Fleet {
         self.forget(&mut actions);
         self.advance(now, &mut actions);
         self.forget(&mut actions);
+        self.judge(&mut actions);
         actions
     }
 

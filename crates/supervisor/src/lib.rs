@@ -21,6 +21,7 @@ mod watch;
 
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
+use std::time::Instant;
 
 pub use ending::Ending;
 pub use note::Note;
@@ -44,6 +45,9 @@ pub trait Dispatcher {
     /// The worker's process is gone: what it held is to be taken back before a replacement is forked.
     fn worker_died(&self, generation: u32, worker: u16);
 
+    /// How a worker's process ended, told before or after its death.
+    fn worker_ended(&self, generation: u32, worker: u16, how: &str);
+
     /// Has the worker's threads finish what they run and leave.
     fn stop_worker(&self, generation: u32, worker: u16);
 
@@ -52,6 +56,10 @@ pub trait Dispatcher {
 
     /// Requests go to these generations from now on, and to no other.
     fn feed(&self, generations: &[u32]);
+
+    /// No worker can serve requests, nor is one started before this moment; `None`: one serves again. Said again
+    /// when an attempt has failed.
+    fn outage(&self, until: Option<Instant>);
 
     /// Whether the generation is fit to serve; says why not.
     fn check(&self, generation: u32) -> Pin<Box<dyn Future<Output = Result<(), String>>>>;

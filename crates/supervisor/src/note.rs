@@ -32,6 +32,13 @@ pub enum Note {
         /// How long its next start waits.
         delay: Duration,
     },
+    /// No worker can serve, and requests are refused.
+    Outage {
+        /// How long the next start waits.
+        delay: Duration,
+    },
+    /// A worker serves again.
+    OutageOver,
     /// A worker has something to say.
     Worker {
         /// The worker, from 0.
@@ -93,7 +100,7 @@ impl Note {
     pub fn is_warning(&self) -> bool {
         !matches!(
             self,
-            Self::Booted(_) | Self::Launched | Self::Serves | Self::Closed
+            Self::Booted(_) | Self::OutageOver | Self::Launched | Self::Serves | Self::Closed
         )
     }
 }
@@ -126,6 +133,12 @@ impl fmt::Display for Note {
                 worker,
                 delay.as_secs_f64()
             ),
+            Self::Outage { delay } => write!(
+                f,
+                "no worker can serve: requests are answered 503 until one does; next start in {:.1} s",
+                delay.as_secs_f64()
+            ),
+            Self::OutageOver => f.write_str("a worker serves again"),
             Self::Worker { worker, message } => write!(f, "worker {}: {message}", worker),
             Self::Misbehaved { worker, reason } => {
                 write!(f, "worker {} is killed: {reason}", worker)

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+mod delayed;
 mod leave;
 mod step;
 

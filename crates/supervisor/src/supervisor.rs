@@ -224,6 +224,7 @@ impl Shared {
             match action {
                 fleet::Action::Pool { generation, action } => self.act(generation, action),
                 fleet::Action::Feed { generations } => self.dispatcher.feed(&generations),
+                fleet::Action::Outage { until } => self.outage(until.map(Into::into)),
                 fleet::Action::Check { generation } => Rc::clone(self).check(generation),
                 fleet::Action::Serves { generation } => self.serves(generation),
                 fleet::Action::GiveUp { generation, why } => self.give_up(generation, why),
@@ -231,6 +232,19 @@ impl Shared {
             }
         }
         self.changed.send_replace(());
+    }
+
+    /// Tells the dispatcher that no worker can serve before then, or that one can again.
+    fn outage(&self, until: Option<Instant>) {
+        self.dispatcher.outage(until.map(Instant::into_std));
+        let note = match until {
+            Some(until) => Note::Outage {
+                delay: until.saturating_duration_since(Instant::now()),
+            },
+            None => Note::OutageOver,
+        };
+        let latest = self.inner.borrow().fleet.latest();
+        self.dispatcher.note(latest, &note);
     }
 
     fn act(self: &Rc<Self>, generation: u32, action: Action) {

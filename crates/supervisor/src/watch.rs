@@ -153,6 +153,7 @@ impl Shared {
                 pid,
                 status,
             } => {
+                self.dispatcher.worker_ended(generation, worker, &status);
                 let note = Note::WorkerEnded {
                     worker,
                     pid,

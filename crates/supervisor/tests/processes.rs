@@ -100,6 +100,10 @@ impl Dispatcher for Recorder {
         self.call(format!("died {}", name(generation, worker)));
     }
 
+    fn worker_ended(&self, generation: u32, worker: u16, how: &str) {
+        self.call(format!("{} ended with {how}", name(generation, worker)));
+    }
+
     fn stop_worker(&self, generation: u32, worker: u16) {
         self.call(format!("stop {}", name(generation, worker)));
         self.stops.borrow_mut().remove(&generation);
@@ -113,6 +117,13 @@ impl Dispatcher for Recorder {
 
     fn feed(&self, generations: &[u32]) {
         self.call(format!("feed {generations:?}"));
+    }
+
+    fn outage(&self, until: Option<std::time::Instant>) {
+        self.call(match until {
+            Some(_) => "outage".to_owned(),
+            None => "outage over".to_owned(),
+        });
     }
 
     fn check(&self, generation: u32) -> Pin<Box<dyn Future<Output = Result<(), String>>>> {
@@ -343,6 +354,35 @@ fn a_template_that_cannot_boot_again_is_logged_and_tried_again() {
                 == 2
         };
         case.front.until("second boot", booted_again).await;
+        case.supervisor.stop(PATIENCE).await;
+    });
+}
+
+#[test]
+fn the_front_is_told_that_nothing_can_serve_until_a_worker_does_again() {
+    run(async {
+        let case = Case::new("boots_once", |_| ());
+        let first = case.start().await.unwrap();
+        let workers = case.pids(Role::Worker);
+        kill_process(pid(first.pid), Signal::KILL).unwrap();
+        case.front.until_noted("another try follows").await;
+        for worker in workers {
+            kill_process(pid(worker), Signal::KILL).unwrap();
+        }
+        case.front.until_called("outage", 1).await;
+        case.front.until_noted("no worker can serve").await;
+        std::fs::remove_file(case.app.path().join("booted")).unwrap();
+        case.front.until_called("outage over", 1).await;
+        case.front.until_noted("a worker serves again").await;
+        let calls = case.front.calls.borrow().clone();
+        let over = case.position("outage over");
+        assert!(
+            calls[..over]
+                .iter()
+                .filter(|call| call.starts_with("up"))
+                .count()
+                > 2
+        );
         case.supervisor.stop(PATIENCE).await;
     });
 }

@@ -116,6 +116,16 @@ fn durations() {
 }
 
 #[test]
+fn percentages() {
+    check(Kind::Percent, "1%", Ok("1%"));
+    check(Kind::Percent, "100%", Ok("100%"));
+    for text in ["0%", "101%", "50", "%", "5.5%", "-1%", "50%%"] {
+        let expect = "is not allowed; expected a part from 1% to 100%";
+        check(Kind::Percent, text, Err(expect));
+    }
+}
+
+#[test]
 fn booleans() {
     check(Kind::Bool, "true", Ok("true"));
     check(Kind::Bool, "false", Ok("false"));
@@ -210,6 +220,7 @@ fn every_kind_names_its_value() {
     check(Kind::Text, "TEXT");
     check(Kind::RequestPath, "PATH|none");
     check(Kind::Choice(&["text", "json"]), "text|json");
+    check(Kind::Percent, "N%");
     check(Kind::Listen, "ADDR");
     check(Kind::Paths(None), "PATH");
     check(Kind::Paths(Some(&Kind::Bool)), "PATH=true|false");

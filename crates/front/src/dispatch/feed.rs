@@ -5,7 +5,7 @@ use std::io;
 use std::rc::Rc;
 
 use super::generation::Generation;
-use super::{Dispatcher, Inner};
+use super::{Dispatcher, Inner, Lane};
 use crate::failure::Failure;
 use crate::request::{Place, Request};
 
@@ -20,7 +20,8 @@ impl Dispatcher {
             Some(other) => other.exchange.beside()?,
             None => return Err(io::Error::other("no generation is left")),
         };
-        inner.generations.push(Generation::new(number, exchange));
+        let generation = Generation::new(number, exchange, inner.lanes.shares());
+        inner.generations.push(generation);
         Ok(())
     }
 
@@ -30,7 +31,7 @@ impl Dispatcher {
         for generation in &mut inner.generations {
             generation.fed = numbers.contains(&generation.number);
         }
-        inner.recall();
+        inner.recall(|_, _| true);
         self.fill(&mut inner);
     }
 
@@ -40,6 +41,7 @@ impl Dispatcher {
         if let Some(generation) = inner.generation(number) {
             (generation.fed, generation.closed) = (false, true);
         }
+        self.suspects.borrow_mut().close(number);
         inner.forget_closed();
     }
 
@@ -66,19 +68,19 @@ impl Dispatcher {
         }
     }
 
-    /// Fills free slots from the queue, oldest first.
+    /// Fills free slots from the queue, oldest first of those that may run.
     pub(super) fn fill(&self, inner: &mut Inner) {
-        while !inner.queue.is_empty() {
+        while let Some(lane) = inner.next() {
             let Some((at, slot)) = inner.acquire() else {
                 return;
             };
-            let Some(request) = inner.queue.pop_front() else {
+            let Some(request) = inner.queue.pop(lane) else {
                 return;
             };
             match self.put(&mut inner.generations[at], slot, &request) {
                 Ok(true) => {}
                 Ok(false) => {
-                    inner.queue.push_front(request);
+                    inner.queue.put_back(request);
                     return;
                 }
                 Err(failure) => {
@@ -106,12 +108,8 @@ impl Dispatcher {
             generation.exchange.release(slot);
             return Ok(false);
         }
-        request.place.set(Place::Slot {
-            generation: generation.number,
-            slot,
-        });
         generation.lengths[usize::from(slot)] = length;
-        generation.slots[usize::from(slot)] = Some(Rc::clone(request));
+        generation.keep(slot, request);
         Ok(true)
     }
 }
@@ -150,12 +148,15 @@ impl Inner {
         idle.max_by_key(|(_, idle)| *idle).map(|(at, _)| at)
     }
 
-    /// Takes back into the queue what no worker has claimed, oldest first.
-    pub(super) fn recall(&mut self) {
+    /// Takes back into the queue what no worker has claimed, oldest first; of that, what is `wanted`.
+    pub(super) fn recall(&mut self, wanted: impl Fn(&Generation, &Request) -> bool) {
         let mut recalled = Vec::new();
         for generation in &mut self.generations {
             for slot in generation.slot_numbers() {
-                if generation.request(slot).is_some() && generation.exchange.retract(slot) {
+                let request = generation.request(slot);
+                if request.is_some_and(|request| wanted(generation, request))
+                    && generation.exchange.retract(slot)
+                {
                     recalled.extend(generation.free(slot));
                 }
             }
@@ -163,15 +164,35 @@ impl Inner {
         recalled.sort_by_key(|request| request.arrival().map(|arrival| arrival.ns));
         for request in recalled.into_iter().rev() {
             request.place.set(Place::Queue);
-            self.queue.push_front(request);
+            self.queue.put_back(request);
         }
     }
 
     /// The same where there is a choice: a worker fewer may leave requests waiting behind busy threads.
     pub(super) fn recall_for_others(&mut self) {
         if self.fed().count() > 1 {
-            self.recall();
+            self.recall(|_, _| true);
         }
+    }
+
+    /// Lets a request of a priority path, which is in the queue, pass those that wait in slots.
+    pub(super) fn let_pass(&mut self) {
+        let fed = |count: fn(&Generation) -> usize| self.fed().map(count).sum::<usize>();
+        // Where a thread idles all of these are taken at once.
+        if fed(Generation::taken) >= fed(Generation::seats_up) {
+            self.recall(|generation, request| {
+                generation.fed && request.lane.get() != Lane::Priority
+            });
+        }
+    }
+
+    /// The lane whose first request is to run next. Of a share no more lie in slots than it has threads, where they are
+    /// run or about to be.
+    fn next(&self) -> Option<Lane> {
+        self.queue.next(|rule| {
+            let held: usize = self.fed().map(|generation| generation.held[rule]).sum();
+            held < self.lanes.share(rule).threads
+        })
     }
 
     /// Drops generations that are gone, and what they left, once nobody waits for it.

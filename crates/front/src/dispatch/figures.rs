@@ -25,6 +25,11 @@ impl Dispatcher {
         self.again.get()
     }
 
+    /// Requests that were given up after two workers had died with them.
+    pub fn killed_two(&self) -> u64 {
+        self.suspects.borrow().count()
+    }
+
     /// The longest the queue has been.
     pub fn longest_queue(&self) -> usize {
         self.longest_queue.get()

@@ -6,8 +6,9 @@ use std::rc::Rc;
 
 use exchange::front::Holder;
 
+use super::Lane;
 use super::hijacks::Hijacks;
-use crate::request::{Request, WorkerId};
+use crate::request::{Place, Request, WorkerId};
 
 /// One generation's exchange and what lies in it.
 pub(super) struct Generation {
@@ -16,6 +17,8 @@ pub(super) struct Generation {
     pub(super) slots: Vec<Option<Rc<Request>>>,
     pub(super) lengths: Vec<u32>,
     pub(super) hijacks: Hijacks,
+    /// By the number of a share: how many of its requests lie in slots.
+    pub(super) held: Vec<usize>,
     /// Which workers serve.
     pub(super) up: Vec<bool>,
     /// Which of them have had a request.
@@ -27,14 +30,15 @@ pub(super) struct Generation {
 }
 
 impl Generation {
-    /// A generation that the queue does not go to yet.
-    pub(super) fn new(number: u32, exchange: exchange::Front) -> Self {
+    /// A generation that the queue does not go to yet, where there are so many shares.
+    pub(super) fn new(number: u32, exchange: exchange::Front, shares: usize) -> Self {
         let geometry = exchange.geometry();
         Self {
             number,
             slots: vec![None; usize::from(geometry.slots)],
             lengths: vec![0; usize::from(geometry.slots)],
             hijacks: Hijacks::default(),
+            held: vec![0; shares],
             up: vec![false; usize::from(geometry.workers)],
             served: vec![false; usize::from(geometry.workers)],
             fed: false,
@@ -79,11 +83,26 @@ impl Generation {
         self.slot_numbers().filter(runs).count()
     }
 
+    /// Keeps the request that was put into a slot.
+    pub(super) fn keep(&mut self, slot: u16, request: &Rc<Request>) {
+        request.place.set(Place::Slot {
+            generation: self.number,
+            slot,
+        });
+        if let Lane::Share(rule) = request.lane.get() {
+            self.held[rule] += 1;
+        }
+        self.slots[usize::from(slot)] = Some(Rc::clone(request));
+    }
+
     /// Gives a slot back, and the request that was in it.
     pub(super) fn free(&mut self, slot: u16) -> Option<Rc<Request>> {
         let request = self.slots[usize::from(slot)].take();
         if let Some(request) = &request {
-            request.place.set(crate::request::Place::Out);
+            request.place.set(Place::Out);
+            if let Lane::Share(rule) = request.lane.get() {
+                self.held[rule] -= 1;
+            }
         }
         self.hijacks.slot_ended(slot);
         self.exchange.release(slot);

@@ -60,6 +60,15 @@ impl Hijacks {
             .retain(|(_, other)| !Rc::ptr_eq(other, request));
     }
 
+    /// What was announced stays incomplete where its deadline has passed at `now`, nanoseconds of the monotonic
+    /// clock: a worker that lives may still never send the socket.
+    pub(super) fn expire(&mut self, now: u64) {
+        let late = |(_, request): &mut (Key, Rc<Request>)| request.is_late(now);
+        for (_, request) in self.requests.extract_if(.., late) {
+            request.lose_hijack(Failure::ExpiredInWorker);
+        }
+    }
+
     /// What a dead worker announced stays incomplete: all it sent was delivered before its death was told.
     pub(super) fn worker_died(&mut self, worker: u16) {
         let dead = |request: &Request| request.worker.get().is_some_and(|by| by.worker == worker);

@@ -6,9 +6,10 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use exchange::front::Holder;
+use exchange::scheduling::monotonic_ns;
 
 use super::generation::Generation;
-use super::{Dispatcher, Inner};
+use super::{Death, Dispatcher, Inner};
 use crate::failure::Failure;
 use crate::request::{Place, Request, WorkerId};
 
@@ -61,6 +62,10 @@ impl Dispatcher {
     /// A worker is dead: what it had finished is delivered, what it held is run again where that is safe,
     /// and otherwise failed.
     pub fn worker_died(&self, generation: u32, worker: u16) {
+        let death = self
+            .suspects
+            .borrow_mut()
+            .died(WorkerId { generation, worker });
         let mut inner = self.inner.borrow_mut();
         let Inner {
             queue, generations, ..
@@ -80,13 +85,29 @@ impl Dispatcher {
         }
         for slot in held {
             // First in the queue is as early as it can be.
-            if let Some(request) = self.bereave(generation, slot) {
-                queue.push_front(request);
+            if let Some(request) = self.bereave(generation, slot, &death) {
+                queue.put_back(request);
             }
         }
         generation.hijacks.worker_died(worker);
         inner.recall_for_others();
         self.fill(&mut inner);
+        drop(inner);
+        self.name_suspects(monotonic_ns());
+    }
+
+    /// It is known how a worker ended, which died before or dies right after.
+    pub fn worker_ended(&self, worker: WorkerId, how: &str) {
+        self.suspects.borrow_mut().ended(worker, how);
+        self.name_suspects(monotonic_ns());
+    }
+
+    /// Has the log name the requests that killed two workers, where nothing more is to be waited for.
+    pub(super) fn name_suspects(&self, now: u64) {
+        let ready = self.suspects.borrow_mut().ready(now);
+        for (request, text) in ready {
+            (self.on_error)(&request, &text);
+        }
     }
 
     /// The socket with which a worker's application talks to a connection it took over. It waits for its
@@ -124,7 +145,12 @@ impl Dispatcher {
 
     /// A request whose worker died while it held it. Given back where it is to be run again and its
     /// generation has no place for it.
-    fn bereave(&self, generation: &mut Generation, slot: u16) -> Option<Rc<Request>> {
+    fn bereave(
+        &self,
+        generation: &mut Generation,
+        slot: u16,
+        death: &Rc<Death>,
+    ) -> Option<Rc<Request>> {
         let Some(request) = generation.request(slot).cloned() else {
             generation.exchange.release(slot);
             return None;
@@ -136,6 +162,7 @@ impl Dispatcher {
         let again = request.retries.get() < self.bounds.max_retries;
         if again && request.may_run_again() && !request.has_ended() {
             request.retries.set(request.retries.get() + 1);
+            *request.killed.borrow_mut() = Some(Rc::clone(death));
             self.again.set(self.again.get() + 1);
             request.forget_response();
             generation.hijacks.slot_ended(slot);
@@ -149,6 +176,12 @@ impl Dispatcher {
             return Some(request);
         }
         generation.free(slot);
+        let before = request.killed.borrow().clone();
+        if let (Some(before), false) = (before, request.has_ended()) {
+            let deaths = [before, Rc::clone(death)];
+            let mut suspects = self.suspects.borrow_mut();
+            suspects.suspect(&request, deaths, monotonic_ns());
+        }
         request.fail(Failure::WorkerDied);
         None
     }

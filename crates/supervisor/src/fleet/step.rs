@@ -1,5 +1,7 @@
 //! What goes into the fleet and what comes out of it.
 
+use std::time::Instant;
+
 use crate::pool;
 
 /// What happened.
@@ -31,6 +33,8 @@ pub(crate) enum Action {
     },
     /// Have requests go to these generations and to no other.
     Feed { generations: Vec<u32> },
+    /// No worker serves, and none is started before this moment; `None`: one serves again.
+    Outage { until: Option<Instant> },
     /// Find out whether a generation is fit to serve.
     Check { generation: u32 },
     /// The generation has taken over.

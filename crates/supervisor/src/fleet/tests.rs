@@ -439,6 +439,75 @@ fn a_stop_within_a_rollout_ends_both_generations() {
     run.check(Event::Kill, &killed);
 }
 
+fn outage(until: Option<Instant>) -> Action {
+    Action::Outage { until }
+}
+
+#[test]
+fn nothing_can_serve_from_when_all_workers_are_delayed_until_one_serves() {
+    let mut run = Run::serving(rules(false, false));
+    let delayed = |worker, deaths, delay| {
+        own(
+            1,
+            pool::Action::Delayed {
+                worker,
+                deaths,
+                delay,
+            },
+        )
+    };
+    let short = Duration::from_millis(500);
+    for worker in [1, 0] {
+        for life in 1..6 {
+            let again = [down(1, worker), fork(1, worker, life + 1)];
+            run.check(died(1, worker, life), &again);
+        }
+        // Requests wait for the other one as long as there is hope for it.
+        let mut expect = vec![down(1, worker), delayed(worker, 5, short)];
+        expect.extend((worker == 0).then(|| outage(Some(run.now + short))));
+        run.check(died(1, worker, 6), &expect);
+    }
+    // An attempt changes nothing before it has failed or succeeded.
+    run.after(short, &[fork(1, 0, 7), fork(1, 1, 7)]);
+    let long = 2 * short;
+    run.check(died(1, 0, 7), &[down(1, 0), delayed(0, 6, long)]);
+    let until = Some(run.now + long);
+    run.check(
+        died(1, 1, 7),
+        &[down(1, 1), delayed(1, 6, long), outage(until)],
+    );
+    run.after(long, &[fork(1, 0, 8), fork(1, 1, 8)]);
+    run.ready(1, 1, 8, &[outage(None)]);
+    run.check(died(1, 1, 8), &[down(1, 1), fork(1, 1, 9)]);
+}
+
+#[test]
+fn nothing_can_serve_while_the_template_is_delayed_and_no_worker_is_left() {
+    let dead = || {
+        let mut run = Run::serving(rules(false, false));
+        run.check(template_died(1), &[spawn(1)]);
+        run.check(template_died(1), &[]);
+        run.check(died(1, 0, 1), &[down(1, 0)]);
+        let until = Some(run.now + Duration::from_millis(500));
+        run.check(died(1, 1, 1), &[down(1, 1), outage(until)]);
+        run
+    };
+    let mut run = dead();
+    run.after(Duration::from_millis(500), &[spawn(1)]);
+    let until = Some(run.now + Duration::from_secs(1));
+    run.check(template_died(1), &[outage(until)]);
+    run.after(Duration::from_secs(1), &[spawn(1)]);
+    run.check(booted(1), &[fork(1, 0, 2), fork(1, 1, 2)]);
+    run.ready(1, 0, 2, &[outage(None)]);
+    // New code that takes over ends it as well.
+    let mut run = dead();
+    run.check(LAUNCH, &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
+    run.ready(2, 0, 1, &[]);
+    let closed = Action::Close { generation: 1 };
+    run.ready(2, 1, 1, &[feed(&[2]), SERVES, closed, outage(None)]);
+}
+
 /// What really runs, as the actions left it.
 #[derive(Default)]
 struct World {
@@ -448,6 +517,8 @@ struct World {
     up: BTreeSet<(u32, u16)>,
     told_to_leave: BTreeSet<(u32, u16)>,
     fed: Vec<u32>,
+    /// Whether requests are refused because nothing serves.
+    outage: bool,
     launched: Option<u32>,
     checks: Vec<u32>,
 }
@@ -456,6 +527,7 @@ impl World {
     fn take(&mut self, action: Action, seed: u64) {
         match action {
             Action::Feed { generations } => self.fed = generations,
+            Action::Outage { until } => self.outage = until.is_some(),
             Action::Check { generation } => self.checks.push(generation),
             Action::Serves { generation } => {
                 assert_eq!(self.launched.take(), Some(generation), "seed {seed}");
@@ -513,7 +585,7 @@ impl World {
 /// worker is told to leave before another has its place, and a stop leaves nothing.
 #[test]
 fn any_order_of_events_keeps_the_promises_of_a_rollout() {
-    let (mut served, mut given_up) = (0, 0);
+    let (mut served, mut given_up, mut outages) = (0, 0, 0);
     for seed in 0..600_u64 {
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut draw = move |below: u64| {
@@ -528,6 +600,8 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
         };
         // In half of the worlds nothing goes wrong.
         let trouble = draw(2) == 0;
+        // In some nearly everything does, so that at times nothing can serve.
+        let odds = if seed % 4 == 0 { 1 } else { 6 };
         let mut fleet = Fleet::new(rules);
         let mut world = World::default();
         let mut now = Instant::now();
@@ -558,7 +632,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                     world.templates.insert(generation, true);
                     booted(generation)
                 }
-                3 if template.is_some() && (ending || trouble && draw(8) == 0) => {
+                3 if template.is_some() && (ending || trouble && draw(odds + 2) == 0) => {
                     world.templates.remove(&generation);
                     template_died(generation)
                 }
@@ -579,7 +653,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                         life: life.unwrap(),
                     },
                 ),
-                8 | 9 if life.is_some() && (leaves || ending || trouble && draw(6) == 0) => {
+                8 | 9 if life.is_some() && (leaves || ending || trouble && draw(odds) == 0) => {
                     world.lives.remove(&id);
                     died(generation, worker, life.unwrap())
                 }
@@ -598,6 +672,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                 match &action {
                     Action::Serves { .. } => served += 1,
                     Action::GiveUp { .. } => given_up += 1,
+                    Action::Outage { until: Some(_) } => outages += 1,
                     _ => {}
                 }
                 world.take(action, seed);
@@ -613,6 +688,11 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                     world.lives.len(),
                     rules.workers
                 );
+            }
+            if world.outage && step < steps {
+                assert_eq!(world.serving(), 0, "seed {seed}, step {step}");
+                let awaited = fleet.next().is_some() || world.templates.values().any(|up| !up);
+                assert!(awaited, "seed {seed}, step {step}: nothing is to come");
             }
             if matches!(event, Event::Launch { .. }) {
                 assert_eq!(before, Some(last), "seed {seed}");
@@ -632,5 +712,8 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
         }
         assert_eq!(world.launched, None, "seed {seed}: a launch without an end");
     }
-    assert!(served > 1000 && given_up > 300, "{served} {given_up}");
+    assert!(
+        served > 1000 && given_up > 300 && outages > 20,
+        "{served} {given_up} {outages}"
+    );
 }

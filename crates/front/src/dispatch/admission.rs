@@ -1,0 +1,69 @@
+//! Whether a request is taken: the bounds of the queue, and the times in which no worker can serve. Then nothing waits:
+//! every request is answered at once, with the time of the next attempt.
+//!
+//! That no worker can serve is the supervisor's to say.
+
+use std::time::Instant;
+
+use super::{Dispatcher, Lane};
+use crate::failure::Failure;
+use crate::request::Place;
+
+impl Dispatcher {
+    /// Whether a request for this path would be taken now, and where it would wait.
+    ///
+    /// # Errors
+    /// Why it would be refused.
+    pub fn admits(&self, path: &str) -> Result<Lane, Failure> {
+        let inner = self.inner.borrow();
+        if inner.stopping {
+            return Err(Failure::Stopping);
+        }
+        if let Some(until) = inner.outage {
+            return Err(Failure::NoWorker(seconds(until)));
+        }
+        let lane = inner.lanes.of(path);
+        let waiting = inner.queue.waiting(lane);
+        let full = match lane {
+            Lane::Priority => waiting >= self.bounds.queue_limit,
+            Lane::Share(rule) if waiting >= inner.lanes.share(rule).places => true,
+            Lane::Share(_) | Lane::Ordinary => {
+                // Those that pass a full queue do not make it fuller for others.
+                let passing = inner.queue.waiting(Lane::Priority);
+                inner.beyond_seats(inner.queue.len() - passing) >= self.bounds.queue_limit
+            }
+        };
+        if full {
+            return Err(Failure::QueueFull);
+        }
+        Ok(lane)
+    }
+
+    /// No worker can serve, nor is one started before this moment; `None`: one serves again. What waits fails, and so
+    /// does what comes; what workers that leave still run goes on.
+    pub fn outage(&self, until: Option<Instant>) {
+        let mut inner = self.inner.borrow_mut();
+        inner.outage = until;
+        let Some(until) = until else {
+            return self.fill(&mut inner);
+        };
+        // A generation that is not fed yet may be asked whether it is fit to serve.
+        inner.recall(|generation, _| generation.fed);
+        let failure = Failure::NoWorker(seconds(until));
+        for request in inner.queue.drain() {
+            request.place.set(Place::Out);
+            request.fail(failure);
+        }
+    }
+
+    /// Where no worker can serve: the seconds until the next one is started, rounded up.
+    pub fn next_attempt(&self) -> Option<u32> {
+        self.inner.borrow().outage.map(seconds)
+    }
+}
+
+/// The seconds until then, rounded up: at least one, also where an attempt is under way.
+fn seconds(until: Instant) -> u32 {
+    let left = until.saturating_duration_since(Instant::now());
+    (left.as_secs_f64().ceil() as u32).max(1)
+}

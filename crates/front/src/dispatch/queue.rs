@@ -1,0 +1,199 @@
+//! The queue: requests that have no slot yet, first in, first out, in up to three kinds of lanes.
+//!
+//! A request of a priority path goes before all others. One of a path with a share waits in a lane of its own while
+//! that share of the threads is taken, and others pass it. It knows no exchange: who has a slot is counted elsewhere.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use config::{PathRules, Settings};
+
+use crate::request::Request;
+
+/// Which part of the queue a request waits in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lane {
+    /// Where most wait.
+    #[default]
+    Ordinary,
+    /// It goes before all others.
+    Priority,
+    /// That of the rule of this number, whose requests may take a part of the threads only.
+    Share(usize),
+}
+
+/// Which request goes into which lane, and how much of each there may be.
+#[derive(Debug)]
+pub struct Lanes {
+    priority: PathRules<()>,
+    shares: PathRules<u16>,
+    /// By the number of its rule.
+    bounds: Vec<Share>,
+}
+
+/// How much the requests of one rule may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Share {
+    /// Threads at once.
+    pub(super) threads: usize,
+    /// Places in the queue.
+    pub(super) places: usize,
+}
+
+impl Lanes {
+    /// The lanes of these settings.
+    pub fn new(settings: &Settings) -> Self {
+        let threads = usize::from(settings.workers) * usize::from(settings.threads);
+        let shares = settings.path_shares.clone();
+        let bounds = shares.iter().map(|(_, &percent)| Share {
+            threads: part(threads, percent),
+            places: part(settings.queue_limit, percent),
+        });
+        Self {
+            bounds: bounds.collect(),
+            priority: settings.priority_paths.clone(),
+            shares,
+        }
+    }
+
+    /// The lane of a request for this path.
+    pub(super) fn of(&self, path: &str) -> Lane {
+        if self.priority.find(path).is_some() {
+            return Lane::Priority;
+        }
+        match self.shares.find_index(path) {
+            Some(rule) => Lane::Share(rule),
+            None => Lane::Ordinary,
+        }
+    }
+
+    /// The bounds of a share.
+    pub(super) fn share(&self, rule: usize) -> Share {
+        self.bounds[rule]
+    }
+
+    /// How many shares there are.
+    pub(super) fn shares(&self) -> usize {
+        self.bounds.len()
+    }
+}
+
+/// So many percent of `all`, rounded, at least one.
+fn part(all: usize, percent: u16) -> usize {
+    ((all * usize::from(percent) + 50) / 100).max(1)
+}
+
+/// The requests that wait.
+#[derive(Default)]
+pub(super) struct Queue {
+    ordinary: VecDeque<Rc<Request>>,
+    priority: VecDeque<Rc<Request>>,
+    /// By the number of the rule.
+    shares: Vec<VecDeque<Rc<Request>>>,
+}
+
+impl Queue {
+    /// An empty one with so many lanes for shares.
+    pub(super) fn new(shares: usize) -> Self {
+        Self {
+            shares: (0..shares).map(|_| VecDeque::new()).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// How many requests wait in all lanes.
+    pub(super) fn len(&self) -> usize {
+        let shares = self.shares.iter().map(VecDeque::len).sum::<usize>();
+        self.ordinary.len() + self.priority.len() + shares
+    }
+
+    /// How many requests wait in one lane.
+    pub(super) fn waiting(&self, lane: Lane) -> usize {
+        match lane {
+            Lane::Ordinary => self.ordinary.len(),
+            Lane::Priority => self.priority.len(),
+            Lane::Share(rule) => self.shares[rule].len(),
+        }
+    }
+
+    /// Puts a request at the end of its lane.
+    pub(super) fn push(&mut self, request: Rc<Request>) {
+        self.lane(request.lane.get()).push_back(request);
+    }
+
+    /// Puts a request back to the front of its lane.
+    pub(super) fn put_back(&mut self, request: Rc<Request>) {
+        self.lane(request.lane.get()).push_front(request);
+    }
+
+    /// The lane whose first request is to run next: of those that may, the one that came first. `may` says whether
+    /// another request of a share may run.
+    pub(super) fn next(&self, may: impl Fn(usize) -> bool) -> Option<Lane> {
+        if !self.priority.is_empty() {
+            return Some(Lane::Priority);
+        }
+        let came = |request: &Rc<Request>| request.arrival().map(|arrival| arrival.ns);
+        let ordinary = self.ordinary.front();
+        let mut next = ordinary.map(|first| (came(first), Lane::Ordinary));
+        for (rule, lane) in self.shares.iter().enumerate() {
+            if let Some(first) = lane.front().map(came)
+                && next.is_none_or(|(earliest, _)| first < earliest)
+                && may(rule)
+            {
+                next = Some((first, Lane::Share(rule)));
+            }
+        }
+        next.map(|(_, lane)| lane)
+    }
+
+    /// Takes the first request of a lane.
+    pub(super) fn pop(&mut self, lane: Lane) -> Option<Rc<Request>> {
+        self.lane(lane).pop_front()
+    }
+
+    /// Takes a request out, wherever in its lane it is.
+    pub(super) fn remove(&mut self, request: &Rc<Request>) {
+        let lane = self.lane(request.lane.get());
+        lane.retain(|other| !Rc::ptr_eq(other, request));
+    }
+
+    /// Keeps the requests for which `keep` holds.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&Rc<Request>) -> bool) {
+        let lanes = [&mut self.ordinary, &mut self.priority];
+        for lane in lanes.into_iter().chain(&mut self.shares) {
+            lane.retain(&mut keep);
+        }
+    }
+
+    /// Takes all requests out.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Rc<Request>> {
+        let shares = self.shares.iter_mut().flat_map(|lane| lane.drain(..));
+        let others = self.priority.drain(..).chain(self.ordinary.drain(..));
+        others.chain(shares)
+    }
+
+    fn lane(&mut self, lane: Lane) -> &mut VecDeque<Rc<Request>> {
+        match lane {
+            Lane::Ordinary => &mut self.ordinary,
+            Lane::Priority => &mut self.priority,
+            Lane::Share(rule) => &mut self.shares[rule],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_rounded_and_never_nothing() {
+        let check =
+            |all, percent, expect| assert_eq!(part(all, percent), expect, "{percent} of {all}");
+        check(6, 50, 3);
+        check(3, 50, 2);
+        check(3, 1, 1);
+        check(1, 50, 1);
+        check(10, 33, 3);
+        check(4, 100, 4);
+    }
+}

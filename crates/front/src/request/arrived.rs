@@ -1,0 +1,110 @@
+//! What has come back from a worker for one request. It knows no worker and no connection.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+
+use crate::failure::Failure;
+use crate::spool::Spool;
+
+/// The most early hints that wait to be sent.
+const MAX_HINTS: usize = 16;
+
+/// A response's status and fields.
+#[derive(Debug)]
+pub struct ResponseHead {
+    /// The status.
+    pub status: StatusCode,
+    /// The fields, hop-by-hop ones removed.
+    pub headers: HeaderMap,
+    /// Whether the application coded the body as chunked itself (`Rack::Chunked`, Rails' streaming).
+    pub chunked_by_app: bool,
+}
+
+/// How a response's stream of chunks ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Whole.
+    Complete,
+    /// Cut, after its head.
+    Aborted,
+    /// Without any head.
+    Failed(Failure),
+    /// The application has the connection.
+    Hijacked,
+}
+
+/// What has come back from a worker and was not yet taken by the connection.
+#[derive(Default)]
+pub struct Arrived {
+    /// Early hints, each ready to be sent.
+    pub hints: VecDeque<Vec<u8>>,
+    /// The head, until taken.
+    pub head: Option<ResponseHead>,
+    /// Whether there was one.
+    pub had_head: bool,
+    /// Whether the connection took it: from then on the request can't be run again.
+    pub head_taken: bool,
+    /// Chunks of the body.
+    pub chunks: VecDeque<Bytes>,
+    /// Bytes in `chunks`.
+    pub buffered: usize,
+    /// What outgrew memory; chunks that come after it go there too.
+    pub spool: Option<Spool>,
+    /// The file that is the body.
+    pub file: Option<PathBuf>,
+    /// The end, once it is known.
+    pub end: Option<End>,
+}
+
+impl Arrived {
+    /// Takes early hints. Those that come when nobody sends them any more are dropped, and so are those that come faster
+    /// than they are sent.
+    pub fn hint(&mut self, hints: impl IntoIterator<Item = Vec<u8>>) {
+        if !self.had_head {
+            let room = MAX_HINTS.saturating_sub(self.hints.len());
+            self.hints.extend(hints.into_iter().take(room));
+        }
+    }
+
+    /// Ends it without the rest of the application's answer, unless it has ended already: with the failure, or
+    /// visibly cut where the connection has the head.
+    pub fn fail(&mut self, failure: Failure) {
+        if self.end.is_some() {
+            return;
+        }
+        if self.head_taken {
+            self.end = Some(End::Aborted);
+        } else {
+            *self = Self {
+                hints: std::mem::take(&mut self.hints),
+                had_head: self.had_head,
+                end: Some(End::Failed(failure)),
+                ..Self::default()
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn early_hints_are_kept_for_their_sender_only_and_within_a_bound() {
+        let mut arrived = Arrived::default();
+        for _ in 0..MAX_HINTS {
+            arrived.hint([b"first".to_vec(), b"second".to_vec()]);
+        }
+        assert_eq!(arrived.hints.len(), MAX_HINTS);
+        arrived.hints.clear();
+        arrived.hint([b"third".to_vec()]);
+        assert_eq!(arrived.hints, [b"third"]);
+        arrived.hints.clear();
+        arrived.had_head = true;
+        arrived.hint([b"late".to_vec()]);
+        assert!(arrived.hints.is_empty());
+    }
+}
