@@ -5,6 +5,11 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+/// The shortest time in which all connections are looked at.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(5);
+/// The longest.
+const LONGEST_PERIOD: Duration = Duration::from_secs(1);
+
 /// Milliseconds since the front started, as of the last tick.
 #[derive(Debug)]
 pub struct Clock {
@@ -39,8 +44,8 @@ impl Clock {
     /// end at most a tenth late: between 5 ms and a second.
     pub fn period(timeouts: &[Duration]) -> Duration {
         let shortest = timeouts.iter().filter(|timeout| !timeout.is_zero()).min();
-        shortest.map_or(Duration::from_secs(1), |&timeout| {
-            (timeout / 10).clamp(Duration::from_millis(5), Duration::from_secs(1))
+        shortest.map_or(LONGEST_PERIOD, |&timeout| {
+            (timeout / 10).clamp(SHORTEST_PERIOD, LONGEST_PERIOD)
         })
     }
 }

@@ -265,6 +265,17 @@ fn the_end_answers_what_runs() {
 }
 
 #[test]
+fn a_client_that_was_refused_and_stays_is_let_go_of() {
+    let server = Server::start(|_| {});
+    let mut client = server.connect();
+    client.send("no request at all\r\n\r\n");
+    client.response().expect(400);
+    // It neither closes nor sends: the front has a clock of its own for that.
+    server.until(|now| now.connections == 0);
+    client.expect_end();
+}
+
+#[test]
 fn accepting_pauses_at_the_most_connections_and_goes_on() {
     let server = Server::start(|settings| settings.max_connections = 2);
     let mut seat = server.seat();

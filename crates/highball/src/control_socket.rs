@@ -11,12 +11,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixListener as StdListener};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, spawn_local};
 
 use crate::report::Report;
@@ -24,8 +25,12 @@ use crate::restarts::Ask;
 
 /// The longest question in bytes.
 const MAX_QUESTION_BYTES: u64 = 4096;
-/// How long a client may take to ask.
+/// How long a client may take to ask, and to take its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How many clients are answered at once, under all names: a restart may take its time.
+const MAX_CLIENTS: usize = 64;
+/// How long no command is accepted where no descriptor is left.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What a server is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,6 +159,7 @@ impl ControlSocket {
         asked: Asked,
     ) -> io::Result<Self> {
         let report: Rc<dyn Fn() -> Report> = Rc::new(report);
+        let places = Arc::new(Semaphore::new(MAX_CLIENTS));
         let mut socket = Self {
             tasks: Vec::new(),
             taken: 0,
@@ -169,7 +175,12 @@ impl ControlSocket {
             };
             listener.set_nonblocking(true)?;
             let listener = UnixListener::from_std(listener)?;
-            let task = serve(listener, Rc::clone(&report), asked.clone());
+            let task = serve(
+                listener,
+                Arc::clone(&places),
+                Rc::clone(&report),
+                asked.clone(),
+            );
             socket.tasks.push(spawn_local(task));
         }
         Ok(socket)
@@ -182,17 +193,41 @@ impl Drop for ControlSocket {
     }
 }
 
-async fn serve(listener: UnixListener, report: Rc<dyn Fn() -> Report>, asked: Asked) {
+async fn serve(
+    listener: UnixListener,
+    places: Arc<Semaphore>,
+    report: Rc<dyn Fn() -> Report>,
+    asked: Asked,
+) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let (report, asked) = (Rc::clone(&report), asked.clone());
-                // A client that leaves early is its own business.
-                spawn_local(async move { drop(answer(stream, &*report, &asked).await) });
+                let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                    refuse(&stream);
+                    continue;
+                };
+                spawn_local(async move {
+                    // A client that leaves early is its own business.
+                    drop(answer(stream, &*report, &asked).await);
+                    drop(place);
+                });
             }
             // Out of descriptors: clients of the server need them more.
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            Err(_) => tokio::time::sleep(PAUSE).await,
         }
+    }
+}
+
+/// Tells a client that too many others wait.
+fn refuse(stream: &UnixStream) {
+    let answer = Answer::Error(format!(
+        "{MAX_CLIENTS} other commands wait for their answers"
+    ));
+    if let Ok(mut text) = serde_json::to_vec(&answer) {
+        text.push(b'\n');
+        // A new socket has room for it.
+        let _ = stream.try_write(&text);
     }
 }
 
@@ -228,7 +263,7 @@ async fn answer(
     };
     let mut text = serde_json::to_vec(&answer)?;
     text.push(b'\n');
-    output.write_all(&text).await
+    tokio::time::timeout(PATIENCE, output.write_all(&text)).await?
 }
 
 #[cfg(test)]

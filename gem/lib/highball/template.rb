@@ -29,6 +29,9 @@ module Highball
     # How long to wait for a front that is being killed to be gone altogether, in seconds.
     FRONT_GONE_TIMEOUT = 5
 
+    # Between two looks whether it is, in seconds.
+    LOOK = 0.01
+
     # Runs the template of this process, and ends it.
     def self.run
       # What the application prints shows when it prints it, also in a file or a pipe.
@@ -208,7 +211,7 @@ module Highball
       while Process.ppid == @front
         return false if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
 
-        sleep(0.01)
+        sleep(LOOK)
       end
       true
     end

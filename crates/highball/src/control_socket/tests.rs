@@ -35,9 +35,10 @@ async fn connect(name: Name<'_>) -> io::Result<UnixStream> {
 async fn ask(name: Name<'_>, question: &str) -> String {
     let mut stream = connect(name).await.expect("a server");
     let _ = stream.write_all(question.as_bytes()).await;
-    let mut reply = String::new();
-    let _ = stream.read_to_string(&mut reply).await;
-    reply
+    // A server that has not read all resets the connection after its answer.
+    let mut reply = Vec::new();
+    let _ = stream.read_to_end(&mut reply).await;
+    String::from_utf8(reply).expect("JSON is UTF-8")
 }
 
 #[test]
@@ -144,4 +145,53 @@ fn hashes_of_folders_never_change() {
     assert_eq!(hash(Path::new("")), 0xcbf2_9ce4_8422_2325);
     assert_eq!(hash(Path::new("a")), 0xaf63_dc4c_8601_ec8c);
     assert_ne!(hash(Path::new("/srv/a")), hash(Path::new("/srv/b")));
+}
+
+#[test]
+fn a_client_that_asks_nothing_is_let_go_of() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let (asked, ..) = asked();
+        let _socket = ControlSocket::open(&[Name::Dir(dir.path())], report, asked).unwrap();
+        let mut silent = connect(Name::Dir(dir.path())).await.unwrap();
+        // Half a question is none.
+        silent.write_all(b"{").await.unwrap();
+        let mut reply = Vec::new();
+        silent.read_to_end(&mut reply).await.unwrap();
+        assert!(reply.is_empty());
+    });
+}
+
+#[test]
+fn a_question_that_is_too_long_is_an_error() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let name = Name::Dir(dir.path());
+        let (asked, ..) = asked();
+        let _socket = ControlSocket::open(&[name], report, asked).unwrap();
+        // It would be one if all of it were read.
+        let spaces = " ".repeat(MAX_QUESTION_BYTES as usize);
+        let reply = ask(name, &format!("{spaces}{{\"command\":\"status\"}}\n")).await;
+        assert!(reply.contains("error"), "{reply}");
+    });
+}
+
+#[test]
+fn commands_beyond_the_most_at_once_are_told() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let name = Name::Dir(dir.path());
+        let (asked, ..) = asked();
+        let _socket = ControlSocket::open(&[name], report, asked).unwrap();
+        let mut silent = Vec::new();
+        for _ in 0..MAX_CLIENTS {
+            silent.push(connect(name).await.unwrap());
+        }
+        let status = "{\"command\":\"status\"}\n";
+        let reply = ask(name, status).await;
+        assert!(reply.contains("64 other commands wait"), "{reply}");
+        // One that leaves makes room.
+        drop(silent.pop());
+        while !ask(name, status).await.contains("\"pid\":7") {}
+    });
 }
