@@ -29,6 +29,15 @@ pub enum Rollout {
     WorkerByWorker,
 }
 
+/// How much memory all processes of a server may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryBudget {
+    /// What the control groups leave to them.
+    Auto,
+    /// So many bytes, and not more than that.
+    Bytes(u64),
+}
+
 /// A type that a setting can have.
 pub(crate) trait Field {
     fn from_value(value: Value) -> Self;
@@ -139,14 +148,32 @@ impl Field for Rollout {
     }
 }
 
-/// The path of a request, or none.
-impl Field for Option<String> {
+impl Field for MemoryBudget {
     fn from_value(value: Value) -> Self {
-        Some(String::from_value(value)).filter(|path| path != "none")
+        match value {
+            Value::Auto => Self::Auto,
+            value => Self::Bytes(u64::from_value(value)),
+        }
     }
 
     fn to_value(&self) -> Value {
-        Value::Text(self.clone().unwrap_or_else(|| "none".to_owned()))
+        match self {
+            Self::Auto => Value::Auto,
+            Self::Bytes(bytes) => Value::Number(*bytes),
+        }
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    fn from_value(value: Value) -> Self {
+        match value {
+            Value::None => None,
+            value => Some(T::from_value(value)),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        self.as_ref().map_or(Value::None, T::to_value)
     }
 }
 

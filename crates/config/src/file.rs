@@ -88,17 +88,12 @@ fn scalar(
         (DeValue::String(text), kind) if !matches!(kind, Kind::Integer { .. } | Kind::Bool) => {
             Some(text.to_string())
         }
-        (
-            DeValue::Integer(number),
-            Kind::Integer { .. }
-            | Kind::AutoInteger { .. }
-            | Kind::Bytes { .. }
-            | Kind::Duration { .. }
-            | Kind::Listen,
-        ) => match i128::from_str_radix(number.as_str(), number.radix()) {
-            Ok(number) => Some(number.to_string()),
-            Err(_) => None,
-        },
+        (DeValue::Integer(number), kind) if kind.takes_numbers() => {
+            match i128::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => Some(number.to_string()),
+                Err(_) => None,
+            }
+        }
         _ => None,
     };
     match text {

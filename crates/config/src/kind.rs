@@ -54,6 +54,13 @@ pub enum Kind {
         /// The greatest, in bytes.
         max: u64,
     },
+    /// The same, or `auto`.
+    AutoBytes {
+        /// The least, in bytes.
+        min: u64,
+        /// The greatest, in bytes.
+        max: u64,
+    },
     /// A time: a plain number of seconds, or one with a unit (`500ms`, `30s`, `2m`, `1h`).
     Duration {
         /// The shortest.
@@ -65,10 +72,12 @@ pub enum Kind {
     Bool,
     /// Any text that is not empty and has no control character.
     Text,
-    /// The path of a request, with a query or without, or `none`.
+    /// The path of a request, with a query or without.
     RequestPath,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// What this kind allows, or `none`. No list.
+    Maybe(&'static Kind),
     /// A list of addresses to listen on.
     Listen,
     /// A list of addresses and networks of proxies.
@@ -82,6 +91,7 @@ pub enum Kind {
 /// A value that its kind has checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
+    None,
     Auto,
     Number(u64),
     Duration(Duration),
@@ -99,17 +109,39 @@ impl Kind {
         matches!(self, Self::Listen | Self::Proxies | Self::Paths(_))
     }
 
+    /// Whether the file may give it as a number without quotes.
+    pub(crate) fn takes_numbers(&self) -> bool {
+        match self {
+            Self::Integer { .. }
+            | Self::AutoInteger { .. }
+            | Self::Bytes { .. }
+            | Self::AutoBytes { .. }
+            | Self::Duration { .. }
+            | Self::Listen => true,
+            Self::Maybe(kind) => kind.takes_numbers(),
+            Self::Bool
+            | Self::Text
+            | Self::RequestPath
+            | Self::Choice(_)
+            | Self::Percent
+            | Self::Paths(_)
+            | Self::Proxies => false,
+        }
+    }
+
     /// What stands for the value in `--help`.
     pub fn value_name(&self) -> String {
         match self {
             Self::Integer { .. } => "N".to_owned(),
             Self::AutoInteger { .. } => "N|auto".to_owned(),
             Self::Bytes { .. } => "SIZE".to_owned(),
+            Self::AutoBytes { .. } => "SIZE|auto".to_owned(),
             Self::Duration { .. } => "TIME".to_owned(),
             Self::Bool => "true|false".to_owned(),
             Self::Text => "TEXT".to_owned(),
-            Self::RequestPath => "PATH|none".to_owned(),
+            Self::RequestPath => "PATH".to_owned(),
             Self::Choice(words) => words.join("|"),
+            Self::Maybe(kind) => format!("{}|none", kind.value_name()),
             Self::Listen | Self::Proxies => "ADDR".to_owned(),
             Self::Percent => "N%".to_owned(),
             Self::Paths(None) => "PATH".to_owned(),
@@ -129,6 +161,10 @@ impl Kind {
                 size_text(*min),
                 size_text(*max)
             ),
+            Self::AutoBytes { min, max } => {
+                let (min, max) = (*min, *max);
+                format!("{}, or \"auto\"", Self::Bytes { min, max }.allowed())
+            }
             Self::Duration { min, max } => format!(
                 "a time from {} to {}, such as 30 (seconds), \"500ms\" or \"2m\"",
                 time_text(*min),
@@ -136,8 +172,9 @@ impl Kind {
             ),
             Self::Bool => "true or false".to_owned(),
             Self::Text => "a text that is not empty and has no control character".to_owned(),
-            Self::RequestPath => "the path of a request, such as \"/up\", or \"none\"".to_owned(),
+            Self::RequestPath => "the path of a request, such as \"/up\"".to_owned(),
             Self::Choice(words) => one_of(words),
+            Self::Maybe(kind) => format!("{}, or \"none\"", kind.allowed()),
             Self::Listen => format!("a list of {}", crate::listen::ALLOWED),
             Self::Proxies => format!("a list of {}", proxies::ALLOWED),
             Self::Percent => "a part from 1% to 100%".to_owned(),
@@ -152,7 +189,9 @@ impl Kind {
     pub(crate) fn parse(&self, text: &str) -> Result<Value, String> {
         let wrong = || format!("{text:?} is not allowed; expected {}", self.allowed());
         match self {
-            Self::AutoInteger { .. } if text == "auto" => Ok(Value::Auto),
+            Self::AutoInteger { .. } | Self::AutoBytes { .. } if text == "auto" => Ok(Value::Auto),
+            Self::Maybe(_) if text == "none" => Ok(Value::None),
+            Self::Maybe(kind) => kind.parse(text).map_err(|error| error + ", or \"none\""),
             Self::Integer { min, max } | Self::AutoInteger { min, max } => {
                 let number: i128 = text.parse().map_err(|_| wrong())?;
                 let number = u64::try_from(number).map_err(|_| self.out_of_range(text))?;
@@ -162,7 +201,7 @@ impl Kind {
                     text,
                 )
             }
-            Self::Bytes { min, max } => {
+            Self::Bytes { min, max } | Self::AutoBytes { min, max } => {
                 let size = quantity(text, &SIZE_UNITS, 1).ok_or_else(wrong)?;
                 let size = size.ok_or_else(|| self.out_of_range(text))?;
                 self.within(Value::Number(size), *min <= size && size <= *max, text)
@@ -182,9 +221,7 @@ impl Kind {
             Self::Bool => text.parse().map(Value::Bool).map_err(|_| wrong()),
             Self::Text if text.is_empty() || text.chars().any(char::is_control) => Err(wrong()),
             Self::Text => Ok(Value::Text(text.to_owned())),
-            Self::RequestPath if text == "none" || is_request_path(text) => {
-                Ok(Value::Text(text.to_owned()))
-            }
+            Self::RequestPath if is_request_path(text) => Ok(Value::Text(text.to_owned())),
             Self::RequestPath => Err(wrong()),
             Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
             Self::Choice(_) => Err(wrong()),
@@ -224,8 +261,10 @@ impl Kind {
     /// Writes a value as somebody would write it in a flag.
     pub(crate) fn text(&self, value: &Value) -> String {
         match (self, value) {
+            (_, Value::None) => "none".to_owned(),
             (_, Value::Auto) => "auto".to_owned(),
-            (Self::Bytes { .. }, Value::Number(size)) => size_text(*size),
+            (Self::Maybe(kind), value) => kind.text(value),
+            (Self::Bytes { .. } | Self::AutoBytes { .. }, Value::Number(size)) => size_text(*size),
             (Self::Percent, Value::Number(number)) => format!("{number}%"),
             (_, Value::Number(number)) => number.to_string(),
             (_, Value::Duration(time)) => time_text(*time),

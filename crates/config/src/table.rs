@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::Origin;
-use crate::field::{Field, LogFormat, Rollout};
+use crate::field::{Field, LogFormat, MemoryBudget, Rollout};
 use crate::kind::{GIB, KIB, Kind, MIB, MS, TIB, Value};
 use crate::listen::Listen;
 use crate::paths::PathRules;
@@ -65,6 +65,8 @@ macro_rules! settings {
 
 /// The longest time-out: every wait has a clock.
 const DAY: Duration = Duration::from_secs(24 * 3600);
+const SECOND: Duration = Duration::from_secs(1);
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The time that a request may be given.
 const REQUEST_TIME: Kind = Kind::Duration {
@@ -88,7 +90,7 @@ settings! {
         /// Relative to the application's folder.
         rackup: PathBuf = Kind::Text, default "config.ru";
 
-        /// The file with the hooks: before_fork, after_fork, before_worker_exit.
+        /// The file with the hooks: before_fork, after_fork, out_of_band, before_worker_exit.
         ///
         /// Relative to the application's folder. The default file may be absent; one named here must exist.
         hooks: PathBuf = Kind::Text, default "config/highball.rb";
@@ -141,6 +143,44 @@ settings! {
         max_retries: u32 = Kind::Integer { min: 0, max: 1 }, default "1";
     }
 
+    "Limits of workers" {
+        /// The requests after which a worker is replaced.
+        ///
+        /// Its successor is ready before it is told to leave, and it finishes what it runs. So that not all workers go at
+        /// once, each one's own limit lies somewhere in the last tenth below this number. Looked at every second: a worker
+        /// goes on for so long, and waits its turn where another one is being replaced.
+        worker_max_requests: Option<u64> = Kind::Maybe(&Kind::Integer { min: 1, max: 1_000_000_000_000 }), default "none";
+
+        /// The age at which a worker is replaced, counted from when it was ready.
+        ///
+        /// As with `worker_max_requests`: its successor comes first, and each one's own limit lies in the last tenth.
+        worker_max_age: Option<Duration> = Kind::Maybe(&Kind::Duration { min: SECOND, max: YEAR }), default "none";
+
+        /// The memory of its own at which a worker is replaced.
+        ///
+        /// Counted are the pages that no other process shares (Private_Clean and Private_Dirty in
+        /// `/proc/PID/smaps_rollup`): what workers share with their template is not held against any of them. Looked at every
+        /// 5 seconds. Its successor comes first, as with `worker_max_requests`.
+        worker_max_memory: Option<u64> = Kind::Maybe(&Kind::Bytes { min: MIB, max: TIB }), default "none";
+
+        /// The memory that front, templates and workers may hold together.
+        ///
+        /// A page that several of them share counts once (Pss in `/proc/PID/smaps_rollup`). What others in the same control
+        /// groups leave is the limit in any case: `auto` is that alone, less a twentieth of each group's limit. Looked at
+        /// every 5 seconds. Where more is held, the largest worker leaves, one at a time and never the last one; a fresh one
+        /// comes back when there is room for it, after 10 seconds at least, later and later where memory is short again soon.
+        /// A restart goes worker by worker where a second generation does not fit beside the first.
+        memory_budget: Option<MemoryBudget> = Kind::Maybe(&Kind::AutoBytes { min: MIB, max: TIB }), default "none";
+    }
+
+    "Work between requests" {
+        /// The requests after which a worker collects its garbage and runs the hooks `out_of_band`, between two of them.
+        ///
+        /// One worker at a time, and never while requests wait or another thread of that worker has one; of several workers
+        /// only while another one idles. Where that does not hold it is tried again after the next request.
+        out_of_band_interval: Option<u32> = Kind::Maybe(&Kind::Integer { min: 1, max: 1_000_000_000 }), default "none";
+    }
+
     "Restarts" {
         /// How a restart replaces the workers.
         ///
@@ -153,7 +193,7 @@ settings! {
         ///
         /// A worker of the new code is sent one GET, with `Host: localhost`; any status from 200 to 299 is an answer. With
         /// `none` it is enough that the workers are up. The first start makes no check.
-        ready_check: Option<String> = Kind::RequestPath, default "none";
+        ready_check: Option<String> = Kind::Maybe(&Kind::RequestPath), default "none";
 
         /// The file whose touch restarts the server, looked at every second.
         ///

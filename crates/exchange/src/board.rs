@@ -15,6 +15,7 @@
 mod idle;
 #[cfg(loom)]
 mod memory;
+mod out_of_band;
 mod state;
 
 #[cfg(loom)]
@@ -78,6 +79,10 @@ pub struct Board<'a> {
     pub parked: &'a Line<AtomicU32>,
     /// 1 when worker `w` should finish what it has and exit.
     pub stops: &'a [Line<AtomicU32>],
+    /// Whose turn it is to work between requests: `w + 1`, or 0 for nobody's.
+    pub out_of_band: &'a Line<AtomicU32>,
+    /// 1 while requests wait beyond the slots; written by the front when it changes.
+    pub queued: &'a Line<AtomicU32>,
 }
 
 impl Board<'_> {
@@ -180,6 +185,7 @@ impl Board<'_> {
     /// Forgets a worker that died: its seats are neither idle nor running, and what they were woken for
     /// goes to others. Returns nothing about slots: see [`Board::state`].
     pub fn bury(&self, worker: u16) {
+        self.lose_turn(worker);
         for seat in self.seats_of(worker) {
             self.idle[seat / 64].fetch_and(!(1 << (seat % 64)), Ordering::SeqCst);
             // RUNNING, so that a dead process never counts as an idle one in `should_yield`.
@@ -260,6 +266,13 @@ impl Board<'_> {
             }
         }
         idle.fetch_and(!bit, Ordering::SeqCst);
+    }
+
+    /// Says that the seat's thread looks for no request any more. What it was woken for goes to others: while it
+    /// counted as looking, nobody else may have been woken.
+    pub fn leave(&self, seat: u16) {
+        self.seats[usize::from(seat)].store(RUNNING, Ordering::SeqCst);
+        self.pass_on();
     }
 
     /// Wakes one seat. False when it was not parked. Async-signal-safe.

@@ -33,7 +33,8 @@ pub enum ToTemplate {
     /// Fork a worker. Beside it: the worker's end of its own control socket. Answered by
     /// [`FromTemplate::Forked`].
     Fork {
-        /// Number of the worker, from 0; a replacement has its predecessor's.
+        /// Number of the worker's place, from 0 to the number of workers: one place is kept for a successor. One that
+        /// died is replaced in its own.
         worker: u16,
     },
     /// Leave: nothing more will be forked.
@@ -61,6 +62,9 @@ pub struct Start {
     /// Whether envs have `rack.early_hints`.
     #[serde(default)]
     pub early_hints: bool,
+    /// Requests after which a worker does its work between requests; `None` for never.
+    #[serde(default)]
+    pub out_of_band: Option<u32>,
     /// Generation of the code, from 1.
     pub generation: u32,
     /// Socket files to remove if the front dies without having done so.

@@ -152,7 +152,7 @@ impl Front {
         let state = self.region.board().state(slot);
         let geometry = self.region.geometry();
         let (worker, thread) = (state.seat / geometry.threads, state.seat % geometry.threads);
-        if !own.published || state.sequence != own.sequence || worker >= geometry.workers {
+        if !own.published || state.sequence != own.sequence || worker >= geometry.places() {
             return Holder::Nobody;
         }
         match state.phase {
@@ -239,6 +239,11 @@ impl Front {
     /// Says that the front is awake.
     pub fn unpark(&self) {
         self.region.board().unpark();
+    }
+
+    /// Says whether requests wait that have no slot yet. Only needed when that changes.
+    pub fn tell_queue(&self, waits: bool) {
+        self.region.board().tell_queue(waits);
     }
 
     /// Prepares a worker's place for a new process.

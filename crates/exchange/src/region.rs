@@ -15,7 +15,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use crate::board::Board;
 use crate::sync::{AtomicU32, AtomicU64, Line};
 
-const MAGIC: u64 = 0x6862_6578_6368_0001;
+const MAGIC: u64 = 0x6862_6578_6368_0002;
 const LINE: usize = 64;
 const PAGE: usize = 4096;
 
@@ -23,7 +23,7 @@ const PAGE: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Geometry {
-    /// Workers at most.
+    /// Workers that serve at once. There is one place more, see [`Geometry::places`].
     pub workers: u16,
     /// Threads (seats) of each worker.
     pub threads: u16,
@@ -48,8 +48,14 @@ impl Geometry {
         }
     }
 
+    /// Places for workers: one more than serve at once, so that a successor can be ready before its predecessor
+    /// leaves.
+    pub fn places(self) -> u16 {
+        self.workers.saturating_add(1)
+    }
+
     fn check(self) -> io::Result<Self> {
-        let seats = u32::from(self.workers) * u32::from(self.threads);
+        let seats = u32::from(self.places()) * u32::from(self.threads);
         let sound = self.workers > 0
             && self.threads > 0
             && self.slots > 0
@@ -67,7 +73,7 @@ impl Geometry {
     }
 
     fn seats(self) -> usize {
-        usize::from(self.workers) * usize::from(self.threads)
+        usize::from(self.places()) * usize::from(self.threads)
     }
 
     fn ring(self) -> usize {
@@ -87,6 +93,8 @@ struct Offsets {
     idle: usize,
     completed: usize,
     stops: usize,
+    out_of_band: usize,
+    queued: usize,
     slots: usize,
     slot: usize,
     total: usize,
@@ -108,7 +116,9 @@ impl Offsets {
         let seats = take(geometry.seats() * LINE);
         let idle = take(geometry.seats().div_ceil(64) * LINE);
         let completed = take(usize::from(geometry.slots).div_ceil(64) * LINE);
-        let stops = take(usize::from(geometry.workers) * LINE);
+        let stops = take(usize::from(geometry.places()) * LINE);
+        let out_of_band = take(LINE);
+        let queued = take(LINE);
         let slots = take(0).next_multiple_of(PAGE);
         let slot = PAGE + geometry.request_bytes as usize + geometry.response_bytes as usize;
         Self {
@@ -121,6 +131,8 @@ impl Offsets {
             idle,
             completed,
             stops,
+            out_of_band,
+            queued,
             slots,
             slot,
             total: slots + slot * usize::from(geometry.slots),
@@ -281,7 +293,9 @@ impl Region {
                 idle: self.slice(offsets.idle, geometry.seats().div_ceil(64)),
                 completed: self.slice(offsets.completed, usize::from(geometry.slots).div_ceil(64)),
                 parked: &self.slice(offsets.parked, 1)[0],
-                stops: self.slice::<Line<AtomicU32>>(offsets.stops, usize::from(geometry.workers)),
+                stops: self.slice::<Line<AtomicU32>>(offsets.stops, usize::from(geometry.places())),
+                out_of_band: &self.slice(offsets.out_of_band, 1)[0],
+                queued: &self.slice(offsets.queued, 1)[0],
             }
         }
     }

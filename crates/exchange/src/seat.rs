@@ -26,11 +26,11 @@ impl Worker {
     /// # Errors
     /// The region has no such worker.
     pub fn new(region: Region, bell: OwnedFd, index: u16) -> io::Result<Arc<Self>> {
-        let workers = region.geometry().workers;
-        if index >= workers {
+        let places = region.geometry().places();
+        if index >= places {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("worker {index} of {workers}"),
+                format!("worker {index} of {places} places"),
             ));
         }
         Ok(Arc::new(Self {
@@ -107,6 +107,23 @@ impl Seat {
             .region
             .board()
             .wait(self.seat, self.yielded, &self.interrupted);
+    }
+
+    /// Takes the turn for work between requests, where nobody waits for it; see
+    /// [`crate::board::Board::begin_out_of_band`]. Call it only while holding the GVL and no request.
+    #[must_use]
+    pub fn begin_out_of_band(&self) -> bool {
+        !self.worker.stopping() && self.worker.region.board().begin_out_of_band(self.seat)
+    }
+
+    /// Gives that turn back.
+    pub fn end_out_of_band(&self) {
+        self.worker.region.board().end_out_of_band(self.seat);
+    }
+
+    /// Leaves the seat: its thread claims nothing any more. Call it only while holding the GVL.
+    pub fn leave(&self) {
+        self.worker.region.board().leave(self.seat);
     }
 
     /// Ends a [`Seat::wait`] or [`Seat::wait_for_room`], now or about to begin. Async-signal-safe.

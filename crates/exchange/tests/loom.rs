@@ -140,6 +140,104 @@ fn a_death_at_any_point_of_a_claim_leaves_the_request_claimed_or_for_another() {
 }
 
 #[test]
+fn a_worker_that_leaves_leaves_its_requests_to_another() {
+    model(|| {
+        let memory = Arc::new(Memory::new(2, 1, 2));
+        let left = Arc::new(AtomicU32::new(2));
+        let bell = Arc::new(Notify::new());
+        let leaving = {
+            let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
+            thread::spawn(move || {
+                let (board, interrupted) = (memory.board(), AtomicU32::new(0));
+                loop {
+                    if let Found::Claim(claim) = board.find(0, true) {
+                        board.finish(claim, 0);
+                        if board.notify(claim.slot) {
+                            bell.notify();
+                        }
+                        if left.fetch_sub(1, Ordering::SeqCst) == 1 {
+                            board.stop(1);
+                        }
+                    } else if board.stops[0].load(Ordering::SeqCst) != 0 {
+                        return board.leave(0);
+                    } else {
+                        board.wait(0, false, &interrupted);
+                    }
+                }
+            })
+        };
+        let stays = {
+            let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
+            thread::spawn(move || work(&memory.board(), 1, &left, &bell))
+        };
+        let board = memory.board();
+        let mut tail = 0;
+        assert!(board.publish(&mut tail, 0, 1));
+        board.stop(0);
+        assert!(board.publish(&mut tail, 1, 1));
+        leaving.join().unwrap();
+        stays.join().unwrap();
+        assert_eq!(board.take_completed(0), 0b11);
+    });
+}
+
+#[test]
+fn a_request_that_comes_while_a_worker_works_between_requests_is_claimed() {
+    model(|| {
+        // One worker: its first thread works between requests, its second one waits for some.
+        let memory = Arc::new(Memory::new(1, 2, 1));
+        let left = Arc::new(AtomicU32::new(1));
+        let bell = Arc::new(Notify::new());
+        let works = {
+            let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
+            thread::spawn(move || {
+                let board = memory.board();
+                if board.begin_out_of_band(0) {
+                    board.end_out_of_band(0);
+                }
+                work(&board, 0, &left, &bell);
+            })
+        };
+        let waits = {
+            let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
+            thread::spawn(move || work(&memory.board(), 1, &left, &bell))
+        };
+        let board = memory.board();
+        let mut tail = 0;
+        assert!(board.publish(&mut tail, 0, 1));
+        works.join().unwrap();
+        waits.join().unwrap();
+        assert_eq!(board.take_completed(0), 1);
+        assert_eq!(board.out_of_band.load(Ordering::SeqCst), 0);
+    });
+}
+
+#[test]
+fn the_turn_to_work_between_requests_is_one_worker_s_at_most() {
+    model(|| {
+        let memory = Arc::new(Memory::new(2, 1, 1));
+        let turns = Arc::new(AtomicU32::new(0));
+        let workers: Vec<_> = (0..2)
+            .map(|seat| {
+                let (memory, turns) = (memory.clone(), turns.clone());
+                thread::spawn(move || {
+                    let board = memory.board();
+                    if board.begin_out_of_band(seat) {
+                        assert_eq!(turns.fetch_add(1, Ordering::SeqCst), 0);
+                        turns.fetch_sub(1, Ordering::SeqCst);
+                        board.end_out_of_band(seat);
+                    }
+                })
+            })
+            .collect();
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        assert_eq!(memory.board().out_of_band.load(Ordering::SeqCst), 0);
+    });
+}
+
+#[test]
 fn a_seat_that_yields_leaves_the_request_to_an_idle_process_or_takes_it() {
     model(|| {
         // Worker 0 has two threads; its second one runs a request all the time. Worker 1 is idle; its

@@ -76,6 +76,8 @@ pub extern "C" fn Init_highball() {
                 (c"finish", A0(methods::finish)),
                 (c"fail", A1(methods::fail)),
                 (c"report", A1(methods::report)),
+                (c"begin_out_of_band", A0(methods::begin_out_of_band)),
+                (c"end_out_of_band", A0(methods::end_out_of_band)),
                 (c"hijack", A1(methods::hijack)),
             ],
         );

@@ -147,6 +147,12 @@ unsafe fn fields(start: &Start) -> Value {
             ("threads", fixnum(start.threads)),
             ("compact", boolean(start.compact)),
             ("early_hints", boolean(start.early_hints)),
+            (
+                "out_of_band",
+                start
+                    .out_of_band
+                    .map_or(NIL, |interval| fixnum(interval as i32)),
+            ),
             ("generation", fixnum(start.generation as i32)),
             ("unix_sockets", sockets),
         ] {

@@ -220,6 +220,9 @@ pub(crate) enum Function {
     A3(unsafe extern "C" fn(Value, Value, Value, Value) -> Value),
     /// Four.
     A4(unsafe extern "C" fn(Value, Value, Value, Value, Value) -> Value),
+    /// Five.
+    #[allow(dead_code, reason = "the front of the gem's tests has one")]
+    A5(unsafe extern "C" fn(Value, Value, Value, Value, Value, Value) -> Value),
     /// Six.
     A6(unsafe extern "C" fn(Value, Value, Value, Value, Value, Value, Value) -> Value),
 }
@@ -233,6 +236,7 @@ impl Function {
             Self::A2(function) => (function as *const c_void, 2),
             Self::A3(function) => (function as *const c_void, 3),
             Self::A4(function) => (function as *const c_void, 4),
+            Self::A5(function) => (function as *const c_void, 5),
             Self::A6(function) => (function as *const c_void, 6),
         };
         // SAFETY: it is a function's address, and Ruby calls it with the number of arguments given beside it.

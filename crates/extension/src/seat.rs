@@ -191,6 +191,7 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
             state(this).fail(b"the request was lost by its thread");
         }
         if state(this).joined.worker.stopping() {
+            state(this).seat.leave();
             return NIL;
         }
         loop {
@@ -215,6 +216,7 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
             }
             // After the claim: a wake-up for a request must not be lost with a thread that leaves.
             if own.joined.worker.stopping() {
+                own.seat.leave();
                 return NIL;
             }
             let seat = &raw const own.seat;

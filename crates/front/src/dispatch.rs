@@ -64,6 +64,8 @@ struct Inner {
     /// At least one, in the order in which they were opened.
     generations: Vec<Generation>,
     stopping: bool,
+    /// What the exchanges were told: whether requests wait in the queue.
+    queue_told: bool,
 }
 
 /// The dispatcher.
@@ -97,6 +99,7 @@ impl Dispatcher {
             outage: None,
             generations: vec![first],
             stopping: false,
+            queue_told: false,
         };
         Rc::new_cyclic(|this| Self {
             inner: RefCell::new(inner),
@@ -321,7 +324,8 @@ impl Dispatcher {
         let holder = generation.exchange.holder(slot);
         generation.note_holder(slot, holder, request);
         let drained = self.take_frames(generation, slot, request);
-        if drained && matches!(holder, Holder::Done { .. }) {
+        if drained && let Holder::Done { worker, .. } = holder {
+            generation.count(worker);
             let (claimed, finished) = request.times.get();
             self.scheduling.finished(finished.saturating_sub(claimed));
             generation.free(slot);
@@ -383,7 +387,7 @@ impl Inner {
 
     /// Requests beyond those that the seats can run at once, where so many wait in the queue.
     fn beyond_seats(&self, queued: usize) -> usize {
-        let taken = self.fed().map(Generation::taken).sum::<usize>();
+        let taken = self.fed().map(Generation::engaged).sum::<usize>();
         // Two generations share the seats of one.
         let seats = self.generations.first().map_or(0, Generation::seats);
         (taken + queued).saturating_sub(seats)

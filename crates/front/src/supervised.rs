@@ -53,6 +53,11 @@ impl Front {
         self.service.dispatcher.worker_up(generation, worker);
     }
 
+    /// How many requests the worker has finished since it was started.
+    pub fn finished(&self, generation: u32, worker: u16) -> u64 {
+        self.service.dispatcher.finished(generation, worker)
+    }
+
     /// Whether the worker has had a request since it was started.
     pub fn has_served(&self, generation: u32, worker: u16) -> bool {
         self.service.dispatcher.has_served(generation, worker)

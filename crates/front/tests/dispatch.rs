@@ -145,6 +145,58 @@ fn a_full_queue_refuses_what_no_thread_and_no_place_is_left_for() {
 }
 
 #[test]
+fn what_a_worker_still_runs_that_leaves_takes_nobodys_place_in_the_queue() {
+    let server = Server::start(|settings| settings.queue_limit = 2);
+    let mut old = server.seat();
+    let mut first = server.ask("/first");
+    let leaving = old.take();
+    let mut successor = server.worker(1).seat(0);
+    server.with(|front| front.stop_worker(1, 0));
+    let mut second = server.ask("/second");
+    let taken = successor.take();
+    let mut waiting: Vec<Client> = (0..2).map(|n| server.ask(&format!("/{n}"))).collect();
+    server.until(|now| now.queue.length == 2);
+    server.ask("/refused").response().expect(503);
+    taken.answer_path();
+    second.response().expect(200);
+    for client in &mut waiting {
+        successor.take().answer_path();
+        client.response().expect(200);
+    }
+    leaving.answer_path();
+    first.response().expect(200);
+    server.bury(0);
+    server.until_quiet();
+    assert_eq!(server.end(), 5);
+}
+
+#[test]
+fn a_half_closed_client_is_answered_by_a_thread_that_idles_beside_a_worker_that_leaves() {
+    let server = Server::start(|_| {});
+    let mut old = server.seat();
+    let mut first = server.ask("/first");
+    let leaving = old.take();
+    let mut successor = server.worker(1).seat(0);
+    server.with(|front| front.stop_worker(1, 0));
+    let mut half = server.ask("/half");
+    server.until(|now| now.queue.length == 1);
+    half.half_close();
+    // The front has seen it when it has seen what came later.
+    let mut later = server.ask("/later");
+    server.until(|now| now.queue.length == 2);
+    for path in ["/half", "/later"] {
+        let taken = successor.take();
+        assert_eq!(taken.path(), path);
+        taken.answer_path();
+    }
+    half.response().expect(200);
+    later.response().expect(200);
+    leaving.answer_path();
+    first.response().expect(200);
+    server.until_quiet();
+}
+
+#[test]
 fn a_burst_onto_idle_threads_is_not_refused() {
     let server = Server::start(|settings| {
         (settings.workers, settings.threads, settings.queue_limit) = (2, 3, 1);

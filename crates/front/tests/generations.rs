@@ -93,6 +93,24 @@ fn with_two_generations_no_request_waits_behind_a_busy_thread_of_one_while_the_o
     server.until_quiet();
 }
 
+#[test]
+fn with_two_generations_what_a_leaving_worker_runs_keeps_no_request_from_an_idle_thread() {
+    let server = Server::start(|_| {});
+    let mut old = server.seat();
+    let mut successor = server.worker(1).seat(0);
+    server.open(2);
+    server.feed(&[1, 2]);
+    let mut long = server.ask("/long");
+    let taken = old.take();
+    server.with(|front| front.stop_worker(1, 0));
+    let mut client = server.ask("/next");
+    successor.take().answer_path();
+    assert_eq!(client.response().text(), "/next");
+    taken.answer_path();
+    assert_eq!(long.response().text(), "/long");
+    server.until_quiet();
+}
+
 fn old_and_new_differ(first: &support::Taken<'_>, second: &support::Taken<'_>) -> bool {
     first.path() != second.path()
 }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use config::{CONFIG_FILES, Rollout, Settings, Sources};
+use config::{CONFIG_FILES, MemoryBudget, Rollout, Settings, Sources};
 use exchange::control::Start;
-use supervisor::{Load, Plan};
+use supervisor::{Bound, Limits, Load, Plan};
 
 use crate::arguments::Choice;
 use crate::library;
@@ -84,6 +84,16 @@ impl Application {
             workers: settings.workers,
             boot_timeout: settings.boot_timeout,
             drain_timeout: settings.drain_timeout.max(LEAST_GRACE),
+            limits: Limits {
+                requests: settings.worker_max_requests,
+                age: settings.worker_max_age,
+                memory: settings.worker_max_memory,
+            },
+            budget: match settings.memory_budget {
+                None => Bound::None,
+                Some(MemoryBudget::Auto) => Bound::Auto,
+                Some(MemoryBudget::Bytes(bytes)) => Bound::Bytes(bytes),
+            },
             worker_by_worker: settings.rollout == Rollout::WorkerByWorker,
             check: settings.ready_check.is_some(),
         })
@@ -113,6 +123,7 @@ impl Application {
             compact: settings.compact,
             batch: settings.batch_scheduling,
             early_hints: settings.early_hints,
+            out_of_band: settings.out_of_band_interval,
             generation,
             unix_sockets: unix_sockets?,
         };

@@ -27,6 +27,10 @@ impl Dispatcher for Bridge {
         self.front.worker_up(generation, worker);
     }
 
+    fn finished(&self, generation: u32, worker: u16) -> u64 {
+        self.front.finished(generation, worker)
+    }
+
     fn has_served(&self, generation: u32, worker: u16) -> bool {
         self.front.has_served(generation, worker)
     }

@@ -33,6 +33,8 @@ pub(crate) enum Stage {
 pub(crate) struct Generation {
     pub(crate) number: u32,
     pub(crate) stage: Stage,
+    /// Those that it was launched with: the next one may have others.
+    rules: Rules,
     pub(crate) pool: Pool,
 }
 
@@ -43,16 +45,31 @@ impl Generation {
         actions.extend(own.map(|action| Action::Pool { generation, action }));
     }
 
-    fn resize(&mut self, limit: u16, rules: &Rules, now: Instant, actions: &mut Vec<Action>) {
-        let until = now + rules.drain_timeout;
-        self.handle(pool::Event::Resize { limit, until }, now, actions);
+    fn resize(&mut self, limit: u16, now: Instant, actions: &mut Vec<Action>) {
+        self.resize_without(None, limit, now, actions);
+    }
+
+    /// The same, where this worker is to leave first.
+    fn resize_without(
+        &mut self,
+        leaves: Option<u16>,
+        limit: u16,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        let until = now + self.rules.drain_timeout;
+        let resize = pool::Event::Resize {
+            limit,
+            leaves,
+            until,
+        };
+        self.handle(resize, now, actions);
     }
 }
 
 /// All generations of a server, the oldest first.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Fleet {
-    rules: Rules,
     generations: Vec<Generation>,
     rollout: Option<Rollout>,
     /// Where no worker serves and those to come are delayed: when the next one is started.
@@ -61,22 +78,16 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// A fleet without any generation.
-    pub(crate) fn new(rules: Rules) -> Self {
-        Self {
-            rules,
-            generations: Vec::new(),
-            rollout: None,
-            outage: None,
-            stopping: false,
-        }
-    }
-
     /// Takes an event; the actions are to be done in their order.
     pub(crate) fn handle(&mut self, event: Event, now: Instant) -> Vec<Action> {
         let mut actions = Vec::new();
         match event {
-            Event::Launch { generation } => self.launch(generation, now, &mut actions),
+            Event::Launch { generation, rules } => {
+                self.launch(generation, rules, now, &mut actions);
+            }
+            Event::Resize { workers, leaves } => {
+                self.resize(workers, leaves, now, &mut actions);
+            }
             Event::Pool { generation, event } => self.pool(generation, event, now, &mut actions),
             Event::Checked { generation, passed } => {
                 self.checked(generation, passed, now, &mut actions);
@@ -142,21 +153,44 @@ impl Fleet {
         self.generations.is_empty()
     }
 
-    fn launch(&mut self, number: u32, now: Instant, actions: &mut Vec<Action>) {
+    fn resize(
+        &mut self,
+        workers: u16,
+        leaves: Option<u16>,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.stopping || !self.is_settled() {
+            return;
+        }
+        if let Some(only) = self.generations.first_mut() {
+            only.rules.workers = workers;
+            only.resize_without(leaves, workers, now, actions);
+        }
+    }
+
+    fn launch(&mut self, number: u32, rules: Rules, now: Instant, actions: &mut Vec<Action>) {
         if self.stopping || !self.is_settled() {
             return;
         }
         self.generations.push(Generation {
             number,
             stage: Stage::Booting,
-            pool: Pool::new(self.rules.workers, self.rules.boot_timeout),
+            rules,
+            pool: Pool::new(rules.places, rules.boot_timeout),
         });
-        if let [_, new] = &mut self.generations[..]
-            && self.rules.worker_by_worker
-        {
-            new.resize(1, &self.rules, now, actions);
+        let mut rollout = Rollout::to(number, rules.workers);
+        let mut limit = rules.workers;
+        if let [old, _] = &mut self.generations[..] {
+            // A successor that is still to come is not worth more than new code.
+            old.resize(old.pool.limit(), now, actions);
+            rollout.most = rules.most_beside(&old.rules);
+            limit = rollout.room(old.pool.limit() + old.pool.leaving(), &rules);
         }
-        self.rollout = Some(Rollout::to(number));
+        if let Some(new) = self.generations.last_mut() {
+            new.resize(limit, now, actions);
+        }
+        self.rollout = Some(rollout);
         actions.push(Action::Pool {
             generation: number,
             action: pool::Action::SpawnTemplate,
@@ -164,6 +198,10 @@ impl Fleet {
     }
 
     fn pool(&mut self, number: u32, event: pool::Event, now: Instant, actions: &mut Vec<Action>) {
+        if matches!(event, pool::Event::Retire { .. }) && !self.is_settled() {
+            // The rollout replaces all of them.
+            return;
+        }
         if event == pool::Event::TemplateDied && self.rolls_out(number) {
             // In service it would be started again. Here it says what the new code is worth.
             self.give_up(Why::Template, now, actions);
@@ -222,7 +260,6 @@ impl Fleet {
         });
         let old = self.generations.iter().find(|one| one.number != number);
         let old = old.map(|old| old.number);
-        let until = Some(now + self.rules.drain_timeout);
         let new = self.generations.iter_mut().find(|one| one.number == number);
         let Some(new) = new else { return };
         let event = match (new.stage, old) {
@@ -230,6 +267,7 @@ impl Fleet {
                 actions.push(Action::Feed {
                     generations: vec![old],
                 });
+                let until = Some(now + new.rules.drain_timeout);
                 pool::Event::Stop { until }
             }
             _ => pool::Event::Kill,
@@ -275,15 +313,13 @@ impl Fleet {
             }
         }
         let over = match (new, old) {
-            (Some(new), old) if !rollout.reverts => {
-                rollout.step(new, old, &self.rules, now, actions)
-            }
+            (Some(new), old) if !rollout.reverts => rollout.step(new, old, now, actions),
             (new, Some(old)) => {
                 // Its workers come back as those of the new one go.
                 let others = new.as_ref().map_or(0, |new| new.pool.leaving());
-                let limit = self.rules.room(others + old.pool.leaving());
+                let limit = rollout.room(others + old.pool.leaving(), &old.rules);
                 if limit > old.pool.limit() {
-                    old.resize(limit, &self.rules, now, actions);
+                    old.resize(limit, now, actions);
                 }
                 new.is_none()
             }

@@ -6,10 +6,14 @@
 
 #![forbid(unsafe_code)]
 
+mod budget;
 mod channel;
 mod children;
 mod ending;
 mod fleet;
+mod limits;
+mod look;
+mod memory;
 mod note;
 pub mod orphans;
 mod pool;
@@ -23,7 +27,9 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::time::Instant;
 
+pub use budget::{Bound, Held};
 pub use ending::Ending;
+pub use limits::{Limits, Why};
 pub use note::Note;
 pub use process::{Generation, Process, Role};
 pub use supervisor::Supervisor;
@@ -38,6 +44,9 @@ pub trait Dispatcher {
 
     /// The threads of the worker serve requests from now on.
     fn worker_up(&self, generation: u32, worker: u16);
+
+    /// How many requests the worker's present life has finished.
+    fn finished(&self, generation: u32, worker: u16) -> u64;
 
     /// Whether the worker's present life has ever had a request.
     fn has_served(&self, generation: u32, worker: u16) -> bool;

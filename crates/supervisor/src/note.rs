@@ -4,6 +4,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::budget::Held;
+use crate::limits::Why;
+use crate::memory::Size;
 use crate::template::Booted;
 
 /// Something worth a line in the log.
@@ -23,6 +26,43 @@ pub enum Note {
         /// How it ended.
         status: String,
     },
+    /// A worker ended that was asked to.
+    WorkerLeft {
+        /// The worker, from 0.
+        worker: u16,
+        /// Its process.
+        pid: i32,
+        /// How it ended.
+        status: String,
+    },
+    /// A worker is to leave; it serves until its successor is ready.
+    Retiring {
+        /// The worker, from 0.
+        worker: u16,
+        /// The number of the one that takes its place.
+        successor: u16,
+        /// Why.
+        why: Why,
+    },
+    /// A worker is to leave, and nobody comes in its place for now: memory is short.
+    Shrinks {
+        /// The worker, from 0.
+        worker: u16,
+        /// What it holds of its own, in bytes.
+        private: u64,
+        /// What all processes hold and may.
+        held: Held,
+        /// Why it is this one, where it is not for being the largest.
+        why: Option<Why>,
+    },
+    /// A worker comes back: there is memory for it.
+    Grows(Held),
+    /// One worker alone is too much.
+    OverBudget(Held),
+    /// The new generation comes worker by worker: there is no memory for both at once.
+    Scarce(Held),
+    /// The kernel does not tell how much memory processes hold.
+    NotWeighed,
     /// A worker keeps ending before it was of use.
     Delayed {
         /// The worker, from 0.
@@ -98,10 +138,18 @@ pub enum Note {
 impl Note {
     /// Whether somebody should look into it.
     pub fn is_warning(&self) -> bool {
-        !matches!(
-            self,
-            Self::Booted(_) | Self::OutageOver | Self::Launched | Self::Serves | Self::Closed
-        )
+        match self {
+            Self::Booted(_)
+            | Self::Retiring { .. }
+            | Self::Grows(_)
+            | Self::Scarce(_)
+            | Self::OutageOver
+            | Self::Launched
+            | Self::Serves
+            | Self::Closed => false,
+            Self::WorkerLeft { status, .. } => status != "exit 0",
+            _ => true,
+        }
     }
 }
 
@@ -122,6 +170,46 @@ impl fmt::Display for Note {
                 f,
                 "worker {} (pid {pid}) ended with {status}; it is replaced",
                 worker
+            ),
+            Self::WorkerLeft {
+                worker,
+                pid,
+                status,
+            } => write!(
+                f,
+                "worker {worker} (pid {pid}), which was told to leave, ended with {status}"
+            ),
+            Self::Retiring {
+                worker,
+                successor,
+                why,
+            } => write!(
+                f,
+                "worker {worker} leaves once worker {successor} is ready in its stead: {why}"
+            ),
+            Self::Shrinks {
+                worker,
+                private,
+                held,
+                why,
+            } => {
+                write!(f, "worker {worker} leaves and nobody comes in its place for now: ")?;
+                match why {
+                    Some(why) => write!(f, "{why}, and there is no memory for a successor: ")?,
+                    None => write!(f, "it is the largest, with {} of its own: ", Size(*private))?,
+                }
+                write!(f, "{held}")
+            }
+            Self::Grows(held) => write!(f, "a worker comes back: {held}"),
+            Self::OverBudget(held) => {
+                write!(f, "the last worker stays, although memory is short: {held}")
+            }
+            Self::Scarce(held) => write!(
+                f,
+                "the new generation comes worker by worker, for there is no memory for both at once: {held}"
+            ),
+            Self::NotWeighed => f.write_str(
+                "the kernel does not tell how much memory processes hold, so limits of memory are not kept",
             ),
             Self::Delayed {
                 worker,

@@ -5,21 +5,12 @@ use std::time::{Duration, Instant};
 
 mod delayed;
 mod leave;
+mod loss;
+mod retire;
 mod step;
 
+use retire::Succession;
 pub(crate) use step::{Action, Event};
-
-/// Deaths in a row without having been of use after which the next fork is delayed.
-const PATIENCE: u32 = 5;
-
-/// A worker that was ready for so long was of use, even if it had no request.
-const STEADY: Duration = Duration::from_secs(1);
-
-/// The first delay; it doubles with each further death.
-const FIRST_DELAY: Duration = Duration::from_millis(500);
-
-/// The longest delay.
-const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
 /// How long a template that was told to leave may take to do so.
 const LEAVE: Duration = Duration::from_secs(2);
@@ -41,6 +32,8 @@ enum Template {
 pub(crate) enum State {
     /// Not there; forked as soon as the template is up.
     Absent,
+    /// Not there; the place is kept for a successor.
+    Spare,
     /// Not there; forked then.
     Waiting(Instant),
     /// The template was told to fork it then.
@@ -77,9 +70,12 @@ enum Phase {
 pub(crate) struct Pool {
     template: Template,
     template_deaths: u32,
+    /// By their places, of which there is one more than workers.
     workers: Vec<Worker>,
     /// How many workers there shall be; the highest numbers are left out.
     limit: u16,
+    /// Who is to take another's place.
+    succession: Option<Succession>,
     phase: Phase,
     /// How long a fork and a worker's start may take.
     boot_timeout: Duration,
@@ -93,11 +89,18 @@ impl Pool {
             life: 0,
             deaths: 0,
         };
+        let spare = Worker {
+            state: State::Spare,
+            ..absent
+        };
+        let mut places = vec![absent; usize::from(workers)];
+        places.push(spare);
         Self {
             template: Template::Booting,
             template_deaths: 0,
-            workers: vec![absent; usize::from(workers)],
+            workers: places,
             limit: workers,
+            succession: None,
             phase: Phase::Running,
             boot_timeout,
         }
@@ -116,7 +119,12 @@ impl Pool {
                 life,
                 served,
             } => self.died(worker, life, served, now, &mut actions),
-            Event::Resize { limit, until } => self.resize(limit, until, &mut actions),
+            Event::Retire { worker, why, grace } => self.retire(worker, why, grace, &mut actions),
+            Event::Resize {
+                limit,
+                leaves,
+                until,
+            } => self.resize(limit, leaves, until, &mut actions),
             Event::Stop { until } => self.stop(until, now, &mut actions),
             Event::Kill => self.kill(now, &mut actions),
             Event::Tick => self.tick(now, &mut actions),
@@ -173,14 +181,6 @@ impl Pool {
         found.count() as u16
     }
 
-    /// A worker that is not ready for having died too often, and how often, if there is one.
-    pub(crate) fn hopeless(&self) -> Option<(u16, u32)> {
-        let all = (0..).zip(&self.workers);
-        let mut failing = all.filter(|(_, worker)| !matches!(worker.state, State::Ready { .. }));
-        let found = failing.find(|(_, worker)| worker.deaths >= PATIENCE);
-        found.map(|(number, worker)| (number, worker.deaths))
-    }
-
     /// Whether the end has been asked for.
     pub(crate) fn stopping(&self) -> bool {
         self.phase == Phase::Stopping
@@ -201,6 +201,16 @@ impl Pool {
         self.workers[usize::from(worker)].state
     }
 
+    /// Which life of a worker is the present one.
+    pub(crate) fn life(&self, worker: u16) -> u32 {
+        self.workers[usize::from(worker)].life
+    }
+
+    fn state_of(&self, worker: u16) -> Option<State> {
+        let found = self.workers.get(usize::from(worker));
+        found.map(|worker| worker.state)
+    }
+
     /// Whether the template has loaded the application.
     pub(crate) fn template_up(&self) -> bool {
         self.template == Template::Up
@@ -213,38 +223,6 @@ impl Pool {
                 self.template_deaths = 0;
             }
             Phase::Stopping => actions.push(Action::KillTemplate),
-        }
-    }
-
-    fn template_died(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        for (number, worker) in numbered(&mut self.workers) {
-            // The process of these was never named, so its death would not be seen.
-            let next = match worker.state {
-                State::Forking(_) => State::Absent,
-                State::Ready { forked: false, .. } => {
-                    actions.push(Action::Down { worker: number });
-                    State::Absent
-                }
-                State::Stopping { forked: false, .. } if self.phase == Phase::Running => {
-                    State::Absent
-                }
-                State::Stopping { forked: false, .. } => State::Gone,
-                _ => continue,
-            };
-            actions.push(Action::Abandon { worker: number });
-            worker.state = next;
-        }
-        if self.phase == Phase::Stopping {
-            self.template = Template::Gone;
-            return;
-        }
-        let delay = delay(self.template_deaths);
-        self.template_deaths += 1;
-        if delay.is_zero() {
-            self.template = Template::Booting;
-            actions.push(Action::SpawnTemplate);
-        } else {
-            self.template = Template::Waiting(now + delay);
         }
     }
 
@@ -277,47 +255,7 @@ impl Pool {
         };
         found.state = State::Ready { forked, since: now };
         actions.push(Action::Up { worker });
-    }
-
-    fn died(
-        &mut self,
-        worker: u16,
-        life: u32,
-        served: bool,
-        now: Instant,
-        actions: &mut Vec<Action>,
-    ) {
-        let phase = self.phase;
-        let Some(found) = self.current(worker, life) else {
-            return;
-        };
-        actions.push(Action::Down { worker });
-        if phase == Phase::Stopping {
-            found.state = State::Gone;
-            self.dismiss(now, actions);
-            return;
-        }
-        if matches!(found.state, State::Stopping { .. }) {
-            found.state = State::Absent;
-            return;
-        }
-        let steady = match found.state {
-            State::Ready { since, .. } => served || since + STEADY <= now,
-            _ => false,
-        };
-        found.deaths = if steady { 0 } else { found.deaths + 1 };
-        let deaths = found.deaths;
-        let delay = delay(deaths.saturating_sub(PATIENCE - 1));
-        if delay.is_zero() {
-            found.state = State::Absent;
-        } else {
-            found.state = State::Waiting(now + delay);
-            actions.push(Action::Delayed {
-                worker,
-                deaths,
-                delay,
-            });
-        }
+        self.succeed(worker, now, actions);
     }
 
     fn tick(&mut self, now: Instant, actions: &mut Vec<Action>) {
@@ -366,10 +304,14 @@ impl Pool {
     }
 
     fn fork_absent(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        let missing = self.limit.saturating_sub(self.wanted());
-        let absent =
-            numbered(&mut self.workers).filter(|(_, worker)| worker.state == State::Absent);
-        for (number, worker) in absent.take(missing.into()) {
+        let successor = self.succession.map(|own| own.successor);
+        let target = self.limit + u16::from(successor.is_some());
+        let missing = target.saturating_sub(self.wanted());
+        let absent = |&number: &u16| self.state(number) == State::Absent;
+        let mut absent: Vec<u16> = self.numbers().filter(absent).collect();
+        absent.sort_by_key(|number| Some(*number) != successor);
+        for number in absent.into_iter().take(missing.into()) {
+            let worker = &mut self.workers[usize::from(number)];
             worker.life += 1;
             worker.state = State::Forking(now);
             actions.push(Action::Fork {
@@ -377,6 +319,10 @@ impl Pool {
                 life: worker.life,
             });
         }
+    }
+
+    fn numbers(&self) -> std::ops::Range<u16> {
+        0..self.workers.len() as u16
     }
 
     /// The worker, where this is its present life.
@@ -390,16 +336,6 @@ impl Pool {
 fn numbered(workers: &mut [Worker]) -> impl DoubleEndedIterator<Item = (u16, &mut Worker)> {
     let numbers = 0..workers.len() as u16;
     numbers.zip(workers)
-}
-
-/// The delay after so many earlier deaths: none, then doubling.
-fn delay(earlier: u32) -> Duration {
-    match earlier.checked_sub(1) {
-        None => Duration::ZERO,
-        Some(doublings) => FIRST_DELAY
-            .saturating_mul(1 << doublings.min(10))
-            .min(LONGEST_DELAY),
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! nothing; the tasks that wait for processes are in `watch.rs`.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
@@ -12,6 +12,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::budget::Budget;
 use crate::channel::Channel;
 use crate::children::Child;
 use crate::fleet::{self, Fleet, Rules};
@@ -26,7 +27,8 @@ const LEAVE: Duration = Duration::from_secs(2);
 /// The processes of all generations. Dropping it kills them.
 pub struct Supervisor {
     pub(crate) shared: Rc<Shared>,
-    clock: RefCell<Option<JoinHandle<()>>>,
+    /// What goes on for as long as it lives.
+    tasks: RefCell<Vec<JoinHandle<()>>>,
     pub(crate) since: SystemTime,
 }
 
@@ -35,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) plan: Plan,
     pub(crate) dispatcher: Rc<dyn Dispatcher>,
     pub(crate) inner: RefCell<Inner>,
+    /// What memory allows. Never borrowed while anything else is called.
+    pub(crate) budget: RefCell<Budget>,
     /// Told after each event.
     changed: watch::Sender<()>,
 }
@@ -49,6 +53,8 @@ pub(crate) struct Inner {
 pub(crate) struct Members {
     pub(crate) load: Rc<Load>,
     pub(crate) children: Vec<Option<Child>>,
+    /// Processes of workers that were told to leave, until their end is told.
+    pub(crate) leaving: BTreeSet<i32>,
     pub(crate) template: Option<TemplateHandle>,
     /// Whether it was alone when it was launched.
     pub(crate) first: bool,
@@ -85,25 +91,20 @@ impl Inner {
 impl Supervisor {
     /// A supervisor that has started nothing yet.
     pub fn new(plan: Plan, dispatcher: Rc<dyn Dispatcher>) -> Self {
-        let fleet = Fleet::new(Rules {
-            workers: plan.workers,
-            boot_timeout: plan.boot_timeout,
-            drain_timeout: plan.drain_timeout,
-            worker_by_worker: plan.worker_by_worker,
-            check: plan.check,
-        });
+        let budget = RefCell::new(Budget::new(plan.budget));
         let shared = Shared {
             plan,
             dispatcher,
             inner: RefCell::new(Inner {
-                fleet,
+                fleet: Fleet::default(),
                 members: BTreeMap::new(),
             }),
+            budget,
             changed: watch::Sender::new(()),
         };
         Self {
             shared: Rc::new(shared),
-            clock: RefCell::new(None),
+            tasks: RefCell::default(),
             since: SystemTime::now(),
         }
     }
@@ -115,7 +116,8 @@ impl Supervisor {
     /// # Errors
     /// Why it cannot serve. The other generation then serves on; without one, drop the supervisor.
     pub async fn launch(&self, load: Load) -> Result<Booted, StartError> {
-        let told = self.enlist(load)?;
+        let scarce = self.shared.is_scarce(load.start.generation).await;
+        let told = self.enlist(load, scarce)?;
         // Without a verdict everything is being torn down.
         told.await.unwrap_or(Err(StartError::CalledOff))
     }
@@ -124,6 +126,7 @@ impl Supervisor {
     fn enlist(
         &self,
         load: Load,
+        scarce: bool,
     ) -> Result<oneshot::Receiver<Result<Booted, StartError>>, StartError> {
         let shared = &self.shared;
         let generation = load.start.generation;
@@ -138,7 +141,8 @@ impl Supervisor {
         let first = inner.fleet.finished();
         let members = Members {
             load: Rc::new(load),
-            children: (0..shared.plan.workers).map(|_| None).collect(),
+            children: (0..=shared.plan.workers).map(|_| None).collect(),
+            leaving: BTreeSet::new(),
             template: None,
             first,
             booted: None,
@@ -147,13 +151,33 @@ impl Supervisor {
         };
         inner.members.insert(generation, members);
         drop(inner);
-        let mut clock = self.clock.borrow_mut();
-        clock.get_or_insert_with(|| spawn_local(Rc::clone(shared).keep_time()));
+        self.keep();
         if !first {
             shared.dispatcher.note(generation, &Note::Launched);
         }
-        shared.decide(fleet::Event::Launch { generation });
+        let plan = &shared.plan;
+        let rules = Rules {
+            places: plan.workers,
+            workers: plan.workers - shared.budget.borrow().missing(),
+            boot_timeout: plan.boot_timeout,
+            drain_timeout: plan.drain_timeout,
+            worker_by_worker: plan.worker_by_worker || scarce,
+            check: plan.check,
+        };
+        shared.decide(fleet::Event::Launch { generation, rules });
         Ok(told)
+    }
+
+    /// Begins what goes on for as long as it lives, unless it goes on already.
+    fn keep(&self) {
+        let mut tasks = self.tasks.borrow_mut();
+        if !tasks.is_empty() {
+            return;
+        }
+        tasks.push(spawn_local(Rc::clone(&self.shared).keep_time()));
+        if self.shared.plan.limits.any() || self.shared.budget.borrow().is_set() {
+            tasks.push(spawn_local(Rc::clone(&self.shared).keep_limits()));
+        }
     }
 
     /// Waits until no generation is on its way in or out.
@@ -195,8 +219,8 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        if let Some(clock) = self.clock.borrow_mut().take() {
-            clock.abort();
+        for task in self.tasks.borrow_mut().drain(..) {
+            task.abort();
         }
         for members in self.shared.inner.borrow_mut().members.values_mut() {
             members.children.clear();
@@ -264,7 +288,19 @@ impl Shared {
                 drop(self.take_child(generation, worker));
                 self.dispatcher.worker_died(generation, worker);
             }
-            Action::StopWorker { worker } => self.dispatcher.stop_worker(generation, worker),
+            Action::StopWorker { worker } => self.stop_worker(generation, worker),
+            Action::Retiring {
+                worker,
+                successor,
+                why,
+            } => {
+                let note = Note::Retiring {
+                    worker,
+                    successor,
+                    why,
+                };
+                self.dispatcher.note(generation, &note);
+            }
             Action::Delayed {
                 worker,
                 deaths,
@@ -323,6 +359,17 @@ impl Shared {
         if let Some(child) = self.inner.borrow_mut().child(generation, worker) {
             child.iter_mut().for_each(Child::kill);
         }
+    }
+
+    fn stop_worker(&self, generation: u32, worker: u16) {
+        let mut inner = self.inner.borrow_mut();
+        if let Some(members) = inner.members.get_mut(&generation) {
+            let child = members.children.get(usize::from(worker));
+            let pid = child.and_then(|child| child.as_ref()?.pid);
+            members.leaving.extend(pid);
+        }
+        drop(inner);
+        self.dispatcher.stop_worker(generation, worker);
     }
 
     /// Waits until `reached` holds of the fleet.

@@ -15,8 +15,10 @@ use rustix::process::{
     pidfd_send_signal, waitid,
 };
 
+use crate::budget::Bound;
 use crate::channel::{Channel, Pidfd};
 use crate::ending::Ending;
+use crate::limits::Limits;
 use crate::orphans::Own;
 
 /// How long a template that said it will end may take to do so.
@@ -35,6 +37,10 @@ pub struct Plan {
     pub boot_timeout: Duration,
     /// How long a worker that was told to leave may take to finish what it holds.
     pub drain_timeout: Duration,
+    /// What a worker's life is limited to.
+    pub limits: Limits,
+    /// How much memory all processes may hold together.
+    pub budget: Bound,
     /// Whether a restart replaces worker by worker, so that there is never more than one too many.
     pub worker_by_worker: bool,
     /// Whether a new generation must pass [`crate::Dispatcher::check`] before it takes over.

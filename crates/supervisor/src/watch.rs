@@ -154,12 +154,7 @@ impl Shared {
                 status,
             } => {
                 self.dispatcher.worker_ended(generation, worker, &status);
-                let note = Note::WorkerEnded {
-                    worker,
-                    pid,
-                    status,
-                };
-                self.note_unless_stopping(generation, &note);
+                self.note_end((generation, worker), pid, status);
             }
             FromTemplate::Booted { .. } | FromTemplate::BootFailed { .. } => {
                 let reason = "it booted twice".to_owned();
@@ -230,13 +225,7 @@ impl Shared {
         drop(inner);
         let told = self.of_pool(generation, Pool::template_up);
         if let (Some(pid), false) = (pid, told) {
-            let status = Ending::Unknown.to_string();
-            let note = Note::WorkerEnded {
-                worker,
-                pid,
-                status,
-            };
-            self.note_unless_stopping(generation, &note);
+            self.note_end((generation, worker), pid, Ending::Unknown.to_string());
         }
     }
 
@@ -247,10 +236,26 @@ impl Shared {
         own.is_none_or(|own| holds(&own.pool))
     }
 
-    /// Logs the end of a worker, unless it was told to leave.
-    fn note_unless_stopping(&self, generation: u32, note: &Note) {
+    /// Logs the end of a worker, unless all of them leave.
+    fn note_end(&self, (generation, worker): (u32, u16), pid: i32, status: String) {
+        let mut inner = self.inner.borrow_mut();
+        let members = inner.members.get_mut(&generation);
+        let told = members.is_some_and(|members| members.leaving.remove(&pid));
+        drop(inner);
+        let note = match told {
+            true => Note::WorkerLeft {
+                worker,
+                pid,
+                status,
+            },
+            false => Note::WorkerEnded {
+                worker,
+                pid,
+                status,
+            },
+        };
         if !self.of_pool(generation, Pool::stopping) {
-            self.dispatcher.note(generation, note);
+            self.dispatcher.note(generation, &note);
         }
     }
 

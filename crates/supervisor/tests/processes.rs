@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use exchange::control::Start;
 use highball_supervisor::{
-    BootError, Booted, Dispatcher, Ending, Load, Note, Plan, Role, StartError, Supervisor, Template,
+    BootError, Booted, Bound, Dispatcher, Ending, Limits, Load, Note, Plan, Role, StartError,
+    Supervisor, Template,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, test_kill_process};
@@ -33,6 +34,8 @@ struct Recorder {
     stops: RefCell<BTreeMap<u32, OwnedFd>>,
     /// The generation of each note.
     noted: RefCell<Vec<u32>>,
+    /// Requests that workers have finished.
+    finished: RefCell<BTreeMap<u16, u64>>,
     /// Whether each worker has had a request.
     served: Cell<bool>,
     /// Whether generations pass their check.
@@ -90,6 +93,10 @@ impl Dispatcher for Recorder {
 
     fn worker_up(&self, generation: u32, worker: u16) {
         self.call(format!("up {}", name(generation, worker)));
+    }
+
+    fn finished(&self, _: u32, worker: u16) -> u64 {
+        self.finished.borrow().get(&worker).copied().unwrap_or(0)
     }
 
     fn has_served(&self, _: u32, _: u16) -> bool {
@@ -150,6 +157,8 @@ fn plan() -> Plan {
         workers: 2,
         boot_timeout: PATIENCE,
         drain_timeout: PATIENCE,
+        limits: Limits::default(),
+        budget: Bound::None,
         worker_by_worker: false,
         check: false,
     }
@@ -309,6 +318,55 @@ fn a_killed_worker_is_replaced() {
         case.supervisor.kill_worker(1, 1);
         case.front.until_called("up 1", 2).await;
         case.supervisor.stop(PATIENCE).await;
+    });
+}
+
+#[test]
+fn a_worker_that_reached_its_limit_is_told_to_leave_when_its_successor_is_ready() {
+    run(async {
+        let case = Case::new("stubborn", |plan| {
+            plan.drain_timeout = Duration::from_millis(100);
+            plan.limits.requests = Some(100);
+        });
+        case.front.finished.borrow_mut().insert(0, 1000);
+        case.start().await.unwrap();
+        let before = case.pids(Role::Worker);
+        case.front.until_called("died 0", 1).await;
+        let order = ["up 0", "prepare 2", "up 2", "stop 0", "died 0"];
+        let order = order.map(|call| case.position(call));
+        assert!(order.is_sorted(), "{:?}", case.front.calls.borrow());
+        case.front
+            .until_noted("worker 0 leaves once worker 2 is ready in its stead: it has finished 1000 requests")
+            .await;
+        let left = format!(
+            "worker 0 (pid {}), which was told to leave, ended",
+            before[0]
+        );
+        case.front.until_noted(&left).await;
+        let rows = case.supervisor.processes();
+        let workers: Vec<_> = rows.iter().filter_map(|row| row.worker).collect();
+        assert_eq!(workers, [1, 2]);
+        assert_eq!(case.pids(Role::Worker)[0], before[1]);
+        case.supervisor.stop(Duration::ZERO).await;
+    });
+}
+
+#[test]
+fn a_worker_that_holds_too_much_memory_is_replaced() {
+    run(async {
+        let case = Case::new("stubborn", |plan| {
+            plan.workers = 1;
+            plan.drain_timeout = Duration::from_millis(100);
+            // Any process holds more, so each is replaced in its turn.
+            plan.limits.memory = Some(1);
+        });
+        case.start().await.unwrap();
+        for (worker, times) in [(0, 1), (1, 1), (0, 2)] {
+            let died = format!("died {worker}");
+            case.front.until_called(&died, times).await;
+        }
+        case.front.until_noted("of memory are its own").await;
+        case.supervisor.stop(Duration::ZERO).await;
     });
 }
 

@@ -5,6 +5,7 @@ module Highball
   #
   #   before_fork         { }           in the template, before every fork
   #   after_fork          { |worker| }  in each new worker, before its first request
+  #   out_of_band         { |worker| }  in a worker, between two requests (setting `out_of_band_interval`)
   #   before_worker_exit  { |worker| }  in a worker that was told to stop, after its last request
   #
   # A block that raises is reported and does not keep the others from running.
@@ -21,6 +22,11 @@ module Highball
     # Registers a block for each worker; it is given the worker's number, from 0.
     def after_fork(&block)
       register(:after_fork, block)
+    end
+
+    # Registers a block for work between requests, after a collection of garbage; it is given the worker's number.
+    def out_of_band(&block)
+      register(:out_of_band, block)
     end
 
     # Registers a block for a worker's end; it is given the worker's number, from 0.

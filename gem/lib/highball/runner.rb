@@ -7,19 +7,35 @@ module Highball
   # Runs requests in one thread: takes them from its seat, calls the application, delivers the response.
   # No error of the application ends it.
   class Runner
-    def initialize(app, seat)
+    def initialize(app, seat, out_of_band = nil)
       @app = app
       @seat = seat
+      @out_of_band = out_of_band
     end
 
     # Runs requests until the worker is told to stop.
     def run
+      return run_with_out_of_band if @out_of_band
+
       while (env = @seat.take)
         serve(env)
       end
     end
 
     private
+
+    def run_with_out_of_band
+      @out_of_band.after_request(@seat) while serve_next
+    end
+
+    # A method of its own, so that what belonged to the request is garbage when this returns.
+    def serve_next
+      env = @seat.take
+      return false unless env
+
+      serve(env)
+      true
+    end
 
     def serve(env)
       status = headers = failure = input = nil

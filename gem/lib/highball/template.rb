@@ -15,7 +15,8 @@ module Highball
   class Template
     # What the supervisor says at the start; see `Start` in control.rs.
     Start = Struct.new(
-      :app, :config_ru, :environment, :hooks, :threads, :compact, :early_hints, :generation, :unix_sockets,
+      :app, :config_ru, :environment, :hooks, :threads, :compact, :early_hints, :out_of_band, :generation,
+      :unix_sockets,
       keyword_init: true
     )
 
@@ -175,7 +176,10 @@ module Highball
       @hooks.run(:before_fork) { |error| warn("highball: before_fork failed: #{Highball.describe(error)}") }
       pid = fork do
         leave_template_behind
-        Worker.new(app: @app, hooks: @hooks, number: number, threads: @start.threads, control: socket).run
+        Worker.new(
+          app: @app, hooks: @hooks, number: number, threads: @start.threads, control: socket,
+          out_of_band: @start.out_of_band
+        ).run
       end
       pidfd = IO.for_fd(Native.pidfd(pid))
       @children[pidfd] = Child.new(number, pid)

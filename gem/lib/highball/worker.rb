@@ -2,6 +2,7 @@
 
 require_relative "connection"
 require_relative "empty_input"
+require_relative "out_of_band"
 require_relative "runner"
 
 module Highball
@@ -10,12 +11,13 @@ module Highball
   # It ends at once when its control socket does, that is when the front dies: a native thread sees to
   # it, which needs nothing from Ruby.
   class Worker
-    def initialize(app:, hooks:, number:, threads:, control:)
+    def initialize(app:, hooks:, number:, threads:, control:, out_of_band: nil)
       @app = app
       @hooks = hooks
       @number = number
       @threads = threads
       @control = control
+      @out_of_band = OutOfBand.new(out_of_band) { collect } if out_of_band
     end
 
     # Runs the worker's life. Returns when the process should exit.
@@ -26,7 +28,7 @@ module Highball
       seats = Array.new(@threads) { |index| Seat.new(index) }
       Native.ready
       # One thread needs no other: the main one runs the requests.
-      @threads == 1 ? Runner.new(@app, seats.first).run : run_threads(seats)
+      @threads == 1 ? runner(seats.first).run : run_threads(seats)
       Connection.outlast
       run_hooks(:before_worker_exit)
     end
@@ -45,6 +47,16 @@ module Highball
       end
     end
 
+    def runner(seat)
+      Runner.new(@app, seat, @out_of_band)
+    end
+
+    # What a worker does between requests.
+    def collect
+      GC.start
+      run_hooks(:out_of_band)
+    end
+
     # A thread that ends otherwise than by finishing (Thread#kill) is started again: its seat would be empty.
     def run_threads(seats)
       ended = Queue.new
@@ -59,7 +71,7 @@ module Highball
     def start_thread(seat, ended)
       finished = false
       thread = Thread.new do
-        Runner.new(@app, seat).run
+        runner(seat).run
         finished = true
       ensure
         ended << [seat, finished]

@@ -153,16 +153,41 @@ fn texts() {
 
 #[test]
 fn request_paths() {
-    for text in ["none", "/", "/up", "/health?deep=1", "/%C3%A4"] {
+    for text in ["/", "/up", "/health?deep=1", "/%C3%A4"] {
         check(Kind::RequestPath, text, Ok(text));
     }
     for text in ["", "up", "http://host/up", "/a b", "/a#b", "/ä", "/a\n"] {
         check(
             Kind::RequestPath,
             text,
-            Err("is not allowed; expected the path of a request, such as \"/up\", or \"none\""),
+            Err("is not allowed; expected the path of a request, such as \"/up\""),
         );
     }
+}
+
+#[test]
+fn what_may_be_none() {
+    let kind = Kind::Maybe(&Kind::Bytes { min: MIB, max: GIB });
+    for text in ["none", "1MiB", "512MiB"] {
+        check(kind, text, Ok(text));
+    }
+    check(
+        kind,
+        "auto",
+        Err("is not allowed; expected a size from 1MiB to 1GiB"),
+    );
+    check(
+        kind,
+        "1",
+        Err("is out of range; expected a size from 1MiB to 1GiB"),
+    );
+    check(kind, "None", Err(", or \"none\""));
+    let kind = Kind::Maybe(&Kind::AutoBytes { min: MIB, max: GIB });
+    for text in ["none", "auto", "1MiB"] {
+        check(kind, text, Ok(text));
+    }
+    check(kind, "x", Err("\"1MiB\", or \"auto\", or \"none\""));
+    assert_eq!(kind.value_name(), "SIZE|auto|none");
 }
 
 #[test]
@@ -218,7 +243,7 @@ fn every_kind_names_its_value() {
     check(Kind::Duration { min: MS, max: MS }, "TIME");
     check(Kind::Bool, "true|false");
     check(Kind::Text, "TEXT");
-    check(Kind::RequestPath, "PATH|none");
+    check(Kind::Maybe(&Kind::RequestPath), "PATH|none");
     check(Kind::Choice(&["text", "json"]), "text|json");
     check(Kind::Percent, "N%");
     check(Kind::Listen, "ADDR");

@@ -83,6 +83,13 @@ fn defaults_need_no_source() {
     assert_eq!(settings.log_format, LogFormat::Text);
     assert_eq!(settings.rollout, Rollout::AllAtOnce);
     assert_eq!(settings.ready_check, None);
+    let limits = (
+        settings.worker_max_requests,
+        settings.worker_max_age,
+        settings.worker_max_memory,
+    );
+    assert_eq!(limits, (None, None, None));
+    assert_eq!(settings.memory_budget, None);
     assert!(settings.access_log && settings.compact && settings.batch_scheduling);
     assert!(
         settings
@@ -140,6 +147,11 @@ fn every_key_of_the_file_is_read() {
         compact = false
         batch_scheduling = false
         max_retries = 0
+        worker_max_requests = 5000
+        worker_max_age = "6h"
+        worker_max_memory = "300MiB"
+        memory_budget = "2GiB"
+        out_of_band_interval = 100
         rollout = "worker-by-worker"
         ready_check = "/up"
         restart_file = "tmp/again"
@@ -163,7 +175,7 @@ fn every_key_of_the_file_is_read() {
     assert_eq!(
         texts.join(" "),
         "ruby=/usr/bin/ruby3.1 rackup=other.ru hooks=config/highball.rb backlog=1000 max_connections=10 trusted_proxies=none \
-         workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 rollout=worker-by-worker ready_check=/up restart_file=tmp/again queue_limit=7 priority_paths=/up,/health path_shares=/reports=50%,/slow=5% max_header_bytes=8KiB \
+         workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 worker_max_requests=5000 worker_max_age=6h worker_max_memory=300MiB memory_budget=2GiB out_of_band_interval=100 rollout=worker-by-worker ready_check=/up restart_file=tmp/again queue_limit=7 priority_paths=/up,/health path_shares=/reports=50%,/slow=5% max_header_bytes=8KiB \
          max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB header_timeout=1s \
          body_timeout=2s send_timeout=1500ms keep_alive_timeout=0 request_timeout=2m request_timeouts=/reports=5m,/up=5s boot_timeout=1h drain_timeout=0 \
          response_memory=64KiB response_limit=1TiB early_hints=true access_log=false log_format=json"
@@ -537,10 +549,15 @@ fn all_errors_are_reported_together_in_the_order_of_the_sources() {
 #[test]
 fn both_ends_of_each_range_are_allowed_and_fit_their_fields() {
     for setting in SETTINGS {
-        let (low, high, below, above) = match setting.kind {
+        let kind = match setting.kind {
+            Kind::Maybe(kind) => *kind,
+            kind => kind,
+        };
+        let (low, high, below, above) = match kind {
             Kind::Integer { min, max }
             | Kind::AutoInteger { min, max }
-            | Kind::Bytes { min, max } => (
+            | Kind::Bytes { min, max }
+            | Kind::AutoBytes { min, max } => (
                 min.to_string(),
                 max.to_string(),
                 i128::from(min) - 1,

@@ -15,6 +15,8 @@ pub struct Memory {
     completed: Vec<Line<AtomicU64>>,
     parked: Line<AtomicU32>,
     stops: Vec<Line<AtomicU32>>,
+    out_of_band: Line<AtomicU32>,
+    queued: Line<AtomicU32>,
 }
 
 impl Memory {
@@ -45,6 +47,8 @@ impl Memory {
             completed: long(1),
             parked: Line(AtomicU32::new(0)),
             stops: short(workers),
+            out_of_band: Line(AtomicU32::new(0)),
+            queued: Line(AtomicU32::new(0)),
         }
     }
 
@@ -61,6 +65,8 @@ impl Memory {
             completed: &self.completed,
             parked: &self.parked,
             stops: &self.stops,
+            out_of_band: &self.out_of_band,
+            queued: &self.queued,
         }
     }
 }

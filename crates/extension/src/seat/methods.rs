@@ -138,6 +138,27 @@ pub(crate) unsafe extern "C" fn report(this: Value, text: Value) -> Value {
     }
 }
 
+/// `seat.begin_out_of_band`: takes the turn for work between requests. True where it is this worker's now; then
+/// `seat.end_out_of_band` must follow.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn begin_out_of_band(this: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL.
+    let own = unsafe { state(this) };
+    boolean(own.job.is_none() && own.seat.begin_out_of_band())
+}
+
+/// `seat.end_out_of_band`: gives that turn back.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn end_out_of_band(this: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { state(this) }.seat.end_out_of_band();
+    NIL
+}
+
 /// `seat.hijack(socket)`: gives the front a socket to splice the client's connection with.
 ///
 /// # Safety

@@ -20,6 +20,7 @@ impl Dispatcher {
             Some(other) => other.exchange.beside()?,
             None => return Err(io::Error::other("no generation is left")),
         };
+        exchange.tell_queue(inner.queue_told);
         let generation = Generation::new(number, exchange, inner.lanes.shares());
         inner.generations.push(generation);
         Ok(())
@@ -70,6 +71,11 @@ impl Dispatcher {
 
     /// Fills free slots from the queue, oldest first of those that may run.
     pub(super) fn fill(&self, inner: &mut Inner) {
+        self.fill_slots(inner);
+        inner.tell_queue();
+    }
+
+    fn fill_slots(&self, inner: &mut Inner) {
         while let Some(lane) = inner.next() {
             let Some((at, slot)) = inner.acquire() else {
                 return;
@@ -143,7 +149,7 @@ impl Inner {
         let fed = (0..).zip(&self.generations).filter(|(_, one)| one.fed);
         let idle = fed.filter_map(|(at, one)| match alone {
             true => Some((at, 0)),
-            false => Some((at, one.seats_up().checked_sub(one.taken() + 1)?)),
+            false => Some((at, one.seats_up().checked_sub(one.engaged() + 1)?)),
         });
         idle.max_by_key(|(_, idle)| *idle).map(|(at, _)| at)
     }
@@ -179,7 +185,7 @@ impl Inner {
     pub(super) fn let_pass(&mut self) {
         let fed = |count: fn(&Generation) -> usize| self.fed().map(count).sum::<usize>();
         // Where a thread idles all of these are taken at once.
-        if fed(Generation::taken) >= fed(Generation::seats_up) {
+        if fed(Generation::engaged) >= fed(Generation::seats_up) {
             self.recall(|generation, request| {
                 generation.fed && request.lane.get() != Lane::Priority
             });
@@ -193,6 +199,17 @@ impl Inner {
             let held: usize = self.fed().map(|generation| generation.held[rule]).sum();
             held < self.lanes.share(rule).threads
         })
+    }
+
+    /// Says to workers whether requests wait in the queue, where that has changed.
+    fn tell_queue(&mut self) {
+        let waits = self.queue.len() > 0;
+        if waits != self.queue_told {
+            self.queue_told = waits;
+            for generation in &self.generations {
+                generation.exchange.tell_queue(waits);
+            }
+        }
     }
 
     /// Drops generations that are gone, and what they left, once nobody waits for it.

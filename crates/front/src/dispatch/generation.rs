@@ -10,6 +10,26 @@ use super::Lane;
 use super::hijacks::Hijacks;
 use crate::request::{Place, Request, WorkerId};
 
+/// A worker, as far as requests go.
+#[derive(Clone, Copy, Default)]
+struct Worker {
+    standing: Standing,
+    /// Requests that its present life has finished.
+    finished: u64,
+}
+
+/// What a worker is for.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Standing {
+    /// Nothing: it is not there, or not ready yet.
+    #[default]
+    Away,
+    /// It serves.
+    Up,
+    /// It finishes what it has.
+    Leaving,
+}
+
 /// One generation's exchange and what lies in it.
 pub(super) struct Generation {
     pub(super) number: u32,
@@ -19,10 +39,10 @@ pub(super) struct Generation {
     pub(super) hijacks: Hijacks,
     /// By the number of a share: how many of its requests lie in slots.
     pub(super) held: Vec<usize>,
-    /// Which workers serve.
-    pub(super) up: Vec<bool>,
-    /// Which of them have had a request.
-    served: Vec<bool>,
+    /// The workers, by their places.
+    workers: Vec<Worker>,
+    /// How many of them were told to leave and are still there. Almost always none.
+    leaving: u16,
     /// Whether requests go from the queue to it.
     pub(super) fed: bool,
     /// Whether all its processes are gone; it goes once nobody waits for what they left in it.
@@ -39,8 +59,8 @@ impl Generation {
             lengths: vec![0; usize::from(geometry.slots)],
             hijacks: Hijacks::default(),
             held: vec![0; shares],
-            up: vec![false; usize::from(geometry.workers)],
-            served: vec![false; usize::from(geometry.workers)],
+            workers: vec![Worker::default(); usize::from(geometry.places())],
+            leaving: 0,
             fed: false,
             closed: false,
             exchange,
@@ -62,7 +82,40 @@ impl Generation {
         self.slots.len() - self.exchange.free_slots()
     }
 
-    /// Threads of all its workers, be they there or not.
+    /// Slots that are taken, those aside that workers have who take nothing more: the seats that serve have nothing
+    /// to do with these.
+    pub(super) fn engaged(&self) -> usize {
+        match self.leaving {
+            0 => self.taken(),
+            _ => self.taken() - self.held_by(Standing::Leaving),
+        }
+    }
+
+    /// Requests that workers of this standing run.
+    fn held_by(&self, standing: Standing) -> usize {
+        let held = |&slot: &u16| match self.exchange.holder(slot) {
+            Holder::Seat { worker, .. } => {
+                self.request(slot).is_some() && self.standing(worker) == standing
+            }
+            Holder::Done { .. } | Holder::Nobody => false,
+        };
+        self.slot_numbers().filter(held).count()
+    }
+
+    fn standing(&self, worker: u16) -> Standing {
+        let worker = self.workers.get(usize::from(worker));
+        worker.map_or(Standing::Away, |worker| worker.standing)
+    }
+
+    /// What a worker is for from now on.
+    fn stands(&mut self, worker: u16, standing: Standing) {
+        let worker = &mut self.workers[usize::from(worker)];
+        self.leaving -= u16::from(worker.standing == Standing::Leaving);
+        self.leaving += u16::from(standing == Standing::Leaving);
+        worker.standing = standing;
+    }
+
+    /// Threads of as many workers as serve at once, be they there or not.
     pub(super) fn seats(&self) -> usize {
         let geometry = self.exchange.geometry();
         usize::from(geometry.workers) * usize::from(geometry.threads)
@@ -70,17 +123,14 @@ impl Generation {
 
     /// Threads of the workers that serve.
     pub(super) fn seats_up(&self) -> usize {
-        let up = self.up.iter().filter(|&&up| up).count();
+        let up = self.workers.iter();
+        let up = up.filter(|worker| worker.standing == Standing::Up).count();
         up * usize::from(self.exchange.geometry().threads)
     }
 
-    /// Requests that threads have now.
+    /// Requests that these threads have now.
     pub(super) fn running(&self) -> usize {
-        let runs = |&slot: &u16| {
-            self.request(slot).is_some()
-                && matches!(self.exchange.holder(slot), Holder::Seat { .. })
-        };
-        self.slot_numbers().filter(runs).count()
+        self.held_by(Standing::Up)
     }
 
     /// Keeps the request that was put into a slot.
@@ -120,19 +170,47 @@ impl Generation {
     /// A process is being started for this worker.
     pub(super) fn worker_starts(&mut self, worker: u16) {
         self.exchange.open(worker);
-        self.served[usize::from(worker)] = false;
+        self.stands(worker, Standing::Away);
+        self.workers[usize::from(worker)].finished = 0;
+    }
+
+    /// It serves.
+    pub(super) fn worker_up(&mut self, worker: u16) {
+        self.stands(worker, Standing::Up);
+    }
+
+    /// It is to finish what it has and exit.
+    pub(super) fn stop_worker(&mut self, worker: u16) {
+        self.stands(worker, Standing::Leaving);
+        self.exchange.stop(worker);
+    }
+
+    /// It is dead. Slots that it held, in no order.
+    pub(super) fn bury(&mut self, worker: u16) -> Vec<u16> {
+        self.stands(worker, Standing::Away);
+        self.exchange.bury(worker)
+    }
+
+    /// Requests that the worker has finished since it was started.
+    pub(super) fn finished(&self, worker: u16) -> u64 {
+        self.workers[usize::from(worker)].finished
     }
 
     /// Whether the worker has had a request since it was started.
     pub(super) fn has_served(&self, worker: u16) -> bool {
         let mut slots = self.slot_numbers();
-        self.served[usize::from(worker)] || slots.any(|slot| self.owner(slot) == Some(worker))
+        self.finished(worker) > 0 || slots.any(|slot| self.owner(slot) == Some(worker))
+    }
+
+    /// A worker has finished a request.
+    pub(super) fn count(&mut self, worker: u16) {
+        // One that its region names has a place here: the exchange has checked it.
+        self.workers[usize::from(worker)].finished += 1;
     }
 
     /// Remembers who has the request, and since when.
-    pub(super) fn note_holder(&mut self, slot: u16, holder: Holder, request: &Request) {
+    pub(super) fn note_holder(&self, slot: u16, holder: Holder, request: &Request) {
         if let Holder::Seat { worker, .. } | Holder::Done { worker, .. } = holder {
-            self.served[usize::from(worker)] = true;
             let generation = self.number;
             request.worker.set(Some(WorkerId { generation, worker }));
             request.times.set(self.exchange.times(slot));

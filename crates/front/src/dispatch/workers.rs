@@ -32,6 +32,13 @@ impl Dispatcher {
         }
     }
 
+    /// How many requests the worker has finished since it was started.
+    pub fn finished(&self, generation: u32, worker: u16) -> u64 {
+        let mut inner = self.inner.borrow_mut();
+        let generation = inner.generation(generation);
+        generation.map_or(0, |generation| generation.finished(worker))
+    }
+
     /// Whether the worker has had a request since it was started.
     pub fn has_served(&self, generation: u32, worker: u16) -> bool {
         let mut inner = self.inner.borrow_mut();
@@ -43,7 +50,7 @@ impl Dispatcher {
     pub fn worker_up(&self, generation: u32, worker: u16) {
         let mut inner = self.inner.borrow_mut();
         if let Some(generation) = inner.generation(generation) {
-            generation.up[usize::from(worker)] = true;
+            generation.worker_up(worker);
         }
         self.fill(&mut inner);
     }
@@ -52,8 +59,7 @@ impl Dispatcher {
     pub fn stop_worker(&self, generation: u32, worker: u16) {
         let mut inner = self.inner.borrow_mut();
         if let Some(generation) = inner.generation(generation) {
-            generation.up[usize::from(worker)] = false;
-            generation.exchange.stop(worker);
+            generation.stop_worker(worker);
         }
         inner.recall_for_others();
         self.fill(&mut inner);
@@ -74,8 +80,7 @@ impl Dispatcher {
         let Some(generation) = generations.find(|one| one.number == generation) else {
             return;
         };
-        generation.up[usize::from(worker)] = false;
-        let held = generation.exchange.bury(worker);
+        let held = generation.bury(worker);
         for slot in generation.slot_numbers() {
             // Also those of which it had only frames to say, or whose bell it did not live to ring.
             if matches!(generation.exchange.holder(slot), Holder::Done { worker: by, .. } if by == worker)

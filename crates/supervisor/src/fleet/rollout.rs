@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use super::{Action, Generation, Stage};
 use crate::pool;
 
-/// What a rollout keeps to.
-#[derive(Clone, Copy, Debug)]
+/// What a generation keeps to, and the rollout that brings it up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// Workers of a generation.
+    /// Workers that a generation has places for.
+    pub(crate) places: u16,
+    /// Workers of a generation, not more than places.
     pub(crate) workers: u16,
     /// How long each step of a start may take.
     pub(crate) boot_timeout: Duration,
@@ -22,9 +24,12 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Workers that a generation may have while the others have so many.
-    pub(super) fn room(&self, others: u16) -> u16 {
-        (self.workers + 1).saturating_sub(others).min(self.workers)
+    /// Workers that there may be of this generation and the one before it.
+    pub(super) fn most_beside(&self, old: &Self) -> u16 {
+        match self.worker_by_worker {
+            true => self.workers.max(old.workers) + 1,
+            false => self.workers + old.workers,
+        }
     }
 }
 
@@ -40,6 +45,8 @@ pub(super) enum Check {
 pub(super) struct Rollout {
     /// The new generation.
     pub(super) number: u32,
+    /// Workers that there may be of both generations.
+    pub(super) most: u16,
     pub(super) check: Check,
     /// The most of its workers that were ready at once.
     arrived: u16,
@@ -51,9 +58,10 @@ pub(super) struct Rollout {
 
 impl Rollout {
     /// The way to this generation, at its beginning.
-    pub(super) fn to(number: u32) -> Self {
+    pub(super) fn to(number: u32, most: u16) -> Self {
         Self {
             number,
+            most,
             check: Check::Due,
             arrived: 0,
             until: None,
@@ -61,15 +69,20 @@ impl Rollout {
         }
     }
 
+    /// Workers that a generation of these rules may have while there are so many others.
+    pub(super) fn room(&self, others: u16, rules: &Rules) -> u16 {
+        self.most.saturating_sub(others).min(rules.workers)
+    }
+
     /// Takes the next step. True when the new generation has taken over.
     pub(super) fn step(
         &mut self,
         new: &mut Generation,
         old: Option<&mut Generation>,
-        rules: &Rules,
         now: Instant,
         actions: &mut Vec<Action>,
     ) -> bool {
+        let rules = new.rules;
         if !new.pool.template_up() {
             return false;
         }
@@ -107,20 +120,21 @@ impl Rollout {
             actions.push(Action::Serves { generation });
             if let Some(old) = old {
                 old.stage = Stage::Draining;
-                let until = Some(now + rules.drain_timeout);
+                let until = Some(now + old.rules.drain_timeout);
                 old.handle(pool::Event::Stop { until }, now, actions);
             }
             return true;
         }
-        if let Some(old) = old
-            && one_by_one
-        {
-            let spared = rules.workers - self.arrived;
-            if serves && spared < old.pool.limit() {
-                old.resize(spared, rules, now, actions);
+        if let Some(old) = old {
+            let spared = old.rules.workers.saturating_sub(self.arrived);
+            if one_by_one && serves && spared < old.pool.limit() {
+                old.resize(spared, now, actions);
             }
             let others = old.pool.limit() + old.pool.leaving() + new.pool.leaving();
-            new.resize(rules.room(others), rules, now, actions);
+            let room = self.room(others, &rules);
+            if room > new.pool.limit() {
+                new.resize(room, now, actions);
+            }
         }
         let awaited = ready < new.pool.limit() || self.check == Check::Asked;
         self.until = match (awaited, self.until) {

@@ -2,13 +2,17 @@
 
 use std::time::Instant;
 
+use super::Rules;
 use crate::pool;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// Bring up a new generation, which takes the place of the one that serves. Only in a fleet that is settled.
-    Launch { generation: u32 },
+    Launch { generation: u32, rules: Rules },
+    /// There shall be this many workers from now on; one too many is the one that `leaves`. Only in a fleet that is
+    /// settled.
+    Resize { workers: u16, leaves: Option<u16> },
     /// Something happened in a generation.
     Pool { generation: u32, event: pool::Event },
     /// The check that [`Action::Check`] asked for is done.

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::*;
+use crate::limits;
 
 const BOOT_TIMEOUT: Duration = Duration::from_secs(90);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn rules(worker_by_worker: bool, check: bool) -> Rules {
     Rules {
+        places: 2,
         workers: 2,
         boot_timeout: BOOT_TIMEOUT,
         drain_timeout: DRAIN_TIMEOUT,
@@ -22,21 +24,28 @@ fn rules(worker_by_worker: bool, check: bool) -> Rules {
 struct Run {
     fleet: Fleet,
     now: Instant,
+    rules: Rules,
 }
 
 impl Run {
     /// A fleet whose first generation, of two workers, serves.
     fn serving(rules: Rules) -> Self {
         let mut run = Self {
-            fleet: Fleet::new(rules),
+            fleet: Fleet::default(),
             now: Instant::now(),
+            rules,
         };
-        run.check(Event::Launch { generation: 1 }, &[spawn(1)]);
+        run.check(run.launch(1), &[spawn(1)]);
         run.check(booted(1), &[fork(1, 0, 1), fork(1, 1, 1)]);
         run.ready(1, 0, 1, &[]);
         run.ready(1, 1, 1, &[feed(&[1]), Action::Serves { generation: 1 }]);
         assert!(run.fleet.is_settled());
         run
+    }
+
+    fn launch(&self, generation: u32) -> Event {
+        let rules = self.rules;
+        Event::Launch { generation, rules }
     }
 
     #[track_caller]
@@ -133,13 +142,17 @@ fn given_up(why: Why) -> Action {
     Action::GiveUp { generation: 2, why }
 }
 
+const WHY: limits::Why = limits::Why::Requests {
+    finished: 1000,
+    limit: 990,
+};
+
 const SERVES: Action = Action::Serves { generation: 2 };
-const LAUNCH: Event = Event::Launch { generation: 2 };
 
 #[test]
 fn all_at_once_the_new_generation_takes_over_when_all_its_workers_are_ready() {
     let mut run = Run::serving(rules(false, false));
-    run.check(LAUNCH, &[spawn(2)]);
+    run.check(run.launch(2), &[spawn(2)]);
     run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
     run.ready(2, 1, 1, &[]);
     assert_eq!(run.stages(), [(1, Stage::Serving), (2, Stage::Booting)]);
@@ -158,7 +171,7 @@ fn all_at_once_the_new_generation_takes_over_when_all_its_workers_are_ready() {
 #[test]
 fn worker_by_worker_there_is_never_more_than_one_too_many() {
     let mut run = Run::serving(rules(true, false));
-    run.check(LAUNCH, &[spawn(2)]);
+    run.check(run.launch(2), &[spawn(2)]);
     run.check(booted(2), &[fork(2, 0, 1)]);
     run.ready(2, 0, 1, &[feed(&[1, 2]), stop(1, 1)]);
     assert_eq!(run.stages(), [(1, Stage::Serving), (2, Stage::Serving)]);
@@ -174,13 +187,13 @@ fn worker_by_worker_there_is_never_more_than_one_too_many() {
 fn a_worker_of_the_old_generation_that_dies_meanwhile_is_replaced_by_the_old_code() {
     for worker_by_worker in [false, true] {
         let mut run = Run::serving(rules(worker_by_worker, false));
-        run.check(LAUNCH, &[spawn(2)]);
+        run.check(run.launch(2), &[spawn(2)]);
         run.check(died(1, 0, 1), &[down(1, 0), fork(1, 0, 2)]);
         run.ready(1, 0, 2, &[]);
     }
     // Unless it was to leave, or its place is another's by then.
     let mut run = Run::serving(rules(true, false));
-    run.check(LAUNCH, &[spawn(2)]);
+    run.check(run.launch(2), &[spawn(2)]);
     run.check(booted(2), &[fork(2, 0, 1)]);
     run.ready(2, 0, 1, &[feed(&[1, 2]), stop(1, 1)]);
     run.check(died(1, 0, 1), &[down(1, 0), fork(1, 0, 2)]);
@@ -193,7 +206,7 @@ fn a_worker_of_the_old_generation_that_dies_meanwhile_is_replaced_by_the_old_cod
 fn code_that_does_not_boot_is_given_up_and_changes_nothing() {
     for worker_by_worker in [false, true] {
         let mut run = Run::serving(rules(worker_by_worker, false));
-        run.check(LAUNCH, &[spawn(2)]);
+        run.check(run.launch(2), &[spawn(2)]);
         run.check(
             template_died(2),
             &[
@@ -205,14 +218,14 @@ fn code_that_does_not_boot_is_given_up_and_changes_nothing() {
         assert_eq!(run.stages(), [(1, Stage::Serving)]);
         assert!(run.fleet.is_settled());
         run.check(died(1, 0, 1), &[down(1, 0), fork(1, 0, 2)]);
-        run.check(Event::Launch { generation: 3 }, &[spawn(3)]);
+        run.check(run.launch(3), &[spawn(3)]);
     }
 }
 
 #[test]
 fn a_new_template_that_dies_before_its_workers_are_ready_is_not_started_again() {
     let mut run = Run::serving(rules(false, false));
-    run.check(LAUNCH, &[spawn(2)]);
+    run.check(run.launch(2), &[spawn(2)]);
     run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
     run.ready(2, 0, 1, &[]);
     let abandon = own(2, pool::Action::Abandon { worker: 1 });
@@ -236,7 +249,7 @@ fn a_new_template_that_dies_before_its_workers_are_ready_is_not_started_again() 
 #[test]
 fn a_worker_that_keeps_dying_at_its_start_gives_the_new_generation_up() {
     let mut run = Run::serving(rules(false, false));
-    run.check(LAUNCH, &[spawn(2)]);
+    run.check(run.launch(2), &[spawn(2)]);
     run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
     run.ready(2, 1, 1, &[]);
     for life in 1..5 {
@@ -275,7 +288,7 @@ fn a_worker_that_keeps_dying_at_its_start_gives_the_new_generation_up() {
 #[test]
 fn workers_that_are_not_ready_in_time_give_the_new_generation_up() {
     let mut run = Run::serving(rules(false, false));
-    run.check(LAUNCH, &[spawn(2)]);
+    run.check(run.launch(2), &[spawn(2)]);
     run.now += Duration::from_secs(60);
     run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
     run.ready(2, 0, 1, &[]);
@@ -291,7 +304,7 @@ fn workers_that_are_not_ready_in_time_give_the_new_generation_up() {
     );
     // Each of them may take as long where they come one by one.
     let mut run = Run::serving(rules(true, false));
-    run.check(LAUNCH, &[spawn(2)]);
+    run.check(run.launch(2), &[spawn(2)]);
     run.check(booted(2), &[fork(2, 0, 1)]);
     run.now += Duration::from_secs(60);
     run.ready(2, 0, 1, &[feed(&[1, 2]), stop(1, 1)]);
@@ -306,7 +319,7 @@ fn workers_that_are_not_ready_in_time_give_the_new_generation_up() {
 #[test]
 fn worker_by_worker_the_old_generation_gets_its_workers_back_one_by_one() {
     let mut run = Run::serving(rules(true, false));
-    run.check(LAUNCH, &[spawn(2)]);
+    run.check(run.launch(2), &[spawn(2)]);
     run.check(booted(2), &[fork(2, 0, 1)]);
     run.ready(2, 0, 1, &[feed(&[1, 2]), stop(1, 1)]);
     // Its template dies while three workers are there: one of the old ones must go before one comes back.
@@ -335,7 +348,7 @@ fn a_check_decides_whether_the_new_generation_takes_over() {
     };
     let begin = |worker_by_worker| {
         let mut run = Run::serving(rules(worker_by_worker, true));
-        run.check(LAUNCH, &[spawn(2)]);
+        run.check(run.launch(2), &[spawn(2)]);
         if worker_by_worker {
             run.check(booted(2), &[fork(2, 0, 1)]);
             run.ready(2, 0, 1, &[CHECK]);
@@ -372,7 +385,7 @@ fn a_check_decides_whether_the_new_generation_takes_over() {
 #[test]
 fn workers_that_do_not_finish_within_the_drain_are_killed() {
     let mut run = Run::serving(rules(false, false));
-    run.check(LAUNCH, &[spawn(2)]);
+    run.check(run.launch(2), &[spawn(2)]);
     run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
     run.ready(2, 0, 1, &[]);
     run.ready(2, 1, 1, &[feed(&[2]), SERVES, stop(1, 0), stop(1, 1)]);
@@ -387,20 +400,20 @@ fn workers_that_do_not_finish_within_the_drain_are_killed() {
 #[test]
 fn a_restart_within_a_restart_does_nothing() {
     let mut run = Run::serving(rules(false, false));
-    run.check(LAUNCH, &[spawn(2)]);
-    run.check(Event::Launch { generation: 3 }, &[]);
+    run.check(run.launch(2), &[spawn(2)]);
+    run.check(run.launch(3), &[]);
     run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
     run.ready(2, 0, 1, &[]);
     run.ready(2, 1, 1, &[feed(&[2]), SERVES, stop(1, 0), stop(1, 1)]);
     // The old one drains: a third one would be too many.
-    run.check(Event::Launch { generation: 3 }, &[]);
+    run.check(run.launch(3), &[]);
     assert_eq!(run.stages(), [(1, Stage::Draining), (2, Stage::Serving)]);
 }
 
 #[test]
 fn the_old_template_may_die_at_any_time() {
     let mut run = Run::serving(rules(false, false));
-    run.check(LAUNCH, &[spawn(2)]);
+    run.check(run.launch(2), &[spawn(2)]);
     // It is started again: the new generation may yet be given up.
     run.check(template_died(1), &[spawn(1)]);
     run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
@@ -420,15 +433,15 @@ fn a_stop_within_a_rollout_ends_both_generations() {
     let called_off = given_up(Why::CalledOff);
     // While the new code is loaded.
     let mut run = Run::serving(rules(false, false));
-    run.check(LAUNCH, &[spawn(2)]);
+    run.check(run.launch(2), &[spawn(2)]);
     run.check(Event::CallOff, &[called_off.clone(), kill_template(2)]);
     run.check(booted(2), &[kill_template(2)]);
     run.check(template_died(2), &[Action::Close { generation: 2 }]);
     run.check(Event::Stop, &[stop(1, 0), stop(1, 1)]);
-    run.check(Event::Launch { generation: 3 }, &[]);
+    run.check(run.launch(3), &[]);
     // While workers are replaced one by one: both serve until they are told to leave.
     let mut run = Run::serving(rules(true, false));
-    run.check(LAUNCH, &[spawn(2)]);
+    run.check(run.launch(2), &[spawn(2)]);
     run.check(booted(2), &[fork(2, 0, 1)]);
     run.ready(2, 0, 1, &[feed(&[1, 2]), stop(1, 1)]);
     run.check(Event::CallOff, &[called_off]);
@@ -501,11 +514,69 @@ fn nothing_can_serve_while_the_template_is_delayed_and_no_worker_is_left() {
     run.ready(1, 0, 2, &[outage(None)]);
     // New code that takes over ends it as well.
     let mut run = dead();
-    run.check(LAUNCH, &[spawn(2)]);
+    run.check(run.launch(2), &[spawn(2)]);
     run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
     run.ready(2, 0, 1, &[]);
     let closed = Action::Close { generation: 1 };
     run.ready(2, 1, 1, &[feed(&[2]), SERVES, closed, outage(None)]);
+}
+
+fn retire(generation: u32, worker: u16) -> Event {
+    let (why, grace) = (WHY, DRAIN_TIMEOUT);
+    of(generation, pool::Event::Retire { worker, why, grace })
+}
+
+fn retiring(generation: u32, worker: u16, successor: u16) -> Action {
+    let why = WHY;
+    let retiring = pool::Action::Retiring {
+        worker,
+        successor,
+        why,
+    };
+    own(generation, retiring)
+}
+
+#[test]
+fn a_restart_calls_off_a_retirement_whose_successor_is_not_ready() {
+    for worker_by_worker in [false, true] {
+        let mut run = Run::serving(rules(worker_by_worker, false));
+        run.check(retire(1, 0), &[retiring(1, 0, 2), fork(1, 2, 1)]);
+        run.check(run.launch(2), &[kill(1, 2), spawn(2)]);
+        // Until it is gone there is a worker too many, and no retirement begins within a rollout.
+        run.check(retire(1, 0), &[]);
+        let forks: &[Action] = if worker_by_worker {
+            &[]
+        } else {
+            &[fork(2, 0, 1)]
+        };
+        run.check(booted(2), forks);
+        run.check(retire(1, 0), &[]);
+        let next = if worker_by_worker { 0 } else { 1 };
+        run.check(died(1, 2, 1), &[down(1, 2), fork(2, next, 1)]);
+    }
+}
+
+#[test]
+fn a_restart_leaves_room_for_a_worker_that_is_on_its_way_out() {
+    for worker_by_worker in [false, true] {
+        let mut run = Run::serving(rules(worker_by_worker, false));
+        run.check(retire(1, 0), &[retiring(1, 0, 2), fork(1, 2, 1)]);
+        run.ready(1, 2, 1, &[stop(1, 0)]);
+        run.check(run.launch(2), &[spawn(2)]);
+        if worker_by_worker {
+            run.check(booted(2), &[]);
+            run.check(died(1, 0, 1), &[down(1, 0), fork(2, 0, 1)]);
+            run.ready(2, 0, 1, &[feed(&[1, 2]), stop(1, 2)]);
+            run.check(died(1, 2, 1), &[down(1, 2), fork(2, 1, 1)]);
+            run.ready(2, 1, 1, &[feed(&[2]), SERVES, stop(1, 1)]);
+        } else {
+            run.check(booted(2), &[fork(2, 0, 1)]);
+            run.ready(2, 0, 1, &[]);
+            run.check(died(1, 0, 1), &[down(1, 0), fork(2, 1, 1)]);
+            run.ready(2, 1, 1, &[feed(&[2]), SERVES, stop(1, 1), stop(1, 2)]);
+        }
+        run.check(retire(2, 0), &[]);
+    }
 }
 
 /// What really runs, as the actions left it.
@@ -558,7 +629,10 @@ impl World {
                 let old = self.lives.insert((generation, worker), life);
                 assert_eq!(old, None, "seed {seed}: two lives of one worker");
             }
-            pool::Action::Abandon { worker } => drop(self.lives.remove(&(generation, worker))),
+            pool::Action::Abandon { worker } => {
+                self.lives.remove(&(generation, worker));
+                self.told_to_leave.remove(&(generation, worker));
+            }
             pool::Action::Up { worker } => {
                 assert!(self.up.insert((generation, worker)), "seed {seed}");
             }
@@ -566,7 +640,9 @@ impl World {
                 self.up.remove(&(generation, worker));
                 self.told_to_leave.remove(&(generation, worker));
             }
-            pool::Action::StopWorker { worker } => {
+            pool::Action::StopWorker { worker } | pool::Action::Kill { worker }
+                if self.lives.contains_key(&(generation, worker)) =>
+            {
                 self.told_to_leave.insert((generation, worker));
             }
             _ => {}
@@ -582,10 +658,10 @@ impl World {
 }
 
 /// Whatever happens in whatever order: each launch has one end, there are never more workers than allowed, no
-/// worker is told to leave before another has its place, and a stop leaves nothing.
+/// worker is told to leave before another has its place, in a rollout or outside of one, and a stop leaves nothing.
 #[test]
 fn any_order_of_events_keeps_the_promises_of_a_rollout() {
-    let (mut served, mut given_up, mut outages) = (0, 0, 0);
+    let (mut served, mut given_up, mut retired, mut outages) = (0, 0, 0, 0);
     for seed in 0..600_u64 {
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut draw = move |below: u64| {
@@ -594,18 +670,23 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
             random ^= random << 17;
             random % below
         };
-        let rules = Rules {
-            workers: 1 + draw(3) as u16,
+        let places = 1 + draw(3) as u16;
+        let mut rules = Rules {
+            places,
+            workers: places,
             ..rules(draw(2) == 0, draw(2) == 0)
         };
         // In half of the worlds nothing goes wrong.
         let trouble = draw(2) == 0;
         // In some nearly everything does, so that at times nothing can serve.
         let odds = if seed % 4 == 0 { 1 } else { 6 };
-        let mut fleet = Fleet::new(rules);
+        let mut fleet = Fleet::default();
         let mut world = World::default();
         let mut now = Instant::now();
         let mut last = 0;
+        let (mut wanted, mut by_worker) = (places, false);
+        // So many served at once since that many are wanted.
+        let mut floor = 0;
         let steps = 400 + draw(300);
         for step in 0.. {
             let numbers: Vec<u32> = fleet.generations().iter().map(|one| one.number).collect();
@@ -613,20 +694,27 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                 0 => 0,
                 count => numbers[draw(count) as usize],
             };
-            let worker = draw(u64::from(rules.workers)) as u16;
+            let worker = draw(u64::from(places) + 1) as u16;
             let id = (generation, worker);
             let life = world.lives.get(&id).copied();
             let leaves = world.told_to_leave.contains(&id);
             let template = world.templates.get(&generation).copied();
             let ending = step > steps + 60;
-            let event = match draw(12) {
+            let event = match draw(14) {
                 _ if step == steps => Event::CallOff,
                 _ if step == steps + 20 => Event::Stop,
                 _ if step == steps + 60 => Event::Kill,
                 0 if fleet.is_settled() && !fleet.stopping() && step < steps => {
                     last += 1;
                     world.launched = Some(last);
-                    Event::Launch { generation: last }
+                    // Settings and memory may have changed since the last one.
+                    rules.worker_by_worker = draw(2) == 0;
+                    rules.workers = wanted;
+                    by_worker = rules.worker_by_worker;
+                    Event::Launch {
+                        generation: last,
+                        rules,
+                    }
                 }
                 1 | 2 if template == Some(false) => {
                     world.templates.insert(generation, true);
@@ -665,6 +753,16 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                     now = fleet.next().unwrap_or(now).max(now);
                     Event::Tick
                 }
+                12 if step < steps => retire(generation, worker),
+                13 if step < steps && draw(3) == 0 => {
+                    let workers = 1 + draw(u64::from(places)) as u16;
+                    if fleet.is_settled() {
+                        wanted = workers;
+                        floor = floor.min(usize::from(wanted));
+                    }
+                    let leaves = Some(worker);
+                    Event::Resize { workers, leaves }
+                }
                 _ => Event::Tick,
             };
             let before = world.launched;
@@ -673,37 +771,46 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                     Action::Serves { .. } => served += 1,
                     Action::GiveUp { .. } => given_up += 1,
                     Action::Outage { until: Some(_) } => outages += 1,
+                    Action::Pool {
+                        action: pool::Action::Retiring { .. },
+                        ..
+                    } => {
+                        retired += 1;
+                        assert!(world.launched.is_none(), "seed {seed}: within a rollout");
+                    }
                     _ => {}
                 }
                 world.take(action, seed);
-                let most = rules.workers
-                    + if rules.worker_by_worker {
-                        1
-                    } else {
-                        rules.workers
-                    };
-                assert!(
-                    world.lives.len() <= usize::from(most),
-                    "seed {seed}: {} workers of {}",
-                    world.lives.len(),
-                    rules.workers
-                );
             }
             if world.outage && step < steps {
                 assert_eq!(world.serving(), 0, "seed {seed}, step {step}");
                 let awaited = fleet.next().is_some() || world.templates.values().any(|up| !up);
                 assert!(awaited, "seed {seed}, step {step}: nothing is to come");
             }
+            // Outside of a rollout there is one generation.
+            let beside = match fleet.generations().len() {
+                2 if !by_worker => wanted,
+                _ => 1,
+            };
+            // Those that a smaller size has leave are there for a while, and nobody comes meanwhile.
+            let most = (places + 1).max(wanted + beside);
+            assert!(
+                world.lives.len() <= usize::from(most),
+                "seed {seed}: {} workers of {wanted}",
+                world.lives.len(),
+            );
             if matches!(event, Event::Launch { .. }) {
                 assert_eq!(before, Some(last), "seed {seed}");
             }
+            let serving = world.serving();
             if !trouble && !world.fed.is_empty() && step < steps {
                 assert!(
-                    world.serving() >= usize::from(rules.workers),
-                    "seed {seed}, step {step}: {} of {} serve",
-                    world.serving(),
-                    rules.workers
+                    serving >= floor,
+                    "seed {seed}, step {step}: {serving} of {wanted} serve",
                 );
+            }
+            if serving >= usize::from(wanted) {
+                floor = usize::from(wanted);
             }
             if step > steps + 60 && fleet.finished() {
                 break;
@@ -713,7 +820,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
         assert_eq!(world.launched, None, "seed {seed}: a launch without an end");
     }
     assert!(
-        served > 1000 && given_up > 300 && outages > 20,
-        "{served} {given_up} {outages}"
+        served > 1000 && given_up > 300 && retired > 200 && outages > 20,
+        "{served} {given_up} {retired} {outages}"
     );
 }

@@ -5,14 +5,29 @@ use std::time::Instant;
 use super::{Action, LEAVE, Phase, Pool, State, Template, numbered};
 
 impl Pool {
-    /// Has the workers that are beyond the limit leave: those first that hold no request, then the highest
-    /// numbers.
-    pub(super) fn resize(&mut self, limit: u16, until: Instant, actions: &mut Vec<Action>) {
+    /// Has the workers that are beyond the limit leave: the one that `leaves`, then those that hold no request, then
+    /// the highest numbers.
+    pub(super) fn resize(
+        &mut self,
+        limit: u16,
+        leaves: Option<u16>,
+        until: Instant,
+        actions: &mut Vec<Action>,
+    ) {
         if self.phase == Phase::Stopping {
             return;
         }
+        self.call_off_succession(actions);
         self.limit = limit;
         let mut excess = self.wanted().saturating_sub(limit);
+        if let Some(worker) = leaves
+            && excess > 0
+            && let Some(State::Ready { .. }) = self.state_of(worker)
+        {
+            let place = &mut self.workers[usize::from(worker)];
+            place.state = dismissed(worker, place.state, Some(until), actions);
+            excess -= 1;
+        }
         for ready in [false, true] {
             for (number, worker) in numbered(&mut self.workers).rev() {
                 let state = worker.state;
@@ -20,7 +35,7 @@ impl Pool {
                     continue;
                 }
                 match state {
-                    State::Absent | State::Stopping { .. } | State::Gone => continue,
+                    State::Absent | State::Spare | State::Stopping { .. } | State::Gone => continue,
                     State::Waiting(_) => worker.state = State::Absent,
                     _ => worker.state = dismissed(number, state, Some(until), actions),
                 }
@@ -34,9 +49,10 @@ impl Pool {
             return;
         }
         self.phase = Phase::Stopping;
+        self.succession = None;
         for (number, worker) in numbered(&mut self.workers) {
             worker.state = match worker.state {
-                State::Absent | State::Waiting(_) | State::Gone => State::Gone,
+                State::Absent | State::Spare | State::Waiting(_) | State::Gone => State::Gone,
                 state => dismissed(number, state, until, actions),
             };
         }
@@ -74,7 +90,7 @@ impl Pool {
 }
 
 /// Has a worker that is there leave; what state it is in then.
-fn dismissed(
+pub(super) fn dismissed(
     worker: u16,
     state: State,
     until: Option<Instant>,

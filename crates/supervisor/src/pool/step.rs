@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::limits::Why;
+
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
@@ -19,8 +21,20 @@ pub(crate) enum Event {
         life: u32,
         served: bool,
     },
-    /// There shall be this many workers: others are forked, or finish what they hold, killed at `until`.
-    Resize { limit: u16, until: Instant },
+    /// The worker is to go, and its successor is to be ready before it does; it has `grace` to finish what it holds.
+    /// Nothing happens where the pool is not whole: ask again.
+    Retire {
+        worker: u16,
+        why: Why,
+        grace: Duration,
+    },
+    /// There shall be this many workers: others are forked, or finish what they hold, killed at `until`; first of all
+    /// the one that `leaves`.
+    Resize {
+        limit: u16,
+        leaves: Option<u16>,
+        until: Instant,
+    },
     /// Stop for good: workers finish what they hold, killed at `until`.
     Stop { until: Option<Instant> },
     /// Stop for good, at once.
@@ -50,6 +64,12 @@ pub(crate) enum Action {
     Down { worker: u16 },
     /// Let the worker's threads finish and leave.
     StopWorker { worker: u16 },
+    /// Worth a line in the log: the worker is to go, `successor` is forked first.
+    Retiring {
+        worker: u16,
+        successor: u16,
+        why: Why,
+    },
     /// Worth a line in the log: the worker keeps dying without having been of use, its next fork waits.
     Delayed {
         worker: u16,

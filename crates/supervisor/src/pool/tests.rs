@@ -1,8 +1,15 @@
 //! Tables of events and the actions they cause.
 
+use super::loss::{FIRST_DELAY, LONGEST_DELAY, STEADY};
 use super::*;
+use crate::limits::Why;
 
 const BOOT_TIMEOUT: Duration = Duration::from_secs(90);
+const GRACE: Duration = Duration::from_secs(30);
+const WHY: Why = Why::Requests {
+    finished: 1000,
+    limit: 990,
+};
 
 /// A pool and its clock, which stands still between calls of `after`.
 struct Run {
@@ -62,6 +69,31 @@ fn died(worker: u16, life: u32) -> Event {
 
 fn down(worker: u16) -> Action {
     Action::Down { worker }
+}
+
+fn retire(worker: u16) -> Event {
+    Event::Retire {
+        worker,
+        why: WHY,
+        grace: GRACE,
+    }
+}
+
+fn retiring(worker: u16, successor: u16) -> Action {
+    Action::Retiring {
+        worker,
+        successor,
+        why: WHY,
+    }
+}
+
+fn resize(limit: u16, now: Instant) -> Event {
+    let until = now + GRACE;
+    Event::Resize {
+        limit,
+        leaves: None,
+        until,
+    }
 }
 
 #[test]
@@ -341,9 +373,202 @@ fn a_stop_while_no_template_is_there_starts_none() {
     run.check(Event::Tick, &[]);
 }
 
+#[test]
+fn a_worker_that_is_to_go_leaves_when_its_successor_is_ready_and_its_place_is_the_next_one_s() {
+    let mut run = Run::ready();
+    let (mut gone, mut spare) = (0, 2);
+    let mut lives = [1, 1, 0];
+    for _ in 0..10 {
+        lives[usize::from(spare)] += 1;
+        let life = lives[usize::from(spare)];
+        run.check(retire(gone), &[retiring(gone, spare), fork(spare, life)]);
+        run.check(Event::Forked { worker: spare }, &[]);
+        assert_eq!(run.pool.ready(), 2, "both serve on");
+        run.check(
+            Event::Ready {
+                worker: spare,
+                life,
+            },
+            &[
+                Action::Up { worker: spare },
+                Action::StopWorker { worker: gone },
+            ],
+        );
+        assert_eq!((run.pool.ready(), run.pool.leaving()), (2, 1));
+        run.check(died(gone, lives[usize::from(gone)]), &[down(gone)]);
+        assert_eq!(run.pool.state(gone), State::Spare);
+        // The other one is next, and comes to where this one was.
+        let other = (0..3).find(|&place| place != gone && place != spare);
+        (gone, spare) = (other.unwrap(), gone);
+    }
+    assert_eq!(run.pool.next(), None);
+}
+
+#[test]
+fn a_worker_that_does_not_leave_for_its_successor_is_killed() {
+    let mut run = Run::ready();
+    run.check(retire(1), &[retiring(1, 2), fork(2, 1)]);
+    run.check(Event::Forked { worker: 2 }, &[]);
+    run.now += Duration::from_secs(5);
+    let left = [Action::Up { worker: 2 }, Action::StopWorker { worker: 1 }];
+    run.check(Event::Ready { worker: 2, life: 1 }, &left);
+    run.after(GRACE, &[Action::Kill { worker: 1 }]);
+    run.check(died(1, 1), &[down(1)]);
+}
+
+#[test]
+fn only_one_worker_is_replaced_at_a_time_and_only_in_a_pool_that_is_whole() {
+    let mut run = Run::booted();
+    run.check(retire(0), &[]);
+    let mut run = Run::ready();
+    run.check(retire(2), &[]);
+    run.check(retire(7), &[]);
+    run.check(retire(0), &[retiring(0, 2), fork(2, 1)]);
+    run.check(retire(1), &[]);
+    run.check(Event::Forked { worker: 2 }, &[]);
+    let left = [Action::Up { worker: 2 }, Action::StopWorker { worker: 0 }];
+    run.check(Event::Ready { worker: 2, life: 1 }, &left);
+    run.check(retire(1), &[]);
+    run.check(died(0, 1), &[down(0)]);
+    run.check(retire(1), &[retiring(1, 0), fork(0, 2)]);
+    // Nor while one is missing, or nobody could fork.
+    let mut run = Run::ready();
+    run.check(died(0, 1), &[down(0), fork(0, 2)]);
+    run.check(retire(1), &[]);
+    let mut run = Run::ready();
+    run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
+    run.check(retire(1), &[]);
+}
+
+#[test]
+fn a_worker_that_dies_before_its_successor_is_ready_has_its_place_taken_by_it() {
+    let mut run = Run::ready();
+    run.check(retire(0), &[retiring(0, 2), fork(2, 1)]);
+    run.check(died(0, 1), &[down(0)]);
+    assert_eq!(run.pool.state(0), State::Spare);
+    run.check(Event::Forked { worker: 2 }, &[]);
+    let up = [Action::Up { worker: 2 }];
+    run.check(Event::Ready { worker: 2, life: 1 }, &up);
+    run.check(retire(1), &[retiring(1, 0), fork(0, 2)]);
+}
+
+#[test]
+fn a_successor_that_does_not_come_up_is_tried_again_while_its_predecessor_serves_on() {
+    let mut run = Run::ready();
+    run.check(retire(0), &[retiring(0, 2), fork(2, 1)]);
+    for life in 1..5 {
+        run.check(Event::Forked { worker: 2 }, &[]);
+        run.check(died(2, life), &[down(2), fork(2, life + 1)]);
+    }
+    run.check(Event::Forked { worker: 2 }, &[]);
+    let delayed = Action::Delayed {
+        worker: 2,
+        deaths: 5,
+        delay: FIRST_DELAY,
+    };
+    run.check(died(2, 5), &[down(2), delayed]);
+    assert_eq!(run.pool.ready(), 2);
+    run.after(FIRST_DELAY, &[fork(2, 6)]);
+    // Another worker that dies meanwhile comes back as ever.
+    run.check(died(1, 1), &[down(1), fork(1, 2)]);
+}
+
+#[test]
+fn a_change_of_size_calls_a_retirement_off_and_leaves_one_place_spare() {
+    // Its successor was to be forked, is being started, waits for its next try.
+    let mut run = Run::ready();
+    run.check(retire(0), &[retiring(0, 2), fork(2, 1)]);
+    run.check(Event::Forked { worker: 2 }, &[]);
+    run.check(resize(2, run.now), &[Action::Kill { worker: 2 }]);
+    assert_eq!(run.pool.leaving(), 1);
+    run.check(Event::Ready { worker: 2, life: 1 }, &[]);
+    run.check(retire(0), &[]);
+    run.check(died(2, 1), &[down(2)]);
+    run.check(retire(0), &[retiring(0, 2), fork(2, 2)]);
+    run.check(
+        Event::TemplateDied,
+        &[Action::Abandon { worker: 2 }, Action::SpawnTemplate],
+    );
+    run.check(resize(1, run.now), &[Action::StopWorker { worker: 1 }]);
+    run.check(died(1, 1), &[down(1)]);
+    run.check(Event::Booted, &[]);
+    run.check(resize(2, run.now), &[fork(1, 2)]);
+    assert_eq!(run.pool.state(2), State::Spare);
+}
+
+#[test]
+fn a_pool_that_shrinks_lets_go_of_whom_it_is_told_to_and_grows_again() {
+    let mut run = Run::ready();
+    let shrink = Event::Resize {
+        limit: 1,
+        leaves: Some(0),
+        until: run.now + GRACE,
+    };
+    run.check(shrink, &[Action::StopWorker { worker: 0 }]);
+    assert!(!run.pool.is_whole());
+    run.check(died(0, 1), &[down(0)]);
+    assert!(run.pool.is_whole());
+    assert_eq!(run.pool.next(), None);
+    // One that is to go has its successor first as ever.
+    run.check(retire(1), &[retiring(1, 2), fork(2, 1)]);
+    run.check(Event::Forked { worker: 2 }, &[]);
+    let left = [Action::Up { worker: 2 }, Action::StopWorker { worker: 1 }];
+    run.check(Event::Ready { worker: 2, life: 1 }, &left);
+    run.check(died(1, 1), &[down(1)]);
+    run.check(resize(2, run.now), &[fork(0, 2)]);
+    // It does not shrink by more than it is told to.
+    run.check(shrink, &[Action::Kill { worker: 0 }]);
+    assert_eq!(run.pool.ready(), 1);
+}
+
+#[test]
+fn a_template_that_dies_while_a_worker_is_replaced_leaves_one_place_spare() {
+    // A successor whose process was not named yet is forked by the next template.
+    let mut run = Run::ready();
+    run.check(retire(0), &[retiring(0, 2), fork(2, 1)]);
+    run.check(
+        Event::TemplateDied,
+        &[Action::Abandon { worker: 2 }, Action::SpawnTemplate],
+    );
+    run.check(Event::Booted, &[fork(2, 2)]);
+    // One that had said it is ready before that is gone, and its predecessor is told already.
+    let left = [Action::Up { worker: 2 }, Action::StopWorker { worker: 0 }];
+    run.check(Event::Ready { worker: 2, life: 2 }, &left);
+    run.check(
+        Event::TemplateDied,
+        &[
+            down(2),
+            Action::Abandon { worker: 2 },
+            Action::SpawnTemplate,
+        ],
+    );
+    run.check(died(0, 1), &[down(0)]);
+    run.check(Event::Booted, &[fork(2, 3)]);
+    assert_eq!(run.pool.state(0), State::Spare);
+}
+
+#[test]
+fn a_stop_ends_a_retirement() {
+    let mut run = Run::ready();
+    run.check(retire(0), &[retiring(0, 2), fork(2, 1)]);
+    let stop = |worker| Action::StopWorker { worker };
+    run.check(
+        Event::Stop { until: None },
+        &[stop(0), stop(1), Action::Kill { worker: 2 }],
+    );
+    run.check(Event::Ready { worker: 2, life: 1 }, &[]);
+    for worker in 0..2 {
+        run.check(died(worker, 1), &[down(worker)]);
+    }
+    run.check(died(2, 1), &[down(2), Action::DismissTemplate]);
+    run.check(Event::TemplateDied, &[]);
+    assert!(run.pool.finished());
+}
+
 /// Every order of a few hundred events keeps one life per worker and ends in nothing left.
 #[test]
 fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
+    let mut retired = 0;
     for seed in 0..300_u64 {
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut draw = move |below: u64| {
@@ -356,19 +581,20 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
         let mut now = Instant::now();
         // What really runs: the template (booted or not), and the lives of the workers.
         let mut template = Some(false);
-        let mut lives: Vec<Option<u32>> = vec![None; 3];
-        let mut up = [false; 3];
+        let mut lives: Vec<Option<u32>> = vec![None; 4];
+        let mut up = [false; 4];
         let steps = 200 + draw(200);
         for step in 0.. {
-            let worker = draw(3) as u16;
+            let worker = draw(4) as u16;
             let life = lives[usize::from(worker)];
-            let event = match (step, draw(8)) {
+            let event = match (step, draw(9)) {
                 (step, _) if step == steps => Event::Stop { until: None },
                 (step, _) if step == steps + 30 => Event::Kill,
                 (_, 0) if template == Some(false) => {
                     template = Some(true);
                     Event::Booted
                 }
+                (_, 8) => retire(worker),
                 (_, 1) if template.is_some() && draw(4) == 0 => {
                     template = None;
                     Event::TemplateDied
@@ -409,9 +635,17 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
                         assert!(!std::mem::replace(&mut up[usize::from(worker)], true));
                     }
                     Action::Down { worker } => up[usize::from(worker)] = false,
+                    Action::Retiring { worker, .. } => {
+                        assert!(up[usize::from(worker)], "seed {seed}");
+                        retired += 1;
+                    }
                     _ => {}
                 }
             }
+            let spare = (0..4).filter(|&place| pool.state(place) == State::Spare);
+            let spare = spare.count();
+            assert!(spare <= 1, "seed {seed}: {pool:?}");
+            assert!(spare == 1 || !pool.is_whole(), "seed {seed}: {pool:?}");
             if step > steps + 30 && template.is_none() && lives.iter().all(Option::is_none) {
                 break;
             }
@@ -419,4 +653,5 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
         }
         assert!(pool.finished(), "seed {seed}: {pool:?}");
     }
+    assert!(retired > 5, "{retired}");
 }

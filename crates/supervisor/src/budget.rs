@@ -1,0 +1,195 @@
+//! The budget: how much memory all processes of the server may hold together, and what is to be done where they hold
+//! more. Pure: what was weighed goes in with the time, a step comes out. It reads nothing and ends nobody.
+//!
+//! Counted is each process's share: a page that the server's processes have in common counts once in all, so that
+//! what a fork saves is not charged again for each worker.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::memory::{Group, Memory, Size};
+
+/// The part of a control group's limit that is left alone: one in so many. The kernel charges a group for more than
+/// the pages of its processes, and kills when the limit is reached.
+const RESERVE: u64 = 20;
+/// How long the place of a worker that had to go stays empty at least.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
+/// Where memory is short again so soon after a worker came back, it came back too early.
+const RELAPSE: Duration = Duration::from_secs(10 * 60);
+
+/// What the server may hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bound {
+    /// Whatever it likes.
+    #[default]
+    None,
+    /// What its control groups leave to it.
+    Auto,
+    /// So many bytes, and not more than its control groups leave to it.
+    Bytes(u64),
+}
+
+/// What was weighed at one moment, in bytes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Weights {
+    /// The shares of all processes of the server.
+    pub(crate) held: u64,
+    /// The share of the template of the generation that serves.
+    pub(crate) template: u64,
+    /// The workers of the generation that serves.
+    pub(crate) workers: Vec<(u16, Memory)>,
+    /// The control groups that have a limit.
+    pub(crate) groups: Vec<Group>,
+}
+
+/// What the server holds, and what it may hold, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The shares of all its processes.
+    pub held: u64,
+    /// Its budget.
+    pub budget: u64,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (held, budget) = (Size(self.held), Size(self.budget));
+        write!(
+            f,
+            "the server holds {held}, and {budget} are its budget (setting `memory_budget`)"
+        )
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Have this worker leave, and nobody come in its place.
+    Shrink(u16),
+    /// Have a worker come back.
+    Grow,
+    /// Say that the last worker alone is too much.
+    Warn,
+}
+
+/// What has been done so far.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    bound: Bound,
+    /// How many workers had to go and have not come back.
+    missing: u16,
+    /// How long the place of the last one stays empty.
+    pause: Duration,
+    /// When the last one had to go.
+    went: Option<Instant>,
+    /// When the last one came back.
+    came: Option<Instant>,
+    /// The least that any worker was seen to hold of its own: what one more takes at first.
+    least: Option<u64>,
+    /// Whether it was said that one worker alone is too much.
+    warned: bool,
+}
+
+impl Budget {
+    /// Nobody had to go yet.
+    pub(crate) fn new(bound: Bound) -> Self {
+        Self {
+            bound,
+            missing: 0,
+            pause: FIRST_PAUSE,
+            went: None,
+            came: None,
+            least: None,
+            warned: false,
+        }
+    }
+
+    /// Whether there is one.
+    pub(crate) fn is_set(&self) -> bool {
+        self.bound != Bound::None
+    }
+
+    /// How many workers had to go and have not come back.
+    pub(crate) fn missing(&self) -> u16 {
+        self.missing
+    }
+
+    /// What is held and what may be; none without a budget.
+    pub(crate) fn held(&self, weights: &Weights) -> Option<Held> {
+        let held = weights.held;
+        let left = |group: &Group| {
+            let usable = group.limit - group.limit / RESERVE;
+            usable.saturating_sub(group.used.saturating_sub(held))
+        };
+        let headroom = weights.groups.iter().map(left).min();
+        let budget = match self.bound {
+            Bound::None => None,
+            Bound::Auto => headroom,
+            Bound::Bytes(bytes) => Some(headroom.map_or(bytes, |headroom| headroom.min(bytes))),
+        };
+        budget.map(|budget| Held { held, budget })
+    }
+
+    /// Decides on the next step. To be asked only while all workers serve that there shall be, and nothing is on its
+    /// way.
+    pub(crate) fn step(&mut self, weights: &Weights, now: Instant) -> Option<Step> {
+        let own = weights.workers.iter().map(|(_, memory)| memory.private);
+        self.least = self.least.into_iter().chain(own).min();
+        let Held { held, budget } = self.held(weights)?;
+        if held > budget {
+            let largest = weights.workers.iter();
+            let largest = largest.max_by_key(|(_, memory)| memory.private);
+            let step = match largest {
+                Some((worker, _)) if weights.workers.len() > 1 => Step::Shrink(*worker),
+                _ if self.warned => return None,
+                _ => Step::Warn,
+            };
+            match step {
+                Step::Shrink(_) => self.shrinks(now),
+                _ => self.warned = true,
+            }
+            return Some(step);
+        }
+        self.warned = false;
+        let rested = self.went.is_none_or(|went| went + self.pause <= now);
+        if self.missing == 0 || !rested || !self.has_room(weights) {
+            return None;
+        }
+        self.missing -= 1;
+        self.came = Some(now);
+        Some(Step::Grow)
+    }
+
+    /// Whether one more worker fits, such as it is at first; anything fits without a budget.
+    pub(crate) fn has_room(&self, weights: &Weights) -> bool {
+        let more = self.least.unwrap_or(0);
+        let held = self.held(weights);
+        held.is_none_or(|Held { held, budget }| held.saturating_add(more) <= budget)
+    }
+
+    /// Whether a second template and as many workers as there are fit beside these; anything fits without a budget.
+    pub(crate) fn has_room_for_all(&self, weights: &Weights) -> bool {
+        let workers = weights.workers.iter().map(|(_, memory)| memory.private);
+        let more = weights.template.saturating_add(workers.sum());
+        let held = self.held(weights);
+        held.is_none_or(|Held { held, budget }| held.saturating_add(more) <= budget)
+    }
+
+    /// A worker leaves and nobody comes in its place, for now.
+    pub(crate) fn shrinks(&mut self, now: Instant) {
+        let early = self
+            .came
+            .is_some_and(|came| now < came + RELAPSE.max(2 * self.pause));
+        self.pause = match early {
+            true => LONGEST_PAUSE.min(2 * self.pause),
+            false => FIRST_PAUSE,
+        };
+        self.missing += 1;
+        self.went = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests;

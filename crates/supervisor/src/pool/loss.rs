@@ -1,0 +1,119 @@
+//! What follows where a process ends by itself: who comes again, how soon, and who did so too often.
+
+use std::time::{Duration, Instant};
+
+use super::{Action, Phase, Pool, State, Template};
+
+/// Deaths in a row without having been of use after which the next fork is delayed.
+const PATIENCE: u32 = 5;
+
+/// A worker that was ready for so long was of use, even if it had no request.
+pub(super) const STEADY: Duration = Duration::from_secs(1);
+
+/// The first delay; it doubles with each further death.
+pub(super) const FIRST_DELAY: Duration = Duration::from_millis(500);
+
+/// The longest delay.
+pub(super) const LONGEST_DELAY: Duration = Duration::from_secs(30);
+
+impl Pool {
+    /// A worker that is not ready for having died too often, and how often, if there is one.
+    pub(crate) fn hopeless(&self) -> Option<(u16, u32)> {
+        let all = (0..).zip(&self.workers);
+        let mut failing = all.filter(|(_, worker)| !matches!(worker.state, State::Ready { .. }));
+        let found = failing.find(|(_, worker)| worker.deaths >= PATIENCE);
+        found.map(|(number, worker)| (number, worker.deaths))
+    }
+
+    pub(super) fn template_died(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        for number in self.numbers() {
+            // The process of these was never named, so its death would not be seen.
+            let state = self.state(number);
+            match state {
+                State::Ready { forked: false, .. } => actions.push(Action::Down { worker: number }),
+                State::Forking(_) | State::Stopping { forked: false, .. } => {}
+                _ => continue,
+            }
+            actions.push(Action::Abandon { worker: number });
+            let place = &mut self.workers[usize::from(number)];
+            place.state = match self.phase {
+                Phase::Running => State::Absent,
+                Phase::Stopping => State::Gone,
+            };
+            let left = matches!(state, State::Stopping { .. });
+            if self.phase == Phase::Running && !self.inherit(number) && left {
+                self.vacate(number);
+            }
+        }
+        if self.phase == Phase::Stopping {
+            self.template = Template::Gone;
+            return;
+        }
+        let delay = delay(self.template_deaths);
+        self.template_deaths += 1;
+        if delay.is_zero() {
+            self.template = Template::Booting;
+            actions.push(Action::SpawnTemplate);
+        } else {
+            self.template = Template::Waiting(now + delay);
+        }
+    }
+
+    pub(super) fn died(
+        &mut self,
+        worker: u16,
+        life: u32,
+        served: bool,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        let phase = self.phase;
+        let Some(found) = self.current(worker, life) else {
+            return;
+        };
+        actions.push(Action::Down { worker });
+        if phase == Phase::Stopping {
+            found.state = State::Gone;
+            self.dismiss(now, actions);
+            return;
+        }
+        let left = matches!(found.state, State::Stopping { .. });
+        if self.inherit(worker) {
+            return;
+        }
+        if left {
+            self.vacate(worker);
+            return;
+        }
+        let Some(found) = self.current(worker, life) else {
+            return;
+        };
+        let steady = match found.state {
+            State::Ready { since, .. } => served || since + STEADY <= now,
+            _ => false,
+        };
+        found.deaths = if steady { 0 } else { found.deaths + 1 };
+        let deaths = found.deaths;
+        let delay = delay(deaths.saturating_sub(PATIENCE - 1));
+        if delay.is_zero() {
+            found.state = State::Absent;
+        } else {
+            found.state = State::Waiting(now + delay);
+            actions.push(Action::Delayed {
+                worker,
+                deaths,
+                delay,
+            });
+        }
+    }
+}
+
+/// The delay after so many earlier deaths: none, then doubling.
+fn delay(earlier: u32) -> Duration {
+    match earlier.checked_sub(1) {
+        None => Duration::ZERO,
+        Some(doublings) => FIRST_DELAY
+            .saturating_mul(1 << doublings.min(10))
+            .min(LONGEST_DELAY),
+    }
+}

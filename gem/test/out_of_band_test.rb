@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "highball/out_of_band"
+require "fake_supervisor"
+
+class OutOfBandTest < Minitest::Test
+  # A seat whose turn it is or not.
+  class Turn
+    attr_accessor :free
+    attr_reader :calls
+
+    def initialize
+      @calls = []
+      @free = true
+    end
+
+    def begin_out_of_band
+      @calls << :begin
+      @free
+    end
+
+    def end_out_of_band
+      @calls << :end
+    end
+  end
+
+  def setup
+    @seat = Turn.new
+    @work = 0
+    @out_of_band = Highball::OutOfBand.new(3) { @work += 1 }
+  end
+
+  def requests(count)
+    count.times { @out_of_band.after_request(@seat) }
+  end
+
+  def test_the_work_is_done_once_in_so_many_requests
+    requests(2)
+    assert_equal [0, []], [@work, @seat.calls]
+    requests(7)
+    assert_equal [3, %i[begin end] * 3], [@work, @seat.calls]
+  end
+
+  def test_where_it_is_not_its_turn_each_further_request_is_a_try
+    @seat.free = false
+    requests(5)
+    assert_equal [0, %i[begin] * 3], [@work, @seat.calls]
+    @seat.free = true
+    requests(1)
+    assert_equal 1, @work
+    requests(2)
+    assert_equal 1, @work
+  end
+
+  def test_the_turn_is_given_back_whatever_the_work_raises
+    out_of_band = Highball::OutOfBand.new(1) { raise "work" }
+    assert_raises(RuntimeError) { out_of_band.after_request(@seat) }
+    assert_equal %i[begin end], @seat.calls
+  end
+
+  HOOKS = <<~RUBY
+    after_fork { GC.disable; File.write("count", GC.count) }
+    out_of_band { |worker| raise "first" }
+    out_of_band { |worker| File.write("done", "\#{worker} \#{GC.count - File.read("count").to_i}") }
+  RUBY
+
+  def test_a_worker_collects_and_runs_its_hooks_between_requests
+    [1, 3].each do |threads|
+      files = { "config.ru" => "run ->(_) { [200, {}, []] }", "hooks.rb" => HOOKS }
+      FakeSupervisor.open(files, threads: threads, out_of_band: 2) do |supervisor|
+        supervisor.message
+        supervisor.fork_worker
+        done = File.join(supervisor.folder, "done")
+        supervisor.request
+        refute File.exist?(done)
+        # One worker of two that could be there: none idles beside it, so it waits for its turn for ever.
+        supervisor.fork_worker(1)
+        requests = 0
+        until File.exist?(done)
+          supervisor.request
+          flunk "no work between requests" if (requests += 1) > 10_000
+        end
+        name, fields = supervisor.worker_message(File.read(done).to_i)
+        assert_equal "Error", name
+        assert_match(/\Aout_of_band failed: RuntimeError: first/, fields["message"])
+        assert_match(/\A[01] 1\z/, File.read(done))
+      end
+    end
+  end
+end
