@@ -3,6 +3,7 @@
 require "test_helper"
 require "highball/out_of_band"
 require "fake_supervisor"
+require "timeout"
 
 class OutOfBandTest < Minitest::Test
   # A seat whose turn it is or not.

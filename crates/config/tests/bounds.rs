@@ -58,11 +58,16 @@ fn sources() -> Vec<(PathBuf, String)> {
 fn every_setting_that_bounds_something_is_in_the_table() {
     let rows = rows();
     for setting in SETTINGS {
+        let kind = match setting.kind {
+            Kind::Maybe(kind) => *kind,
+            kind => kind,
+        };
         let bounds = matches!(
-            setting.kind,
+            kind,
             Kind::Integer { .. }
                 | Kind::AutoInteger { .. }
                 | Kind::Bytes { .. }
+                | Kind::AutoBytes { .. }
                 | Kind::Duration { .. }
                 | Kind::Percent
                 | Kind::Paths(_)

@@ -364,8 +364,7 @@ impl Dispatcher {
         self.take_for(generation, slot, request);
     }
 
-    /// Duplicates of the memory file of the latest generation's exchange and of its doorbell, which is that of
-    /// all, for a template.
+    /// Duplicates of the latest exchange's memory file and of the doorbell of all, for a template.
     ///
     /// # Errors
     /// No descriptors are left.
