@@ -217,6 +217,20 @@ fn a_share_comes_back_however_its_request_ends() {
 }
 
 #[test]
+fn what_a_leaving_worker_still_runs_takes_nothing_of_a_share() {
+    let (server, [mut first, mut second]) = with_share(10);
+    let reports = ask_in_order(&server, &["/reports/1", "/reports/2"]);
+    let old = first.take();
+    assert!(second.try_take().is_none(), "the share is taken");
+    server.with(|front| front.stop_worker(1, 0));
+    // Its successor has its threads.
+    answer(&mut second, "/reports/2");
+    old.answer_path();
+    expect_all(reports);
+    server.until_quiet();
+}
+
+#[test]
 fn a_new_generation_has_shares_of_its_own() {
     let (server, [mut first, _]) = with_share(10);
     let reports = ask_in_order(&server, &["/reports/1", "/reports/2"]);

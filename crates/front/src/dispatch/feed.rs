@@ -196,8 +196,8 @@ impl Inner {
     /// run or about to be.
     fn next(&self) -> Option<Lane> {
         self.queue.next(|rule| {
-            let held: usize = self.fed().map(|generation| generation.held[rule]).sum();
-            held < self.lanes.share(rule).threads
+            let engaged = self.fed().map(|generation| generation.engaged_of(rule));
+            engaged.sum::<usize>() < self.lanes.share(rule).threads
         })
     }
 

@@ -38,7 +38,7 @@ pub(super) struct Generation {
     pub(super) lengths: Vec<u32>,
     pub(super) hijacks: Hijacks,
     /// By the number of a share: how many of its requests lie in slots.
-    pub(super) held: Vec<usize>,
+    held: Vec<usize>,
     /// The workers, by their places.
     workers: Vec<Worker>,
     /// How many of them were told to leave and are still there. Almost always none.
@@ -93,13 +93,28 @@ impl Generation {
 
     /// Requests that workers of this standing run.
     fn held_by(&self, standing: Standing) -> usize {
+        self.count_held(standing, |_| true)
+    }
+
+    /// Those of them that are `wanted`.
+    fn count_held(&self, standing: Standing, wanted: impl Fn(&Request) -> bool) -> usize {
         let held = |&slot: &u16| match self.exchange.holder(slot) {
             Holder::Seat { worker, .. } => {
-                self.request(slot).is_some() && self.standing(worker) == standing
+                self.request(slot).is_some_and(|request| wanted(request))
+                    && self.standing(worker) == standing
             }
             Holder::Done { .. } | Holder::Nobody => false,
         };
         self.slot_numbers().filter(held).count()
+    }
+
+    /// Requests of a share in slots, counted as in [`Generation::engaged`].
+    pub(super) fn engaged_of(&self, rule: usize) -> usize {
+        let of_rule = |request: &Request| request.lane.get() == Lane::Share(rule);
+        match self.leaving {
+            0 => self.held[rule],
+            _ => self.held[rule] - self.count_held(Standing::Leaving, of_rule),
+        }
     }
 
     fn standing(&self, worker: u16) -> Standing {
