@@ -22,8 +22,9 @@ pub const CONFIG_FILES: [&str; 2] = ["highball.toml", "config/highball.toml"];
 /// What the variables of settings begin with.
 pub(crate) const PREFIX: &str = "HIGHBALL_";
 
-/// Variables with the prefix that are no settings: the binary finds its Ruby library by the first.
-const INTERNAL_VARIABLES: [&str; 2] = ["HIGHBALL_RUBY_LIB", "HIGHBALL_BIN"];
+/// Variables with the prefix that are no settings: they name the Ruby library, the binary and the lab's data, whatever is
+/// begun in a shell that has them.
+const INTERNAL_VARIABLES: [&str; 3] = ["HIGHBALL_RUBY_LIB", "HIGHBALL_BIN", "HIGHBALL_LAB"];
 
 /// What settings are loaded from; the strongest is `flags`, then `env`, then the file.
 #[derive(Debug, Default)]

@@ -501,6 +501,8 @@ fn wrong_entries_name_place_and_remedy() {
 fn variables_of_others_are_left_alone() {
     case("")
         .env("HIGHBALL_RUBY_LIB", "/x")
+        .env("HIGHBALL_BIN", "/x")
+        .env("HIGHBALL_LAB", "/x")
         .env("HIGHBAL_THREADS", "x")
         .env("highball_threads", "x")
         .settings();
