@@ -97,7 +97,10 @@ impl Store {
     fn write(&self, name: &str, content: &[u8]) -> Result<()> {
         let path = self.folder.join(name);
         let new = self.folder.join(format!("{name}.new"));
-        let written = File::create(&new)
+        // A folder that was handed on may hold plan and results alone.
+        let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+        let written = made
+            .and_then(|()| File::create(&new))
             .and_then(|mut file| {
                 file.write_all(content)?;
                 file.sync_all()
@@ -206,6 +209,16 @@ mod tests {
         assert_eq!(lab_read.trials, lab.trials);
         let error = Store::create(&folder, &lab).unwrap_err().to_string();
         assert!(error.contains("--resume"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_that_holds_the_plan_alone_is_gone_on_with() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("LAB.toml"), "app = \"hello\"\n").unwrap();
+        let (store, lab, results) = Store::open(folder.path()).unwrap();
+        assert_eq!((lab.app.as_str(), results), ("hello", Results::default()));
+        store.keep(1, "thin", "c12", &Trial::default()).unwrap();
+        assert!(folder.path().join("trials/001-thin-c12.json").is_file());
     }
 
     #[test]
