@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -47,7 +48,14 @@ pub struct Prepared {
     /// Whether every server must send the very same body for it each time.
     pub same_body: bool,
     /// Ends when this is dropped.
-    _database: Option<Mariadb>,
+    database: Option<Mariadb>,
+}
+
+impl Prepared {
+    /// CPU time that the database which was started for it has used; zero without one.
+    pub fn database_cpu(&self) -> Duration {
+        self.database.as_ref().map_or(Duration::ZERO, Mariadb::cpu)
+    }
 }
 
 impl Application {
@@ -196,7 +204,7 @@ impl Application {
             description,
             path: self.page.path.clone(),
             same_body: self.page.same_body,
-            _database: database,
+            database,
         })
     }
 

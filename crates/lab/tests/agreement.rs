@@ -129,6 +129,7 @@ fn own(address: SocketAddr) -> f64 {
             headers: Vec::new(),
             body: Vec::new(),
             weight: 1.0,
+            expected: None,
         }],
         login: None,
         mode: Mode::Closed {
@@ -140,7 +141,6 @@ fn own(address: SocketAddr) -> f64 {
         threads: 1,
         cores: Vec::new(),
         seed: 1,
-        expected: None,
     };
     let outcome = lab::load::run(&plan, &mut |_| {}, &AtomicBool::new(false)).unwrap();
     assert_eq!(outcome.good, REQUESTS as u64, "{:?}", outcome.errors);

@@ -226,6 +226,8 @@ fn redmine_shows_its_projects_on_both_databases() {
             assert!(body.contains(project), "{page}: {project}");
         }
         assert!(!prepared.same_body);
+        let on_mariadb = page.ends_with("mariadb");
+        assert_eq!(!prepared.database_cpu().is_zero(), on_mariadb, "{page}");
     }
 }
 

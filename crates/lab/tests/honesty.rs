@@ -4,6 +4,11 @@
 
 #![allow(clippy::unwrap_used, reason = "it is a part of tests")]
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+
 use lab::comparison::results::Results;
 use lab::verdict::{Cause, Measure, Verdict, judge};
 use test_support::Directory;
@@ -22,7 +27,7 @@ stall = ENV.fetch('STALL', '0').to_f / 1000
 lie = ENV['LIE']
 count = 0
 stalled = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-run(lambda do |_env|
+run(lambda do |env|
   finish = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + work
   nil while Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) < finish
   now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -31,10 +36,15 @@ run(lambda do |_env|
     sleep stall
   end
   count += 1
-  next [500, {}, ['No']] if lie == 'status' && count > 100
-  next [200, {}, ['Hi']] if lie == 'body' && count > 100
+  page = env['PATH_INFO'] == '/list' ? 'A list of everything' : 'Hello World'
+  if count > 100
+    next [500, {}, ['No']] if lie == 'status'
+    next [200, {}, ['Hi']] if lie == 'body'
 
-  [200, {}, ['Hello World']]
+    page = page.sub('everything', 'it') if lie == 'list'
+    page = page.tr('o', '0') if lie == 'letters'
+  end
+  [200, {}, [page]]
 end)
 ";
 
@@ -78,10 +88,13 @@ fn equal_work_is_too_close_to_call_and_a_tenth_more_is_found() {
 #[test]
 fn a_server_that_begins_to_lie_under_load_does_not_rank() {
     let (code, results) = compare(
-        "stacks = [\"failing\", \"short\", \"honest\"]\ntrials = 1\n\
+        "stacks = [\"failing\", \"short\", \"list\", \"honest\"]\ntrials = 1\n\
          [[load]]\nconnections = 4\nrequests = 1000\nwarm_up_requests = 50\n\
+         [[request]]\npath = \"/\"\nweight = 9\n\
+         [[request]]\npath = \"/list\"\n\
          [stack.failing]\nkind = \"thin\"\nenvironment = { LIE = \"status\" }\n\
          [stack.short]\nkind = \"thin\"\nenvironment = { LIE = \"body\" }\n\
+         [stack.list]\nkind = \"thin\"\nenvironment = { LIE = \"list\" }\n\
          [stack.honest]\nkind = \"thin\"\n",
     );
     assert_eq!(code, Some(0));
@@ -89,13 +102,33 @@ fn a_server_that_begins_to_lie_under_load_does_not_rank() {
     let rate = judgement.finding(Measure::Rate, Some("c4")).unwrap();
     let ranking: Vec<&str> = rate.ranking().iter().map(|figure| figure.stack).collect();
     assert_eq!(ranking, ["honest"]);
-    for stack in ["failing", "short"] {
+    for stack in ["failing", "short", "list"] {
         let set_aside = judgement
             .set_aside
             .iter()
             .find(|one| one.stack == stack)
             .unwrap();
         assert_eq!(set_aside.cause, Cause::WrongResponses, "{set_aside:?}");
+    }
+}
+
+#[test]
+fn a_server_that_begins_to_send_another_page_of_the_same_length_is_found_after_the_load() {
+    let (code, results) = compare(
+        "stacks = [\"lying\", \"honest\"]\ntrials = 1\n\
+         [[load]]\nconnections = 4\nrequests = 500\nwarm_up_requests = 50\n\
+         [stack.lying]\nkind = \"thin\"\nenvironment = { LIE = \"letters\" }\n\
+         [stack.honest]\nkind = \"thin\"\n",
+    );
+    assert_eq!(code, Some(1));
+    for trial in &results.trials {
+        let failure = trial.failure.clone().unwrap_or_default();
+        let expect = "its page (11 bytes) is not the one of others (11 bytes), after the load";
+        assert_eq!(
+            failure.starts_with(expect),
+            trial.stack == "lying",
+            "{failure}"
+        );
     }
 }
 
@@ -129,6 +162,57 @@ fn a_server_that_answers_something_else_from_the_start_is_left_out() {
         })
         .collect();
     assert_eq!(failed, [false, true, false]);
+}
+
+/// A server whose pages cost less to send than to take: they come in chunks of one byte.
+fn serve_crumbs() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let page = format!("{head}{}0\r\n\r\n", "1\r\nx\r\n".repeat(50_000));
+    let page: Arc<str> = page.into();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let page = Arc::clone(&page);
+            thread::spawn(move || answer(&stream, &page));
+        }
+    });
+    address
+}
+
+fn answer(mut stream: &TcpStream, page: &str) {
+    let mut reader = BufReader::new(stream);
+    loop {
+        // A head ends with an empty line; the client with nothing.
+        let mut line = String::new();
+        while line != "\r\n" {
+            line.clear();
+            if !matches!(reader.read_line(&mut line), Ok(1..)) {
+                return;
+            }
+        }
+        if stream.write_all(page.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_saturated_generator_refuses_to_rank() {
+    let url = format!("http://{}", serve_crumbs());
+    let (code, results) = compare(&format!(
+        "stacks = [\"one\", \"other\"]\ntrials = 3\nduration = \"1s\"\n\
+         [[load]]\nconnections = 8\n\
+         [stack.one]\nurl = \"{url}\"\n[stack.other]\nurl = \"{url}\"\n",
+    ));
+    assert_eq!(code, Some(0));
+    let judgement = judge(&results);
+    let rate = judgement.finding(Measure::Rate, Some("c8")).unwrap();
+    assert!(rate.ranking().is_empty(), "{:?}", judgement.set_aside);
+    let versus = rate.versus("one", "other").unwrap();
+    assert_eq!(versus.verdict, Verdict::Unknown);
+    let causes: Vec<Cause> = judgement.set_aside.iter().map(|one| one.cause).collect();
+    assert_eq!(causes, [Cause::Client; 6]);
 }
 
 #[test]

@@ -131,6 +131,25 @@ fn the_terminal_gets_the_same_answer() {
 }
 
 #[test]
+fn figures_that_contradict_each_other_are_warned_of() {
+    let mut results = fixtures::comparison();
+    let warned = |results: &lab::comparison::results::Results| {
+        let text = report::terminal(&Page {
+            results,
+            study: None,
+        });
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(!warned(&results).contains("Little's law"));
+    let trial = &mut results.trials[0];
+    assert_eq!(trial.stack, "highball");
+    trial.outcome.in_flight_s *= 2.0;
+    let text = warned(&results);
+    let expect = "requests in flight (Little's law): Highball in 1 of ";
+    assert!(text.contains(expect), "{text}");
+}
+
+#[test]
 fn a_quick_run_that_was_stopped_says_so() {
     let folder = Directory::new();
     let mut results = fixtures::comparison();

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use super::copy;
 use super::description::output;
+use crate::process_tree::ProcessTree;
 
 /// Runs the server as long as the lab lives.
 const GUARD: &str = include_str!("mariadb.sh");
@@ -94,6 +95,11 @@ impl Mariadb {
     /// Where it listens.
     pub(super) fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
+    }
+
+    /// CPU time that it has used since it started.
+    pub(super) fn cpu(&self) -> Duration {
+        ProcessTree::rooted(self.guard.id().cast_signed()).cpu()
     }
 
     /// Stops the server and keeps its data in `data`.

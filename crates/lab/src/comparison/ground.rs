@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::gate::{self, Answers};
+use super::gate::{self, Answer, Answers};
 use super::lab::{Lab, Load, Participant};
 use super::meter::{self, Measured};
 use super::results::{Placement, Trial, WarmUp};
 use super::steady::Rates;
 use crate::application::Prepared;
-use crate::load::headroom;
 use crate::load::plan::{Arrivals, ConnectionUse, End, Expected, Mode, Plan, Request, Target};
+use crate::load::{Progress, headroom};
 use crate::stacks::{Catalogue, Definition, Deployment, Running};
 
 /// A server whose last client left with a request under way may take so many time-outs until it answers again.
@@ -150,9 +150,13 @@ impl Ground<'_> {
         )
     }
 
-    /// Whether all stacks must send the very same pages: not where the application says otherwise, and not behind a login.
+    /// Whether all stacks must send the very same pages: not where the application says otherwise, not behind a login, and
+    /// not where other requests may change them.
     pub(super) fn same_body(&self) -> bool {
-        self.application.same_body && self.login.is_none()
+        let mut methods = self.requests.iter().map(|request| &request.method);
+        self.application.same_body
+            && self.login.is_none()
+            && !methods.any(|method| gate::has_effect(method))
     }
 
     /// What the load's generator is told.
@@ -174,7 +178,7 @@ impl Ground<'_> {
         Plan {
             target: Target::Tcp(([127, 0, 0, 1], 0).into()),
             host: "localhost".to_owned(),
-            requests: self.requests.to_vec(),
+            requests: self.expecting(|answer| gate::expected(answer, self.same_body())),
             login: self.login.clone(),
             mode,
             connections,
@@ -182,18 +186,40 @@ impl Ground<'_> {
             threads: self.placement.generator.len().max(1),
             cores: self.placement.generator.clone(),
             seed,
-            expected: self.expected(),
         }
     }
 
-    /// Responses a second that the generator can take of `load` from a server that does nothing but answer.
+    /// What is sent, each with what its response must be, as far as it is known: `of` an answer that was agreed on. Behind a
+    /// login it is a page's status alone: a refused login shows as a redirection, which would be a good answer otherwise.
+    fn expecting(&self, of: impl Fn(&Answer) -> Expected) -> Vec<Request> {
+        let agreed = |index: usize| self.agreed.as_ref()?.get(index)?.as_ref();
+        let requests = self.requests.iter().enumerate();
+        let requests = requests.map(|(index, request)| {
+            let behind_login = || Expected {
+                status: 200,
+                length: None,
+            };
+            let expected = match self.login {
+                Some(_) => (request.method == "GET").then(behind_login),
+                None => agreed(index).map(&of),
+            };
+            Request {
+                expected,
+                ..request.clone()
+            }
+        });
+        requests.collect()
+    }
+
+    /// Responses a second that the generator can take of `load` from a server that does nothing but answer, with pages as
+    /// long as those that were agreed on.
     ///
     /// # Errors
     /// The load can't be carried out at all.
     pub(super) fn ceiling(&self, load: &Load) -> Result<f64> {
         let plan = self.plan_without_server(load.mode(self.lab), load.connection_use(), 0);
         let plan = Plan {
-            expected: None,
+            requests: self.expecting(|answer| gate::expected(answer, true)),
             ..plan
         };
         Ok(headroom(&plan, &self.placement.server, CEILING)?.ceiling)
@@ -219,20 +245,6 @@ impl Ground<'_> {
         };
         self.plan(server, mode, ConnectionUse::KeepAlive, seed)
     }
-
-    fn expected(&self) -> Option<Expected> {
-        match (&self.login, &self.agreed) {
-            (Some(_), _) => {
-                let reads = self.requests.iter().all(|request| request.method == "GET");
-                // A refused login shows as a redirection, which would be a good answer otherwise.
-                reads.then_some(Expected {
-                    status: 200,
-                    length: None,
-                })
-            }
-            (None, agreed) => gate::expected(agreed.as_ref()?, self.same_body()),
-        }
-    }
 }
 
 impl Server {
@@ -252,10 +264,17 @@ impl Server {
         let mut rates = Rates::new(random);
         let timed = plan.length().is_some();
         let begin = Instant::now();
-        let measured = meter::load(&mut self.running, plan, ground.stop, &mut |progress| {
+        let mut steady = |progress: &Progress| {
             rates.count(progress.elapsed, progress.good);
             timed && rates.is_steady()
-        });
+        };
+        let measured = meter::load(
+            &mut self.running,
+            plan,
+            ground.application,
+            ground.stop,
+            &mut steady,
+        );
         let measured = measured.context("warm-up")?;
         self.trial.warm_up = WarmUp {
             seconds: begin.elapsed().as_secs_f64(),
@@ -270,14 +289,33 @@ impl Server {
             );
             bail!("{}", with_log(&fault, &self.running));
         }
+        let answers = self.ask_again(ground).context("after the warm-up")?;
+        self.hold_against(ground, &answers, "after the warm-up")
+    }
+
+    /// Whether it still answers as all do: one that began to send another page of the same length shows here alone. One that
+    /// has not yet come to rest and does not answer is no liar.
+    ///
+    /// # Errors
+    /// It answers something else.
+    pub(super) fn is_honest(&self, ground: &Ground<'_>) -> Result<()> {
+        self.ask_again(ground).map_or(Ok(()), |answers| {
+            self.hold_against(ground, &answers, "after the load")
+        })
+    }
+
+    fn ask_again(&self, ground: &Ground<'_>) -> Result<Answers> {
         let patience = ground.lab.timeout * PATIENCE;
-        let left = gate::ask(
-            &self.running.target(),
-            &self.host,
-            ground.requests,
-            patience,
-        );
-        left.map(drop).context("after the warm-up")
+        let target = self.running.target();
+        gate::ask(&target, &self.host, ground.requests, patience)
+    }
+
+    fn hold_against(&self, ground: &Ground<'_>, answers: &Answers, when: &str) -> Result<()> {
+        let agreed = ground.agreed.as_ref();
+        match agreed.and_then(|agreed| gate::fault(agreed, answers, ground.same_body())) {
+            Some(fault) => bail!("{}", with_log(&format!("{fault}, {when}"), &self.running)),
+            None => Ok(()),
+        }
     }
 
     /// Loads and measures; memory after it too.
@@ -285,10 +323,17 @@ impl Server {
     /// # Errors
     /// It ends under load.
     pub(super) fn measure(&mut self, ground: &Ground<'_>, plan: &Plan) -> Result<Measured> {
-        let measured = meter::load(&mut self.running, plan, ground.stop, &mut |_| false)?;
+        let measured = meter::load(
+            &mut self.running,
+            plan,
+            ground.application,
+            ground.stop,
+            &mut |_| false,
+        )?;
         let trial = &mut self.trial;
         trial.cpu_s = measured.cpu_s;
         trial.other_cores = measured.other_cores;
+        trial.database_cores = measured.database_cores;
         trial.processes = measured.processes;
         trial.memory.under_load.clone_from(&measured.memory);
         trial.memory.after = meter::footprint(self.running.tree());

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::results::{Footprint, Limit, Placement};
+use crate::application::Prepared;
 use crate::load::outcome::Outcome;
 use crate::load::plan::Plan;
 use crate::load::{self, Progress};
@@ -31,7 +32,9 @@ pub(super) struct Measured {
     pub(super) wall_s: f64,
     /// CPU time of the server, in seconds.
     pub(super) cpu_s: f64,
-    /// Cores that anything else than server and generator used, on average.
+    /// Cores that the application's database used, on average.
+    pub(super) database_cores: f64,
+    /// Cores that anything else than server, generator and database used, on average, the hypervisor's share included.
     pub(super) other_cores: f64,
     /// Once a second: seconds since the load began, and the memory of all processes.
     pub(super) memory: Vec<(f64, Footprint)>,
@@ -39,13 +42,14 @@ pub(super) struct Measured {
     pub(super) processes: usize,
 }
 
-/// Carries out `plan` against `running` and measures.
+/// Carries out `plan` against `running`, which serves `application`, and measures.
 ///
 /// # Errors
 /// The load can't be carried out at all, or a process of the server ended under it; with the end of its log.
 pub(super) fn load(
     running: &mut Running,
     plan: &Plan,
+    application: &Prepared,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress) -> bool,
 ) -> Result<Measured> {
@@ -53,6 +57,7 @@ pub(super) fn load(
     let (ended, end) = channel::<()>();
     let begin = Instant::now();
     let (server, own, machine) = (running.tree().cpu(), own_cpu(), MachineCpu::now());
+    let database = application.database_cpu();
     let (outcome, watched) = thread::scope(|scope| {
         let (server, halt) = (&mut *running, &halt);
         let watcher = scope.spawn(move || watch(server, &end, stop, halt, begin));
@@ -71,14 +76,19 @@ pub(super) fn load(
     let wall_s = begin.elapsed().as_secs_f64();
     let cpu = running.tree().cpu().saturating_sub(server);
     let own = own_cpu().saturating_sub(own);
-    let busy = MachineCpu::now().busy.saturating_sub(machine.busy);
+    let database = application.database_cpu().saturating_sub(database);
+    let now = MachineCpu::now();
+    let busy = now.busy.saturating_sub(machine.busy);
+    let stolen = now.steal.saturating_sub(machine.steal);
+    let others = busy.saturating_sub(cpu + own + database) + stolen;
     let memory = watched?;
     running.still_up()?;
     Ok(Measured {
         outcome: outcome?,
         wall_s,
         cpu_s: cpu.as_secs_f64(),
-        other_cores: busy.saturating_sub(cpu + own).as_secs_f64() / wall_s,
+        database_cores: database.as_secs_f64() / wall_s,
+        other_cores: others.as_secs_f64() / wall_s,
         memory,
         processes: running.tree().members().len(),
     })
@@ -156,7 +166,8 @@ pub(super) fn limit(
         return Limit::Client;
     }
     let allotted = if placement.is_shared() {
-        cores as f64 - measured.outcome.generator.cores - measured.other_cores
+        let others = measured.database_cores + measured.other_cores;
+        cores as f64 - measured.outcome.generator.cores - others
     } else {
         placement.server.len() as f64
     };
@@ -205,6 +216,18 @@ mod tests {
         check(0.97, 0.2, &split, 4, 1, Limit::Server);
         check(0.97, 0.2, &split, 4, 3, Limit::Neither);
         check(2.9, 0.5, &split, 4, 3, Limit::Server);
+    }
+
+    #[test]
+    fn what_the_database_uses_the_server_can_not_get() {
+        let measured = Measured {
+            wall_s: 10.0,
+            cpu_s: 9.5,
+            database_cores: 1.0,
+            ..Measured::default()
+        };
+        let shared = Placement::default();
+        assert_eq!(limit(&measured, &shared, 2, 2), Limit::Server);
     }
 
     #[test]

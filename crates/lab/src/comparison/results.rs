@@ -157,8 +157,11 @@ pub struct Trial {
     pub outcome: Outcome,
     /// CPU time of the whole process tree during the load, in seconds.
     pub cpu_s: f64,
-    /// Cores that anything else on the machine used during the load, on average.
+    /// Cores that anything else on the machine used during the load, on average, and what the hypervisor took of them.
     pub other_cores: f64,
+    /// Cores that the database used during the load, on average, where the lab started one for the application.
+    #[serde(default)]
+    pub database_cores: f64,
     /// Memory of the whole process tree.
     pub memory: MemoryUse,
     /// Processes at the load's end.

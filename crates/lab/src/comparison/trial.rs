@@ -26,6 +26,10 @@ pub(super) fn run(
     server.warm_up(ground, &warm_up)?;
     let plan = ground.plan_of(&server, load, seed);
     let measured = server.measure(ground, &plan)?;
+    // Where the load itself has met wrong responses, their count says more.
+    if measured.outcome.errors.unexpected == 0 {
+        server.is_honest(ground)?;
+    }
     let mut trial = server.stop();
     trial.limit = meter::limit(
         &measured,

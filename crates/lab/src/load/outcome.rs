@@ -43,7 +43,8 @@ pub struct Outcome {
     pub connections: u64,
     /// Most requests in flight at once.
     pub peak_in_flight: u64,
-    /// Time that requests spent in flight, summed: over `elapsed_s` it is the mean number in flight (Little's law).
+    /// The number of requests in flight summed over the load's time, by the clock and not from their latencies: over
+    /// `elapsed_s` it is the mean number in flight.
     pub in_flight_s: f64,
     /// Bytes over the wire.
     pub bytes: Bytes,
@@ -230,7 +231,40 @@ impl Errors {
     }
 }
 
+/// Throughput times mean latency, and the requests in flight that it should be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Contradiction {
+    /// Responses a second times the mean seconds from when a request left until it was answered.
+    pub product: f64,
+    /// Requests in flight, on average.
+    pub in_flight: f64,
+}
+
+/// As far apart the two sides of Little's law may be, beside what the load's ends explain.
+const LITTLE: f64 = 0.05;
+
 impl Outcome {
+    /// What contradicts Little's law: throughput times mean latency is the mean number in flight, so where it is not, one
+    /// of the three is wrong. `None` where it holds, and where nothing can be said: failed requests count with the time-out
+    /// and not with the time that they took.
+    pub fn contradiction(&self) -> Option<Contradiction> {
+        let failed = self.errors.total() - self.errors.unanswered;
+        let count = self.latency.count() as f64;
+        if failed > 0 || self.latency.count() == 0 || self.elapsed_s <= 0.0 {
+            return None;
+        }
+        let sum = |latency: &Latency| latency.mean_ms() * latency.count() as f64;
+        // In flight is what has left: an open loop's latencies hold the wait before that as well.
+        let before = sum(&self.generator.lag) + sum(&self.generator.pool_wait);
+        let latency_s = ((sum(&self.latency) - before) / count / 1000.0).max(0.0);
+        let product = self.completed as f64 / self.elapsed_s * latency_s;
+        let in_flight = self.in_flight_s / self.elapsed_s;
+        // What is under way at the load's end has a latency and is no response yet.
+        let ends = latency_s / self.elapsed_s;
+        let apart = (product - in_flight).abs();
+        (apart > in_flight * (LITTLE + ends)).then_some(Contradiction { product, in_flight })
+    }
+
     /// Good responses a second: the one figure that ranks.
     pub fn good_per_second(&self) -> f64 {
         if self.elapsed_s > 0.0 {
@@ -238,5 +272,67 @@ impl Outcome {
         } else {
             0.0
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Ten seconds of 100 responses a second that each took 30 ms.
+    fn outcome() -> Outcome {
+        let mut outcome = Outcome {
+            elapsed_s: 10.0,
+            completed: 1000,
+            in_flight_s: 30.0,
+            ..Outcome::default()
+        };
+        for _ in 0..1000 {
+            outcome.latency.record(Duration::from_millis(30));
+        }
+        outcome
+    }
+
+    #[test]
+    fn throughput_times_latency_is_what_is_in_flight() {
+        assert_eq!(outcome().contradiction(), None);
+        // A tool that leaves out the slow answers tells a latency that its own connections contradict.
+        let mut hiding = outcome();
+        hiding.in_flight_s = 120.0;
+        let found = hiding.contradiction().unwrap();
+        assert_eq!(found.in_flight, 12.0);
+        assert!((found.product - 3.0).abs() < 0.01, "{found:?}");
+    }
+
+    #[test]
+    fn time_before_a_request_left_was_not_in_flight() {
+        let mut outcome = outcome();
+        outcome.in_flight_s = 20.0;
+        assert!(outcome.contradiction().is_some());
+        for _ in 0..1000 {
+            outcome.generator.lag.record(Duration::from_millis(10));
+        }
+        assert_eq!(outcome.contradiction(), None);
+    }
+
+    #[test]
+    fn what_failed_or_ends_with_the_load_contradicts_nothing() {
+        let mut failing = outcome();
+        failing.in_flight_s = 120.0;
+        failing.errors.reset = 1;
+        assert_eq!(failing.contradiction(), None);
+        // Answers take a third of the load: as many are under way at its end.
+        let mut slow = Outcome {
+            elapsed_s: 3.0,
+            completed: 20,
+            late: 10,
+            in_flight_s: 30.0,
+            ..Outcome::default()
+        };
+        (0..30).for_each(|_| slow.latency.record(Duration::from_secs(1)));
+        assert_eq!(slow.contradiction(), None);
+        assert_eq!(Outcome::default().contradiction(), None);
     }
 }

@@ -38,8 +38,6 @@ pub struct Plan {
     pub cores: Vec<usize>,
     /// What the arrivals and the draw of requests depend on: the same seed gives the same schedule.
     pub seed: u64,
-    /// Where given, a response with another digest than this is a wrong body: it is an error and no good response.
-    pub expected: Option<Expected>,
 }
 
 /// One kind of request.
@@ -55,6 +53,8 @@ pub struct Request {
     pub body: Vec<u8>,
     /// Its share, relative to the other requests' weights; positive and finite.
     pub weight: f64,
+    /// Where given, a response that is anything else is an error and no good response.
+    pub expected: Option<Expected>,
 }
 
 /// When requests leave.
@@ -109,8 +109,8 @@ pub enum ConnectionUse {
     Calls(u32),
 }
 
-/// What every good response must be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What every good response to a request must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expected {
     /// The status.
     pub status: u16,
@@ -135,6 +135,13 @@ impl Plan {
     /// the time-out. What is missing then counts as unanswered at its age, in the tail.
     pub fn grace(&self) -> Duration {
         self.length().unwrap_or_default().min(self.timeout)
+    }
+
+    /// Whether it is known of any request how its response must be.
+    pub fn expects(&self) -> bool {
+        self.requests
+            .iter()
+            .any(|request| request.expected.is_some())
     }
 
     /// The most connections that are open at once.

@@ -83,6 +83,7 @@ fn of_trial<W: Write>(lines: &mut Lines<W>, trial: &Trial) -> Result<()> {
         ("settled", "trials", settled),
         ("cpu", "s", trial.cpu_s),
         ("other_cores", "cores", trial.other_cores),
+        ("database_cores", "cores", trial.database_cores),
         ("processes", "processes", trial.processes as f64),
         ("left_behind", "processes", trial.left_behind as f64),
         ("generator_cores", "cores", generator.cores),

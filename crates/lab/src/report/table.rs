@@ -9,7 +9,7 @@ use crate::load::outcome::Latency;
 use crate::statistics::median;
 use crate::statistics::starts::merged;
 use crate::verdict::measure::MEGABYTE;
-use crate::verdict::{Judgement, Measure, Verdict, Versus};
+use crate::verdict::{Judgement, Measure, Verdict, Versus, admission};
 pub(super) use peaks::peaks;
 
 mod peaks;
@@ -183,7 +183,7 @@ pub(super) fn figures(results: &Results, judgement: &Judgement<'_>, load: &Load)
             plain(Measure::Cpu),
             plain(Measure::Memory),
             Cell::new(failed(&all)),
-            Cell::new(limit(&all)),
+            Cell::new(limit(&all, load)),
             Cell::new(format!("{counting} of {}", all.len())),
         ];
         table.rows.push(row(results, id, cells));
@@ -231,9 +231,12 @@ fn failed(trials: &[&Trial]) -> String {
 }
 
 /// What limited most trials.
-fn limit(trials: &[&Trial]) -> &'static str {
+fn limit(trials: &[&Trial], load: &Load) -> &'static str {
     let with_figures = || trials.iter().filter(|trial| trial.failure.is_none());
-    let count = |limit| with_figures().filter(|trial| trial.limit == limit).count();
+    let count = |limit| {
+        let limited = |trial: &&&Trial| admission::limit(trial, Some(load)) == limit;
+        with_figures().filter(limited).count()
+    };
     let limits = [
         (count(Limit::Client), "generator"),
         (count(Limit::Neither), "neither"),

@@ -49,6 +49,9 @@ pub struct Row {
     pub now_name: String,
     /// The figure of today with its interval; `None` where there is none.
     pub now: Option<Estimate>,
+    /// Whether that figure does not rank, since the generator was the limit or too much failed: it is told, and enters no
+    /// ratio and no order.
+    pub set_aside: bool,
     /// The same as a multiple of the reference's in the same rounds, in which what both share cancels out; `None` for
     /// the reference, and where one of the two has no figure.
     pub ratio: Option<Estimate>,
@@ -67,39 +70,46 @@ pub enum Order {
     Different(Vec<(String, String)>),
     /// No pair can be told apart today.
     TooClose,
-    /// There are not two rows with both figures.
+    /// There are not two rows with both figures, those of today such as rank.
     Unknown,
 }
 
+impl Row {
+    /// The figure of today where it ranks.
+    fn counted(&self) -> Option<Estimate> {
+        self.now.filter(|_| !self.set_aside)
+    }
+}
+
 impl Finding {
-    /// The row that ratios are relative to: the first with both figures.
+    /// The row that ratios are relative to: the first with both figures, where there is one whose figure of today ranks.
     pub fn reference(&self) -> Option<&Row> {
-        self.rows
-            .iter()
-            .find(|row| row.then.is_some_and(|then| then > 0.0) && row.now.is_some())
+        let published = |row: &&Row| row.then.is_some_and(|then| then > 0.0);
+        let mut both = self.rows.iter().filter(published);
+        both.clone()
+            .find(|row| row.counted().is_some())
+            .or_else(|| both.find(|row| row.now.is_some()))
     }
 
     /// A row's figures as multiples of the reference's: then and now, each where it can be told.
     pub fn ratios(&self, row: &Row) -> (Option<f64>, Option<f64>) {
-        let Some(Row {
-            then: Some(then),
-            now: Some(now),
-            ..
-        }) = self.reference()
+        let Some((reference, published)) = self.reference().and_then(|row| Some((row, row.then?)))
         else {
             return (None, None);
         };
-        let quotient = row.now.filter(|_| now.value > 0.0);
-        let quotient = quotient.map(|estimate| estimate.value / now.value);
-        let now_ratio = row.ratio.map(|ratio| ratio.value).or(quotient);
-        (row.then.map(|value| value / then), now_ratio)
+        let quotient = row.counted().zip(reference.counted());
+        let quotient = quotient
+            .filter(|(_, reference)| reference.value > 0.0)
+            .map(|(own, reference)| own.value / reference.value);
+        let now = row.ratio.map(|ratio| ratio.value).or(quotient);
+        (row.then.map(|value| value / published), now)
     }
 
     /// Whether the order of finish is the same. Two rows with the same stack are no pair: they are the same trials.
     pub fn order(&self) -> Order {
         let known = self.rows.iter();
         let known = known.filter_map(|row| {
-            Some((row, row.then?, row.stack.as_ref()?)).filter(|_| row.now.is_some())
+            Some((row, row.then?, row.stack.as_ref()?)).filter(|_| row.counted().is_some())
         });
         let known: Vec<(&Row, f64, &String)> = known.collect();
         let (mut swapped, mut open, mut pairs) = (Vec::new(), Vec::new(), 0);
@@ -150,6 +160,7 @@ mod tests {
                 low: now * 0.97,
                 high: now * 1.03,
             }),
+            set_aside: false,
             ratio: None,
             stand_in: None,
         }
@@ -212,6 +223,24 @@ mod tests {
         );
         assert_eq!(order([300.0, 299.0, 298.0]), Order::TooClose);
         assert_eq!(finding(vec![row("a", 3.0, 3.0)]).order(), Order::Unknown);
+    }
+
+    #[test]
+    fn a_figure_that_does_not_rank_enters_no_ratio_and_no_order() {
+        let mut rows = vec![
+            row("a", 3.0, 900.0),
+            row("b", 2.0, 200.0),
+            row("c", 1.0, 100.0),
+        ];
+        rows[0].set_aside = true;
+        let mut finding = finding(rows);
+        assert_eq!(finding.reference().unwrap().now_name, "b");
+        assert_eq!(finding.ratios(&finding.rows[0]), (Some(1.5), None));
+        assert_eq!(finding.ratios(&finding.rows[2]), (Some(0.5), Some(0.5)));
+        finding.rows[1].set_aside = true;
+        assert_eq!(finding.order(), Order::Unknown);
+        finding.rows[2].set_aside = true;
+        assert_eq!(finding.ratios(&finding.rows[0]), (Some(1.0), None));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::number::{count, counted, figure, listed, percent};
 use super::words::name;
 use crate::comparison::results::{Results, Trial};
+use crate::verdict::admission::CEILING;
 use crate::verdict::{Cause, Judgement, ROUNDS};
 
 /// More CPU of the machine than this, in cores, used by anything else makes a trial a disturbed one.
@@ -43,6 +44,7 @@ pub(super) fn warnings(results: &Results, judgement: &Judgement<'_>) -> Vec<Stri
         );
     }
     warnings.extend(near_ceiling(results));
+    warnings.extend(contradictions(results));
     warnings.extend(not_settled(results));
     warnings.extend(disturbed(results));
     warnings.extend(left_behind(results));
@@ -106,7 +108,11 @@ pub(super) fn load_title<'a>(results: &'a Results, id: &'a str) -> &'a str {
 fn near_ceiling(results: &Results) -> Vec<String> {
     let lines = results.loads.iter().filter_map(|load| {
         let ceiling = load.ceiling.filter(|rate| *rate > 0.0)?;
-        let near = |trial: &Trial| trial.outcome.good_per_second() > ceiling * HEADROOM;
+        // Beyond that it does not rank, which is told with what was set aside.
+        let near = |trial: &Trial| {
+            let share = trial.outcome.good_per_second() / ceiling;
+            share > HEADROOM && share <= CEILING
+        };
         let parts = by_stack(results, Some(&load.id), near);
         (!parts.is_empty()).then(|| {
             format!(
@@ -120,6 +126,20 @@ fn near_ceiling(results: &Results) -> Vec<String> {
         })
     });
     lines.collect()
+}
+
+/// Trials whose figures contradict each other.
+fn contradictions(results: &Results) -> Option<String> {
+    let parts = by_stack(results, None, |trial| {
+        trial.outcome.contradiction().is_some()
+    });
+    (!parts.is_empty()).then(|| {
+        format!(
+            "Requests per second times mean latency is not the number of requests in flight (Little's law): {}. One of \
+             these figures is wrong; do not rely on such trials.",
+            listed(&parts)
+        )
+    })
 }
 
 fn not_settled(results: &Results) -> Option<String> {

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::number::{counted, differences, distance, figure, listed, percent};
-use crate::comparison::results::{Limit, Results};
+use crate::comparison::results::{Limit, Results, Trial};
 use crate::statistics::Estimate;
-use crate::verdict::{Figure, Finding, Judgement, Measure, Verdict};
+use crate::verdict::{Figure, Finding, Judgement, Measure, Verdict, admission};
 
 /// An interval whose ends are further apart than this says little.
 const WIDE: f64 = 1.5;
@@ -246,7 +246,11 @@ fn limits(results: &Results) -> Option<Sentence> {
         .trials
         .iter()
         .filter(|trial| trial.failure.is_none());
-    let limits: Vec<Limit> = trials.map(|trial| trial.limit).collect();
+    let limit = |trial: &Trial| {
+        let load = results.loads.iter().find(|load| load.id == trial.load);
+        admission::limit(trial, load)
+    };
+    let limits: Vec<Limit> = trials.map(limit).collect();
     let count = |limit| limits.iter().filter(|other| **other == limit).count();
     let (server, client, neither) = (
         count(Limit::Server),

@@ -144,6 +144,7 @@ impl Today<'_> {
             stack: stack.map(|stack| stack.id.clone()),
             now_name: stack.map_or_else(String::new, |stack| stack.name.clone()),
             now: stack.and_then(|stack| self.now(&stack.id, load, measure)),
+            set_aside: stack.is_some_and(|stack| self.is_set_aside(&stack.id, load, measure)),
             ratio: stack.and_then(|stack| self.ratio(&stack.id, load, measure)),
             stand_in,
         }
@@ -165,6 +166,18 @@ impl Today<'_> {
         }
     }
 
+    /// Whether a stack's figure does not rank: too many of its trials describe something else.
+    fn is_set_aside(&self, stack: &str, load: &Load, measure: Measure) -> bool {
+        let finding = match measure {
+            Measure::MemoryMb => self
+                .memory_load(load)
+                .and_then(|id| self.judgement.finding(verdict::Measure::Rate, Some(id))),
+            _ => self.judged(load, measure),
+        };
+        let figure = finding.and_then(|finding| finding.of(stack));
+        figure.is_some_and(|figure| figure.rank.is_none())
+    }
+
     fn now(&self, stack: &str, load: &Load, measure: Measure) -> Option<Estimate> {
         if measure == Measure::MemoryMb {
             return Some(Sample::of_values(&self.memory(stack, load))?.estimate());
@@ -175,7 +188,8 @@ impl Today<'_> {
     /// A stack as a multiple of the study's own reference.
     fn ratio(&self, stack: &str, load: &Load, measure: Measure) -> Option<Estimate> {
         let reference = self.study.participant(&self.study.reference).ok()?;
-        if reference.stack == stack {
+        let set_aside = |stack| self.is_set_aside(stack, load, measure);
+        if reference.stack == stack || set_aside(stack) || set_aside(&reference.stack) {
             return None;
         }
         let (ratio, _) = self.versus(stack, &reference.stack, load, measure)?;

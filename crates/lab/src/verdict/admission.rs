@@ -7,6 +7,10 @@ use crate::load::outcome::{Errors, Outcome};
 /// More failed requests than this share of the demanded ones set a trial aside.
 pub const ERRORS: f64 = 0.001;
 
+/// A rate beyond this share of what the generator can take at all is the generator's own. From half of it on its time is a
+/// part of what is measured, which is a warning.
+pub const CEILING: f64 = 0.9;
+
 /// A trial or search that does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
@@ -71,12 +75,30 @@ pub(super) fn refusal(trial: &Trial, load: Option<&Load>) -> Option<(Cause, Stri
             (Cause::Errors, reason)
         });
     }
-    (trial.limit == Limit::Client || outcome.generator.limit.is_some()).then(|| {
-        let limit = outcome.generator.limit.as_deref();
-        let reason = first_line(limit.unwrap_or("it had no more to give"));
-        (
-            Cause::Client,
-            format!("the generator was the limit: {reason}"),
+    let limit = outcome.generator.limit.as_deref().map(first_line);
+    let limit = limit.or_else(|| at_ceiling(outcome, load?.ceiling?));
+    let limit =
+        limit.or_else(|| (trial.limit == Limit::Client).then(|| "it had no more to give".into()));
+    limit.map(|reason| {
+        let reason = format!("the generator was the limit: {reason}");
+        (Cause::Client, reason)
+    })
+}
+
+/// What limited a trial under its load: what was recorded, or the generator where the rate is at its ceiling.
+pub(crate) fn limit(trial: &Trial, load: Option<&Load>) -> Limit {
+    let ceiling = load.and_then(|load| load.ceiling);
+    let at_ceiling = ceiling.and_then(|ceiling| at_ceiling(&trial.outcome, ceiling));
+    at_ceiling.map_or(trial.limit, |_| Limit::Client)
+}
+
+/// Whether a rate is what the generator can take of this load at most, whoever answers.
+fn at_ceiling(outcome: &Outcome, ceiling: f64) -> Option<String> {
+    let share = outcome.completed as f64 / outcome.elapsed_s / ceiling;
+    (share > CEILING && ceiling > 0.0).then(|| {
+        format!(
+            "{:.0} % of the {ceiling:.0} responses a second that it can take at all",
+            share * 100.0
         )
     })
 }

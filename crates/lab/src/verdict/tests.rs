@@ -193,6 +193,23 @@ fn a_saturated_generator_refuses_to_rank() {
 }
 
 #[test]
+fn a_rate_at_the_generators_ceiling_refuses_to_rank_too() {
+    let mut results = rounds(&[1000.0; 5], &[2000.0; 5]);
+    results.loads[0].ceiling = Some(2100.0);
+    let judgement = judge(&results);
+    assert_eq!(on_rate(&results).verdict, Verdict::Unknown);
+    let first = &judgement.set_aside[0];
+    assert_eq!((judgement.set_aside.len(), first.cause), (5, Cause::Client));
+    assert_eq!(
+        first.reason,
+        "the generator was the limit: 95 % of the 2100 responses a second that it can take at all"
+    );
+    // Nearer than half of it is for the report to warn of.
+    results.loads[0].ceiling = Some(2500.0);
+    assert_eq!(judge(&results).set_aside, []);
+}
+
+#[test]
 fn a_server_that_answers_500_or_another_body_cannot_win() {
     for expected_known in [true, false] {
         let mut results = rounds(&[1000.0; 5], &[9000.0; 5]);

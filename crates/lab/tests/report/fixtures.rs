@@ -149,6 +149,7 @@ pub(crate) fn study() -> ThenAndNow {
                 low: now * 0.97,
                 high: now * 1.03,
             }),
+            set_aside: false,
             ratio: None,
             stand_in: stand_in.map(Into::into),
         }
@@ -336,6 +337,7 @@ fn trial(character: &Character, load: &str, start: f64, random: &mut Random) -> 
                 good: count,
                 latency: latency.clone(),
             }],
+            in_flight_s: latency.mean_ms() / 1000.0 * count as f64,
             latency,
             peak_in_flight: 12,
             seconds: (0..SECONDS)

@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, bail};
 use super::Arguments;
 use super::requests_file::{self, Requests};
 use super::url::{Server, Url};
-use crate::load::plan::{End, Expected, Mode, Plan, Request};
+use crate::load::plan::{End, Mode, Plan, Request};
 
 /// What the generator writes itself. RFC 9112 section 6: a second length would make the framing a riddle.
 const OWN: [&str; 4] = ["Host", "Content-Length", "Connection", "Transfer-Encoding"];
@@ -22,9 +22,6 @@ pub(super) fn plan(arguments: &Arguments) -> Result<Plan> {
         .collect::<Result<Vec<_>>>()?;
     let server = one_server(&urls)?;
     let Requests { requests, login } = requests(arguments, &urls)?;
-    let expected = arguments
-        .expect_status
-        .or(arguments.expect_length.and(Some(200)));
     let plan = Plan {
         target: server.target()?,
         host: server.host().to_owned(),
@@ -38,10 +35,6 @@ pub(super) fn plan(arguments: &Arguments) -> Result<Plan> {
             .map_or(arguments.cores.len().max(1), |threads| threads as usize),
         cores: arguments.cores.clone(),
         seed: arguments.seed,
-        expected: expected.map(|status| Expected {
-            status,
-            length: arguments.expect_length,
-        }),
     };
     plan.check()?;
     Ok(plan)
@@ -116,6 +109,10 @@ fn requests(arguments: &Arguments, urls: &[Url]) -> Result<Requests> {
             login: None,
         },
     };
+    let expected = requests_file::expected(arguments.expect_status, arguments.expect_length);
+    for request in &mut requests.requests {
+        request.expected = request.expected.or(expected);
+    }
     for request in requests.requests.iter_mut().chain(&mut requests.login) {
         request.headers.extend(headers.iter().cloned());
         for (name, _) in &request.headers {
@@ -139,6 +136,7 @@ fn of_urls(arguments: &Arguments, urls: &[Url]) -> Result<Vec<Request>> {
         headers: Vec::new(),
         body: body.clone().unwrap_or_default(),
         weight: url.weight,
+        expected: None,
     };
     Ok(urls.iter().map(request).collect())
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
-use crate::load::plan::Request;
+use crate::load::plan::{Expected, Request};
 use crate::toml_file;
 
 /// What the file says.
@@ -36,6 +36,8 @@ struct Entry {
     headers: BTreeMap<String, String>,
     body: Option<String>,
     body_file: Option<String>,
+    expect_status: Option<u16>,
+    expect_length: Option<u64>,
 }
 
 /// Reads the file at `path`. Paths of `body_file` are relative to it.
@@ -63,6 +65,12 @@ pub(super) fn read(path: &Path) -> Result<Requests> {
             path.display()
         );
     }
+    if file.login.as_ref().is_some_and(Entry::expects) {
+        bail!(
+            "{}: login: nothing can be expected of it; a status from 400 on is a login that was refused",
+            path.display()
+        );
+    }
     let requests = file.request.into_iter().enumerate();
     Ok(Requests {
         requests: requests
@@ -75,7 +83,23 @@ pub(super) fn read(path: &Path) -> Result<Requests> {
     })
 }
 
+impl Entry {
+    fn expects(&self) -> bool {
+        self.expect_status.is_some() || self.expect_length.is_some()
+    }
+}
+
+/// What a response must be: a length alone is that of a page with status 200.
+pub(super) fn expected(status: Option<u16>, length: Option<u64>) -> Option<Expected> {
+    let status = status.or(length.and(Some(200)))?;
+    Some(Expected { status, length })
+}
+
 fn request(file: &Path, entry: Entry) -> Result<Request> {
+    let expected = expected(entry.expect_status, entry.expect_length);
+    if let Some(status) = entry.expect_status.filter(|one| !(100..600).contains(one)) {
+        bail!("expect_status: {status} is no status; there are 100 to 599");
+    }
     let body = match (entry.body, entry.body_file) {
         (Some(_), Some(_)) => bail!("it has a body and a body_file; give one of them"),
         (Some(body), None) => Some(body.into_bytes()),
@@ -91,6 +115,7 @@ fn request(file: &Path, entry: Entry) -> Result<Request> {
         headers: entry.headers.into_iter().collect(),
         body: body.unwrap_or_default(),
         weight: entry.weight.unwrap_or(1.0),
+        expected,
     })
 }
 
@@ -115,8 +140,8 @@ mod tests {
     fn requests_and_a_login_are_read() {
         let read = written(
             "[login]\npath = '/login'\nbody = 'user=a'\n\
-             [[request]]\npath = '/'\nweight = 3\n\
-             [[request]]\nmethod = 'PUT'\npath = '/order'\nbody_file = 'order.json'\n\
+             [[request]]\npath = '/'\nweight = 3\nexpect_length = 11\n\
+             [[request]]\nmethod = 'PUT'\npath = '/order'\nbody_file = 'order.json'\nexpect_status = 201\n\
              headers = { 'Content-Type' = 'application/json' }\n",
         )
         .unwrap();
@@ -131,6 +156,11 @@ mod tests {
         assert_eq!((front.method.as_str(), front.weight), ("GET", 3.0));
         assert_eq!(order.method, "PUT");
         assert_eq!(order.body, b"{}");
+        let of = |status, length| Some(Expected { status, length });
+        assert_eq!(
+            (front.expected, order.expected),
+            (of(200, Some(11)), of(201, None))
+        );
         assert_eq!(
             order.headers,
             [("Content-Type".to_owned(), "application/json".to_owned())]
@@ -174,6 +204,14 @@ mod tests {
         check(
             "[login]\npath = '/'\nweight = 2\n[[request]]\npath = '/'\n",
             "login: it has no weight",
+        );
+        check(
+            "[login]\npath = '/'\nexpect_status = 200\n[[request]]\npath = '/'\n",
+            "login: nothing can be expected of it",
+        );
+        check(
+            "[[request]]\npath = '/'\nexpect_status = 20\n",
+            "request 1: expect_status: 20 is no status",
         );
     }
 }

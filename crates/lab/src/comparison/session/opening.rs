@@ -89,6 +89,7 @@ pub(super) fn requests(lab: &Lab, page: &str) -> Vec<Request> {
             headers: Vec::new(),
             body: Vec::new(),
             weight: 1.0,
+            expected: None,
         }];
     }
     lab.requests.iter().map(plan_request).collect()
@@ -101,6 +102,7 @@ pub(super) fn plan_request(request: &lab::Request) -> Request {
         headers: request.headers.clone().into_iter().collect(),
         body: request.body.clone().into_bytes(),
         weight: request.weight,
+        expected: None,
     }
 }
 

@@ -145,6 +145,7 @@ mod tests {
             headers: Vec::new(),
             body: Vec::new(),
             weight: *weight,
+            expected: None,
         };
         weights.iter().map(request).collect()
     }

@@ -66,6 +66,8 @@ pub(super) struct Client<'a> {
     /// Places of a closed loop that are to begin a request.
     again: VecDeque<u32>,
     busy: usize,
+    /// When `busy` was last added to what was in flight.
+    counted: u64,
     source: Source,
     /// When no more requests begin.
     end: u64,
@@ -120,6 +122,7 @@ impl<'a> Client<'a> {
             vacant: Vec::new(),
             again: VecDeque::new(),
             busy: 0,
+            counted: 0,
             source,
             end,
             grace_end: end.saturating_add(nanoseconds(plan.grace())),
@@ -151,6 +154,7 @@ impl<'a> Client<'a> {
             self.depart(now);
             now = self.now();
             if self.shared.stop.load(Ordering::Relaxed) {
+                self.count(now);
                 self.tally.finish();
                 return Ok((now, false));
             }
@@ -297,7 +301,16 @@ impl<'a> Client<'a> {
         );
     }
 
+    /// Adds what was in flight until `now`, or until the load's end.
+    pub(super) fn count(&mut self, now: u64) {
+        let now = now.min(self.end);
+        let time = now.saturating_sub(self.counted);
+        self.tally.in_flight += i128::from(time) * self.busy as i128;
+        self.counted += time;
+    }
+
     fn begin(&mut self, place: u32, job: Job) {
+        self.count(job.taken);
         self.busy += 1;
         self.tally.take();
         let in_flight = self.shared.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
@@ -365,7 +378,6 @@ impl<'a> Client<'a> {
             };
             let times = super::tally::Times {
                 due: arrival.at,
-                taken: now,
                 sent: now,
                 first: now,
                 ended: now,

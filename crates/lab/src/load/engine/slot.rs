@@ -95,7 +95,6 @@ impl Slot {
     pub(super) fn times(&self, job: Job, now: u64) -> Times {
         Times {
             due: job.due,
-            taken: job.taken,
             sent: self.sent,
             first: self.first,
             ended: now,

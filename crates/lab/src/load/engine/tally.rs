@@ -53,8 +53,6 @@ impl Slice {
 pub(super) struct Times {
     /// Scheduled, or ready to leave.
     pub(super) due: u64,
-    /// Taken up: connecting or sending began.
-    pub(super) taken: u64,
     /// First byte sent.
     pub(super) sent: u64,
     /// First byte received.
@@ -101,7 +99,8 @@ pub(super) struct Tally {
     pub(super) connect: Latency,
     pub(super) lag: Latency,
     pub(super) pool_wait: Latency,
-    pub(super) in_flight: u128,
+    /// Nanoseconds, once for each request that was in flight in them.
+    pub(super) in_flight: i128,
     pub(super) peak: u64,
     pub(super) bytes: Bytes,
     pub(super) sample: Option<Sample>,
@@ -236,7 +235,6 @@ impl Tally {
         if let Some(request) = self.requests.get_mut(kind) {
             request.latency.record(latency);
         }
-        self.in_flight += u128::from(times.ended.saturating_sub(times.taken));
         self.last = self.last.max(times.ended);
     }
 

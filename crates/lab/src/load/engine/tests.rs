@@ -20,6 +20,7 @@ fn request(method: &str, path: &str) -> Request {
         headers: Vec::new(),
         body: Vec::new(),
         weight: 1.0,
+        expected: None,
     }
 }
 
@@ -35,7 +36,6 @@ fn plan(address: SocketAddr, mode: Mode) -> Plan {
         threads: 1,
         cores: Vec::new(),
         seed: 1,
-        expected: None,
     }
 }
 
@@ -243,7 +243,7 @@ fn a_wrong_status_or_length_is_an_error_and_no_good_response() {
         )),
     });
     let mut plan = plan(address, closed(1, 3));
-    plan.expected = Some(Expected {
+    plan.requests[0].expected = Some(Expected {
         status: 200,
         length: Some(5),
     });
@@ -257,11 +257,45 @@ fn a_wrong_status_or_length_is_an_error_and_no_good_response() {
         "a wrong answer is no quick answer"
     );
 
-    plan.expected = Some(Expected {
+    plan.requests[0].expected = Some(Expected {
         status: 200,
         length: None,
     });
     assert_eq!(load(&plan).errors.unexpected, 1);
+}
+
+#[test]
+fn each_page_is_held_against_what_is_known_of_it() {
+    let address = serve(|request| match request.line() {
+        "GET /short HTTP/1.1" => page("hello"),
+        "GET /long HTTP/1.1" => page("hello again"),
+        "GET /lying HTTP/1.1" => page("hi"),
+        _ => Answer::Bytes(bytes("HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")),
+    });
+    let expecting = |path: &str, length: u64| Request {
+        expected: Some(Expected {
+            status: 200,
+            length: Some(length),
+        }),
+        ..request("GET", path)
+    };
+    let mut plan = plan(address, closed(1, 200));
+    plan.requests = vec![
+        expecting("/short", 5),
+        expecting("/long", 11),
+        expecting("/lying", 5),
+        request("POST", "/order"),
+    ];
+    let outcome = load(&plan);
+    for page in &outcome.requests {
+        let good = if page.name == "GET /lying" {
+            0
+        } else {
+            page.completed
+        };
+        assert!(page.completed > 0 && page.good == good, "{page:?}");
+    }
+    assert_eq!(outcome.errors.unexpected, outcome.requests[2].completed);
 }
 
 #[test]
@@ -800,6 +834,42 @@ fn a_busy_or_late_generator_says_so() {
             .unwrap()
             .contains("left late")
     );
+    let exhausted = Usage {
+        cores: 0.93,
+        waited: 0.0,
+    };
+    let limit = watch::limit(&plan, &Outcome::default(), &[exhausted]).unwrap();
+    assert!(
+        limit.contains("93 %"),
+        "on time, but late with answers: {limit}"
+    );
+}
+
+#[test]
+fn throughput_times_latency_is_what_was_in_flight_in_either_loop() {
+    let address = serve(|_| page("hello"));
+    let timed = Mode::Closed {
+        connections: 3,
+        end: End::After(Duration::from_millis(300)),
+    };
+    for mode in [closed(4, 500), timed, open(400.0, 500)] {
+        let outcome = load(&plan(address, mode));
+        assert!(outcome.in_flight_s > 0.0 && outcome.latency.count() > 0);
+        assert_eq!(outcome.contradiction(), None, "{mode:?}");
+    }
+}
+
+#[test]
+fn what_is_in_flight_ends_with_the_load() {
+    let address = serve(|_| Answer::Silence);
+    let timed = Mode::Closed {
+        connections: 3,
+        end: End::After(Duration::from_millis(200)),
+    };
+    let outcome = load(&plan(address, timed));
+    assert_eq!(outcome.errors.unanswered, 3);
+    assert!(outcome.in_flight_s <= 0.6, "{} s", outcome.in_flight_s);
+    assert!(outcome.in_flight_s > 0.0);
 }
 
 #[test]
@@ -836,13 +906,19 @@ fn a_plan_that_cannot_be_carried_out_is_refused_before_anything_is_sent() {
 #[test]
 fn the_null_server_answers_every_kind_of_load() {
     let mut plan = plan(SocketAddr::from(([127, 0, 0, 1], 1)), open(100.0, 100));
-    plan.expected = Some(Expected {
+    let expected = Some(Expected {
         status: 200,
         length: Some(70_000),
     });
     plan.requests = vec![
-        request("GET", "/"),
-        request("HEAD", "/"),
+        Request {
+            expected,
+            ..request("GET", "/")
+        },
+        Request {
+            expected,
+            ..request("HEAD", "/")
+        },
         Request {
             body: vec![b'z'; 300_000],
             ..request("POST", "/form")

@@ -33,6 +33,8 @@ pub(super) fn json(measured: &Measured<'_>) -> String {
             "weight": request.weight,
             "headers": request.headers,
             "body_bytes": request.body.len(),
+            "expected_status": request.expected.map(|expected| expected.status),
+            "expected_length": request.expected.and_then(|expected| expected.length),
         })
     };
     let target = match &plan.target {
@@ -50,8 +52,6 @@ pub(super) fn json(measured: &Measured<'_>) -> String {
             "threads": plan.threads,
             "cores": plan.cores,
             "seed": plan.seed,
-            "expected_status": plan.expected.as_ref().map(|expected| expected.status),
-            "expected_length": plan.expected.as_ref().and_then(|expected| expected.length),
         },
         "ended_early": ended_early,
         "verdict": words::generator_verdict(outcome),

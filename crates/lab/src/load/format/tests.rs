@@ -14,6 +14,7 @@ fn request(path: &str) -> Request {
         headers: Vec::new(),
         body: Vec::new(),
         weight: 1.0,
+        expected: None,
     }
 }
 
@@ -32,7 +33,6 @@ fn plan(connections: ConnectionUse) -> Plan {
         threads: 1,
         cores: Vec::new(),
         seed: 1,
-        expected: None,
     }
 }
 
@@ -67,7 +67,7 @@ fn outcome() -> Outcome {
         connect: latency(4, |_| 80),
         connections: 4,
         peak_in_flight: 4,
-        in_flight_s: 20.4,
+        in_flight_s: 2.04,
         bytes: Bytes {
             sent: 74_400,
             heads: 67_200,
@@ -405,6 +405,17 @@ fn our_text_tells_rates_times_and_whether_to_believe_them() {
 }
 
 #[test]
+fn figures_that_contradict_each_other_are_no_secret() {
+    let plan = plan(ConnectionUse::KeepAlive);
+    let mut outcome = outcome();
+    assert!(!told(Format::Text, &plan, &outcome).contains("Little"));
+    outcome.in_flight_s = 20.4;
+    let text = told(Format::Text, &plan, &outcome);
+    let expect = "Throughput times mean latency makes 0.17 requests in flight, and 1.70 were (Little's law): ";
+    assert!(text.contains(expect), "{text}");
+}
+
+#[test]
 fn our_text_names_what_failed() {
     let mut outcome = outcome();
     outcome.completed = 1150;
@@ -416,7 +427,7 @@ fn our_text_names_what_failed() {
         ..Errors::default()
     };
     let mut plan = plan(ConnectionUse::KeepAlive);
-    plan.expected = Some(Expected {
+    plan.requests[0].expected = Some(Expected {
         status: 200,
         length: None,
     });

@@ -40,6 +40,9 @@ pub(super) fn render(measured: &Measured<'_>) -> String {
     }
     course(&mut out, outcome);
     let _ = writeln!(out, "\n{}", words::generator_verdict(outcome));
+    if let Some(contradiction) = words::contradiction(outcome) {
+        let _ = writeln!(out, "{contradiction}");
+    }
     if let Some(headroom) = headroom {
         let _ = writeln!(out, "{}", words::headroom(outcome, headroom));
     }
@@ -141,10 +144,11 @@ fn rates(out: &mut String, plan: &Plan, outcome: &Outcome) {
 fn errors(out: &mut String, plan: &Plan, outcome: &Outcome) {
     let total = outcome.errors.total();
     // What is refused by an expectation is among the errors already.
-    let told = plan
-        .expected
-        .as_ref()
-        .map_or(0, |_| outcome.errors.unexpected);
+    let told = if plan.expects() {
+        outcome.errors.unexpected
+    } else {
+        0
+    };
     let bad = outcome.completed.saturating_sub(outcome.good + told);
     if total + bad == 0 {
         line(out, "errors", "none");

@@ -3,7 +3,7 @@
 use super::number::{grouped, milliseconds, per_cent, ratio};
 use crate::duration;
 use crate::load::Headroom;
-use crate::load::outcome::{Errors, Outcome};
+use crate::load::outcome::{Contradiction, Errors, Outcome};
 use crate::load::plan::{Arrivals, ConnectionUse, End, Mode, Plan, Request, Target};
 
 /// The share of its ceiling up to which the generator leaves no mark on the figures.
@@ -71,6 +71,15 @@ pub fn generator_verdict(outcome: &Outcome) -> String {
     }
 }
 
+/// That the figures contradict each other, where they do.
+pub(super) fn contradiction(outcome: &Outcome) -> Option<String> {
+    let Contradiction { product, in_flight } = outcome.contradiction()?;
+    Some(format!(
+        "Throughput times mean latency makes {product:.2} requests in flight, and {in_flight:.2} were (Little's law): one of \
+         these figures is wrong."
+    ))
+}
+
 /// How near a load came to what the generator can take here.
 pub(super) fn headroom(outcome: &Outcome, headroom: &Headroom) -> String {
     // In an open loop what was demanded had to leave, answered or not.
@@ -136,10 +145,10 @@ pub fn main_error(plan: &Plan, outcome: &Outcome) -> Option<&'static str> {
 /// Every kind of error: its name in data, what it means, and how often it came.
 pub(super) fn error_kinds(plan: &Plan, errors: &Errors) -> [(&'static str, &'static str, u64); 11] {
     // Without an expectation it is the login alone that can be refused.
-    let unexpected_words = match (&plan.expected, &plan.login) {
-        (None, _) => "the login was refused",
-        (Some(_), None) => "not the expected status or length",
-        (Some(_), Some(_)) => "not the expected status or length, or a login that was refused",
+    let unexpected_words = match (plan.expects(), &plan.login) {
+        (false, _) => "the login was refused",
+        (true, None) => "not the expected status or length",
+        (true, Some(_)) => "not the expected status or length, or a login that was refused",
     };
     let Errors {
         connect_refused,

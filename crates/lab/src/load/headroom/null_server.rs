@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::load::engine::rendered;
-use crate::load::plan::{ConnectionUse, Plan};
+use crate::load::plan::{ConnectionUse, Expected, Plan};
 
 const EVENTS: usize = 256;
 /// How long a thread sleeps before it looks whether it shall end.
@@ -88,37 +88,24 @@ impl Drop for NullServer {
 #[derive(Debug)]
 struct Answers {
     requests: Vec<Vec<u8>>,
-    /// Length of the response to each request: to `HEAD` the head alone.
-    lengths: Vec<usize>,
-    bytes: Vec<u8>,
+    /// What comes back for each request: what is expected of it, or an empty page.
+    responses: Vec<Vec<u8>>,
     closes: bool,
 }
 
 impl Answers {
     fn new(plan: &Plan) -> Self {
-        let expected = plan.expected.as_ref();
-        let status = expected.map_or(200, |expected| expected.status);
-        let length = expected.and_then(|expected| expected.length).unwrap_or(0);
         let closes = plan.connections == ConnectionUse::PerRequest;
-        let connection = if closes { "Connection: close\r\n" } else { "" };
-        let head = format!(
-            "HTTP/1.1 {status} OK\r\nServer: null\r\n{connection}Content-Length: {length}\r\n\r\n"
-        );
-        let mut bytes = head.clone().into_bytes();
-        bytes.resize(head.len() + length as usize, b'x');
-        let has_content = status != 204 && status != 304;
-        let (requests, lengths) = rendered(plan)
-            .into_iter()
-            .map(|request| {
-                let short = request.is_head || !has_content;
-                let length = if short { head.len() } else { bytes.len() };
-                (request.bytes, length)
+        let pairs = rendered(plan).into_iter().zip(&plan.requests);
+        let (requests, responses) = pairs
+            .map(|(rendered, request)| {
+                let response = response(request.expected, rendered.is_head, closes);
+                (rendered.bytes, response)
             })
             .unzip();
         Self {
             requests,
-            lengths,
-            bytes,
+            responses,
             closes,
         }
     }
@@ -130,6 +117,20 @@ impl Answers {
             request[..length] == bytes[..length]
         })
     }
+}
+
+fn response(expected: Option<Expected>, to_head: bool, closes: bool) -> Vec<u8> {
+    let status = expected.map_or(200, |expected| expected.status);
+    let length = expected.and_then(|expected| expected.length).unwrap_or(0);
+    let connection = if closes { "Connection: close\r\n" } else { "" };
+    let mut bytes = format!(
+        "HTTP/1.1 {status} OK\r\nServer: null\r\n{connection}Content-Length: {length}\r\n\r\n"
+    )
+    .into_bytes();
+    if !to_head && status != 204 && status != 304 {
+        bytes.resize(bytes.len() + length as usize, b'x');
+    }
+    bytes
 }
 
 #[derive(Debug)]
@@ -216,7 +217,7 @@ impl Worker {
         if connection.missing > 0 {
             return Some(());
         }
-        let response = &self.answers.bytes[..self.answers.lengths[connection.kind]];
+        let response = &self.answers.responses[connection.kind];
         connection.stream.write_all(response).ok()?;
         (!self.answers.closes).then_some(())
     }

@@ -50,7 +50,13 @@ pub(super) fn of_study(results: &Results, finding: &Published, index: usize) -> 
         let certain = row.ratio.and_then(interval).unwrap_or_default();
         let today = row.now.map_or_else(
             || Cell::new("–"),
-            |now| Cell::with(figure(now.value), interval(now).unwrap_or_default()),
+            |now| {
+                let detail = match row.set_aside {
+                    true => "not ranked".to_owned(),
+                    false => interval(now).unwrap_or_default(),
+                };
+                Cell::with(figure(now.value), detail)
+            },
         );
         rows.push(Row {
             name: row.then_name.clone(),
@@ -142,7 +148,8 @@ fn order(order: &Order) -> Sentence {
         ),
         Order::Unknown => (
             "The order of finish cannot be compared.".to_owned(),
-            " Fewer than two participants have both figures.".to_owned(),
+            " Fewer than two participants have both figures, with one of today that ranks."
+                .to_owned(),
         ),
     };
     Sentence { strong, rest }

@@ -124,6 +124,8 @@ fn fate(overloads: &[&Overload]) -> String {
         errors.unexpected = 0;
         let errors = kinds(errors).into_iter();
         parts.extend(errors.map(|(number, name)| format!("{} {name}", count(number))));
+        let limit = one.outcome.generator.limit.is_some();
+        parts.extend(limit.then(|| "the load generator was the limit".to_owned()));
         (!parts.is_empty()).then(|| parts.join(", "))
     });
     fates.next().unwrap_or_default()

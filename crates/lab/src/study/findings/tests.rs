@@ -134,3 +134,19 @@ fn what_could_not_be_measured_says_why_in_its_row() {
     );
     assert_eq!(found.findings[0].order(), Order::Unknown);
 }
+
+#[test]
+fn what_the_generator_limited_is_told_and_held_against_nothing() {
+    let mut results = results([1500, 1510, 1490]);
+    for trial in &mut results.trials {
+        if trial.stack == "nginx+thin" {
+            trial.limit = results::Limit::Client;
+        }
+    }
+    for finding in held(&results).findings {
+        let limited = &finding.rows[2];
+        assert!(limited.set_aside && limited.now.is_some(), "{limited:?}");
+        assert_eq!((limited.ratio, finding.ratios(limited).1), (None, None));
+        assert_eq!(finding.order(), Order::Unknown);
+    }
+}

@@ -33,7 +33,7 @@ fn a_url_alone_is_a_closed_loop_of_ten_seconds() {
         }
     );
     assert_eq!(plan.connections, ConnectionUse::KeepAlive);
-    assert_eq!((plan.threads, plan.expected), (1, None));
+    assert_eq!((plan.threads, plan.expects()), (1, false));
     let [request] = plan.requests.as_slice() else {
         panic!("{:?}", plan.requests)
     };
@@ -78,14 +78,14 @@ fn flags_make_the_plan() {
     assert_eq!(plan.connections, ConnectionUse::Calls(5));
     assert_eq!((plan.threads, plan.cores), (2, vec![1, 2]));
     assert_eq!((plan.timeout, plan.seed), (Duration::from_secs(2), 9));
-    let expected = plan.expected.unwrap();
-    assert_eq!((expected.status, expected.length), (200, Some(7)));
     let weights: Vec<f64> = plan.requests.iter().map(|request| request.weight).collect();
     assert_eq!(weights, [3.0, 1.0]);
     for request in &plan.requests {
         assert_eq!(request.method, "POST");
         assert_eq!(request.body, b"x=1");
         assert_eq!(request.headers, [("A".to_owned(), "b: c".to_owned())]);
+        let expected = request.expected.unwrap();
+        assert_eq!((expected.status, expected.length), (200, Some(7)));
     }
 }
 

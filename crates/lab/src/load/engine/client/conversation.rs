@@ -209,6 +209,8 @@ impl Client<'_> {
             slot.session = Some(rendering::requests(self.shared.plan, &cookies).into());
             if matches!(self.source, Source::Closed(_)) {
                 // The login is not counted; only now can the first request leave.
+                let login = now.min(self.end).saturating_sub(job.taken);
+                self.tally.in_flight -= i128::from(login);
                 (job.due, job.taken) = (now, now);
                 slot.job = Some(job);
             }
@@ -228,7 +230,8 @@ impl Client<'_> {
                 ConnectionUse::Calls(most) => slot.calls < most,
             };
         let is_head = self.shared.requests[job.kind].is_head;
-        let expected = self.shared.plan.expected.as_ref().is_none_or(|expected| {
+        let expected = self.shared.plan.requests[job.kind].expected;
+        let expected = expected.is_none_or(|expected| {
             let length = expected.length.filter(|_| !is_head);
             expected.status == response.status
                 && length.is_none_or(|length| length == response.body)
@@ -243,7 +246,7 @@ impl Client<'_> {
             slot.close();
         }
         self.tally.whole(job.kind, times, response, good, expected);
-        self.ended();
+        self.ended(now);
         match self.source {
             Source::Closed(_) => self.begin_next(place, now),
             Source::Open { .. } => self.release(place, now),
@@ -258,7 +261,7 @@ impl Client<'_> {
         };
         let times = slot.times(job, now);
         self.tally.failed(job.kind, times, failure);
-        self.ended();
+        self.ended(now);
         let unconnected = matches!(
             failure,
             Failure::ConnectRefused
@@ -276,7 +279,8 @@ impl Client<'_> {
         }
     }
 
-    fn ended(&mut self) {
+    fn ended(&mut self, now: u64) {
+        self.count(now);
         self.busy -= 1;
         self.shared.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
