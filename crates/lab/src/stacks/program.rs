@@ -23,6 +23,8 @@ pub(super) struct Program {
     version: Option<Vec<String>>,
     /// The command that installs it.
     install: String,
+    /// Why that command may not do, and what else to do: it is told where the program is missing, in the command's place.
+    caveat: Option<String>,
 }
 
 /// Whether a stack can be started here.
@@ -120,14 +122,19 @@ impl Definition {
             };
         }
         let mut versions = BTreeMap::new();
-        let (mut reasons, mut installs) = (Vec::new(), Vec::new());
+        let (mut reasons, mut installs, mut may_do) = (Vec::new(), Vec::new(), true);
         for program in &self.programs {
             match program.look_up(highball) {
                 Ok(found) => {
                     versions.extend(found.version.map(|version| (program.name.clone(), version)))
                 }
                 Err(reason) => {
-                    reasons.push(reason);
+                    let caveat = program.caveat.as_ref();
+                    reasons.push(
+                        caveat.map_or(reason.clone(), |caveat| format!("{reason}: {caveat}")),
+                    );
+                    // With one that may not do, the others alone are no answer.
+                    may_do &= caveat.is_none();
                     installs.push(program.install.clone());
                 }
             }
@@ -137,7 +144,7 @@ impl Definition {
         }
         Presence::Missing {
             reason: reasons.join("; "),
-            install: Some(together(installs)),
+            install: may_do.then(|| together(installs)),
         }
     }
 
@@ -262,6 +269,7 @@ mod tests {
             find: find.iter().map(|name| (*name).to_owned()).collect(),
             version: Some(version.iter().map(|word| (*word).to_owned()).collect()),
             install: "install it".to_owned(),
+            caveat: None,
         }
     }
 

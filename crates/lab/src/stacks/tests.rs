@@ -272,6 +272,22 @@ fn an_address_is_a_stack_of_its_own() {
 }
 
 #[test]
+fn what_no_command_surely_installs_says_what_else_to_do() {
+    let catalogue = shipped();
+    for id in ["mongrel", "mongrel-cluster"] {
+        let Presence::Missing { reason, install } = catalogue.get(id).unwrap().presence() else {
+            continue;
+        };
+        let said = "the gem mongrel had its last release in 2010. `gem install mongrel";
+        assert!(
+            reason.contains(said) && reason.ends_with("today"),
+            "{reason}"
+        );
+        assert_eq!((install, reason.lines().count()), (None, 1), "{id}");
+    }
+}
+
+#[test]
 fn what_is_not_installed_is_told_with_the_command_that_installs_it() {
     let folder = tempfile::tempdir().unwrap();
     let path: PathBuf = folder.path().join("my.toml");
