@@ -159,6 +159,7 @@ pub(super) fn figures(results: &Results, judgement: &Judgement<'_>, load: &Load)
             Some(rank) => Cell::new(rank.to_string()),
             None => Cell {
                 brief: "–".into(),
+                kind: "word",
                 ..Cell::new("not ranked")
             },
         };

@@ -42,7 +42,13 @@ pub(in crate::report) fn peaks(results: &Results, judgement: &Judgement<'_>) -> 
         }
         let own = finding.and_then(|finding| finding.of(id));
         let place = own.and_then(|figure| figure.rank);
-        let place = place.map_or("not ranked".into(), |rank| rank.to_string());
+        let place = place.map_or_else(
+            || Cell {
+                kind: "word",
+                ..Cell::new("not ranked")
+            },
+            |rank| Cell::new(rank.to_string()),
+        );
         let largest = own.map_or_else(dash, |of| {
             Cell::with(
                 figure(of.estimate.value),
@@ -57,7 +63,7 @@ pub(in crate::report) fn peaks(results: &Results, judgement: &Judgement<'_>) -> 
             .zip(first.filter(|first| *first != id))
             .and_then(|(finding, first)| finding.versus(id, first));
         let against = against.map_or_else(dash, |versus| verdict(Measure::Peak, versus));
-        let mut cells = vec![Cell::new(place), largest, bad, against];
+        let mut cells = vec![place, largest, bad, against];
         cells.extend(overload(&searches));
         table.rows.push(row(results, id, cells));
     }
