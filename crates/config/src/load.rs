@@ -23,8 +23,13 @@ pub const CONFIG_FILES: [&str; 2] = ["highball.toml", "config/highball.toml"];
 pub(crate) const PREFIX: &str = "HIGHBALL_";
 
 /// Variables with the prefix that are no settings: they name the Ruby library, the binary and the lab's data, whatever is
-/// begun in a shell that has them.
-const INTERNAL_VARIABLES: [&str; 3] = ["HIGHBALL_RUBY_LIB", "HIGHBALL_BIN", "HIGHBALL_LAB"];
+/// begun in a shell that has them, or say that this server takes over from another one.
+const INTERNAL_VARIABLES: [&str; 4] = [
+    "HIGHBALL_RUBY_LIB",
+    "HIGHBALL_BIN",
+    "HIGHBALL_LAB",
+    "HIGHBALL_HANDOVER",
+];
 
 /// What settings are loaded from; the strongest is `flags`, then `env`, then the file.
 #[derive(Debug, Default)]

@@ -31,6 +31,9 @@ of range is an error that names the place and what is allowed, also where a stro
   below it: `/reports` for `/reports/1`, not for `/reportsx`. The longest that fits counts. Nothing in the path of a
   request is decoded for it.
 - Both ends of a range are allowed.
+
+A server that runs reads all of this again when `highball reload` asks for it ([signals.md](signals.md)). Each setting
+says below what a change takes.
 ";
 
 /// The text of `docs/settings.md`.
@@ -79,6 +82,10 @@ fn section(page: &mut String, setting: &Setting) {
         let _ = write!(names, ", else `{shared}`");
     }
     line(page, &format!("{names}."));
+    line(
+        page,
+        &format!("- A change takes {}.", setting.reload.text()),
+    );
 }
 
 fn line(page: &mut String, text: &str) {

@@ -2,6 +2,28 @@
 
 use crate::kind::Kind;
 
+/// What it takes to change a setting of a server that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reload {
+    /// A reload: what begins afterwards goes by the new value, and no process is replaced.
+    AtOnce,
+    /// A reload, which brings a new generation up.
+    Generation,
+    /// An upgrade or a new start.
+    Start,
+}
+
+impl Reload {
+    /// For the documentation: what a change takes, without a full stop.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::AtOnce => "`highball reload`, at once",
+            Self::Generation => "`highball reload`, with a new generation",
+            Self::Start => "`highball upgrade` or a new start",
+        }
+    }
+}
+
 /// One setting as the table describes it.
 #[derive(Debug)]
 pub struct Setting {
@@ -14,6 +36,8 @@ pub struct Setting {
     /// Variables of the surrounding world that set it, the strongest first. They are weaker than
     /// `HIGHBALL_*` and stronger than the file.
     pub shared_variables: &'static [&'static str],
+    /// What a change takes in a server that runs.
+    pub reload: Reload,
     /// The heading under which the documentation lists it.
     pub category: &'static str,
     /// Lines of the doc comment: the first paragraph is the short text, the rest the long one.

@@ -1,5 +1,7 @@
 //! The table itself. Everything else in this crate reads it; no other place names a setting, save the
 //! four that depend on another one, on the folder or on the machine (`resolve.rs`).
+//!
+//! `reload` says what a change takes in a server that runs; without it the change takes new processes.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,13 +12,14 @@ use crate::kind::{GIB, KIB, Kind, MIB, MS, TIB, Value};
 use crate::listen::Listen;
 use crate::paths::PathRules;
 use crate::proxies::TrustedProxies;
-use crate::setting::Setting;
+use crate::setting::{Reload, Setting};
 
 macro_rules! settings {
     ($($category:literal {
         $(
             $(#[doc = $doc:literal])+
-            $name:ident: $type:ty = $kind:expr, default $default:literal $(, env $env:expr)?;
+            $name:ident: $type:ty = $kind:expr, default $default:literal $(, env $env:expr)?
+                $(, reload $reload:ident)?;
         )+
     })+) => {
         /// Every setting, typed, checked and resolved. Field names are the names of the table.
@@ -37,6 +40,7 @@ macro_rules! settings {
                 kind: $kind,
                 default: $default,
                 shared_variables: settings!(@env $($env)?),
+                reload: settings!(@reload $($reload)?),
                 category: $category,
                 doc: &[$($doc),+],
             },)+)+
@@ -61,6 +65,8 @@ macro_rules! settings {
     };
     (@env) => { &[] };
     (@env $env:expr) => { &$env };
+    (@reload) => { Reload::Generation };
+    (@reload $reload:ident) => { Reload::$reload };
 }
 
 /// The longest time-out: every wait has a clock.
@@ -104,18 +110,18 @@ settings! {
         /// `production` 0.0.0.0. Port 0 lets the kernel choose one.
         ///
         /// `PORT` replaces the port of every TCP address that the file or the default gives.
-        listen: Vec<Listen> = Kind::Listen, default "3000", env ["PORT"];
+        listen: Vec<Listen> = Kind::Listen, default "3000", env ["PORT"], reload Start;
 
         /// Connections that the kernel holds for a listener before they are accepted.
-        backlog: u32 = Kind::Integer { min: 1, max: 65535 }, default "1024";
+        backlog: u32 = Kind::Integer { min: 1, max: 65535 }, default "1024", reload Start;
 
         /// Connections open at once; at this number accepting pauses.
-        max_connections: usize = Kind::Integer { min: 1, max: 1_048_576 }, default "65536";
+        max_connections: usize = Kind::Integer { min: 1, max: 1_048_576 }, default "65536", reload AtOnce;
 
         /// The peers whose X-Forwarded-* headers are believed.
         ///
         /// Addresses and networks (`10.0.0.0/8`, `::1`), `unix` for every peer on a UNIX socket; `all` or `none` alone.
-        trusted_proxies: TrustedProxies = Kind::Proxies, default "127.0.0.0/8,::1,unix";
+        trusted_proxies: TrustedProxies = Kind::Proxies, default "127.0.0.0/8,::1,unix", reload AtOnce;
     }
 
     "Workers" {
@@ -140,7 +146,7 @@ settings! {
         ///
         /// Only GET, HEAD, OPTIONS and TRACE, and only before the first byte of the response. One that has killed two
         /// workers is never tried a third time: it gets 502, and an error in the log names it.
-        max_retries: u32 = Kind::Integer { min: 0, max: 1 }, default "1";
+        max_retries: u32 = Kind::Integer { min: 0, max: 1 }, default "1", reload AtOnce;
     }
 
     "Limits of workers" {
@@ -187,32 +193,32 @@ settings! {
         /// `all-at-once` brings all workers of the new code up, then lets those of the old code finish: twice the memory
         /// for a moment, and all requests move to the new code together. `worker-by-worker` brings one up and lets one
         /// finish, and so on: one worker too many at most, and until the last one both answer.
-        rollout: Rollout = Kind::Choice(&["all-at-once", "worker-by-worker"]), default "all-at-once";
+        rollout: Rollout = Kind::Choice(&["all-at-once", "worker-by-worker"]), default "all-at-once", reload AtOnce;
 
         /// A path that new code must answer before it takes over in a restart.
         ///
         /// A worker of the new code is sent one GET, with `Host: localhost`; any status from 200 to 299 is an answer. With
         /// `none` it is enough that the workers are up. The first start makes no check.
-        ready_check: Option<String> = Kind::Maybe(&Kind::RequestPath), default "none";
+        ready_check: Option<String> = Kind::Maybe(&Kind::RequestPath), default "none", reload AtOnce;
 
         /// The file whose touch restarts the server, looked at every second.
         ///
         /// Relative to the application's folder. It need not exist.
-        restart_file: PathBuf = Kind::Text, default "tmp/restart.txt";
+        restart_file: PathBuf = Kind::Text, default "tmp/restart.txt", reload AtOnce;
     }
 
     "Queue" {
         /// The requests that may wait for a thread; more are refused with 503.
         ///
         /// `auto` is 100 for each thread of all workers, at least 256.
-        queue_limit: usize = Kind::AutoInteger { min: 1, max: 1_000_000 }, default "auto";
+        queue_limit: usize = Kind::AutoInteger { min: 1, max: 1_000_000 }, default "auto", reload AtOnce;
 
         /// The paths whose requests go before all others and pass a full queue.
         ///
         /// Each stands for itself and all below it. Meant for health checks, which must be answered in an overload as well:
         /// while such requests wait, no other begins. They may be as many as `queue_limit` beside the others, and take
         /// part in no share.
-        priority_paths: PathRules<()> = Kind::Paths(None), default "none";
+        priority_paths: PathRules<()> = Kind::Paths(None), default "none", reload AtOnce;
 
         /// The share of all threads that requests below a path may take at once, so that a slow endpoint leaves some for
         /// others.
@@ -220,71 +226,71 @@ settings! {
         /// With `/reports=50%`, at most half of the threads of all workers (rounded, at least one) run requests for
         /// `/reports` and all below it, and others pass those that wait. They take no more than the same share of
         /// `queue_limit` either.
-        path_shares: PathRules<u16> = Kind::Paths(Some(&Kind::Percent)), default "none";
+        path_shares: PathRules<u16> = Kind::Paths(Some(&Kind::Percent)), default "none", reload AtOnce;
     }
 
     "Limits of a request" {
         /// The size of all header fields together, their line ends included; larger is refused with 431.
-        max_header_bytes: usize = Kind::Bytes { min: 8 * KIB, max: MIB }, default "112KiB";
+        max_header_bytes: usize = Kind::Bytes { min: 8 * KIB, max: MIB }, default "112KiB", reload AtOnce;
 
         /// The number of header fields; more are refused with 431.
-        max_header_count: usize = Kind::Integer { min: 1, max: 10_000 }, default "128";
+        max_header_count: usize = Kind::Integer { min: 1, max: 10_000 }, default "128", reload AtOnce;
 
         /// The length of the request target (path and query); longer is refused with 414.
-        max_target_bytes: usize = Kind::Bytes { min: 16, max: 65_534 }, default "12KiB";
+        max_target_bytes: usize = Kind::Bytes { min: 16, max: 65_534 }, default "12KiB", reload AtOnce;
 
         /// The length of one header field, its name included; longer is refused with 431.
-        max_field_bytes: usize = Kind::Bytes { min: 64, max: MIB }, default "80KiB";
+        max_field_bytes: usize = Kind::Bytes { min: 64, max: MIB }, default "80KiB", reload AtOnce;
 
         /// The length of a request's body; longer is refused with 413.
-        max_body_bytes: u64 = Kind::Bytes { min: 1, max: TIB }, default "1GiB";
+        max_body_bytes: u64 = Kind::Bytes { min: 1, max: TIB }, default "1GiB", reload AtOnce;
     }
 
     "Time-outs" {
         /// The time a client has to send the header of a request, once it began.
-        header_timeout: Duration = Kind::Duration { min: MS.saturating_mul(10), max: DAY }, default "30s";
+        header_timeout: Duration = Kind::Duration { min: MS.saturating_mul(10), max: DAY }, default "30s", reload AtOnce;
 
         /// The longest pause while a client sends a body.
         ///
         /// Any progress starts it again: it is no limit on the whole upload.
-        body_timeout: Duration = Kind::Duration { min: MS.saturating_mul(10), max: DAY }, default "30s";
+        body_timeout: Duration = Kind::Duration { min: MS.saturating_mul(10), max: DAY }, default "30s", reload AtOnce;
 
         /// The longest pause while a client takes its response.
         ///
         /// Any progress starts it again: it is no limit on the whole download.
-        send_timeout: Duration = Kind::Duration { min: MS.saturating_mul(10), max: DAY }, default "30s";
+        send_timeout: Duration = Kind::Duration { min: MS.saturating_mul(10), max: DAY }, default "30s", reload AtOnce;
 
         /// The time a connection may be idle between two requests.
         ///
         /// 0 turns keep-alive off: each connection is closed after its response.
-        keep_alive_timeout: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "65s";
+        keep_alive_timeout: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "65s", reload AtOnce;
 
         /// The deadline of a request, counted from when it has arrived whole, its time in the queue included.
-        request_timeout: Duration = REQUEST_TIME, default "60s";
+        request_timeout: Duration = REQUEST_TIME, default "60s", reload AtOnce;
 
         /// Deadlines of their own for requests below some paths.
         ///
         /// They take the place of `request_timeout`, longer or shorter: with `/reports=5m,/up=2s`, a request for `/reports`
         /// or `/reports/1` has five minutes, and one for `/up` two seconds.
-        request_timeouts: PathRules<Duration> = Kind::Paths(Some(&REQUEST_TIME)), default "none";
+        request_timeouts: PathRules<Duration> = Kind::Paths(Some(&REQUEST_TIME)), default "none", reload AtOnce;
 
         /// The time the application has to load, and its workers to be ready after that.
-        boot_timeout: Duration = Kind::Duration { min: MS.saturating_mul(100), max: DAY }, default "90s";
+        boot_timeout: Duration = Kind::Duration { min: MS.saturating_mul(100), max: DAY }, default "90s", reload AtOnce;
 
         /// The time that running requests get when the server stops, or their code is replaced.
         ///
         /// 0 cuts them at once.
-        drain_timeout: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "30s";
+        drain_timeout: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "30s", reload AtOnce;
     }
 
     "Responses" {
         /// The part of a response that is held in memory for a slow client; what is beyond goes to a file.
-        response_memory: usize = Kind::Bytes { min: 4 * KIB, max: GIB }, default "1MiB";
+        response_memory: usize = Kind::Bytes { min: 4 * KIB, max: GIB }, default "1MiB", reload AtOnce;
 
         /// The size to which that file may grow, for one response.
         ///
         /// At this size the application waits for the client.
-        response_limit: u64 = Kind::Bytes { min: 4 * KIB, max: TIB }, default "1GiB";
+        response_limit: u64 = Kind::Bytes { min: 4 * KIB, max: TIB }, default "1GiB", reload AtOnce;
 
         /// Whether the application is offered `rack.early_hints`, to send 103 (Early Hints) before its response.
         ///
@@ -296,9 +302,9 @@ settings! {
 
     "Logs" {
         /// Whether each request is logged to stdout, in one line.
-        access_log: bool = Kind::Bool, default "true";
+        access_log: bool = Kind::Bool, default "true", reload AtOnce;
 
         /// The form of the log's lines.
-        log_format: LogFormat = Kind::Choice(&["text", "json"]), default "text";
+        log_format: LogFormat = Kind::Choice(&["text", "json"]), default "text", reload AtOnce;
     }
 }

@@ -60,12 +60,12 @@ impl Front {
         Self::with_bell(geometry, bell)
     }
 
-    /// Makes another region of the same sizes, whose workers ring the same doorbell.
+    /// Makes another region, whose workers ring the same doorbell.
     ///
     /// # Errors
     /// No memory or descriptors.
-    pub fn beside(&self) -> io::Result<Self> {
-        Self::with_bell(self.geometry(), self.bell.try_clone()?)
+    pub fn beside(&self, geometry: Geometry) -> io::Result<Self> {
+        Self::with_bell(geometry, self.bell.try_clone()?)
     }
 
     fn with_bell(geometry: Geometry, bell: OwnedFd) -> io::Result<Self> {

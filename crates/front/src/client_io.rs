@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub use self::stream::Stream;
 use crate::clock::Clock;
-use crate::screen::{Head, Phase, Refusal, Screen};
+use crate::screen::{Head, Limits, Phase, Refusal, Screen};
 
 /// Bytes read at once, and the most that is held back of later messages.
 const CHUNK: usize = 16 * 1024;
@@ -83,6 +83,11 @@ impl ClientIo {
             clean: Rc::new(Cell::new(true)),
             clock,
         }
+    }
+
+    /// The bounds that each message is held to.
+    pub fn limits(&self) -> Limits {
+        self.inner.borrow().screen.limits()
     }
 
     /// How far the current message has come.

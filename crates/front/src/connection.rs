@@ -36,6 +36,8 @@ pub struct Connection {
     service: Rc<Service>,
     waker: RefCell<Option<Waker>>,
     killed: Cell<bool>,
+    /// Whether it is to be closed as soon as it is idle.
+    leaves: Cell<bool>,
     rests: Cell<bool>,
     /// Whether it is idle without buffers: then the sweeper need not look often.
     asleep: Cell<bool>,
@@ -66,7 +68,7 @@ impl Connection {
         peer: Peer,
         clock: Rc<crate::clock::Clock>,
     ) -> Self {
-        let settings = &service.settings;
+        let settings = service.settings.get();
         let limits = Limits {
             max_target_bytes: settings.max_target_bytes,
             max_header_count: settings.max_header_count,
@@ -90,6 +92,7 @@ impl Connection {
             service,
             waker: RefCell::new(None),
             killed: Cell::new(false),
+            leaves: Cell::new(false),
             rests: Cell::new(false),
             asleep: Cell::new(true),
             answered: Cell::new(false),
@@ -111,9 +114,15 @@ impl Connection {
         }
     }
 
+    /// Tells the client with the next response that it is the last one.
+    pub fn announce_end(&self) {
+        self.exchanged.stopping.set(true);
+    }
+
     /// Lets the message that is being answered end, and no further one begin.
     pub fn stop(&self) {
         self.exchanged.stopping.set(true);
+        self.leaves.set(true);
         self.wake();
     }
 
@@ -137,7 +146,7 @@ impl Connection {
 
     /// Checks the connection's clocks. Called by the sweeper.
     pub fn sweep(&self, now_ms: u64) {
-        let (settings, io) = (&self.service.settings, &self.exchanged.io);
+        let (settings, io) = (self.service.settings.get(), &self.exchanged.io);
         let late =
             |since: u64, limit: Duration| now_ms.saturating_sub(since) > limit.as_millis() as u64;
         if io
@@ -200,17 +209,15 @@ impl Connection {
                 response
             }
         });
+        let settings = self.service.settings.get();
+        let limits = self.exchanged.io.limits();
         let mut builder = http1::Builder::new();
         builder
             .half_close(true)
-            .keep_alive(!self.service.settings.keep_alive_timeout.is_zero())
+            .keep_alive(!settings.keep_alive_timeout.is_zero())
             .header_read_timeout(None)
-            .max_headers(self.service.settings.max_header_count + 1)
-            .max_buf_size(
-                self.service.settings.max_header_bytes
-                    + self.service.settings.max_target_bytes
-                    + 8192,
-            );
+            .max_headers(limits.max_header_count + 1)
+            .max_buf_size(limits.max_header_bytes + limits.max_target_bytes + 8192);
         let connection = builder.serve_connection(self.exchanged.io.clone(), service);
         let mut connection = Box::pin(connection);
         poll_fn(|cx| {
@@ -232,7 +239,7 @@ impl Connection {
                 return Poll::Ready(Ending::Hijacked(request));
             }
             let idle = || !self.is_busy();
-            if self.exchanged.stopping.get() && idle() {
+            if self.leaves.get() && idle() {
                 return Poll::Ready(Ending::Killed);
             }
             if self.rests.replace(false) && idle() {
@@ -292,7 +299,7 @@ impl Connection {
         resting.set(resting.get() + 1);
         let readable = poll_fn(|cx| {
             self.remember(cx);
-            if self.killed.get() || self.exchanged.stopping.get() {
+            if self.killed.get() || self.leaves.get() {
                 return Poll::Ready(false);
             }
             self.exchanged.io.poll_readable(cx).map(|()| true)
@@ -317,7 +324,7 @@ impl Connection {
             httpdate::fmt_http_date(std::time::SystemTime::now()),
         );
         let written = tokio::time::timeout(
-            self.service.settings.send_timeout,
+            self.service.settings.get().send_timeout,
             self.write_all(message.as_bytes()),
         );
         if matches!(written.await, Ok(true)) {

@@ -72,7 +72,7 @@ struct Inner {
 pub struct Dispatcher {
     inner: RefCell<Inner>,
     env: Env,
-    bounds: Bounds,
+    bounds: Cell<Bounds>,
     on_error: ErrorSink,
     scheduling: Scheduling,
     longest_queue: Cell<usize>,
@@ -104,7 +104,7 @@ impl Dispatcher {
         Rc::new_cyclic(|this| Self {
             inner: RefCell::new(inner),
             env: Env::new(),
-            bounds,
+            bounds: Cell::new(bounds),
             on_error,
             scheduling: Scheduling::default(),
             longest_queue: Cell::new(0),
@@ -343,7 +343,7 @@ impl Dispatcher {
 
     /// Lets the kernel schedule this thread as fits what the application does.
     fn reschedule(&self) {
-        if self.bounds.batch
+        if self.bounds.get().batch
             && let Some(policy) = self.scheduling.decide(monotonic_ns())
         {
             // A sandbox may forbid it. The template has then said so in the log, and all works without.
@@ -388,7 +388,7 @@ impl Inner {
     fn beyond_seats(&self, queued: usize) -> usize {
         let taken = self.fed().map(Generation::engaged).sum::<usize>();
         // Two generations share the seats of one.
-        let seats = self.generations.first().map_or(0, Generation::seats);
+        let seats = self.fed().map(Generation::seats).max().unwrap_or(0);
         (taken + queued).saturating_sub(seats)
     }
 

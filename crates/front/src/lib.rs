@@ -33,6 +33,7 @@ mod supervised;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -45,18 +46,17 @@ use clock::Clock;
 use connection::Connection;
 use dispatch::{Bounds, Dispatcher, Lanes};
 pub use failure::{Failure, Fault, Outcome};
-pub use listener::{BindError, Listener};
+use listener::Acceptor;
+pub use listener::{AdoptError, BindError, Listener};
 pub use request::WorkerId;
 use runtime::Doorbell;
-use service::Service;
+use service::{InForce, Service};
 pub use snapshot::Snapshot;
 
 /// Room in a slot beside the head's limits: the fixed part, the addresses, the front's own fields.
 const RECORD_MARGIN_BYTES: usize = 16 * 1024;
 /// How often deadlines are looked at and the log is handed over.
 const TICK: Duration = Duration::from_millis(100);
-/// How often it is told that accepting pauses.
-const TELL_SHORT: Duration = Duration::from_secs(10);
 /// How long the last answers may take to go out when the server ends at once.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 /// A slot's response ring; a longer response goes through it in turns.
@@ -68,9 +68,7 @@ pub struct Front {
     clock: Rc<Clock>,
     connections: Rc<RefCell<BTreeMap<u64, Rc<Connection>>>>,
     next_connection: Cell<u64>,
-    acceptors: RefCell<Vec<AbortHandle>>,
-    /// When it was last told that accepting pauses, by the clock; 0 before.
-    told_short_ms: Cell<u64>,
+    accepting: RefCell<Vec<Accepting>>,
     /// Told when a connection has ended.
     ended: Rc<Notify>,
     _doorbell: Doorbell,
@@ -86,36 +84,17 @@ impl Front {
         log: Rc<AccessLog>,
         generation: u32,
     ) -> io::Result<Rc<Self>> {
-        let request_bytes = settings.max_header_bytes
-            + settings.max_target_bytes
-            // A field's place in the record is a little larger than on the wire.
-            + settings.max_header_count * 16
-            + RECORD_MARGIN_BYTES
-            + service::INLINE_BODY_BYTES;
-        let geometry = exchange::Geometry::new(
-            settings.workers,
-            settings.threads,
-            request_bytes as u32,
-            RESPONSE_RING_BYTES,
-        );
-        let bounds = Bounds {
-            queue_limit: settings.queue_limit,
-            response_memory: settings.response_memory,
-            response_limit: settings.response_limit,
-            max_retries: settings.max_retries,
-            batch: settings.batch_scheduling,
-        };
         let error_log = Rc::clone(&log);
         let dispatcher = Dispatcher::new(
-            exchange::Front::new(geometry)?,
+            exchange::Front::new(geometry(&settings))?,
             generation,
-            bounds,
+            bounds(&settings),
             Lanes::new(&settings),
             Box::new(move |request, text| error_log::app_error(&error_log, request, text)),
         );
         let doorbell = runtime::watch(&dispatcher)?;
         let service = Rc::new(Service {
-            settings,
+            settings: InForce::new(settings),
             dispatcher,
             log,
             counts: Default::default(),
@@ -128,8 +107,7 @@ impl Front {
             clock: Rc::new(Clock::new()),
             connections: Rc::default(),
             next_connection: Cell::new(0),
-            acceptors: RefCell::default(),
-            told_short_ms: Cell::new(0),
+            accepting: RefCell::default(),
             ended: Rc::new(Notify::new()),
             _doorbell: doorbell,
         });
@@ -142,39 +120,44 @@ impl Front {
     /// # Errors
     /// The listener can't be put on the runtime.
     pub fn accept(self: &Rc<Self>, listener: Listener) -> io::Result<()> {
-        let acceptor = listener.into_acceptor()?;
-        let front = Rc::clone(self);
+        let acceptor = Rc::new(listener.into_acceptor()?);
+        let (front, accepts) = (Rc::clone(self), Rc::clone(&acceptor));
         let task = tokio::task::spawn_local(async move {
             loop {
                 front.room().await;
-                let (stream, peer) = acceptor
-                    .accept(&front.service.settings.trusted_proxies, |error| {
-                        front.cannot_accept(error);
-                    })
-                    .await;
+                let accepted = accepts.accept().await;
+                let (stream, peer) = accepted.known(&front.service.settings.get().trusted_proxies);
                 front.open(stream, peer);
             }
         });
-        self.acceptors.borrow_mut().push(task.abort_handle());
+        self.accepting.borrow_mut().push(Accepting {
+            acceptor,
+            task: task.abort_handle(),
+        });
         Ok(())
     }
 
-    /// Says that accepting pauses; once in a while, for that may last.
-    fn cannot_accept(&self, error: &io::Error) {
-        let (told, now) = (self.told_short_ms.get(), self.clock.now_ms());
-        if told != 0 && now.saturating_sub(told) < TELL_SHORT.as_millis() as u64 {
-            return;
-        }
-        self.told_short_ms.set(now);
-        let text = "accepting pauses: new connections wait until descriptors or memory are free";
-        let log = &self.service.log;
-        log.event(access_log::Level::Error, text, &[("reason", error)]);
+    /// The settings in force.
+    pub fn settings(&self) -> Rc<Settings> {
+        self.service.settings.get()
+    }
+
+    /// Goes by these settings from now on: requests and connections that begin, and the clocks of all. Listeners and
+    /// generations that are there stay as they are.
+    pub fn apply(&self, settings: Rc<Settings>) {
+        let dispatcher = &self.service.dispatcher;
+        dispatcher.keep_to(bounds(&settings), Lanes::new(&settings));
+        self.service.log.set_format(settings.log_format.into());
+        self.service.settings.replace(settings);
+        // There may be room for more connections.
+        self.ended.notify_waiters();
     }
 
     /// Waits until there may be another connection; until then clients wait in the backlog.
     async fn room(&self) {
-        let most = self.service.settings.max_connections;
-        self.until(|| self.service.connections.get() < most).await;
+        let service = &self.service;
+        self.until(|| service.connections.get() < service.settings.get().max_connections)
+            .await;
     }
 
     /// Waits until `reached`, asked again after each connection's end.
@@ -216,27 +199,29 @@ impl Front {
 
     /// Moves the coarse clock on, ends what is over time, and hands the log over.
     async fn sweep(self: Rc<Self>) {
-        let settings = &self.service.settings;
-        let mut timeouts = vec![
-            settings.header_timeout,
-            settings.body_timeout,
-            settings.send_timeout,
-            settings.keep_alive_timeout,
-            settings.request_timeout,
-        ];
-        timeouts.extend(settings.request_timeouts.iter().map(|(_, timeout)| timeout));
-        let period = Clock::period(&timeouts);
-        let tick = period.min(TICK);
-        let ticks_in_period = period.div_duration_f64(tick).ceil() as usize;
-        let mut ticker = tokio::time::interval(tick);
-        ticker.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut next = 0;
         loop {
-            ticker.tick().await;
-            self.clock.tick();
-            next = self.sweep_connections(next, ticks_in_period);
-            self.service.dispatcher.expire();
-            self.service.log.flush();
+            let settings = self.settings();
+            let mut timeouts = vec![
+                settings.header_timeout,
+                settings.body_timeout,
+                settings.send_timeout,
+                settings.keep_alive_timeout,
+                settings.request_timeout,
+            ];
+            timeouts.extend(settings.request_timeouts.iter().map(|(_, timeout)| timeout));
+            let period = Clock::period(&timeouts);
+            let tick = period.min(TICK);
+            let ticks_in_period = period.div_duration_f64(tick).ceil() as usize;
+            let mut ticker = tokio::time::interval(tick);
+            ticker.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            while Rc::ptr_eq(&settings, &self.settings()) {
+                ticker.tick().await;
+                self.clock.tick();
+                next = self.sweep_connections(next, ticks_in_period);
+                self.service.dispatcher.expire();
+                self.service.log.flush();
+            }
         }
     }
 
@@ -270,13 +255,25 @@ impl Front {
 
     /// Accepts nothing more, lets what was begun end, and returns when all connections are closed or
     /// `limit` is over. True when all ended on their own.
-    pub async fn drain(&self, limit: Duration) -> bool {
+    ///
+    /// A connection that is idle is closed at once, or, with `patience`, when it has stayed so for that long: a request
+    /// that its client is about to send is still answered, as the last one.
+    pub async fn drain(&self, limit: Duration, patience: Duration) -> bool {
+        let until = tokio::time::Instant::now() + limit;
         self.stop_accepting();
         for connection in self.connections.borrow().values() {
-            connection.stop();
+            connection.announce_end();
         }
-        let ended = self.until(|| self.connections.borrow().is_empty());
-        let clean = tokio::time::timeout(limit, ended).await.is_ok();
+        let ended = || self.until(|| self.connections.borrow().is_empty());
+        if tokio::time::timeout(patience.min(limit), ended())
+            .await
+            .is_err()
+        {
+            for connection in self.connections.borrow().values() {
+                connection.stop();
+            }
+        }
+        let clean = tokio::time::timeout_at(until, ended()).await.is_ok();
         self.service.dispatcher.stop();
         if !clean {
             self.end().await;
@@ -286,8 +283,25 @@ impl Front {
     }
 
     fn stop_accepting(&self) {
-        for acceptor in self.acceptors.borrow_mut().drain(..) {
-            acceptor.abort();
+        for accepting in self.accepting.borrow_mut().drain(..) {
+            accepting.task.abort();
+        }
+    }
+
+    /// Duplicates of the sockets that it accepts from, in the order in which they came.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn listeners(&self) -> io::Result<Vec<OwnedFd>> {
+        let accepting = self.accepting.borrow();
+        let sockets = accepting.iter().map(|one| one.acceptor.duplicate());
+        sockets.collect()
+    }
+
+    /// Leaves the files of UNIX sockets where they are when the listeners end: another process accepts from them.
+    pub fn leave_socket_files(&self) {
+        for accepting in self.accepting.borrow().iter() {
+            accepting.acceptor.leave_file();
         }
     }
 
@@ -303,6 +317,39 @@ impl Front {
         }
         tokio::task::yield_now().await;
         self.service.log.flush();
+    }
+}
+
+/// A listener and the task that accepts from it.
+struct Accepting {
+    acceptor: Rc<Acceptor>,
+    task: AbortHandle,
+}
+
+/// The sizes of an exchange.
+fn geometry(settings: &Settings) -> exchange::Geometry {
+    let (workers, threads) = (settings.workers, settings.threads);
+    let request_bytes = slot_bytes(settings) as u32;
+    exchange::Geometry::new(workers, threads, request_bytes, RESPONSE_RING_BYTES)
+}
+
+/// The largest request that these settings let in, in bytes of a slot.
+pub fn slot_bytes(settings: &Settings) -> usize {
+    settings.max_header_bytes
+        + settings.max_target_bytes
+        // A field's place in the record is a little larger than on the wire.
+        + settings.max_header_count * 16
+        + RECORD_MARGIN_BYTES
+        + service::INLINE_BODY_BYTES
+}
+
+fn bounds(settings: &Settings) -> Bounds {
+    Bounds {
+        queue_limit: settings.queue_limit,
+        response_memory: settings.response_memory,
+        response_limit: settings.response_limit,
+        max_retries: settings.max_retries,
+        batch: settings.batch_scheduling,
     }
 }
 

@@ -1,23 +1,27 @@
-//! Bound sockets, and the loop that accepts from each.
+//! Sockets that listen, bound here or inherited, and accepting from each.
 //!
 //! It binds before anything else starts, so that a bad address is known at once. It never reads from a
 //! connection.
 
+use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use config::Listen;
+use rustix::net::SocketType;
+use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::client_io::Stream;
 use crate::request::Peer;
 
-/// How long accepting pauses where the system has nothing to accept with.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long nothing is accepted where no descriptor or memory is left.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A socket that is bound and listens.
 #[derive(Debug)]
@@ -28,7 +32,7 @@ pub struct Listener {
 #[derive(Debug)]
 enum Bound {
     Tcp(std::net::TcpListener),
-    Unix(std::os::unix::net::UnixListener, PathBuf),
+    Unix(std::os::unix::net::UnixListener, UnixPath),
 }
 
 /// A listener that could not be bound.
@@ -39,7 +43,76 @@ pub struct BindError {
     reason: String,
 }
 
+/// An inherited descriptor that nothing can be accepted from.
+#[derive(Debug, thiserror::Error)]
+pub enum AdoptError {
+    /// It is another kind of file, or a socket that does not listen.
+    #[error("it is no stream socket that listens")]
+    NoListener,
+    /// It has neither an address of the internet nor a path.
+    #[error("it has neither an IP address nor a path")]
+    NoAddress,
+    /// The kernel says nothing of it.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
 impl Listener {
+    /// Takes over a socket that listens already. The file of a UNIX socket stays somebody else's.
+    ///
+    /// # Errors
+    /// Nothing can be accepted from it.
+    pub fn adopt(socket: OwnedFd) -> Result<Self, AdoptError> {
+        let stream = sockopt::socket_type(&socket).is_ok_and(|kind| kind == SocketType::STREAM);
+        if !stream || !sockopt::socket_acceptconn(&socket).unwrap_or(false) {
+            return Err(AdoptError::NoListener);
+        }
+        let socket = Socket::from(socket);
+        let address = socket.local_addr()?;
+        let socket = match (address.as_socket(), address.as_pathname()) {
+            (Some(_), _) => Bound::Tcp(socket.into()),
+            (None, Some(path)) => Bound::Unix(socket.into(), UnixPath::new(path, false)),
+            (None, None) => return Err(AdoptError::NoAddress),
+        };
+        Ok(Self { socket })
+    }
+
+    /// Has the kernel hold so many connections before they are accepted, and name this process to whoever asks for the
+    /// peer of a UNIX socket: both stay as the process left them that bound it.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn claim(&self, backlog: u32) -> io::Result<()> {
+        let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
+        Ok(rustix::net::listen(self, backlog)?)
+    }
+
+    /// Whether clients of this address reach it. A socket for IPv6 may serve IPv4 as well.
+    pub fn stands_for(&self, wanted: &Listen) -> bool {
+        match (&self.socket, wanted) {
+            (Bound::Unix(_, path), Listen::Unix(wanted)) => path.path == *wanted,
+            (Bound::Tcp(listener), Listen::Tcp(wanted)) => {
+                let Ok(own) = listener.local_addr() else {
+                    return false;
+                };
+                let both = || {
+                    let any = own.is_ipv6() && own.ip().is_unspecified();
+                    any && !sockopt::ipv6_v6only(listener).unwrap_or(true)
+                };
+                let every = wanted.is_ipv4() && wanted.ip().is_unspecified();
+                own == *wanted || own.port() == wanted.port() && every && both()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the file of a UNIX socket is to be removed when the listener ends.
+    pub fn own_file(&self, owned: bool) {
+        if let Bound::Unix(_, path) = &self.socket {
+            path.owned.set(owned);
+        }
+    }
+
     /// Binds an address.
     ///
     /// A UNIX socket's file that nobody listens on any more is replaced; one that somebody listens on is
@@ -67,14 +140,14 @@ impl Listener {
             Bound::Tcp(listener) => listener
                 .local_addr()
                 .map_or_else(|_| "tcp".to_owned(), |address| format!("http://{address}")),
-            Bound::Unix(_, path) => format!("unix:{}", path.display()),
+            Bound::Unix(_, path) => format!("unix:{}", path.path.display()),
         }
     }
 
     /// The file of a UNIX socket.
     pub fn path(&self) -> Option<&Path> {
         match &self.socket {
-            Bound::Unix(_, path) => Some(path),
+            Bound::Unix(_, path) => Some(&path.path),
             Bound::Tcp(_) => None,
         }
     }
@@ -89,11 +162,17 @@ impl Listener {
             }
             Bound::Unix(listener, path) => {
                 listener.set_nonblocking(true)?;
-                Ok(Acceptor::Unix(
-                    UnixListener::from_std(listener)?,
-                    UnixPath(path),
-                ))
+                Ok(Acceptor::Unix(UnixListener::from_std(listener)?, path))
             }
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Bound::Tcp(listener) => listener.as_fd(),
+            Bound::Unix(listener, _) => listener.as_fd(),
         }
     }
 }
@@ -146,17 +225,31 @@ fn bind_unix(path: &Path, backlog: i32) -> io::Result<Bound> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&socket2::SockAddr::unix(path)?)?;
     socket.listen(backlog)?;
-    Ok(Bound::Unix(socket.into(), path.to_owned()))
+    Ok(Bound::Unix(socket.into(), UnixPath::new(path, true)))
 }
 
-/// A socket's file, removed when its listener ends.
+/// A socket's file, removed when its listener ends unless it is another's.
 #[derive(Debug)]
-pub(crate) struct UnixPath(PathBuf);
+pub(crate) struct UnixPath {
+    path: PathBuf,
+    owned: Cell<bool>,
+}
+
+impl UnixPath {
+    fn new(path: &Path, owned: bool) -> Self {
+        Self {
+            path: path.to_owned(),
+            owned: Cell::new(owned),
+        }
+    }
+}
 
 impl Drop for UnixPath {
     fn drop(&mut self) {
-        // Somebody may have removed it already, which is what is wanted.
-        let _ = std::fs::remove_file(&self.0);
+        if self.owned.get() {
+            // Somebody may have removed it already, which is what is wanted.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -164,37 +257,65 @@ impl Drop for UnixPath {
 #[derive(Debug)]
 pub(crate) enum Acceptor {
     Tcp(TcpListener, SocketAddr),
-    /// The path only to be removed at the end.
-    Unix(UnixListener, #[expect(dead_code)] UnixPath),
+    Unix(UnixListener, UnixPath),
+}
+
+/// An accepted socket, before it is known whom to believe.
+#[derive(Debug)]
+pub(crate) enum Accepted {
+    /// With both its ends, the client's first.
+    Tcp(TcpStream, SocketAddr, SocketAddr),
+    Unix(UnixStream),
+}
+
+impl Accepted {
+    /// The connection and its ends.
+    pub(crate) fn known(self, trusted: &config::TrustedProxies) -> (Stream, Peer) {
+        match self {
+            Self::Tcp(stream, peer, local) => {
+                let peer = tcp_peer(peer, local, trusted);
+                (Stream::Tcp(stream), peer)
+            }
+            Self::Unix(stream) => (Stream::Unix(stream), unix_peer(trusted)),
+        }
+    }
 }
 
 impl Acceptor {
-    /// The next connection. Out of descriptors or memory it tells `short`, and pauses instead of spinning; clients then
-    /// wait in the backlog.
-    pub(crate) async fn accept(
-        &self,
-        trusted: &config::TrustedProxies,
-        short: impl Fn(&io::Error),
-    ) -> (Stream, Peer) {
+    /// The same socket once more.
+    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
+        match self {
+            Self::Tcp(listener, _) => listener.as_fd().try_clone_to_owned(),
+            Self::Unix(listener, _) => listener.as_fd().try_clone_to_owned(),
+        }
+    }
+
+    /// Leaves the file of a UNIX socket where it is.
+    pub(crate) fn leave_file(&self) {
+        if let Self::Unix(_, path) = self {
+            path.owned.set(false);
+        }
+    }
+
+    /// The next connection. Out of descriptors or memory it pauses instead of spinning; clients then wait
+    /// in the backlog.
+    pub(crate) async fn accept(&self) -> Accepted {
         loop {
             let accepted = match self {
                 Self::Tcp(listener, local) => listener.accept().await.map(|(stream, peer)| {
                     // Responses go out whole; waiting for more would only add the client's delayed ack.
                     let _ = stream.set_nodelay(true);
-                    (Stream::Tcp(stream), tcp_peer(peer, *local, trusted))
+                    Accepted::Tcp(stream, peer, *local)
                 }),
-                Self::Unix(listener, _) => listener
-                    .accept()
-                    .await
-                    .map(|(stream, _)| (Stream::Unix(stream), unix_peer(trusted))),
+                Self::Unix(listener, _) => {
+                    let accepted = listener.accept().await;
+                    accepted.map(|(stream, _)| Accepted::Unix(stream))
+                }
             };
             match accepted {
                 Ok(accepted) => return accepted,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    short(&error);
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
+                Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }
     }

@@ -127,6 +127,11 @@ pub struct Screen {
 }
 
 impl Screen {
+    /// The bounds that it keeps.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// A screen for a new connection.
     pub fn new(mut limits: Limits) -> Self {
         limits.max_target_bytes = limits.max_target_bytes.min(HYPER_MAX_TARGET_BYTES);

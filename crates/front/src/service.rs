@@ -31,8 +31,8 @@ pub const INLINE_BODY_BYTES: usize = 64 * 1024;
 
 /// What all connections of a server share.
 pub struct Service {
-    /// The settings.
-    pub settings: Rc<Settings>,
+    /// The settings in force.
+    pub settings: InForce,
     /// The queue and the exchange.
     pub dispatcher: Rc<Dispatcher>,
     /// The log.
@@ -47,6 +47,26 @@ pub struct Service {
     pub resting: Cell<usize>,
 }
 
+/// Settings that may be replaced while the server runs.
+pub struct InForce(RefCell<Rc<Settings>>);
+
+impl InForce {
+    /// These, until they are replaced.
+    pub fn new(settings: Rc<Settings>) -> Self {
+        Self(RefCell::new(settings))
+    }
+
+    /// Those of this moment.
+    pub fn get(&self) -> Rc<Settings> {
+        Rc::clone(&self.0.borrow())
+    }
+
+    /// From now on these.
+    pub fn replace(&self, settings: Rc<Settings>) {
+        self.0.replace(settings);
+    }
+}
+
 /// What one connection and its service future tell each other.
 pub struct Exchanged {
     /// The request that is with the dispatcher.
@@ -55,7 +75,7 @@ pub struct Exchanged {
     pub hijacked: RefCell<Option<Rc<Request>>>,
     /// Whether a message is being answered: from its head until the response's body is dropped.
     pub busy: Cell<bool>,
-    /// Whether no further message is to begin on it.
+    /// Whether the next message is to be its last one.
     pub stopping: Cell<bool>,
     /// What ended it before its time, other than the client's leaving. Written by the connection.
     pub cut_by: Cell<Option<Outcome>>,
@@ -158,8 +178,9 @@ impl Service {
 
     /// The time that a request for this path has.
     pub(crate) fn request_timeout(&self, path: &str) -> Duration {
-        let own = self.settings.request_timeouts.find(path);
-        own.copied().unwrap_or(self.settings.request_timeout)
+        let settings = self.settings.get();
+        let own = settings.request_timeouts.find(path);
+        own.copied().unwrap_or(settings.request_timeout)
     }
 
     /// Reads the whole body, so that a slow client never holds Ruby. A client that waits for 100
@@ -231,7 +252,7 @@ impl Service {
     pub fn refused(&self, refusal: Refusal, io: &ClientIo) {
         let failure = Failure::Refused(refusal);
         self.count(failure.outcome());
-        if self.settings.access_log {
+        if self.settings.get().access_log {
             let (method, path) = io.refused_line();
             self.log.record(&Entry {
                 method: &method,
@@ -256,7 +277,7 @@ impl Service {
         outcome: Outcome,
     ) {
         self.count(outcome);
-        if !self.settings.access_log {
+        if !self.settings.get().access_log {
             return;
         }
         let (claimed, finished) = request.times.get();

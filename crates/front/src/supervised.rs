@@ -6,17 +6,21 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use config::Settings;
+
 use crate::access_log::Level;
 use crate::request::WorkerId;
 use crate::{Front, check};
 
 impl Front {
-    /// Makes the exchange of a new generation. No request goes to it before [`Front::feed`] says so.
+    /// Makes the exchange of a new generation, as large as these settings want it. No request goes to it before
+    /// [`Front::feed`] says so.
     ///
     /// # Errors
     /// No memory or descriptors for it.
-    pub fn open_generation(&self, generation: u32) -> io::Result<()> {
-        self.service.dispatcher.open(generation)
+    pub fn open_generation(&self, generation: u32, settings: &Settings) -> io::Result<()> {
+        let geometry = crate::geometry(settings);
+        self.service.dispatcher.open(generation, geometry)
     }
 
     /// Duplicates of the latest exchange's memory file and of its doorbell, for a template.

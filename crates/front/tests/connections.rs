@@ -3,11 +3,12 @@
 #[path = "support/front.rs"]
 mod support;
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use exchange::request::Text;
 use support::Server;
-use test_support::Client;
+use test_support::{Client, PATIENCE};
 
 #[test]
 fn the_env_has_the_fields_as_rack_wants_them() {
@@ -227,7 +228,7 @@ fn a_drain_ends_what_is_idle_at_once_and_what_runs_with_its_response() {
     let mut sending = server.connect();
     sending.send("GET /sending HTTP/1.1\r\n");
     server.until(|now| now.connections == 6);
-    let drained = server.drain();
+    let drained = server.drain(Duration::ZERO);
     for mut client in [fresh, idle, resting] {
         client.expect_end();
     }
@@ -248,6 +249,55 @@ fn a_drain_ends_what_is_idle_at_once_and_what_runs_with_its_response() {
     assert_eq!(sending.response().field("connection"), Some("close"));
     sending.expect_end();
     assert!(drained.recv().expect("the drain ends"));
+}
+
+#[test]
+fn a_patient_drain_answers_each_idle_connection_once_more() {
+    let server = Server::start(|_| {});
+    let mut seat = server.seat();
+    let mut fresh = server.connect();
+    let mut kept = server.ask("/kept");
+    seat.take().answer_path();
+    kept.response().expect(200);
+    let mut resting = server.ask("/resting");
+    seat.take().answer_path();
+    resting.response().expect(200);
+    server.until(|now| now.resting >= 1 && now.connections == 3);
+    let drained = server.drain(2 * PATIENCE);
+    for client in [&mut fresh, &mut kept, &mut resting] {
+        client.send("GET /last HTTP/1.1\r\nHost: test\r\n\r\n");
+        seat.take().answer_path();
+        let response = client.response();
+        assert_eq!(response.expect(200).field("connection"), Some("close"));
+        client.expect_end();
+    }
+    assert!(drained.recv().expect("the drain ends"));
+    assert!(Client::try_connect(server.address).is_err());
+}
+
+#[test]
+fn other_settings_are_for_what_begins_after_them() {
+    let server = Server::start(|settings| settings.max_connections = 1);
+    let mut seat = server.seat();
+    let mut first = server.ask("/first");
+    seat.take().answer_path();
+    first.response().expect(200);
+    // Waits in the backlog until there is room for it.
+    let mut second = server.ask("/too-long");
+    server.with(|front| {
+        let mut settings = (*front.settings()).clone();
+        settings.max_connections = 3;
+        settings.max_target_bytes = 16;
+        front.apply(Rc::new(settings));
+    });
+    seat.take().answer_path();
+    second.response().expect(200);
+    let mut third = server.ask("/longer-than-sixteen");
+    third.response().expect(414);
+    // The first connection began under other limits.
+    first.send("GET /longer-than-sixteen HTTP/1.1\r\nHost: test\r\n\r\n");
+    seat.take().answer_path();
+    first.response().expect(200);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -11,7 +12,7 @@ use exchange::control::Start;
 use supervisor::{Bound, Limits, Load, Plan};
 
 use crate::arguments::Choice;
-use crate::library;
+use crate::{handover, library, systemd};
 
 /// The generation that a server starts with.
 pub(crate) const FIRST_GENERATION: u32 = 1;
@@ -19,7 +20,7 @@ pub(crate) const FIRST_GENERATION: u32 = 1;
 pub(crate) const LEAST_GRACE: Duration = Duration::from_secs(1);
 
 /// An application and its settings, both checked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Application {
     /// Its folder, canonical, as it was at the start.
     pub(crate) dir: PathBuf,
@@ -27,7 +28,9 @@ pub(crate) struct Application {
     pub(crate) named: PathBuf,
     /// The file of settings that was read, canonical.
     pub(crate) config: Option<PathBuf>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Rc<Settings>,
+    /// What it was found by.
+    choice: Choice,
 }
 
 impl Application {
@@ -36,13 +39,13 @@ impl Application {
     /// # Errors
     /// What is missing or wrong, with its name.
     pub(crate) fn load(choice: Choice) -> Result<Self> {
-        let named = choice.dir.unwrap_or_else(|| PathBuf::from("."));
-        let dir = folder(&named)?;
-        let named = absolute(&named);
+        let named = choice.dir.as_deref().unwrap_or(Path::new("."));
+        let dir = folder(named)?;
+        let named = absolute(named);
         let settings = Settings::load(Sources {
             dir: dir.clone(),
             config: choice.config.clone(),
-            flags: choice.flags,
+            flags: choice.flags.clone(),
             env: std::env::vars_os().collect(),
         });
         let settings = settings.map_err(|errors| anyhow!("{errors}"))?;
@@ -60,23 +63,26 @@ impl Application {
                 .map(|name| dir.join(name))
                 .find(|path| path.is_file())
         };
-        let config = choice
-            .config
-            .or_else(default)
-            .and_then(|path| path.canonicalize().ok());
+        let config = choice.config.clone().or_else(default);
         Ok(Self {
             dir,
             named,
-            config,
-            settings,
+            config: config.and_then(|path| path.canonicalize().ok()),
+            settings: Rc::new(settings),
+            choice,
         })
     }
 
-    /// What the supervisor is to run.
+    /// The same application found anew, by the same folder, file, flags and variables.
     ///
     /// # Errors
-    /// The Ruby library is missing.
-    pub(crate) fn plan(&self) -> Result<Plan> {
+    /// As [`Application::load`].
+    pub(crate) fn again(&self) -> Result<Self> {
+        Self::load(self.choice.clone())
+    }
+
+    /// What the supervisor is to run.
+    fn plan(&self) -> Result<Plan> {
         let settings = &self.settings;
         Ok(Plan {
             ruby: settings.ruby.clone(),
@@ -95,14 +101,19 @@ impl Application {
                 Some(MemoryBudget::Bytes(bytes)) => Bound::Bytes(bytes),
             },
             worker_by_worker: settings.rollout == Rollout::WorkerByWorker,
-            check: settings.ready_check.is_some(),
+            check: settings.ready_check.clone(),
+            own_variables: systemd::VARIABLES
+                .into_iter()
+                .chain([handover::VARIABLE])
+                .map(str::to_owned)
+                .collect(),
         })
     }
 
-    /// What the template of a generation is told, as the folder is now.
+    /// What is run for a generation, and what its template is told, as the folder is now.
     ///
     /// # Errors
-    /// The folder is gone, or a path is not in UTF-8.
+    /// The folder is gone, a path is not in UTF-8, or the Ruby library is missing.
     pub(crate) fn generation(
         &self,
         generation: u32,
@@ -127,7 +138,11 @@ impl Application {
             generation,
             unix_sockets: unix_sockets?,
         };
-        Ok(Load { start, exchange })
+        Ok(Load {
+            start,
+            exchange,
+            plan: self.plan()?,
+        })
     }
 }
 

@@ -26,6 +26,15 @@ pub(crate) enum Command {
     },
     /// Have a running server load the application's code anew.
     Restart(Server),
+    /// Have a running server read its settings anew.
+    Reload(Server),
+    /// Have another program take the place of a running server.
+    Upgrade {
+        /// Which one.
+        server: Server,
+        /// The program, where it is not the file that the server was started from.
+        binary: Option<PathBuf>,
+    },
     /// Stop a running server.
     Stop {
         /// Which one.
@@ -38,7 +47,7 @@ pub(crate) enum Command {
 }
 
 /// An application and settings for it.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Choice {
     /// The application's folder, where it is not the current one.
     pub(crate) dir: Option<PathBuf>,
@@ -62,7 +71,9 @@ pub(crate) struct Server {
 }
 
 /// The commands beside the lab's; anything else in their place is the folder or a flag of `serve`.
-const COMMANDS: [&str; 6] = ["serve", "check", "status", "restart", "stop", "help"];
+const COMMANDS: [&str; 8] = [
+    "serve", "check", "status", "restart", "reload", "upgrade", "stop", "help",
+];
 /// What is meant for the program as a whole.
 const GENERAL: [&str; 4] = ["-h", "--help", "-V", "--version"];
 
@@ -99,6 +110,11 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> clap::erro
             server: server(&mut matches),
         },
         "restart" => Command::Restart(server(&mut matches)),
+        "reload" => Command::Reload(server(&mut matches)),
+        "upgrade" => Command::Upgrade {
+            binary: matches.remove_one("binary"),
+            server: server(&mut matches),
+        },
         "stop" => Command::Stop {
             now: matches.get_flag("now"),
             server: server(&mut matches),
@@ -155,6 +171,18 @@ fn clap() -> Clap {
     let restart = Clap::new("restart")
         .about("Load the application's code anew and wait until it serves; code that fails changes nothing")
         .args(marks.clone());
+    let reload = Clap::new("reload")
+        .about("Read the settings anew: what can change alive does, the rest in a new generation; a broken file changes nothing")
+        .args(marks.clone());
+    let binary = Arg::new("binary")
+        .long("binary")
+        .value_name("PATH")
+        .value_parser(value_parser!(PathBuf))
+        .help("The program to start [default: the file that the server was started from, as it is now]");
+    let upgrade = Clap::new("upgrade")
+        .about("Replace a running server by a new highball without refusing a connection; one that does not come up changes nothing")
+        .args(marks.clone())
+        .arg(binary);
     let stop = Clap::new("stop")
         .about("Stop a running server and wait for its end; requests that were begun end first")
         .args(marks)
@@ -162,7 +190,7 @@ fn clap() -> Clap {
     let highball = Clap::new("highball")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
-        .subcommands([serve, check, status, restart, stop]);
+        .subcommands([serve, check, status, restart, reload, upgrade, stop]);
     // After the lab's commands, whose own words would stand here otherwise.
     LabCommand::augment_subcommands(highball)
         .about("An application server for Ruby, and the lab that compares it on your own application")

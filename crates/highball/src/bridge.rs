@@ -14,8 +14,6 @@ use supervisor::{Dispatcher, Note};
 pub(crate) struct Bridge {
     pub(crate) front: Rc<Front>,
     pub(crate) log: Rc<AccessLog>,
-    /// What a new generation must answer.
-    pub(crate) check: Option<String>,
 }
 
 impl Dispatcher for Bridge {
@@ -60,14 +58,13 @@ impl Dispatcher for Bridge {
         self.front.outage(until);
     }
 
-    fn check(&self, generation: u32) -> Pin<Box<dyn Future<Output = Result<(), String>>>> {
-        let (front, path) = (Rc::clone(&self.front), self.check.clone());
-        Box::pin(async move {
-            match path {
-                Some(path) => front.check(generation, &path).await,
-                None => Ok(()),
-            }
-        })
+    fn check(
+        &self,
+        generation: u32,
+        path: String,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>>>> {
+        let front = Rc::clone(&self.front);
+        Box::pin(async move { front.check(generation, &path).await })
     }
 
     fn close(&self, generation: u32) {

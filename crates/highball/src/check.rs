@@ -31,11 +31,10 @@ async fn boot(application: &Application) -> Result<Booted> {
     let exchange = exchange::Front::new(geometry).context("cannot make the exchange")?;
     let (memory, doorbell) = exchange.files();
     let files = [memory.try_clone_to_owned()?, doorbell.try_clone_to_owned()?];
-    let plan = application.plan()?;
     let load = application.generation(FIRST_GENERATION, files, &[])?;
-    let mut template = Template::spawn(&plan, &load.start)?;
+    let mut template = Template::spawn(&load)?;
     let booted = tokio::select! {
-        booted = template.boot(&plan, &load) => booted?,
+        booted = template.boot(&load) => booted?,
         // With the future goes the template.
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;

@@ -1,4 +1,5 @@
-//! `status`, `restart` and `stop`: finds a running server, asks it, shows the answer. Changes nothing by itself.
+//! `status`, `restart`, `reload`, `upgrade` and `stop`: finds a running server, asks it, shows the answer. Changes
+//! nothing by itself.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;
@@ -50,15 +51,10 @@ pub(crate) fn restart(server: &Server) -> Result<()> {
             before,
             load_seconds,
             seconds,
-        } => {
-            let text = format!(
-                "generation {generation} serves after {seconds:.2} s ({load_seconds:.2} s to load); generation \
+        } => say(&format!(
+            "generation {generation} serves after {seconds:.2} s ({load_seconds:.2} s to load); generation \
                  {before} finishes what it holds\n"
-            );
-            io::stdout()
-                .write_all(text.as_bytes())
-                .context("cannot write to stdout")
-        }
+        )),
         Answer::NotRestarted {
             generation,
             serving,
@@ -66,6 +62,68 @@ pub(crate) fn restart(server: &Server) -> Result<()> {
         } => bail!("generation {generation} is given up, generation {serving} serves on: {reason}"),
         other => bail!("the server gave another answer than to a restart: {other:?}"),
     }
+}
+
+/// Has a server read its settings anew, and tells what has changed.
+///
+/// # Errors
+/// There is no server, it does not answer, or it keeps the settings that it has.
+pub(crate) fn reload(server: &Server) -> Result<()> {
+    let connection = connect(server)?;
+    match ask(&connection, Question::Reload)? {
+        Answer::Reloaded {
+            changes,
+            generation,
+            seconds,
+        } => {
+            let mut text = String::new();
+            for change in &changes {
+                text += &format!("{change}\n");
+            }
+            if changes.is_empty() {
+                text += "no setting has changed\n";
+            }
+            if let Some(generation) = generation {
+                text += &format!("generation {generation} serves with them after {seconds:.2} s\n");
+            }
+            say(&text)
+        }
+        Answer::NotReloaded { reason } => bail!("the settings stay as they are: {reason}"),
+        other => bail!("the server gave another answer than to a reload: {other:?}"),
+    }
+}
+
+/// Has another program take the place of a server, and waits until it serves.
+///
+/// # Errors
+/// There is no server, it does not answer, or its successor does not come up.
+pub(crate) fn upgrade(server: &Server, binary: Option<&Path>) -> Result<()> {
+    let connection = connect(server)?;
+    // The server stands in another folder.
+    let binary = binary.map(std::path::absolute).transpose()?;
+    match ask(&connection, Question::Upgrade { binary })? {
+        Answer::Upgraded {
+            pid,
+            highball,
+            before,
+            highball_before,
+            seconds,
+        } => say(&format!(
+            "highball {highball} (pid {pid}) serves after {seconds:.2} s; highball {highball_before} (pid {before}) \
+             finishes what it holds\n"
+        )),
+        Answer::NotUpgraded {
+            pid,
+            highball,
+            reason,
+        } => bail!("highball {highball} (pid {pid}) serves on: {reason}"),
+        other => bail!("the server gave another answer than to an upgrade: {other:?}"),
+    }
+}
+
+fn say(text: &str) -> Result<()> {
+    let written = io::stdout().write_all(text.as_bytes());
+    written.context("cannot write to stdout")
 }
 
 /// Stops a server and waits for its end.

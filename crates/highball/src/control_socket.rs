@@ -1,15 +1,18 @@
-//! The socket by which `status`, `restart` and `stop` reach a running server: abstract UNIX sockets (unix(7)),
-//! which leave nothing behind. One line of JSON asks, one answers. It carries no request of a client.
+//! The socket by which `status`, `restart`, `reload`, `upgrade` and `stop` reach a running server: abstract UNIX
+//! sockets (unix(7)), which leave nothing behind. One line of JSON asks, one answers. It carries no request of a client.
 //!
 //! A server has a name for its folder, one for its file of settings, and one for its process. Anybody may
 //! take an abstract name, so each side asks the kernel for the other's user (`SO_PEERCRED`).
 
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixListener as StdListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +23,15 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, spawn_local};
 
+use crate::changes::{Ask, Asker, Change};
+use crate::reload::Changed;
 use crate::report::Report;
-use crate::restarts::Ask;
+use crate::signals::Stop;
 
 /// The longest question in bytes.
 const MAX_QUESTION_BYTES: u64 = 4096;
+/// Questions that the kernel holds before they are accepted.
+const BACKLOG: i32 = 128;
 /// How long a client may take to ask, and to take its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How many clients are answered at once, under all names: a restart may take its time.
@@ -33,13 +40,21 @@ const MAX_CLIENTS: usize = 64;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What a server is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "lowercase")]
 pub(crate) enum Question {
     /// What is it doing?
     Status,
     /// Would it load the application's code anew? Answered when that is done.
     Restart,
+    /// Would it read its settings anew? Answered when that is done.
+    Reload,
+    /// Would it have another program take over? Answered when that is done.
+    Upgrade {
+        /// From the root; by default the file that it was started from.
+        #[serde(default)]
+        binary: Option<PathBuf>,
+    },
     /// Would it stop?
     Stop {
         /// Without letting requests end.
@@ -74,6 +89,42 @@ pub(crate) enum Answer {
         /// Why, with a backtrace where there is one.
         reason: String,
     },
+    /// The settings were read anew.
+    Reloaded {
+        /// What is different.
+        changes: Vec<Changed>,
+        /// The generation that it took.
+        generation: Option<u32>,
+        /// How long it took.
+        seconds: f64,
+    },
+    /// The settings stay as they are.
+    NotReloaded {
+        /// Why.
+        reason: String,
+    },
+    /// Another server has taken over.
+    Upgraded {
+        /// Its process.
+        pid: i32,
+        /// Its version of Highball.
+        highball: String,
+        /// The process that served before, and finishes what it holds.
+        before: i32,
+        /// The version that served before.
+        highball_before: String,
+        /// How long it took.
+        seconds: f64,
+    },
+    /// The other server was given up.
+    NotUpgraded {
+        /// The process that serves on.
+        pid: i32,
+        /// Its version of Highball.
+        highball: String,
+        /// Why.
+        reason: String,
+    },
     /// It stops; the connection ends with its process.
     Stopping {
         /// Its process.
@@ -86,9 +137,19 @@ pub(crate) enum Answer {
 /// Where questions go that ask for something.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
-    /// Whether to stop at once.
-    pub(crate) stops: mpsc::UnboundedSender<bool>,
-    pub(crate) restarts: mpsc::UnboundedSender<Ask>,
+    pub(crate) stops: mpsc::UnboundedSender<Stop>,
+    pub(crate) changes: mpsc::UnboundedSender<Ask>,
+}
+
+impl Asked {
+    /// Asks for a change and waits until it is made.
+    async fn change(&self, change: Change) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        let asker = Asker::Command(answer);
+        let _ = self.changes.send(Ask { change, asker });
+        let stops = |_| Answer::Error("the server stops".to_owned());
+        answered.await.unwrap_or_else(stops)
+    }
 }
 
 /// One of a server's names.
@@ -108,12 +169,16 @@ impl Name<'_> {
     /// # Errors
     /// None that could happen: the name is short and plain.
     pub(crate) fn address(self, uid: u32) -> io::Result<SocketAddr> {
-        let name = match self {
+        SocketAddr::from_abstract_name(self.text(uid))
+    }
+
+    /// The same as text.
+    fn text(self, uid: u32) -> String {
+        match self {
             Self::Dir(path) => format!("highball/{uid}/dir/{:016x}", hash(path)),
             Self::Config(path) => format!("highball/{uid}/config/{:016x}", hash(path)),
             Self::Pid(pid) => format!("highball/{uid}/pid/{pid}"),
-        };
-        SocketAddr::from_abstract_name(name)
+        }
     }
 }
 
@@ -141,11 +206,22 @@ pub(crate) fn own_uid() -> u32 {
 }
 
 /// The names of a running server. Dropping it gives them up.
-#[derive(Debug)]
 pub(crate) struct ControlSocket {
-    tasks: Vec<JoinHandle<()>>,
-    /// Names that another server has already, such as the folder's.
-    pub(crate) taken: usize,
+    report: Rc<dyn Fn() -> Report>,
+    asked: Asked,
+    /// For clients that are answered.
+    places: Arc<Semaphore>,
+    held: RefCell<Vec<Held>>,
+    taken: Cell<usize>,
+}
+
+/// A name that this server has.
+struct Held {
+    name: String,
+    /// Whether it is the process's, and no other server's ever.
+    own: bool,
+    listener: Rc<UnixListener>,
+    task: JoinHandle<()>,
 }
 
 impl ControlSocket {
@@ -158,43 +234,98 @@ impl ControlSocket {
         report: impl Fn() -> Report + 'static,
         asked: Asked,
     ) -> io::Result<Self> {
-        let report: Rc<dyn Fn() -> Report> = Rc::new(report);
-        let places = Arc::new(Semaphore::new(MAX_CLIENTS));
-        let mut socket = Self {
-            tasks: Vec::new(),
-            taken: 0,
+        let socket = Self {
+            report: Rc::new(report),
+            asked,
+            places: Arc::new(Semaphore::new(MAX_CLIENTS)),
+            held: RefCell::default(),
+            taken: Cell::new(0),
         };
+        socket.join(names, BTreeMap::new())?;
+        Ok(socket)
+    }
+
+    /// Takes more names. Of those that were handed over it takes the sockets; what nobody asks for is closed.
+    ///
+    /// # Errors
+    /// As [`ControlSocket::open`].
+    pub(crate) fn join(
+        &self,
+        names: &[Name<'_>],
+        mut handed: BTreeMap<String, OwnedFd>,
+    ) -> io::Result<()> {
         for name in names {
-            let listener = match StdListener::bind_addr(&name.address(own_uid())?) {
-                Ok(listener) => listener,
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                    socket.taken += 1;
-                    continue;
+            let text = name.text(own_uid());
+            let listener = match handed.remove(&text) {
+                Some(socket) => {
+                    // Whoever asks is told by the kernel which process listens: this one, from now on.
+                    rustix::net::listen(&socket, BACKLOG)?;
+                    StdListener::from(socket)
                 }
-                Err(error) => return Err(error),
+                None => match StdListener::bind_addr(&name.address(own_uid())?) {
+                    Ok(listener) => listener,
+                    Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                        self.taken.set(self.taken.get() + 1);
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                },
             };
             listener.set_nonblocking(true)?;
-            let listener = UnixListener::from_std(listener)?;
+            let listener = Rc::new(UnixListener::from_std(listener)?);
             let task = serve(
-                listener,
-                Arc::clone(&places),
-                Rc::clone(&report),
-                asked.clone(),
+                Rc::clone(&listener),
+                Arc::clone(&self.places),
+                Rc::clone(&self.report),
+                self.asked.clone(),
             );
-            socket.tasks.push(spawn_local(task));
+            let task = spawn_local(task);
+            self.held.borrow_mut().push(Held {
+                name: text,
+                own: matches!(name, Name::Pid(_)),
+                listener,
+                task,
+            });
         }
-        Ok(socket)
+        Ok(())
+    }
+
+    /// How many names another server has already, such as the folder's.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.get()
+    }
+
+    /// Duplicates of the sockets of all names but the process's, for another process that is to have them.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(crate) fn shared(&self) -> io::Result<Vec<(String, OwnedFd)>> {
+        let held = self.held.borrow();
+        let shared = held.iter().filter(|one| !one.own);
+        let duplicates = shared.map(|one| {
+            let socket = one.listener.as_fd().try_clone_to_owned()?;
+            Ok((one.name.clone(), socket))
+        });
+        duplicates.collect()
+    }
+
+    /// Leaves them to that process. Who has asked already is still answered.
+    pub(crate) fn leave_shared(&self) {
+        let mut held = self.held.borrow_mut();
+        for left in held.extract_if(.., |one| !one.own) {
+            left.task.abort();
+        }
     }
 }
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
+        self.held.borrow().iter().for_each(|one| one.task.abort());
     }
 }
 
 async fn serve(
-    listener: UnixListener,
+    listener: Rc<UnixListener>,
     places: Arc<Semaphore>,
     report: Rc<dyn Fn() -> Report>,
     asked: Asked,
@@ -247,18 +378,16 @@ async fn answer(
     let answer = match serde_json::from_str(&line) {
         Ok(Question::Status) => Answer::Status(Box::new(report())),
         Ok(Question::Stop { now }) => {
+            let stop = if now { Stop::Now } else { Stop::Drain };
             // Nobody listens any more when the server has ended meanwhile, which is what was asked for.
-            let _ = asked.stops.send(now);
+            let _ = asked.stops.send(stop);
             Answer::Stopping {
                 pid: rustix::process::getpid().as_raw_nonzero().get(),
             }
         }
-        Ok(Question::Restart) => {
-            let (answer, answered) = oneshot::channel();
-            let _ = asked.restarts.send(Ask::Command(answer));
-            let stops = |_| Answer::Error("the server stops".to_owned());
-            answered.await.unwrap_or_else(stops)
-        }
+        Ok(Question::Restart) => asked.change(Change::Restart).await,
+        Ok(Question::Reload) => asked.change(Change::Reload).await,
+        Ok(Question::Upgrade { binary }) => asked.change(Change::Upgrade(binary)).await,
         Err(error) => Answer::Error(error.to_string()),
     };
     let mut text = serde_json::to_vec(&answer)?;

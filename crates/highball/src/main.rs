@@ -6,15 +6,21 @@
 mod application;
 mod arguments;
 mod bridge;
+mod changes;
 mod check;
 mod client;
 mod control_socket;
+mod handover;
 mod library;
 mod page;
+mod program;
+mod reload;
 mod report;
-mod restarts;
 mod serve;
 mod signals;
+mod sockets;
+mod systemd;
+mod upgrade;
 
 use std::process::ExitCode;
 
@@ -44,6 +50,10 @@ fn main() -> ExitCode {
             client::status(&server, json).map(|()| ExitCode::SUCCESS)
         }
         Command::Restart(server) => client::restart(&server).map(|()| ExitCode::SUCCESS),
+        Command::Reload(server) => client::reload(&server).map(|()| ExitCode::SUCCESS),
+        Command::Upgrade { server, binary } => {
+            client::upgrade(&server, binary.as_deref()).map(|()| ExitCode::SUCCESS)
+        }
         Command::Stop { server, now } => client::stop(&server, now).map(|()| ExitCode::SUCCESS),
         Command::Lab(command) => lab::command::run(*command),
     };

@@ -3,139 +3,251 @@
 
 use std::cell::Cell;
 use std::io::Write;
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use config::{LogFormat, Settings};
-use front::access_log::{AccessLog, Format, Level};
+use exchange::scheduling::Policy;
+use front::access_log::{AccessLog, Level};
 use front::{Front, Listener};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use supervisor::{Dispatcher, Supervisor, orphans};
+use supervisor::{Dispatcher, Load, StartError, Supervisor, orphans};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 
 use crate::application::{Application, FIRST_GENERATION, LEAST_GRACE};
 use crate::arguments::Choice;
 use crate::bridge::Bridge;
+use crate::changes::{self, Changes};
 use crate::control_socket::{Asked, ControlSocket, Name};
+use crate::handover::{self, Handover, Names, Predecessor};
+use crate::program::Program;
 use crate::report::Report;
-use crate::restarts::{self, Restarts};
 use crate::signals::{self, Stop, Stops};
+use crate::sockets::{Inherited, Origin, Sockets};
+use crate::systemd::{self, Activated, Manager};
 
 /// How long files of slow clients may take to be let go of.
 const LEAVE: Duration = Duration::from_secs(1);
+/// How long a client that keeps its connection may take to send another request, once another server has taken over.
+const LAST_REQUEST: Duration = Duration::from_secs(2);
+
+/// What this process was started with.
+struct Birth {
+    program: Program,
+    /// Sockets of the service manager.
+    activated: Vec<Activated>,
+    /// From the server that is to be replaced.
+    handover: Option<Handover>,
+    /// Where that server hears why it is not, until it is.
+    reply: Rc<Cell<Option<OwnedFd>>>,
+}
 
 /// Serves an application until it is told to stop.
 ///
 /// # Errors
 /// Why it cannot be served.
 pub(crate) fn run(choice: Choice) -> Result<()> {
+    let program = Program::of_this_process().context("cannot find the path of this program")?;
+    let activated = systemd::sockets();
+    let handover = handover::receive()?;
+    let reply = handover.as_ref().map(Handover::reply).transpose()?;
+    let reply = Rc::new(Cell::new(reply));
+    let birth = Birth {
+        program,
+        activated,
+        handover,
+        reply: Rc::clone(&reply),
+    };
+    let served = start(choice, birth);
+    if let (Err(error), Some(reply)) = (&served, reply.take()) {
+        handover::refuse(&reply, error);
+    }
+    served
+}
+
+fn start(choice: Choice, birth: Birth) -> Result<()> {
     let application = Application::load(choice)?;
     raise_file_limit();
-    let log = open_log(application.settings.log_format)?;
+    let log = AccessLog::to_stdout(application.settings.log_format.into());
+    let log = log.context("cannot write to stdout")?;
     let runtime = front::runtime::build().context("cannot start the runtime")?;
-    let result = runtime.block_on(serve(application, log));
+    let result = runtime.block_on(serve(application, Rc::new(log), birth));
     runtime.shutdown_timeout(LEAVE);
     result
 }
 
-async fn serve(application: Application, log: Rc<AccessLog>) -> Result<()> {
+async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Result<()> {
     // From here on no signal that is sent to servers ends the process by itself.
     let mut stops = Stops::watch()?;
-    let (restart, asks) = mpsc::unbounded_channel();
-    signals::watch_others(restart.clone(), Rc::clone(&log))?;
+    let (ask, asks) = mpsc::unbounded_channel();
+    signals::watch_others(&ask)?;
     // Without it, zombies are left: no reason not to serve.
     spawn_local(async { drop(orphans::reap().await) });
-    let settings = Rc::new(application.settings.clone());
-    let (listeners, files) = bind(&settings)?;
-    let names: Vec<String> = listeners.iter().map(Listener::name).collect();
-    let front = Front::new(Rc::clone(&settings), Rc::clone(&log), FIRST_GENERATION)
+    let manager = Rc::new(Manager::from_env().context("cannot use NOTIFY_SOCKET")?);
+    let mut inherited = adopt(birth.activated, &log);
+    let (mut handed, mut generation, mut predecessor) = (Names::new(), FIRST_GENERATION, None);
+    if let Some(handover) = birth.handover {
+        // The policy of this thread is that of whoever started it. A sandbox may forbid to change it.
+        let _ = Policy::Default.apply();
+        let (listeners, control, before) = handover.into_parts()?;
+        inherited.extend(listeners);
+        (handed, generation) = (control, before.greeting.generation + 1);
+        predecessor = Some(before);
+    }
+    let settings = Rc::clone(&application.settings);
+    let sockets = Sockets::open(&settings, inherited)?;
+    let files = sockets.files();
+    let front = Front::new(Rc::clone(&settings), Rc::clone(&log), generation)
         .context("cannot make the exchange")?;
     let (memory, doorbell) = front.exchange_files().context("cannot make the exchange")?;
-    let sockets = files.0.clone();
-    let load = application.generation(FIRST_GENERATION, [memory, doorbell], &sockets)?;
+    let load = application.generation(generation, [memory, doorbell], &files)?;
     let bridge: Rc<dyn Dispatcher> = Rc::new(Bridge {
         front: Rc::clone(&front),
         log: Rc::clone(&log),
-        check: settings.ready_check.clone(),
     });
-    let supervisor = Rc::new(Supervisor::new(application.plan()?, bridge));
+    let supervisor = Rc::new(Supervisor::new(bridge));
     let state = Rc::new(Cell::new("booting"));
-    let lines = names.iter().map(|name| format!("listening on {name}"));
-    lines.for_each(|line| say(&log, &settings, &line));
+    sockets.lines().for_each(|line| say(&log, &settings, &line));
     let reporter = Reporter {
-        still: still(&application, names),
+        still: still(&application, sockets.names()),
         front: Rc::clone(&front),
         supervisor: Rc::clone(&supervisor),
         state: Rc::clone(&state),
-        threads: settings.threads,
     };
     let asked = Asked {
         stops: stops.asked.clone(),
-        restarts: restart.clone(),
+        changes: ask.clone(),
     };
-    let _control = open_control(&application, reporter, asked, &log)?;
-    let restart_file = application.named.join(&settings.restart_file);
-    // As it is before the code is loaded: what is touched from here on may be newer than that code.
-    let touched = restarts::touched(&restart_file);
-
-    let started = tokio::select! {
-        started = supervisor.launch(load) => Some(started),
-        _ = stops.next() => None,
-    };
-    let Some(Ok(_)) = started else {
-        supervisor.stop(Duration::ZERO).await;
-        return started.map_or(Ok(()), |started| Ok(started.map(drop)?));
-    };
-    files.leave_to_acceptors();
-    for listener in listeners {
-        front
-            .accept(listener)
-            .context("cannot accept connections")?;
+    let control = ControlSocket::open(&[Name::Pid(own_pid())], move || reporter.report(), asked);
+    let control = Rc::new(control.context("cannot open the control socket")?);
+    if predecessor.is_none() {
+        take_names(&control, &application, Names::new(), &log)?;
     }
+    let restart_file = {
+        let (named, front) = (application.named.clone(), Rc::clone(&front));
+        move || named.join(&front.settings().restart_file)
+    };
+    // As it is before the code is loaded: what is touched from here on may be newer than that code.
+    let touched = changes::touched(&restart_file());
+
+    let up = tokio::select! {
+        up = come_up(&front, &supervisor, load, predecessor.as_ref()) => up.map(|()| true),
+        _ = stops.next() => Ok(false),
+    };
+    if !matches!(up, Ok(true)) {
+        supervisor.stop(Duration::ZERO).await;
+        return up.map(drop);
+    }
+    let origins = sockets.accept(&front, settings.backlog)?;
     state.set("serving");
-    let (workers, threads) = (settings.workers, settings.threads);
-    let ready = format!(
-        "ready: {} x {}, generation {FIRST_GENERATION}, pid {}",
-        counted(workers, "worker"),
-        counted(threads, "thread"),
-        own_pid()
-    );
+    let ready = format!("{}, pid {}", ready_line(&settings, generation), own_pid());
     say(&log, &settings, &ready);
-    let restarts = Restarts {
+    if let Some(before) = &predecessor {
+        take_names(&control, &application, handed, &log)?;
+        before.serving().await?;
+        drop(birth.reply.take());
+        let greeting = &before.greeting;
+        let text = format!(
+            "took over from highball {} (pid {})",
+            greeting.highball, greeting.pid
+        );
+        log.event(Level::Info, &text, &[]);
+    }
+    let changes = Changes {
         application,
+        program: birth.program,
         front: Rc::clone(&front),
         supervisor: Rc::clone(&supervisor),
+        control: Rc::clone(&control),
+        manager: Rc::clone(&manager),
         log: Rc::clone(&log),
-        sockets,
+        origins,
+        files,
         asks,
+        stops: stops.asked.clone(),
+        serving: generation,
+        latest: generation,
     };
-    let restarts = spawn_local(restarts.run());
-    spawn_local(restarts::watch(restart_file, touched, restart));
+    let told = spawn_local(tell(Rc::clone(&manager), changes.status(), predecessor));
+    let changes = spawn_local(changes.run());
+    spawn_local(changes::watch(restart_file, touched, ask));
 
     let first = stops.next().await;
     state.set("stopping");
-    restarts.abort();
+    changes.abort();
     supervisor.call_off();
+    match first {
+        // The service manager hears another process now.
+        Stop::Replaced => told.abort(),
+        _ => manager.stopping().await,
+    }
+    let limit = front.settings().drain_timeout;
     let text = match first {
         Stop::Now => "stopping at once".to_owned(),
-        _ => format!(
-            "draining: what was begun may end within {:?}",
-            settings.drain_timeout
-        ),
+        _ => format!("draining: what was begun may end within {limit:?}"),
     };
     log.event(Level::Info, &text, &[]);
-    end(
-        &front,
-        &supervisor,
-        settings.drain_timeout,
-        first,
-        &mut stops,
-    )
-    .await;
+    end(&front, &supervisor, limit, first, &mut stops).await;
     Ok(())
+}
+
+/// The service manager's sockets that connections come from; the log tells of others.
+fn adopt(activated: Vec<Activated>, log: &AccessLog) -> Vec<Inherited> {
+    let adopted = activated.into_iter().filter_map(|one| {
+        let adopted = one.socket.map_err(Into::into).and_then(Listener::adopt);
+        let listener = adopted.inspect_err(|error| {
+            let text = format!("the socket {:?} is left alone: {error}", one.name);
+            log.event(Level::Warn, &text, &[]);
+        });
+        let origin = Origin {
+            setting: None,
+            activated: Some(one.name.clone()),
+        };
+        let listener = listener.ok()?;
+        Some(Inherited { listener, origin })
+    });
+    adopted.collect()
+}
+
+/// Brings the first generation up. Where another server is to be replaced, that generation must pass the check of
+/// restarts, and waits for the server's word.
+async fn come_up(
+    front: &Rc<Front>,
+    supervisor: &Supervisor,
+    load: Load,
+    predecessor: Option<&Predecessor>,
+) -> Result<()> {
+    let generation = load.start.generation;
+    let Some(before) = predecessor else {
+        supervisor.launch(load).await?;
+        return Ok(());
+    };
+    let ready = async {
+        supervisor.launch(load).await?;
+        if let Some(path) = &front.settings().ready_check {
+            let checked = front.check(generation, path).await;
+            checked.map_err(StartError::Check)?;
+        }
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        ready = ready => ready?,
+        () = before.gone() => bail!("the server that was to be replaced has ended"),
+    }
+    before.agree().await
+}
+
+/// Tells the service manager that this server serves, and then for as long as it wants to hear it. Where another server
+/// was replaced it is not listened to before that one has said so.
+async fn tell(manager: Rc<Manager>, status: String, predecessor: Option<Predecessor>) {
+    if let Some(before) = predecessor {
+        before.gone().await;
+    }
+    manager.ready(&status).await;
+    manager.feed_watchdog().await;
 }
 
 /// Lets requests end for as long as the settings allow, or until somebody has no more patience; then ends the
@@ -148,14 +260,25 @@ async fn end(
     stops: &mut Stops,
 ) {
     let began = Instant::now();
+    let patience = match first {
+        Stop::Replaced => LAST_REQUEST,
+        _ => Duration::ZERO,
+    };
     let graceful = async {
-        front.drain(limit).await;
+        front.drain(limit, patience).await;
         let rest = limit.saturating_sub(began.elapsed());
         supervisor.stop(rest.max(LEAST_GRACE)).await;
     };
     let hurry = async {
         // A second signal means it, a second `highball stop` only waits as well.
-        while first != Stop::Now && stops.next().await == Stop::Drain {}
+        let mut second = first != Stop::Replaced;
+        let mut next = first;
+        while next != Stop::Now {
+            next = stops.next().await;
+            if next == Stop::Signal && std::mem::replace(&mut second, true) {
+                return;
+            }
+        }
     };
     tokio::select! {
         biased;
@@ -167,56 +290,27 @@ async fn end(
     }
 }
 
-/// The files of UNIX sockets that nobody else removes yet.
-struct SocketFiles(Vec<PathBuf>);
-
-impl SocketFiles {
-    /// From here on each listener removes its own.
-    fn leave_to_acceptors(mut self) {
-        self.0.clear();
-    }
-}
-
-impl Drop for SocketFiles {
-    fn drop(&mut self) {
-        for path in &self.0 {
-            // Gone already is as good.
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
-fn bind(settings: &Settings) -> Result<(Vec<Listener>, SocketFiles)> {
-    let mut files = SocketFiles(Vec::new());
-    let mut listeners = Vec::new();
-    for listen in &settings.listen {
-        let listener = Listener::bind(listen, settings.backlog)?;
-        files.0.extend(listener.path().map(Into::into));
-        listeners.push(listener);
-    }
-    Ok((listeners, files))
-}
-
 /// Gathers the status.
 struct Reporter {
     still: Report,
     front: Rc<Front>,
     supervisor: Rc<Supervisor>,
     state: Rc<Cell<&'static str>>,
-    threads: u16,
 }
 
 impl Reporter {
     fn report(&self) -> Report {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let settings = self.front.settings();
         let report = Report {
+            environment: settings.environment.clone(),
             state: self.state.get().to_owned(),
             now: now.map_or(0, |elapsed| elapsed.as_secs()),
             generations: self.supervisor.generations(),
             ..self.still.clone()
         };
         let processes = self.supervisor.processes();
-        report.with(self.front.snapshot(), processes, self.threads)
+        report.with(self.front.snapshot(), processes, settings.threads)
     }
 }
 
@@ -226,26 +320,27 @@ fn still(application: &Application, listeners: Vec<String>) -> Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: own_pid(),
         dir: application.dir.display().to_string(),
-        environment: application.settings.environment.clone(),
         listeners,
         ..Report::default()
     }
 }
 
-fn open_control(
+/// Has the server answer under the names of its folder and of its file of settings.
+fn take_names(
+    control: &ControlSocket,
     application: &Application,
-    reporter: Reporter,
-    asked: Asked,
+    handed: Names,
     log: &AccessLog,
-) -> Result<ControlSocket> {
-    let mut names = vec![Name::Pid(own_pid()), Name::Dir(&application.dir)];
+) -> Result<()> {
+    let mut names = vec![Name::Dir(&application.dir)];
     if application.named != application.dir {
         names.push(Name::Dir(&application.named));
     }
     names.extend(application.config.as_deref().map(Name::Config));
-    let control = ControlSocket::open(&names, move || reporter.report(), asked)
+    control
+        .join(&names, handed)
         .context("cannot open the control socket")?;
-    if control.taken > 0 {
+    if control.taken() > 0 {
         let text = format!(
             "another server runs for this folder or file of settings: status and stop find that one, and this \
              one with --pid {}",
@@ -253,7 +348,7 @@ fn open_control(
         );
         log.event(Level::Warn, &text, &[]);
     }
-    Ok(control)
+    Ok(())
 }
 
 /// Says what a person at a terminal waits for: a plain line, or the log's form where that is JSON.
@@ -267,15 +362,6 @@ fn say(log: &AccessLog, settings: &Settings, text: &str) {
     }
 }
 
-fn open_log(format: LogFormat) -> Result<Rc<AccessLog>> {
-    let format = match format {
-        LogFormat::Text => Format::Text,
-        LogFormat::Json => Format::Json,
-    };
-    let log = AccessLog::to_stdout(format).context("cannot write to stdout")?;
-    Ok(Rc::new(log))
-}
-
 /// Each connection takes a descriptor, and the soft limit is a default for programs that use select(2).
 fn raise_file_limit() {
     let mut limit = getrlimit(Resource::Nofile);
@@ -284,11 +370,19 @@ fn raise_file_limit() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
+/// What is there, in words.
+pub(crate) fn ready_line(settings: &Settings, generation: u32) -> String {
+    let workers = counted(settings.workers, "worker");
+    let threads = counted(settings.threads, "thread");
+    format!("ready: {workers} x {threads}, generation {generation}")
+}
+
 fn counted(number: u16, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
 }
 
-fn own_pid() -> i32 {
+/// This process.
+pub(crate) fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }

@@ -1,15 +1,12 @@
 //! The signals of a running server, and what else asks it to stop. Handles every signal that people send to
 //! servers, so that none ends the front by accident; decides nothing about what follows.
 
-use std::rc::Rc;
-
 use anyhow::{Context, Result};
-use front::access_log::{AccessLog, Level};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 
-use crate::restarts::Ask;
+use crate::changes::{Ask, Asker, Change};
 
 /// How the server is to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,14 +17,16 @@ pub(crate) enum Stop {
     Signal,
     /// `highball stop --now`.
     Now,
+    /// Another server has taken over.
+    Replaced,
 }
 
 /// Everything that asks the server to stop.
 pub(crate) struct Stops {
     signals: mpsc::UnboundedReceiver<()>,
-    /// For the control socket: whether to stop at once.
-    pub(crate) asked: mpsc::UnboundedSender<bool>,
-    asks: mpsc::UnboundedReceiver<bool>,
+    /// For everything else.
+    pub(crate) asked: mpsc::UnboundedSender<Stop>,
+    asks: mpsc::UnboundedReceiver<Stop>,
 }
 
 impl Stops {
@@ -65,27 +64,30 @@ impl Stops {
     pub(crate) async fn next(&mut self) -> Stop {
         tokio::select! {
             _ = self.signals.recv() => Stop::Signal,
-            now = self.asks.recv() => match now {
-                Some(true) => Stop::Now,
-                _ => Stop::Drain,
-            },
+            // It never ends: one of its senders is here.
+            stop = self.asks.recv() => stop.unwrap_or(Stop::Drain),
         }
     }
 }
 
-/// From here on USR1 asks for a restart, and USR2, which is kept for later, is only logged.
+/// From here on USR1 asks for a restart, and USR2 for an upgrade.
 ///
 /// # Errors
 /// The system refuses a handler.
-pub(crate) fn watch_others(restarts: mpsc::UnboundedSender<Ask>, log: Rc<AccessLog>) -> Result<()> {
-    on(SignalKind::user_defined1(), move || {
-        // Nobody listens any more where the server stops.
-        let _ = restarts.send(Ask::Signal);
-    })?;
-    on(SignalKind::user_defined2(), move || {
-        let text = "the signal USR2 has no meaning so far and is ignored";
-        log.event(Level::Warn, text, &[]);
-    })
+pub(crate) fn watch_others(asks: &mpsc::UnboundedSender<Ask>) -> Result<()> {
+    let asked = [
+        (SignalKind::user_defined1(), "USR1", Change::Restart),
+        (SignalKind::user_defined2(), "USR2", Change::Upgrade(None)),
+    ];
+    for (kind, name, change) in asked {
+        let asks = asks.clone();
+        on(kind, move || {
+            let (change, asker) = (change.clone(), Asker::Signal(name));
+            // Nobody listens any more where the server stops.
+            let _ = asks.send(Ask { change, asker });
+        })?;
+    }
+    Ok(())
 }
 
 /// Calls `act` for each signal of this kind.

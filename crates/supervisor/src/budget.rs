@@ -106,6 +106,13 @@ impl Budget {
         }
     }
 
+    /// Keeps to this bound from now on; where it is another one, as if nobody had had to go.
+    pub(crate) fn keep_to(&mut self, bound: Bound) {
+        if self.bound != bound {
+            *self = Self::new(bound);
+        }
+    }
+
     /// Whether there is one.
     pub(crate) fn is_set(&self) -> bool {
         self.bound != Bound::None

@@ -10,21 +10,32 @@ use tokio::io::unix::AsyncFd;
 
 /// The supervisor's end of a control socket.
 #[derive(Debug)]
-pub(crate) struct Channel(AsyncFd<OwnedFd>);
+pub struct Channel(AsyncFd<OwnedFd>);
 
 impl Channel {
     /// A channel, and the end for the other process.
-    pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn pair() -> io::Result<(Self, OwnedFd)> {
         let (near, far) = control::pair()?;
+        Ok((Self::new(near)?, far))
+    }
+
+    /// A channel over one end of a control socket.
+    ///
+    /// # Errors
+    /// It can't be put on the runtime.
+    pub fn new(socket: OwnedFd) -> io::Result<Self> {
         // Every call below is one that does not wait, so the socket may stay in blocking mode.
-        Ok((
-            Self(registered(near, Interest::READABLE | Interest::WRITABLE)?),
-            far,
-        ))
+        registered(socket, Interest::READABLE | Interest::WRITABLE).map(Self)
     }
 
     /// Waits for a message; `None` is the end. Loses nothing when it is dropped.
-    pub(crate) async fn receive<M: Message>(&self) -> Result<Option<Received<M>>, Error> {
+    ///
+    /// # Errors
+    /// Those of [`control::receive`].
+    pub async fn receive<M: Message>(&self) -> Result<Option<Received<M>>, Error> {
         loop {
             let mut ready = self.0.readable().await?;
             match control::try_receive(self.0.get_ref()) {
@@ -41,11 +52,10 @@ impl Channel {
     }
 
     /// Sends a message, waiting for room.
-    pub(crate) async fn send<M: Message>(
-        &self,
-        message: &M,
-        fds: &[BorrowedFd<'_>],
-    ) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// Those of [`control::send`].
+    pub async fn send<M: Message>(&self, message: &M, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
         loop {
             let mut ready = self.0.writable().await?;
             match control::try_send(self.0.get_ref(), message, fds) {

@@ -28,6 +28,7 @@ use std::pin::Pin;
 use std::time::Instant;
 
 pub use budget::{Bound, Held};
+pub use channel::Channel;
 pub use ending::Ending;
 pub use limits::{Limits, Why};
 pub use note::Note;
@@ -70,8 +71,12 @@ pub trait Dispatcher {
     /// when an attempt has failed.
     fn outage(&self, until: Option<Instant>);
 
-    /// Whether the generation is fit to serve; says why not.
-    fn check(&self, generation: u32) -> Pin<Box<dyn Future<Output = Result<(), String>>>>;
+    /// Whether the generation passes this check ([`Plan::check`]); says why not.
+    fn check(
+        &self,
+        generation: u32,
+        check: String,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
     /// Nothing is left of the generation.
     fn close(&self, generation: u32);

@@ -15,6 +15,7 @@ use crate::limits::{Figures, Life, Why};
 use crate::memory::{self, Memory};
 use crate::pool::{Event, State};
 use crate::supervisor::{Inner, Shared};
+use crate::template::Plan;
 
 /// How often requests and ages are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -32,7 +33,6 @@ struct Seen {
 impl Shared {
     /// Looks at the workers, for ever.
     pub(crate) async fn keep_limits(self: Rc<Self>) {
-        let weighs = self.plan.limits.memory.is_some() || self.budget.borrow().is_set();
         let mut told = false;
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -40,6 +40,14 @@ impl Shared {
         loop {
             look.tick().await;
             looks = (looks + 1) % WEIGH;
+            let Some(load) = self.in_force.borrow().clone() else {
+                continue;
+            };
+            let (limits, budget) = (load.plan.limits, self.budget.borrow().is_set());
+            if !limits.any() && !budget {
+                continue;
+            }
+            let weighs = limits.memory.is_some() || budget;
             let seen = self.serving();
             let Some(first) = seen.first().filter(|_| self.is_calm()) else {
                 continue;
@@ -62,30 +70,38 @@ impl Shared {
                 self.dispatcher.note(generation, &Note::NotWeighed);
             }
             let weights = weights.as_ref();
-            let short = weights.is_some_and(|weights| self.keep_budget(generation, weights));
+            let plan = &load.plan;
+            let short = weights.is_some_and(|weights| self.keep_budget(generation, plan, weights));
             // A successor takes room: under a budget nobody gets one unweighed.
             let known = weights.is_some() || !self.budget.borrow().is_set();
             if !short && known {
-                self.retire_one(&seen, weights);
+                self.retire_one(&seen, plan, weights);
             }
         }
     }
 
+    /// Of so many workers those that memory allows, at least one.
+    pub(crate) fn affordable(&self, workers: u16) -> u16 {
+        workers
+            .saturating_sub(self.budget.borrow().missing())
+            .max(1)
+    }
+
     /// Takes a step towards the budget. True where there was one to take.
-    fn keep_budget(self: &Rc<Self>, generation: u32, weights: &Weights) -> bool {
+    fn keep_budget(self: &Rc<Self>, generation: u32, plan: &Plan, weights: &Weights) -> bool {
         let now = Instant::now().into_std();
         let mut budget = self.budget.borrow_mut();
         let step = budget.step(weights, now);
-        let (held, missing) = (budget.held(weights), budget.missing());
+        let held = budget.held(weights);
         drop(budget);
         let (Some(step), Some(held)) = (step, held) else {
             return false;
         };
         match step {
-            Step::Shrink(worker) => self.shrink(generation, worker, weights, held, None),
+            Step::Shrink(worker) => self.shrink(generation, plan, worker, weights, held, None),
             Step::Grow => {
                 self.dispatcher.note(generation, &Note::Grows(held));
-                let workers = self.plan.workers - missing;
+                let workers = self.affordable(plan.workers);
                 let leaves = None;
                 self.decide(fleet::Event::Resize { workers, leaves });
             }
@@ -98,6 +114,7 @@ impl Shared {
     fn shrink(
         self: &Rc<Self>,
         generation: u32,
+        plan: &Plan,
         worker: u16,
         weights: &Weights,
         held: Held,
@@ -112,13 +129,13 @@ impl Shared {
             why,
         };
         self.dispatcher.note(generation, &note);
-        let workers = self.plan.workers - self.budget.borrow().missing();
+        let workers = self.affordable(plan.workers);
         let leaves = Some(worker);
         self.decide(fleet::Event::Resize { workers, leaves });
     }
 
     /// Has the first one leave that has reached a limit.
-    fn retire_one(self: &Rc<Self>, seen: &[Seen], weights: Option<&Weights>) {
+    fn retire_one(self: &Rc<Self>, seen: &[Seen], plan: &Plan, weights: Option<&Weights>) {
         let now = Instant::now().into_std();
         let due = seen.iter().find_map(|Seen { life, since, .. }| {
             let mut weighed = weights.into_iter().flat_map(|weights| &weights.workers);
@@ -128,7 +145,7 @@ impl Shared {
                 age: now.saturating_duration_since(*since),
                 memory: own.map(|(_, memory)| memory.private),
             };
-            let why = self.plan.limits.reached(&figures, *life)?;
+            let why = plan.limits.reached(&figures, *life)?;
             Some((*life, why))
         });
         let Some((life, why)) = due else { return };
@@ -139,16 +156,16 @@ impl Shared {
         if let Some((weights, held)) = short.zip(short.and_then(|weights| budget.held(weights))) {
             budget.shrinks(now);
             drop(budget);
-            return self.shrink(generation, worker, weights, held, Some(why));
+            return self.shrink(generation, plan, worker, weights, held, Some(why));
         }
         drop(budget);
-        let grace = self.plan.drain_timeout;
+        let grace = plan.drain_timeout;
         self.handle(generation, Event::Retire { worker, why, grace });
     }
 
     /// Whether there is too little memory to bring a whole generation up beside the one that serves.
     pub(crate) async fn is_scarce(&self, generation: u32) -> bool {
-        if !self.budget.borrow().is_set() || self.plan.worker_by_worker {
+        if !self.budget.borrow().is_set() {
             return false;
         }
         let seen = self.serving();

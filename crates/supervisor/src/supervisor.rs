@@ -12,12 +12,12 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::budget::Budget;
+use crate::budget::{Bound, Budget};
 use crate::channel::Channel;
 use crate::children::Child;
 use crate::fleet::{self, Fleet, Rules};
 use crate::pool::{Action, Event};
-use crate::template::{Booted, Load, Plan};
+use crate::template::{Booted, Load};
 use crate::verdict::StartError;
 use crate::{Dispatcher, Note};
 
@@ -34,9 +34,10 @@ pub struct Supervisor {
 
 /// What the tasks share.
 pub(crate) struct Shared {
-    pub(crate) plan: Plan,
     pub(crate) dispatcher: Rc<dyn Dispatcher>,
     pub(crate) inner: RefCell<Inner>,
+    /// What the generation that serves was launched with.
+    pub(crate) in_force: RefCell<Option<Rc<Load>>>,
     /// What memory allows. Never borrowed while anything else is called.
     pub(crate) budget: RefCell<Budget>,
     /// Told after each event.
@@ -90,16 +91,15 @@ impl Inner {
 
 impl Supervisor {
     /// A supervisor that has started nothing yet.
-    pub fn new(plan: Plan, dispatcher: Rc<dyn Dispatcher>) -> Self {
-        let budget = RefCell::new(Budget::new(plan.budget));
+    pub fn new(dispatcher: Rc<dyn Dispatcher>) -> Self {
         let shared = Shared {
-            plan,
             dispatcher,
             inner: RefCell::new(Inner {
                 fleet: Fleet::default(),
                 members: BTreeMap::new(),
             }),
-            budget,
+            in_force: RefCell::default(),
+            budget: RefCell::new(Budget::new(Bound::None)),
             changed: watch::Sender::new(()),
         };
         Self {
@@ -116,7 +116,8 @@ impl Supervisor {
     /// # Errors
     /// Why it cannot serve. The other generation then serves on; without one, drop the supervisor.
     pub async fn launch(&self, load: Load) -> Result<Booted, StartError> {
-        let scarce = self.shared.is_scarce(load.start.generation).await;
+        let generation = load.start.generation;
+        let scarce = !load.plan.worker_by_worker && self.shared.is_scarce(generation).await;
         let told = self.enlist(load, scarce)?;
         // Without a verdict everything is being torn down.
         told.await.unwrap_or(Err(StartError::CalledOff))
@@ -139,9 +140,18 @@ impl Supervisor {
             return Err(StartError::Busy);
         }
         let first = inner.fleet.finished();
+        let plan = &load.plan;
+        let rules = Rules {
+            places: plan.workers,
+            workers: shared.affordable(plan.workers),
+            boot_timeout: plan.boot_timeout,
+            drain_timeout: plan.drain_timeout,
+            worker_by_worker: plan.worker_by_worker || scarce,
+            check: plan.check.is_some(),
+        };
         let members = Members {
+            children: (0..=plan.workers).map(|_| None).collect(),
             load: Rc::new(load),
-            children: (0..=shared.plan.workers).map(|_| None).collect(),
             leaving: BTreeSet::new(),
             template: None,
             first,
@@ -155,15 +165,6 @@ impl Supervisor {
         if !first {
             shared.dispatcher.note(generation, &Note::Launched);
         }
-        let plan = &shared.plan;
-        let rules = Rules {
-            places: plan.workers,
-            workers: plan.workers - shared.budget.borrow().missing(),
-            boot_timeout: plan.boot_timeout,
-            drain_timeout: plan.drain_timeout,
-            worker_by_worker: plan.worker_by_worker || scarce,
-            check: plan.check,
-        };
         shared.decide(fleet::Event::Launch { generation, rules });
         Ok(told)
     }
@@ -175,9 +176,7 @@ impl Supervisor {
             return;
         }
         tasks.push(spawn_local(Rc::clone(&self.shared).keep_time()));
-        if self.shared.plan.limits.any() || self.shared.budget.borrow().is_set() {
-            tasks.push(spawn_local(Rc::clone(&self.shared).keep_limits()));
-        }
+        tasks.push(spawn_local(Rc::clone(&self.shared).keep_limits()));
     }
 
     /// Waits until no generation is on its way in or out.

@@ -24,8 +24,8 @@ use crate::orphans::Own;
 /// How long a template that said it will end may take to do so.
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// What to run, whatever the generation.
-#[derive(Debug)]
+/// What to run, and how.
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// The Ruby interpreter: a path, or a name to look up in `PATH`.
     pub ruby: String,
@@ -43,8 +43,10 @@ pub struct Plan {
     pub budget: Bound,
     /// Whether a restart replaces worker by worker, so that there is never more than one too many.
     pub worker_by_worker: bool,
-    /// Whether a new generation must pass [`crate::Dispatcher::check`] before it takes over.
-    pub check: bool,
+    /// What the generation must pass before it takes over, as [`crate::Dispatcher::check`] understands it.
+    pub check: Option<String>,
+    /// Variables of this process that are not for the application.
+    pub own_variables: Vec<String>,
 }
 
 /// One load of the application: a generation.
@@ -54,6 +56,8 @@ pub struct Load {
     pub start: Start,
     /// The exchange's memory (memfd) and the front's doorbell (eventfd).
     pub exchange: [OwnedFd; 2],
+    /// What is run.
+    pub plan: Plan,
 }
 
 /// A loaded application.
@@ -138,10 +142,10 @@ impl Template {
     ///
     /// # Errors
     /// [`BootError::Spawn`].
-    pub fn spawn(plan: &Plan, start: &Start) -> Result<Self, BootError> {
-        Self::try_spawn(plan, start).map_err(|reason| BootError::Spawn {
-            ruby: plan.ruby.clone(),
-            app: start.app.clone(),
+    pub fn spawn(load: &Load) -> Result<Self, BootError> {
+        Self::try_spawn(&load.plan, &load.start).map_err(|reason| BootError::Spawn {
+            ruby: load.plan.ruby.clone(),
+            app: load.start.app.clone(),
             reason,
         })
     }
@@ -159,6 +163,9 @@ impl Template {
             .stdin(Stdio::from(far))
             // Ctrl-C in a terminal is for the front alone.
             .process_group(0);
+        for name in &plan.own_variables {
+            command.env_remove(name);
+        }
         if std::env::var_os("MALLOC_ARENA_MAX").is_none() {
             // Threads of one worker share arenas: less memory.
             command.env("MALLOC_ARENA_MAX", "2");
@@ -182,7 +189,8 @@ impl Template {
     ///
     /// # Errors
     /// Why it was not; the process is to be dropped then.
-    pub async fn boot(&mut self, plan: &Plan, load: &Load) -> Result<Booted, BootError> {
+    pub async fn boot(&mut self, load: &Load) -> Result<Booted, BootError> {
+        let plan = &load.plan;
         let start = ToTemplate::Start(load.start.clone());
         let exchange = load.exchange.each_ref().map(AsFd::as_fd);
         let answer = async {

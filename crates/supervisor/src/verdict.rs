@@ -47,8 +47,15 @@ pub enum StartError {
 
 impl Shared {
     pub(crate) fn check(self: Rc<Self>, generation: u32) {
+        let inner = self.inner.borrow();
+        let members = inner.members.get(&generation);
+        let check = members.and_then(|members| members.load.plan.check.clone());
+        drop(inner);
         spawn_local(async move {
-            let checked = self.dispatcher.check(generation).await;
+            let checked = match check {
+                Some(check) => self.dispatcher.check(generation, check).await,
+                None => Ok(()),
+            };
             let passed = checked.is_ok();
             if let Err(reason) = checked {
                 self.fail(generation, StartError::Check(reason));
@@ -74,7 +81,10 @@ impl Shared {
             let _ = verdict.send(Ok(booted.clone()));
         }
         let first = members.first;
+        let load = Rc::clone(&members.load);
         drop(inner);
+        self.budget.borrow_mut().keep_to(load.plan.budget);
+        self.in_force.replace(Some(load));
         if !first {
             self.dispatcher.note(generation, &Note::Serves);
         }
@@ -87,6 +97,7 @@ impl Shared {
         };
         let first = members.first;
         let failure = members.failure.take();
+        let boot_timeout = members.load.plan.boot_timeout;
         let verdict = members.verdict.take();
         drop(inner);
         let error = match (why, failure) {
@@ -94,7 +105,7 @@ impl Shared {
             (Why::Template, None) => StartError::Template(Ending::Unknown),
             (Why::Check, None) => StartError::Check("no answer within `boot_timeout`".to_owned()),
             (Why::Worker { worker, deaths }, _) => StartError::Worker { worker, deaths },
-            (Why::Timeout, _) => StartError::Timeout(self.plan.boot_timeout),
+            (Why::Timeout, _) => StartError::Timeout(boot_timeout),
             (Why::CalledOff, _) => StartError::CalledOff,
         };
         if !first {

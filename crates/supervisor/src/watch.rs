@@ -53,12 +53,12 @@ impl Shared {
     }
 
     async fn try_boot(&self, generation: u32, load: &Load) -> Result<Template, BootError> {
-        let mut template = Template::spawn(&self.plan, &load.start)?;
+        let mut template = Template::spawn(load)?;
         if let Some(handle) = self.inner.borrow_mut().template(generation) {
             handle.pid = Some(template.pid());
             handle.started = template.started();
         }
-        let booted = template.boot(&self.plan, load).await?;
+        let booted = template.boot(load).await?;
         self.dispatcher
             .note(generation, &Note::Booted(booted.clone()));
         for sentence in &booted.held {

@@ -133,8 +133,12 @@ impl Dispatcher for Recorder {
         });
     }
 
-    fn check(&self, generation: u32) -> Pin<Box<dyn Future<Output = Result<(), String>>>> {
-        self.call(format!("check {generation}"));
+    fn check(
+        &self,
+        generation: u32,
+        check: String,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>>>> {
+        self.call(format!("check {generation} {check}"));
         let fit = self.fit.get();
         Box::pin(async move { fit.then_some(()).ok_or("not fit".to_owned()) })
     }
@@ -160,11 +164,12 @@ fn plan() -> Plan {
         limits: Limits::default(),
         budget: Bound::None,
         worker_by_worker: false,
-        check: false,
+        check: None,
+        own_variables: vec!["OWN_VARIABLE".into()],
     }
 }
 
-fn load(generation: u32, mode: &str, app: &Path) -> (Load, OwnedFd) {
+fn load(plan: &Plan, generation: u32, mode: &str, app: &Path) -> (Load, OwnedFd) {
     let (stop, release) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe");
     let load = Load {
@@ -177,12 +182,14 @@ fn load(generation: u32, mode: &str, app: &Path) -> (Load, OwnedFd) {
             ..Start::default()
         },
         exchange: [stop.try_clone().expect("a free descriptor"), stop],
+        plan: plan.clone(),
     };
     (load, release)
 }
 
 struct Case {
     supervisor: Supervisor,
+    plan: Plan,
     front: Rc<Recorder>,
     mode: String,
     app: tempfile::TempDir,
@@ -193,9 +200,10 @@ impl Case {
         let mut plan = plan();
         adjust(&mut plan);
         let front = Rc::new(Recorder::default());
-        let supervisor = Supervisor::new(plan, Rc::clone(&front) as Rc<dyn Dispatcher>);
+        let supervisor = Supervisor::new(Rc::clone(&front) as Rc<dyn Dispatcher>);
         Self {
             supervisor,
+            plan,
             front,
             mode: mode.to_owned(),
             app: tempfile::tempdir().expect("a folder"),
@@ -209,7 +217,7 @@ impl Case {
 
     /// Brings another generation up.
     async fn launch(&self, generation: u32, mode: &str) -> Result<Booted, StartError> {
-        let (load, release) = load(generation, mode, self.app.path());
+        let (load, release) = load(&self.plan, generation, mode, self.app.path());
         self.front.stops.borrow_mut().insert(generation, release);
         self.supervisor.launch(load).await
     }
@@ -474,7 +482,7 @@ fn a_start_that_fails_says_why_and_leaves_nothing() {
     check("serves", absent, "cannot run \"/nowhere/ruby\"");
     run(async {
         let case = Case::new("serves", |_| ());
-        let (load, _release) = load(1, "serves", Path::new("/nowhere"));
+        let (load, _release) = load(&case.plan, 1, "serves", Path::new("/nowhere"));
         let error = case.supervisor.launch(load).await.unwrap_err().to_string();
         assert!(error.contains("in /nowhere: No such file"), "{error}");
     });
@@ -574,9 +582,9 @@ fn a_worker_that_talks_nonsense_is_killed_and_named() {
 fn a_check_boots_the_template_alone() {
     run(async {
         let app = tempfile::tempdir().unwrap();
-        let (plan, (load, _release)) = (plan(), load(1, "serves", app.path()));
-        let mut template = Template::spawn(&plan, &load.start).unwrap();
-        let booted = template.boot(&plan, &load).await.unwrap();
+        let (load, _release) = load(&plan(), 1, "serves", app.path());
+        let mut template = Template::spawn(&load).unwrap();
+        let booted = template.boot(&load).await.unwrap();
         assert_eq!(booted.held.len(), 1);
         assert!(is_alive(booted.pid));
         template.leave().await;
@@ -659,7 +667,7 @@ fn a_second_generation_that_fails_leaves_the_first_one_as_it_was() {
         check("dies", |_| (), "ended 5 times in a row when it was started").await;
         check(
             "serves",
-            |plan| plan.check = true,
+            |plan| plan.check = Some("/up".into()),
             "did not pass its check: not fit",
         )
         .await;

@@ -32,6 +32,8 @@ pub struct ServerBuilder {
     settings: Vec<(String, String)>,
     wrapper: Vec<String>,
     folder: Option<PathBuf>,
+    program: Option<PathBuf>,
+    settings_file: bool,
 }
 
 /// A server that is ready, until it is dropped or stopped.
@@ -74,6 +76,8 @@ impl Server {
             settings: Vec::new(),
             wrapper: Vec::new(),
             folder: None,
+            program: None,
+            settings_file: false,
         }
     }
 
@@ -154,6 +158,19 @@ impl Server {
             Ok(value) => Status(value),
             Err(error) => panic!("status --json: {error}: {}", ran.output()),
         }
+    }
+
+    /// Goes on with the process that has taken over from it, and gives back the one that serves no more. How that one
+    /// ends can be seen, how the new one does cannot: it is nobody's child here, and its status counts as success.
+    pub fn replaced_by(&mut self, process: Process) -> Process {
+        let (send, ended) = mpsc::channel();
+        thread::spawn(move || {
+            while !process.wait_gone(PATIENCE) {}
+            // The test may be over.
+            let _ = send.send(ExitStatus::default());
+        });
+        self.ended = ended;
+        std::mem::replace(&mut self.process, process)
     }
 
     /// Stops it with TERM, and checks that nothing of it is left.
@@ -267,6 +284,21 @@ impl ServerBuilder {
         self
     }
 
+    /// Starts it by this name of the binary under test, such as a link.
+    #[must_use]
+    pub fn program(mut self, program: PathBuf) -> Self {
+        self.program = Some(program);
+        self
+    }
+
+    /// Writes the file of settings, which then says how many workers and threads there are.
+    #[must_use]
+    pub fn settings_file(mut self, text: &str) -> Self {
+        self.application.dir().write("highball.toml", text);
+        self.settings_file = true;
+        self
+    }
+
     /// Serves this folder instead of the application's own.
     #[must_use]
     pub fn folder(mut self, folder: PathBuf) -> Self {
@@ -319,8 +351,9 @@ impl ServerBuilder {
             .filter_map(|line| line.split_once("listening on "))
             .map(|(_, rest)| rest.split(['"', ' ']).next().unwrap_or(rest).to_owned())
             .collect();
+        // A service manager may have given it more.
         let (found, wanted) = (server.addresses.len(), self.listen.len());
-        assert_eq!(found, wanted, "one line for each listener");
+        assert!(found >= wanted, "one line for each listener");
         server
     }
 
@@ -328,7 +361,9 @@ impl ServerBuilder {
         // Whoever runs the tests may ignore HUP (nohup does), and a server keeps that.
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP");
-        command.args(&self.wrapper).arg(binary());
+        command
+            .args(&self.wrapper)
+            .arg(self.program.clone().unwrap_or_else(binary));
         let own = || self.application.path().to_owned();
         command
             .arg("serve")
@@ -337,10 +372,12 @@ impl ServerBuilder {
         for address in &self.listen {
             command.args(["--listen", address]);
         }
-        command
-            .args(["--workers", &self.workers.to_string()])
-            .args(["--threads", &self.threads.to_string()])
-            .args(["--environment", "test"]);
+        if !self.settings_file {
+            command
+                .args(["--workers", &self.workers.to_string()])
+                .args(["--threads", &self.threads.to_string()]);
+        }
+        command.args(["--environment", "test"]);
         for (name, value) in &self.settings {
             command.arg(format!("--{}", name.replace('_', "-")));
             command.arg(value);

@@ -5,7 +5,8 @@
 
 use std::time::Instant;
 
-use super::{Dispatcher, Lane};
+use super::queue::Queue;
+use super::{Bounds, Dispatcher, Lane, Lanes};
 use crate::failure::Failure;
 use crate::request::Place;
 
@@ -25,18 +26,37 @@ impl Dispatcher {
         let lane = inner.lanes.of(path);
         let waiting = inner.queue.waiting(lane);
         let full = match lane {
-            Lane::Priority => waiting >= self.bounds.queue_limit,
+            Lane::Priority => waiting >= self.bounds.get().queue_limit,
             Lane::Share(rule) if waiting >= inner.lanes.share(rule).places => true,
             Lane::Share(_) | Lane::Ordinary => {
                 // Those that pass a full queue do not make it fuller for others.
                 let passing = inner.queue.waiting(Lane::Priority);
-                inner.beyond_seats(inner.queue.len() - passing) >= self.bounds.queue_limit
+                inner.beyond_seats(inner.queue.len() - passing) >= self.bounds.get().queue_limit
             }
         };
         if full {
             return Err(Failure::QueueFull);
         }
         Ok(lane)
+    }
+
+    /// Keeps these bounds from now on. What waits goes into the lanes as they are now, and stays also where it would not be
+    /// let in any more.
+    pub fn keep_to(&self, bounds: Bounds, lanes: Lanes) {
+        self.bounds.set(bounds);
+        let mut inner = self.inner.borrow_mut();
+        let mut waiting: Vec<_> = inner.queue.drain().collect();
+        waiting.sort_by_key(|request| request.arrival().map(|arrival| arrival.ns));
+        inner.queue = Queue::new(lanes.shares());
+        for request in waiting {
+            request.lane.set(lanes.of(request.path()));
+            inner.queue.push(request);
+        }
+        for generation in &mut inner.generations {
+            generation.sort_into(&lanes);
+        }
+        inner.lanes = lanes;
+        self.fill(&mut inner);
     }
 
     /// No worker can serve, nor is one started before this moment; `None`: one serves again. What waits fails, and so

@@ -4,20 +4,22 @@
 use std::io;
 use std::rc::Rc;
 
+use exchange::Geometry;
+
 use super::generation::Generation;
 use super::{Dispatcher, Inner, Lane};
 use crate::failure::Failure;
 use crate::request::{Place, Request};
 
 impl Dispatcher {
-    /// Makes the exchange of a new generation. The queue does not go to it yet.
+    /// Makes the exchange of a new generation, of these sizes. The queue does not go to it yet.
     ///
     /// # Errors
     /// No memory or descriptors for it.
-    pub fn open(&self, number: u32) -> io::Result<()> {
+    pub fn open(&self, number: u32, geometry: Geometry) -> io::Result<()> {
         let mut inner = self.inner.borrow_mut();
         let exchange = match inner.generations.first() {
-            Some(other) => other.exchange.beside()?,
+            Some(other) => other.exchange.beside(geometry)?,
             None => return Err(io::Error::other("no generation is left")),
         };
         exchange.tell_queue(inner.queue_told);
@@ -61,7 +63,7 @@ impl Dispatcher {
         let slot = inner.generations[at].exchange.acquire();
         let slot = slot.ok_or(Failure::QueueFull)?;
         // Whoever asks one generation wants no other's answer.
-        request.retries.set(self.bounds.max_retries);
+        request.retries.set(self.bounds.get().max_retries);
         match self.put(&mut inner.generations[at], slot, request) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Failure::QueueFull),

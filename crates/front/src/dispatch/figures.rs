@@ -37,7 +37,7 @@ impl Dispatcher {
 
     /// The queue's bound.
     pub fn queue_limit(&self) -> usize {
-        self.bounds.queue_limit
+        self.bounds.get().queue_limit
     }
 
     /// Slots in all and slots that nobody holds, of every generation.

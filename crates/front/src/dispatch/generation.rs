@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use exchange::front::Holder;
 
-use super::Lane;
 use super::hijacks::Hijacks;
+use super::{Lane, Lanes};
 use crate::request::{Place, Request, WorkerId};
 
 /// A worker, as far as requests go.
@@ -158,6 +158,18 @@ impl Generation {
             self.held[rule] += 1;
         }
         self.slots[usize::from(slot)] = Some(Rc::clone(request));
+    }
+
+    /// Other lanes are in force: what lies in slots goes into them.
+    pub(super) fn sort_into(&mut self, lanes: &Lanes) {
+        self.held = vec![0; lanes.shares()];
+        for request in self.slots.iter().flatten() {
+            let lane = lanes.of(request.path());
+            request.lane.set(lane);
+            if let Lane::Share(rule) = lane {
+                self.held[rule] += 1;
+            }
+        }
     }
 
     /// Gives a slot back, and the request that was in it.

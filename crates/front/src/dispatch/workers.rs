@@ -164,7 +164,7 @@ impl Dispatcher {
         let holder = generation.exchange.holder(slot);
         generation.note_holder(slot, holder, &request);
         self.take_frames(generation, slot, &request);
-        let again = request.retries.get() < self.bounds.max_retries;
+        let again = request.retries.get() < self.bounds.get().max_retries;
         if again && request.may_run_again() && !request.has_ended() {
             request.retries.set(request.retries.get() + 1);
             *request.killed.borrow_mut() = Some(Rc::clone(death));

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use config::Settings;
 use exchange::Region;
@@ -140,7 +140,10 @@ impl Server {
 
     /// Opens another generation.
     pub(crate) fn open(&self, generation: u32) {
-        self.with(move |front| front.open_generation(generation).unwrap());
+        self.with(move |front| {
+            let settings = front.settings();
+            front.open_generation(generation, &settings).unwrap();
+        });
     }
 
     /// Has requests go to these generations from now on.
@@ -213,13 +216,14 @@ impl Server {
         }
     }
 
-    /// Begins to drain the front, with no limit; what comes is whether all ended by itself.
-    pub(crate) fn drain(&self) -> mpsc::Receiver<bool> {
+    /// Begins to drain the front, with no limit and so much patience with idle connections; what comes is whether all
+    /// ended by itself.
+    pub(crate) fn drain(&self, patience: Duration) -> mpsc::Receiver<bool> {
         let (tell, told) = mpsc::channel();
         self.with(move |front| {
             let front = Rc::clone(front);
             tokio::task::spawn_local(async move {
-                let _ = tell.send(front.drain(4 * PATIENCE).await);
+                let _ = tell.send(front.drain(4 * PATIENCE, patience).await);
             });
         });
         told

@@ -111,6 +111,26 @@ fn the_other_commands_name_a_server() {
 }
 
 #[test]
+fn an_upgrade_may_name_another_program() {
+    let check = |line: &str, expect: Command| assert_eq!(read(line).unwrap(), expect, "{line}");
+    check("highball reload", Command::Reload(Server::default()));
+    let server = || Server {
+        dir: Some("app".into()),
+        ..Server::default()
+    };
+    let plain = Command::Upgrade {
+        server: server(),
+        binary: None,
+    };
+    check("highball upgrade app", plain);
+    let other = Command::Upgrade {
+        server: server(),
+        binary: Some("/new".into()),
+    };
+    check("highball upgrade app --binary /new", other);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     for line in [
         "highball a b",

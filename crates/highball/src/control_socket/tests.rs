@@ -1,6 +1,7 @@
 //! The control socket over real sockets, each test under names of its own.
 
 use super::*;
+use crate::serve::own_pid;
 use std::os::unix::net::UnixStream as StdStream;
 
 fn run(test: impl Future<Output = ()>) {
@@ -20,10 +21,10 @@ fn report() -> Report {
 
 type Receiver<T> = mpsc::UnboundedReceiver<T>;
 
-fn asked() -> (Asked, Receiver<bool>, Receiver<Ask>) {
+fn asked() -> (Asked, Receiver<Stop>, Receiver<Ask>) {
     let (stops, stop) = mpsc::unbounded_channel();
-    let (restarts, restart) = mpsc::unbounded_channel();
-    (Asked { stops, restarts }, stop, restart)
+    let (changes, change) = mpsc::unbounded_channel();
+    (Asked { stops, changes }, stop, change)
 }
 
 async fn connect(name: Name<'_>) -> io::Result<UnixStream> {
@@ -55,13 +56,13 @@ fn status_and_stop_are_answered_under_every_name() {
                 panic!("{reply}");
             };
             assert_eq!(report.pid, 7);
-            for (question, now) in [
-                ("{\"command\":\"stop\"}\n", false),
-                ("{\"command\":\"stop\",\"now\":true}\n", true),
+            for (question, stop) in [
+                ("{\"command\":\"stop\"}\n", Stop::Drain),
+                ("{\"command\":\"stop\",\"now\":true}\n", Stop::Now),
             ] {
                 let reply = ask(name, question).await;
                 assert!(reply.starts_with("{\"stopping\":{\"pid\":"), "{reply}");
-                assert_eq!(stops.recv().await, Some(now));
+                assert_eq!(stops.recv().await, Some(stop));
             }
         }
     });
@@ -76,7 +77,9 @@ fn a_restart_is_answered_when_it_is_done_and_when_the_server_stops_instead() {
         let _socket = ControlSocket::open(&[name], report, asked).unwrap();
         let restart = async || ask(name, "{\"command\":\"restart\"}\n").await;
         let done = async {
-            let Some(Ask::Command(client)) = restarts.recv().await else {
+            let ask = restarts.recv().await.unwrap();
+            assert_eq!(ask.change, Change::Restart);
+            let Asker::Command(client) = ask.asker else {
                 panic!("a command asked");
             };
             client
@@ -123,13 +126,13 @@ fn a_name_that_is_taken_stays_with_its_owner_and_is_free_after_it() {
         let (name, own) = (Name::Dir(dir.path()), dir.path().join("second"));
         let (asked, _stops, _) = asked();
         let first = ControlSocket::open(&[name], report, asked.clone()).unwrap();
-        assert_eq!(first.taken, 0);
+        assert_eq!(first.taken(), 0);
         let other = || Report {
             pid: 8,
             ..Report::default()
         };
         let second = ControlSocket::open(&[name, Name::Config(&own)], other, asked).unwrap();
-        assert_eq!(second.taken, 1);
+        assert_eq!(second.taken(), 1);
         let status = "{\"command\":\"status\"}\n";
         assert!(ask(name, status).await.contains("\"pid\":7"));
         assert!(ask(Name::Config(&own), status).await.contains("\"pid\":8"));
@@ -137,6 +140,30 @@ fn a_name_that_is_taken_stays_with_its_owner_and_is_free_after_it() {
         tokio::task::yield_now().await;
         let refused = connect(name).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    });
+}
+
+#[test]
+fn a_name_goes_over_to_another_server_without_a_moment_in_which_nobody_has_it() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let name = Name::Dir(dir.path());
+        let names = [Name::Pid(own_pid()), name];
+        let (asked, _stops, _) = asked();
+        let first = ControlSocket::open(&names, report, asked.clone()).unwrap();
+        let other = || Report {
+            pid: 8,
+            ..Report::default()
+        };
+        let second = ControlSocket::open(&[], other, asked).unwrap();
+        let handed: BTreeMap<_, _> = first.shared().unwrap().into_iter().collect();
+        assert_eq!(handed.len(), 1, "the process's name is nobody else's");
+        second.join(&[name], handed).unwrap();
+        first.leave_shared();
+        let status = "{\"command\":\"status\"}\n";
+        tokio::task::yield_now().await;
+        assert!(ask(name, status).await.contains("\"pid\":8"));
+        assert!(ask(names[0], status).await.contains("\"pid\":7"));
     });
 }
 

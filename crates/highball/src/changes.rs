@@ -1,0 +1,235 @@
+//! Changes of a running server: what asks for one (a command, a signal, a file that is touched), and one after the
+//! other. Restarts are here; `reload.rs` and `upgrade.rs` have the others. What a generation must be like to take over
+//! is the supervisor's business.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result};
+use front::Front;
+use front::access_log::{AccessLog, Level};
+use supervisor::Supervisor;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::MissedTickBehavior;
+
+use crate::application::Application;
+use crate::control_socket::{Answer, ControlSocket};
+use crate::program::Program;
+use crate::serve::ready_line;
+use crate::signals::Stop;
+use crate::sockets::Origin;
+use crate::systemd::Manager;
+
+/// How often the file is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// To load the application's code anew.
+    Restart,
+    /// To read the settings anew.
+    Reload,
+    /// To have a program take over, by default the one that was started.
+    Upgrade(Option<PathBuf>),
+}
+
+/// Who asks.
+#[derive(Debug)]
+pub(crate) enum Asker {
+    /// A command, which waits for the answer.
+    Command(oneshot::Sender<Answer>),
+    /// A signal, by its name.
+    Signal(&'static str),
+    /// A file was touched.
+    File,
+}
+
+/// Somebody asks for something.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) change: Change,
+    pub(crate) asker: Asker,
+}
+
+/// What changes need.
+pub(crate) struct Changes {
+    pub(crate) application: Application,
+    pub(crate) program: Program,
+    pub(crate) front: Rc<Front>,
+    pub(crate) supervisor: Rc<Supervisor>,
+    pub(crate) control: Rc<ControlSocket>,
+    pub(crate) manager: Rc<Manager>,
+    pub(crate) log: Rc<AccessLog>,
+    /// Where the sockets came from that the front accepts from, in its order.
+    pub(crate) origins: Vec<Origin>,
+    /// The files of UNIX sockets, for templates.
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) asks: mpsc::UnboundedReceiver<Ask>,
+    /// How the server is told that it was replaced.
+    pub(crate) stops: mpsc::UnboundedSender<Stop>,
+    /// The generation that serves.
+    pub(crate) serving: u32,
+    /// The latest that was launched.
+    pub(crate) latest: u32,
+}
+
+impl Changes {
+    /// Makes whatever changes are asked for, one at a time, until another program has taken over. Whoever asks while one
+    /// is under way gets another one after it, with code and settings as they are then; all who ask for the same meanwhile
+    /// get the same one.
+    pub(crate) async fn run(mut self) {
+        let mut waiting = Vec::new();
+        loop {
+            if waiting.is_empty() {
+                let Some(first) = self.asks.recv().await else {
+                    return;
+                };
+                waiting.push(first);
+            }
+            self.supervisor.settled().await;
+            while let Ok(more) = self.asks.try_recv() {
+                waiting.push(more);
+            }
+            let Some(change) = waiting.first().map(|first: &Ask| first.change.clone()) else {
+                continue;
+            };
+            let (same, others): (Vec<Ask>, Vec<Ask>) =
+                waiting.into_iter().partition(|ask| ask.change == change);
+            waiting = others;
+            for ask in &same {
+                self.say(ask);
+            }
+            let (answer, replaced) = match &change {
+                Change::Restart => (self.restart().await, false),
+                Change::Reload => (self.reload().await, false),
+                Change::Upgrade(binary) => self.upgrade(binary.as_deref()).await,
+            };
+            reply(same, &answer);
+            if replaced {
+                self.asks.close();
+                while let Ok(more) = self.asks.try_recv() {
+                    waiting.push(more);
+                }
+                let text = "another server has taken over meanwhile: ask again";
+                reply(waiting, &Answer::Error(text.to_owned()));
+                // Where the server stops already there is nothing to tell.
+                let _ = self.stops.send(Stop::Replaced);
+                return;
+            }
+        }
+    }
+
+    fn say(&self, ask: &Ask) {
+        let (what, command) = match ask.change {
+            Change::Restart => ("a restart", "highball restart"),
+            Change::Reload => ("a reload of the settings", "highball reload"),
+            Change::Upgrade(_) => ("an upgrade", "highball upgrade"),
+        };
+        let who = match ask.asker {
+            Asker::Command(_) => command.to_owned(),
+            Asker::Signal(name) => format!("signal {name}"),
+            Asker::File => "its file was touched".to_owned(),
+        };
+        let text = format!("{what} was asked for ({who})");
+        self.log.event(Level::Info, &text, &[]);
+    }
+
+    async fn restart(&mut self) -> Answer {
+        let (began, before) = (Instant::now(), self.serving);
+        // As it is, for what it was found by may lead to other settings by now.
+        let application = self.application.clone();
+        match self.launch(&application).await {
+            Ok(load_seconds) => Answer::Restarted {
+                generation: self.latest,
+                before,
+                load_seconds,
+                seconds: began.elapsed().as_secs_f64(),
+            },
+            Err(error) => Answer::NotRestarted {
+                generation: self.latest,
+                serving: before,
+                reason: format!("{error:#}"),
+            },
+        }
+    }
+
+    /// Brings a generation of this application up, with its settings, and says how long it took to load.
+    pub(crate) async fn launch(&mut self, application: &Application) -> Result<f64> {
+        self.latest += 1;
+        let generation = self.latest;
+        let no_exchange = "cannot make the exchange";
+        self.front
+            .open_generation(generation, &application.settings)
+            .context(no_exchange)?;
+        let load = self.front.exchange_files().context(no_exchange);
+        let load = load.and_then(|(memory, doorbell)| {
+            application.generation(generation, [memory, doorbell], &self.files)
+        });
+        match load {
+            Ok(load) => {
+                let booted = self.supervisor.launch(load).await?;
+                self.serving = generation;
+                Ok(booted.seconds)
+            }
+            Err(error) => {
+                self.front.close_generation(generation);
+                Err(error)
+            }
+        }
+    }
+
+    /// What serves, for the service manager.
+    pub(crate) fn status(&self) -> String {
+        ready_line(&self.front.settings(), self.serving)
+    }
+}
+
+fn reply(asks: impl IntoIterator<Item = Ask>, answer: &Answer) {
+    for ask in asks {
+        if let Asker::Command(client) = ask.asker {
+            // A client that has left learns it from the log.
+            let _ = client.send(answer.clone());
+        }
+    }
+}
+
+/// Asks for a restart whenever the file was touched since the start. A look at the clock of the file and no watch of
+/// the kernel's: it works on every file system, and for a folder that is not there yet. `file` says which one it is,
+/// for that is a setting.
+pub(crate) async fn watch(
+    file: impl Fn() -> PathBuf,
+    mut before: Option<SystemTime>,
+    ask: mpsc::UnboundedSender<Ask>,
+) {
+    let mut path = file();
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        look.tick().await;
+        let now = file();
+        if now != path {
+            before = touched(&now);
+            path = now;
+        }
+        // Off this thread: a disk may take its time.
+        let touched = tokio::fs::metadata(&path).await;
+        let touched = touched.and_then(|file| file.modified()).ok();
+        let restart = Ask {
+            change: Change::Restart,
+            asker: Asker::File,
+        };
+        if touched.is_some() && touched != before && ask.send(restart).is_err() {
+            return;
+        }
+        before = touched.or(before);
+    }
+}
+
+/// When the file was touched last.
+pub(crate) fn touched(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path)
+        .and_then(|file| file.modified())
+        .ok()
+}

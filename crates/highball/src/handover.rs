@@ -1,0 +1,265 @@
+//! How a server hands over to its successor: the messages of both, and the successor's side. The successor is started
+//! with one end of a control socket as its stdin. The server says who it is and gives its sockets; the successor says
+//! when it could serve, waits for the word, and says when it does. Until that word nothing has changed for anybody.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use anyhow::{Context, Result, anyhow, bail};
+use exchange::control::{self, Message};
+use front::Listener;
+use serde::{Deserialize, Serialize};
+use supervisor::Channel;
+
+use crate::sockets::{Inherited, Origin};
+
+/// Set where this process is to take over from a running server.
+pub(crate) const VARIABLE: &str = "HIGHBALL_HANDOVER";
+
+/// The version of these messages. The first one is read by every version: a JSON object with this number.
+pub(crate) const VERSION: u32 = 1;
+
+/// The first message: who hands over.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Greeting {
+    /// That of all messages that follow.
+    pub(crate) version: u32,
+    /// The version of Highball.
+    pub(crate) highball: String,
+    /// The process.
+    pub(crate) pid: i32,
+    /// The number of the latest generation.
+    pub(crate) generation: u32,
+    /// How many messages [`Handed`] follow.
+    pub(crate) sockets: usize,
+}
+
+/// A socket that is handed over; beside it its descriptor.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Handed {
+    /// Clients come from it.
+    Listener(Origin),
+    /// Questions come from it, under this abstract name.
+    Control(String),
+}
+
+/// What the successor says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Said {
+    /// It could serve, if it is told to.
+    Ready {
+        /// Its version of Highball.
+        highball: String,
+    },
+    /// It will not serve, and ends.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+    /// It accepts connections.
+    Serving,
+}
+
+/// What it is told once it is ready.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Told {
+    /// Accept connections.
+    Serve,
+}
+
+impl Message for Greeting {}
+impl Message for Handed {}
+impl Message for Told {}
+
+impl Message for Said {
+    fn shorten(&mut self, budget: usize) {
+        if let Self::Failed { reason } = self {
+            reason.truncate(reason.floor_char_boundary(budget));
+        }
+    }
+}
+
+/// What a running server handed over to this process.
+#[derive(Debug)]
+pub(crate) struct Handover {
+    /// The server's own words.
+    pub(crate) greeting: Greeting,
+    /// Where clients come from.
+    pub(crate) listeners: Vec<Inherited>,
+    /// Where questions come from, by their abstract names.
+    pub(crate) control: Names,
+    socket: OwnedFd,
+}
+
+/// Takes what a running server hands over, where this process was started for that. Waits for it.
+///
+/// # Errors
+/// It cannot be understood; the server is told so.
+pub(crate) fn receive() -> Result<Option<Handover>> {
+    if std::env::var_os(VARIABLE).is_none() {
+        return Ok(None);
+    }
+    // Stdin itself stays what it is: a socket at whose other end nobody will be.
+    let socket = io::stdin().as_fd().try_clone_to_owned();
+    let socket = socket.context("cannot reach the running server")?;
+    match read(&socket) {
+        Ok((greeting, listeners, control)) => Ok(Some(Handover {
+            greeting,
+            listeners,
+            control,
+            socket,
+        })),
+        Err(error) => {
+            refuse(&socket, &error);
+            Err(error)
+        }
+    }
+}
+
+/// Sockets by their abstract names.
+pub(crate) type Names = BTreeMap<String, OwnedFd>;
+type Read = (Greeting, Vec<Inherited>, Names);
+
+fn read(socket: &OwnedFd) -> Result<Read> {
+    let ended = || anyhow!("the running server has ended before it handed over");
+    let greeting = control::receive::<Greeting>(socket)
+        .with_context(|| format!("{VARIABLE} is set, but no server hands over on stdin"))?;
+    let greeting = greeting.ok_or_else(ended)?.message;
+    if greeting.version != VERSION {
+        bail!(
+            "the running server (highball {}) hands over in version {}, and this one (highball {}) understands version \
+             {VERSION} alone: stop the running one and start this one instead",
+            greeting.highball,
+            greeting.version,
+            env!("CARGO_PKG_VERSION")
+        );
+    }
+    let (mut listeners, mut names) = (Vec::new(), Names::new());
+    for _ in 0..greeting.sockets {
+        let handed =
+            control::receive::<Handed>(socket).context("cannot read what is handed over")?;
+        let handed = handed.ok_or_else(ended)?;
+        match handed.message.clone() {
+            Handed::Control(name) => drop(names.insert(name, handed.only_fd()?)),
+            Handed::Listener(origin) => {
+                let listener = Listener::adopt(handed.only_fd()?);
+                let listener = listener.context("cannot take a socket over")?;
+                listeners.push(Inherited { listener, origin });
+            }
+        }
+    }
+    Ok((greeting, listeners, names))
+}
+
+/// Tells the running server why this process does not take over.
+pub(crate) fn refuse(socket: &OwnedFd, error: &anyhow::Error) {
+    let reason = format!("{error:#}");
+    // A server that is gone need not know.
+    let _ = control::try_send(socket, &Said::Failed { reason }, &[]);
+}
+
+impl Handover {
+    /// Where [`refuse`] reaches the server, for as long as it is wanted.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(crate) fn reply(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone()
+    }
+
+    /// The sockets for clients, those for questions by their names, and the server that is to be replaced, on the
+    /// runtime.
+    ///
+    /// # Errors
+    /// It can't be put there.
+    pub(crate) fn into_parts(self) -> io::Result<(Vec<Inherited>, Names, Predecessor)> {
+        let predecessor = Predecessor {
+            greeting: self.greeting,
+            channel: Channel::new(self.socket)?,
+        };
+        Ok((self.listeners, self.control, predecessor))
+    }
+}
+
+/// The server that this one is to replace.
+#[derive(Debug)]
+pub(crate) struct Predecessor {
+    pub(crate) greeting: Greeting,
+    channel: Channel,
+}
+
+impl Predecessor {
+    /// Waits until it is gone. It says nothing while this one comes up, so a word is as good as its end.
+    pub(crate) async fn gone(&self) {
+        let _ = self.channel.receive::<Told>().await;
+    }
+
+    /// Says that this server could serve, and waits until it is to.
+    ///
+    /// # Errors
+    /// The server has ended, or says something else.
+    pub(crate) async fn agree(&self) -> Result<()> {
+        let highball = env!("CARGO_PKG_VERSION").to_owned();
+        self.channel.send(&Said::Ready { highball }, &[]).await?;
+        let told = self.channel.receive::<Told>().await?;
+        match told.map(|told| told.message) {
+            Some(Told::Serve) => Ok(()),
+            None => bail!("the running server has ended, or does not want to be replaced"),
+        }
+    }
+
+    /// Says that this server accepts connections.
+    ///
+    /// # Errors
+    /// The server has ended.
+    pub(crate) async fn serving(&self) -> Result<()> {
+        Ok(self.channel.send(&Said::Serving, &[]).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handover_of_another_version_is_refused_in_words() {
+        let (server, successor) = control::pair().unwrap();
+        let greeting = Greeting {
+            version: VERSION + 1,
+            highball: "9.9.9".into(),
+            ..Greeting::default()
+        };
+        control::send(&server, &greeting, &[]).unwrap();
+        let error = read(&successor).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("highball 9.9.9) hands over in version 2"),
+            "{text}"
+        );
+        refuse(&successor, &error);
+        let said = control::try_receive::<Said>(&server).unwrap().unwrap();
+        assert!(matches!(said.message, Said::Failed { reason } if reason == text));
+    }
+
+    #[test]
+    fn the_first_message_may_have_any_other_fields() {
+        let greeting: Greeting = control::decode(br#"{"version":7,"colour":"red"}"#).unwrap();
+        assert_eq!((greeting.version, greeting.pid), (7, 0));
+    }
+
+    #[test]
+    fn a_server_that_ends_within_its_handover_is_an_error() {
+        let (server, successor) = control::pair().unwrap();
+        let greeting = Greeting {
+            version: VERSION,
+            sockets: 1,
+            ..Greeting::default()
+        };
+        control::send(&server, &greeting, &[]).unwrap();
+        drop(server);
+        let error = read(&successor).unwrap_err().to_string();
+        assert!(error.contains("has ended before it handed over"), "{error}");
+    }
+}

@@ -1,0 +1,76 @@
+//! The program that this process is, and how it was started: what an upgrade starts anew. Starts nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// A program and its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// As it was named, for a link may lead to another file by now. From the root.
+    pub(crate) path: PathBuf,
+    /// All that came after its name.
+    pub(crate) arguments: Vec<OsString>,
+}
+
+impl Program {
+    /// That of this process. At its start: later its file may be another one.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub(crate) fn of_this_process() -> std::io::Result<Self> {
+        let mut arguments = std::env::args_os();
+        let name = arguments.next().unwrap_or_default();
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        Ok(Self {
+            path: named(&name, &folders, &std::env::current_exe()?),
+            arguments: arguments.collect(),
+        })
+    }
+}
+
+/// The path by which `running` was started: its name, or that of a file in one of the `folders`; itself where the name
+/// leads to another file.
+fn named(name: &OsStr, folders: &OsStr, running: &Path) -> PathBuf {
+    let name = Path::new(name);
+    let candidates = match name.components().count() {
+        1 => std::env::split_paths(folders)
+            .map(|folder| folder.join(name))
+            .collect(),
+        _ => vec![name.to_owned()],
+    };
+    let itself = |path: &PathBuf| path.canonicalize().is_ok_and(|path| path == running);
+    let found = candidates
+        .into_iter()
+        .filter_map(|path| std::path::absolute(path).ok())
+        .find(itself);
+    found.unwrap_or_else(|| running.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_by_its_name_and_links_are_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let program = root.join("releases-1");
+        std::fs::write(&program, "").unwrap();
+        for folder in ["empty", "bin"] {
+            std::fs::create_dir(root.join(folder)).unwrap();
+        }
+        let link = root.join("bin/highball");
+        std::os::unix::fs::symlink(&program, &link).unwrap();
+        let folders = std::env::join_paths([root.join("empty"), root.join("bin")]).unwrap();
+        let check = |name: &OsStr, expect: &Path| {
+            assert_eq!(named(name, &folders, &program), expect, "{name:?}");
+        };
+        check("highball".as_ref(), &link);
+        check(link.as_os_str(), &link);
+        check(program.as_os_str(), &program);
+        // The name may be anything: whoever starts a program chooses it.
+        check("other".as_ref(), &program);
+        check("/nowhere/highball".as_ref(), &program);
+        check("".as_ref(), &program);
+    }
+}

@@ -1,0 +1,239 @@
+//! The sockets that a server listens on: which of those that it inherited take the place of one that the settings ask
+//! for, and which it binds itself. Accepts nothing.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use anyhow::{Context, Result};
+use config::{Listen, Place, SETTINGS, Settings};
+use front::{Front, Listener};
+use serde::{Deserialize, Serialize};
+
+/// Where a socket came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Origin {
+    /// The address in the settings for which it was bound, as it is written there.
+    pub(crate) setting: Option<String>,
+    /// The name that the service manager gave it, which then owns its file.
+    pub(crate) activated: Option<String>,
+}
+
+/// A socket that listened before this process was there.
+#[derive(Debug)]
+pub(crate) struct Inherited {
+    pub(crate) listener: Listener,
+    pub(crate) origin: Origin,
+}
+
+/// All sockets of a server.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    own: Vec<Own>,
+    /// Inherited ones that no setting asks for any more.
+    unused: Vec<Inherited>,
+}
+
+#[derive(Debug)]
+struct Own {
+    listener: Listener,
+    origin: Origin,
+    inherited: bool,
+}
+
+impl Sockets {
+    /// Binds what the settings ask for and was not inherited. Sockets of the service manager that no setting asks for
+    /// are listened on as well, and where only the default of `listen` asks they are the only ones.
+    ///
+    /// # Errors
+    /// What is wrong with an address, named.
+    pub(crate) fn open(settings: &Settings, mut inherited: Vec<Inherited>) -> Result<Self> {
+        let activated = |one: &Inherited| one.origin.activated.is_some();
+        let wanted = match inherited.iter().any(activated) && is_default(settings) {
+            true => &[][..],
+            false => &settings.listen[..],
+        };
+        let mut own = Vec::new();
+        for listen in wanted {
+            let setting = Some(listen.to_string());
+            let found = position(&inherited, listen);
+            let (listener, activated) = match found.map(|at| inherited.remove(at)) {
+                Some(one) => (one.listener, one.origin.activated),
+                None => (Listener::bind(listen, settings.backlog)?, None),
+            };
+            own.push(Own {
+                listener,
+                origin: Origin { setting, activated },
+                inherited: found.is_some(),
+            });
+        }
+        let (kept, unused): (Vec<_>, Vec<_>) = inherited.into_iter().partition(activated);
+        own.extend(kept.into_iter().map(|one| Own {
+            listener: one.listener,
+            origin: Origin {
+                setting: None,
+                ..one.origin
+            },
+            inherited: true,
+        }));
+        Ok(Self { own, unused })
+    }
+
+    /// Where it listens, for people.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.own.iter().map(|one| one.listener.name()).collect()
+    }
+
+    /// The same with what there is to know of each.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        self.own.iter().map(|one| {
+            let name = one.listener.name();
+            match (&one.origin.activated, &one.origin.setting) {
+                (None, _) => format!("listening on {name}"),
+                (Some(by), Some(_)) => format!("listening on {name} (socket {by:?})"),
+                (Some(by), None) => {
+                    format!("listening on {name} (socket {by:?}, which no setting asks for)")
+                }
+            }
+        })
+    }
+
+    /// The files of UNIX sockets that are this server's to remove.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let own = self.own.iter().filter(|one| one.origin.activated.is_none());
+        own.filter_map(|one| one.listener.path().map(Into::into))
+            .collect()
+    }
+
+    /// Has the front accept from all of them, and closes what nobody wants. What comes is where they came from, in the
+    /// order in which the front has them.
+    ///
+    /// # Errors
+    /// One can't be put on the runtime.
+    pub(crate) fn accept(self, front: &Rc<Front>, backlog: u32) -> Result<Vec<Origin>> {
+        let mut origins = Vec::new();
+        for one in self.own {
+            if one.inherited {
+                one.listener
+                    .claim(backlog)
+                    .context("cannot listen on an inherited socket")?;
+            }
+            one.listener.own_file(one.origin.activated.is_none());
+            front
+                .accept(one.listener)
+                .context("cannot accept connections")?;
+            origins.push(one.origin);
+        }
+        for one in self.unused {
+            one.listener.own_file(true);
+        }
+        Ok(origins)
+    }
+}
+
+/// The inherited socket that stands for an address: that which was bound for it, else one that its clients reach.
+fn position(inherited: &[Inherited], listen: &Listen) -> Option<usize> {
+    let text = listen.to_string();
+    let bound = |one: &Inherited| one.origin.setting.as_ref() == Some(&text);
+    let reached = |one: &Inherited| one.listener.stands_for(listen);
+    let at = inherited.iter().position(bound);
+    at.or_else(|| inherited.iter().position(reached))
+}
+
+/// Whether nobody said where to listen.
+fn is_default(settings: &Settings) -> bool {
+    let origins = SETTINGS.iter().zip(&settings.origins);
+    let mut listen = origins.filter(|(setting, _)| setting.name == "listen");
+    listen.any(|(_, origin)| origin.place == Place::Default)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn inherited(socket: TcpListener, setting: Option<&str>, name: Option<&str>) -> Inherited {
+        Inherited {
+            listener: Listener::adopt(socket.into()).unwrap(),
+            origin: Origin {
+                setting: setting.map(Into::into),
+                activated: name.map(Into::into),
+            },
+        }
+    }
+
+    fn socket() -> (TcpListener, String) {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let name = format!("http://{}", socket.local_addr().unwrap());
+        (socket, name)
+    }
+
+    /// Settings that ask for these addresses.
+    fn asking(listen: &[&str]) -> Settings {
+        let flag = |text: &&str| ("listen".to_owned(), (*text).to_owned());
+        let sources = config::Sources {
+            dir: "/dev/null".into(),
+            flags: listen.iter().map(flag).collect(),
+            ..config::Sources::default()
+        };
+        Settings::load(sources).unwrap()
+    }
+
+    #[test]
+    fn an_inherited_socket_stands_for_the_address_that_it_was_bound_for_or_has() {
+        let ((first, first_name), (second, second_name)) = (socket(), socket());
+        let address = second_name.strip_prefix("http://").unwrap();
+        let settings = asking(&["127.0.0.1:0", address]);
+        let handed = vec![
+            inherited(second, None, None),
+            inherited(first, Some("127.0.0.1:0"), None),
+        ];
+        let sockets = Sockets::open(&settings, handed).unwrap();
+        assert_eq!(sockets.names(), [&*first_name, &*second_name]);
+        assert_eq!(sockets.own[1].origin.setting.as_deref(), Some(address));
+        assert!(sockets.own.iter().all(|one| one.inherited) && sockets.unused.is_empty());
+    }
+
+    #[test]
+    fn what_no_setting_asks_for_is_kept_for_the_service_manager_alone() {
+        let ((left, _), (given, given_name)) = (socket(), socket());
+        let handed = vec![
+            inherited(left, Some("127.0.0.1:7"), None),
+            inherited(given, None, Some("app.socket")),
+        ];
+        let sockets = Sockets::open(&asking(&["127.0.0.1:0"]), handed).unwrap();
+        assert_eq!((sockets.own.len(), sockets.unused.len()), (2, 1));
+        let line = sockets.lines().last().unwrap();
+        let expect = "(socket \"app.socket\", which no setting asks for)";
+        assert_eq!(line, format!("listening on {given_name} {expect}"));
+    }
+
+    #[test]
+    fn sockets_of_the_service_manager_take_the_place_of_the_default() {
+        let (given, name) = socket();
+        let handed = vec![inherited(given, None, Some("app.socket"))];
+        let sockets = Sockets::open(&asking(&[]), handed).unwrap();
+        assert_eq!(sockets.names(), [name]);
+    }
+
+    #[test]
+    fn the_file_of_a_socket_stays_until_its_listener_is_accepted_from() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let setting = format!("unix:{}", path.display());
+        let handed = Inherited {
+            listener: Listener::adopt(listener.into()).unwrap(),
+            origin: Origin {
+                setting: Some(setting.clone()),
+                activated: None,
+            },
+        };
+        let sockets = Sockets::open(&asking(&[&setting]), vec![handed]).unwrap();
+        assert_eq!(sockets.files(), [&*path]);
+        drop(sockets);
+        assert!(path.exists());
+    }
+}

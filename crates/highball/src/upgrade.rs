@@ -1,0 +1,226 @@
+//! An upgrade, the running server's side: starts its successor, gives it the sockets, and lets it accept once it could
+//! serve. One that fails, or takes too long, is killed, and all is as before. What a successor does is `handover.rs`.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use exchange::control::Error;
+use front::access_log::Level;
+use supervisor::Channel;
+use tokio::process::{Child, Command};
+
+use crate::changes::Changes;
+use crate::control_socket::Answer;
+use crate::handover::{Greeting, Handed, Said, Told, VARIABLE, VERSION};
+use crate::serve::own_pid;
+use crate::systemd;
+
+/// How long a successor that could serve may take to accept.
+const ACCEPT: Duration = Duration::from_secs(10);
+/// How long one whose control socket has ended may take to end as well.
+const LEAVE: Duration = Duration::from_secs(2);
+
+/// A server that is to take over. Dropping it kills it, unless it serves.
+struct Successor {
+    child: Child,
+    channel: Channel,
+    serves: bool,
+}
+
+impl Changes {
+    /// Has another program take over. True when it has: then this server is to end.
+    pub(crate) async fn upgrade(&self, binary: Option<&Path>) -> (Answer, bool) {
+        let began = Instant::now();
+        let highball = env!("CARGO_PKG_VERSION").to_owned();
+        match self.replace(binary).await {
+            Ok((pid, new)) => {
+                let text = format!("highball {new} (pid {pid}) has taken over");
+                self.log.event(Level::Info, &text, &[]);
+                let seconds = began.elapsed().as_secs_f64();
+                let answer = Answer::Upgraded {
+                    pid,
+                    highball: new,
+                    before: own_pid(),
+                    highball_before: highball,
+                    seconds,
+                };
+                (answer, true)
+            }
+            Err(error) => {
+                let reason = format!("{error:#}");
+                let text = format!("the upgrade is given up, this server serves on: {reason}");
+                self.log.event(Level::Warn, &text, &[]);
+                let pid = own_pid();
+                let answer = Answer::NotUpgraded {
+                    pid,
+                    highball,
+                    reason,
+                };
+                (answer, false)
+            }
+        }
+    }
+
+    /// Brings the successor up and has it serve; its process and its version.
+    async fn replace(&self, binary: Option<&Path>) -> Result<(i32, String)> {
+        if rustix::process::getpid().is_init() {
+            bail!(
+                "this server is the first process of its container (pid 1), and the container would end with it: start \
+                 another container with the new highball instead"
+            );
+        }
+        let program = binary.unwrap_or(&self.program.path);
+        let mut successor = Successor::start(program, &self.program.arguments)?;
+        let (pid, highball) = match self.have_serve(&mut successor).await {
+            Ok(serves) => serves,
+            Err(error) => {
+                successor.end().await;
+                return Err(error);
+            }
+        };
+        self.front.leave_socket_files();
+        self.control.leave_shared();
+        // Before the successor hears that it is alone, for only the service's main process is listened to.
+        self.manager.replaced_by(pid).await;
+        Ok((pid, highball))
+    }
+
+    /// Brings the successor up and has it accept; its process and its version.
+    async fn have_serve(&self, successor: &mut Successor) -> Result<(i32, String)> {
+        let pid = successor.child.id().and_then(|pid| i32::try_from(pid).ok());
+        let pid = pid.context("the new server has ended")?;
+        // As long as a start may take: once for the load, once for the workers.
+        let limit = 2 * self.front.settings().boot_timeout;
+        let highball = match tokio::time::timeout(limit, self.bring_up(successor)).await {
+            Ok(ready) => ready?,
+            Err(_) => bail!("the new server was not ready within {limit:?} (twice `boot_timeout`)"),
+        };
+        let serves = tokio::time::timeout(ACCEPT, successor.take_over()).await;
+        serves.map_err(|_| anyhow!("the new server was ready but did not begin to serve"))??;
+        successor.serves = true;
+        Ok((pid, highball))
+    }
+
+    /// Gives the successor everything, and waits until it could serve; its version.
+    async fn bring_up(&self, successor: &mut Successor) -> Result<String> {
+        let listeners = self.front.listeners().context("cannot duplicate sockets")?;
+        let listeners = self.origins.iter().cloned().zip(listeners);
+        let listeners = listeners.map(|(origin, fd)| (Handed::Listener(origin), fd));
+        let control = self.control.shared().context("cannot duplicate sockets")?;
+        let control = control
+            .into_iter()
+            .map(|(name, fd)| (Handed::Control(name), fd));
+        let sockets: Vec<_> = listeners.chain(control).collect();
+        let greeting = Greeting {
+            version: VERSION,
+            highball: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: own_pid(),
+            generation: self.latest,
+            sockets: sockets.len(),
+        };
+        let given = async {
+            successor.channel.send(&greeting, &[]).await?;
+            for (handed, fd) in &sockets {
+                successor.channel.send(handed, &[fd.as_fd()]).await?;
+            }
+            Ok(())
+        };
+        match has_reader(given.await)? {
+            true => successor.ready().await,
+            false => successor.ended().await,
+        }
+    }
+}
+
+impl Successor {
+    fn start(program: &Path, arguments: &[std::ffi::OsString]) -> Result<Self> {
+        let (channel, far) = Channel::pair().context("cannot make a socket")?;
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .env(VARIABLE, "stdin")
+            .stdin(Stdio::from(far));
+        // What it inherits comes over the socket, and the watchdog is to watch it instead of this process.
+        let kept = ["NOTIFY_SOCKET", "WATCHDOG_USEC"];
+        for name in systemd::VARIABLES {
+            if !kept.contains(&name) {
+                command.env_remove(name);
+            }
+        }
+        let child = command.spawn();
+        let child = child.with_context(|| format!("cannot run {}", program.display()))?;
+        Ok(Self {
+            child,
+            channel,
+            serves: false,
+        })
+    }
+
+    async fn ready(&mut self) -> Result<String> {
+        let said = self.channel.receive::<Said>().await?;
+        match said.map(|said| said.message) {
+            Some(Said::Ready { highball }) => Ok(highball),
+            Some(Said::Failed { reason }) => Err(anyhow!(reason)),
+            Some(Said::Serving) => bail!("the new server began to serve before it was told to"),
+            None => self.ended().await,
+        }
+    }
+
+    /// It ended without a word; what it wrote itself is where this server's output is.
+    async fn ended<T>(&mut self) -> Result<T> {
+        let status = tokio::time::timeout(LEAVE, self.child.wait()).await;
+        match status {
+            Ok(Ok(status)) => bail!(
+                "the new server ended before it was ready ({status}); what it said is in the server's output"
+            ),
+            _ => bail!("the new server does not take over: it has closed its stdin"),
+        }
+    }
+
+    /// Has it accept connections.
+    async fn take_over(&mut self) -> Result<()> {
+        let sent = self.channel.send(&Told::Serve, &[]).await;
+        if !has_reader(sent)? {
+            return self.ended().await;
+        }
+        let said = self.channel.receive::<Said>().await?;
+        match said.map(|said| said.message) {
+            Some(Said::Serving) => Ok(()),
+            Some(Said::Failed { reason }) => Err(anyhow!(reason)),
+            Some(Said::Ready { .. }) => bail!("the new server said twice that it is ready"),
+            None => self.ended().await,
+        }
+    }
+
+    /// Ends it; one that has failed may do so itself.
+    async fn end(mut self) {
+        if tokio::time::timeout(LEAVE, self.child.wait())
+            .await
+            .is_err()
+        {
+            // It may have ended just now.
+            let _ = self.child.kill().await;
+        }
+    }
+}
+
+/// Whether what was sent has a reader: where it has none, how the process ended says more than that.
+fn has_reader(sent: std::result::Result<(), Error>) -> Result<bool> {
+    match sent {
+        Ok(()) => Ok(true),
+        Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        if !self.serves {
+            // It may have ended already. The runtime reaps it.
+            let _ = self.child.start_kill();
+        }
+    }
+}

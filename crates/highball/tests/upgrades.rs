@@ -1,0 +1,480 @@
+//! Row 39 of the list of faults, as far as it is about the server's own program: a new server takes the place of the old
+//! one under load and nobody notices; one that does not come up changes nothing.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use rustix::process::Signal;
+use test_support::{
+    Application, Client, PATIENCE, Process, Program, Ran, Server, ServerBuilder, binary,
+};
+
+/// Answers with the path, writes down each request, and waits at `/long`. What the file `version` says may be no good.
+const SOURCE: &str = r##"
+version = File.read("version").strip
+raise "boot-error-text" if version == "raises"
+sleep if version == "hangs"
+Test.pass("load", "loads") if version == "gated"
+run lambda { |env|
+  path = env["PATH_INFO"]
+  Test.pass("work", "calls") if path == "/long"
+  File.open("seen", "a") { |file| file.syswrite("#{env["REQUEST_METHOD"]} #{path}\n") } unless path == "/"
+  Test.text(path, status: version == "sick" && path == "/up" ? 503 : 200)
+}"##;
+
+fn application() -> Application {
+    let application = Application::new(SOURCE);
+    application.dir().write("version", "good");
+    application
+}
+
+fn start(settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Server {
+    settings(Server::application_of(application())).start()
+}
+
+/// Has another server take over, and goes on with that one. The one before comes back.
+#[track_caller]
+fn upgrade(server: &mut Server) -> Process {
+    let ran = server.command(&["upgrade"]);
+    follow(server, &ran)
+}
+
+#[track_caller]
+fn follow(server: &mut Server, ran: &Ran) -> Process {
+    assert_eq!(ran.status.code(), Some(0), "{}", ran.output());
+    let told = ran.stdout.split_once("(pid ").expect("a process").1;
+    let pid = told.split(')').next().and_then(|pid| pid.parse().ok());
+    let new = Process(pid.expect("its number"));
+    let before = format!("(pid {}) finishes", server.process().0);
+    assert!(ran.stdout.contains(&before), "{}", ran.output());
+    assert_eq!(server.status().processes("front"), [new]);
+    server.replaced_by(new)
+}
+
+/// Asserts exit status 1, these parts of the reason, and that the server serves on with the processes that it had.
+#[track_caller]
+fn expect_given_up(server: &Server, ran: &Ran, parts: &[&str], before: &[Process]) {
+    assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
+    let serves = format!("(pid {}) serves on", server.process().0);
+    for part in [&*serves].iter().chain(parts) {
+        assert!(ran.stderr.contains(part), "{part:?}: {}", ran.output());
+    }
+    server.get("/").expect(200);
+    until("the new server is gone", || {
+        server.family().members() == before
+    });
+}
+
+#[track_caller]
+fn until(what: &str, reached: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !reached() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Gives what comes up from now on so many seconds to load.
+#[track_caller]
+fn boot_within(server: &Server, seconds: u32) {
+    let text = format!("boot_timeout = {seconds}\n");
+    server.application().dir().write("highball.toml", text);
+    let ran = server.command(&["reload"]);
+    assert!(ran.status.success(), "{}", ran.output());
+}
+
+fn executable(path: &Path) {
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("it is ours");
+}
+
+#[test]
+fn row_39_upgrades_under_load_lose_no_request_on_new_and_on_kept_connections() {
+    const UPGRADES: usize = 4;
+    const CLIENTS: usize = 6;
+    let mut server = start(|builder| builder.workers(2).threads(2));
+    let address = server.address();
+    let descriptors = server.process().descriptors();
+    let (over, sent, asked) = (
+        AtomicBool::new(false),
+        AtomicUsize::new(0),
+        AtomicUsize::new(0),
+    );
+    let mut old = Vec::new();
+    let dir = server.dir().to_owned();
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let load = |number: usize| {
+            let (over, sent) = (&over, &sent);
+            move || {
+                let mut kept: Option<Client> = None;
+                for count in 0.. {
+                    if over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let path = format!("/{number}/{count}");
+                    let mut client =
+                        match kept.take().map_or_else(|| Client::try_connect(address), Ok) {
+                            Ok(client) => client,
+                            Err(error) => return Some(format!("{path}: no connection: {error}")),
+                        };
+                    let method = ["GET", "POST"][count % 2];
+                    sent.fetch_add(1, Ordering::Relaxed);
+                    let request =
+                        format!("{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+                    if let Err(error) = client.try_send(request) {
+                        return Some(format!("{path} was not taken: {error}"));
+                    }
+                    match client.try_response(method) {
+                        Ok(response) if response.status() == 200 && response.text() == path => {
+                            // Every other client keeps its connection, until it is told that this is the end.
+                            let keeps = number.is_multiple_of(2)
+                                && response.field("connection") != Some("close");
+                            kept = keeps.then_some(client);
+                        }
+                        Ok(response) => return Some(format!("{path}: {response:?}")),
+                        Err(fault) => return Some(format!("{path}: {fault}")),
+                    }
+                }
+                None
+            }
+        };
+        let loads: Vec<_> = (0..CLIENTS)
+            .map(|number| scope.spawn(load(number)))
+            .collect();
+        // At every moment there is a server that answers for the folder.
+        let asks = scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let ran = Program::highball(["status"]).current_dir(&dir).run();
+                if !ran.status.success() {
+                    return Some(ran.output());
+                }
+                asked.fetch_add(1, Ordering::Relaxed);
+            }
+            None
+        });
+        let progress = || {
+            let more = sent.load(Ordering::Relaxed) + 200;
+            until("more answers", || {
+                sent.load(Ordering::Relaxed) > more || loads.iter().any(|load| load.is_finished())
+            });
+        };
+        progress();
+        for _ in 0..UPGRADES {
+            old.push(upgrade(&mut server));
+            progress();
+        }
+        over.store(true, Ordering::Relaxed);
+        let loads = loads.into_iter().map(|load| load.join());
+        let asks = std::iter::once(asks.join());
+        let all = loads.chain(asks);
+        all.filter_map(|one| one.expect("no load panics")).collect()
+    });
+    assert_eq!(failures, [""; 0]);
+    assert!(asked.into_inner() > UPGRADES);
+    let seen = server.application().read("seen");
+    let unique: BTreeSet<&str> = seen.lines().collect();
+    assert_eq!(unique.len(), seen.lines().count(), "some ran twice");
+    assert_eq!(unique.len(), sent.into_inner());
+    // Nothing of the old ones is left.
+    for process in old {
+        assert!(process.wait_gone(PATIENCE), "{process:?}");
+    }
+    let own = |server: &Server| {
+        let status = server.status();
+        let roles = ["front", "template", "worker"].into_iter();
+        let mut own: Vec<Process> = roles.flat_map(|role| status.processes(role)).collect();
+        own.sort();
+        own
+    };
+    until("the old processes are gone", || {
+        server.family().members() == own(&server)
+    });
+    until("their files are closed", || {
+        server.process().descriptors() <= descriptors
+    });
+    let stopped = server.stop();
+    let logged = stopped.log.iter().filter(|line| line.contains("outcome="));
+    let logged: Vec<_> = logged.collect();
+    assert_eq!(logged.len(), unique.len(), "one line each");
+    assert!(logged.iter().all(|line| line.ends_with("outcome=ok")));
+    for generation in 1..=UPGRADES + 1 {
+        let named = format!(" generation={generation} ");
+        assert!(logged.iter().any(|line| line.contains(&named)));
+    }
+}
+
+#[test]
+fn a_request_that_runs_ends_in_the_old_server_while_the_new_one_serves() {
+    let application = application();
+    let (mut events, gate) = (application.events(), application.gate("work"));
+    let mut server = Server::application_of(application).threads(2).start();
+    let mut long = server.connect();
+    long.send("POST /long HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(events.wait(), "calls");
+    let mut idle = server.connect();
+    let old = upgrade(&mut server);
+    server.get("/new").expect(200);
+    let pid = old.0.to_string();
+    let page = server.command(&["status", "--pid", &pid]).stdout;
+    assert!(
+        page.contains("is stopping") && page.contains("/long"),
+        "{page}"
+    );
+    // A connection that was not used yet is answered once, and then given up.
+    let last = idle.get("/last");
+    assert_eq!(last.expect(200).field("connection"), Some("close"));
+    gate.admit(1);
+    let response = long.response();
+    assert_eq!(response.expect(200).field("connection"), Some("close"));
+    long.expect_end();
+    assert!(old.wait_gone(PATIENCE));
+    server.get("/after").expect(200);
+    let stopped = server.stop();
+    let line = |part: &str| stopped.log.iter().any(|line| line.contains(part));
+    assert!(line("an upgrade was asked for (highball upgrade)"));
+    assert!(line(&format!(
+        "took over from highball {} (pid {pid})",
+        env!("CARGO_PKG_VERSION")
+    )));
+    let path = |path: &str, generation: u32| {
+        let (path, generation) = (
+            format!("path=\"{path}\""),
+            format!(" generation={generation} "),
+        );
+        let mut lines = stopped.log.iter();
+        lines.any(|line| line.contains(&path) && line.contains(&generation))
+    };
+    assert!(path("/long", 1) && path("/last", 1) && path("/new", 2) && path("/after", 2));
+}
+
+#[test]
+fn an_idle_connection_is_closed_when_nothing_more_comes() {
+    let mut server = start(|builder| builder);
+    let mut client = server.connect();
+    client.get("/").expect(200);
+    let old = upgrade(&mut server);
+    client.expect_end();
+    assert!(old.wait_gone(PATIENCE));
+}
+
+#[test]
+fn a_program_that_is_no_server_is_backed_out_of() {
+    let server = start(|builder| builder.workers(2));
+    boot_within(&server, 2);
+    let before = server.family().members();
+    let dir = server.application().dir();
+    let script = |text: &str| {
+        let path = dir.write("other", format!("#!/bin/sh\n{text}\n"));
+        executable(&path);
+        server.command(&["upgrade", "--binary", "other"])
+    };
+    let check = |ran: &Ran, parts: &[&str]| expect_given_up(&server, ran, parts, &before);
+    let ran = script("echo no such word >&2; exit 3");
+    check(&ran, &["ended before it was ready (exit status: 3)"]);
+    server.log().wait(|line| line == "no such word");
+    server
+        .log()
+        .wait(|line| line.contains("the upgrade is given up") && line.contains("exit status: 3"));
+    check(
+        &script("exec sleep 1000"),
+        &["not ready within 4s", "boot_timeout"],
+    );
+    check(
+        &script("exec sleep 1000 < /dev/null"),
+        &["has closed its stdin"],
+    );
+    let ran = server.command(&["upgrade", "--binary", "nowhere"]);
+    check(&ran, &["cannot run /", "/nowhere", "No such file"]);
+}
+
+#[test]
+fn a_program_that_promises_and_does_not_serve_is_backed_out_of() {
+    let server = start(|builder| builder);
+    let before = server.family().members();
+    let text = "#!/usr/bin/env python3\nimport socket, time\n\
+        end = socket.socket(fileno=0)\nend.send(b'{\"Ready\":{\"highball\":\"9.9.9\"}}')\ntime.sleep(1000)\n";
+    let path = server.application().dir().write("other", text);
+    executable(&path);
+    let ran = server.command(&["upgrade", "--binary", "other"]);
+    expect_given_up(
+        &server,
+        &ran,
+        &["ready but did not begin to serve"],
+        &before,
+    );
+}
+
+#[test]
+fn a_server_that_does_not_come_up_is_backed_out_of() {
+    let server = start(|builder| builder.workers(2).setting("ready_check", "/up"));
+    let before = server.family().members();
+    let dir = server.application().dir();
+    let check = |version: &str, parts: &[&str]| {
+        dir.write("version", version);
+        let ran = server.command(&["upgrade"]);
+        expect_given_up(&server, &ran, parts, &before);
+    };
+    check("raises", &["boot-error-text (RuntimeError)", "config.ru:5"]);
+    check("sick", &["GET /up was answered with 503", "ready_check"]);
+    dir.write("highball.toml", "treads = 5\n");
+    check(
+        "good",
+        &["highball.toml:1: unknown setting treads; the nearest known one is threads"],
+    );
+    boot_within(&server, 3);
+    check("hangs", &["did not boot within 3s", "boot_timeout"]);
+    boot_within(&server, 60);
+    // And a good one is taken all the same.
+    dir.write("version", "good");
+    let mut server = server;
+    upgrade(&mut server);
+    server.get("/").expect(200);
+}
+
+#[test]
+fn the_file_that_the_server_was_started_from_is_taken_as_it_is_now() {
+    let application = application();
+    let path = application.path().join("highball");
+    std::os::unix::fs::symlink(binary(), &path).unwrap();
+    let mut server = Server::application_of(application)
+        .program(path.clone())
+        .start();
+    let before = server.family().members();
+    let put = |text: &str| {
+        let new = server.application().dir().write("highball.new", text);
+        executable(&new);
+        std::fs::rename(new, &path).unwrap();
+    };
+    put("#!/bin/sh\nexit 7\n");
+    let ran = server.command(&["upgrade"]);
+    expect_given_up(&server, &ran, &["exit status: 7"], &before);
+    let dir = server.dir().display().to_string();
+    put(&format!(
+        "#!/bin/sh\necho new-program >> {dir}/started\nexec {} \"$@\"\n",
+        binary().display()
+    ));
+    upgrade(&mut server);
+    assert_eq!(server.application().read("started"), "new-program\n");
+}
+
+#[test]
+fn usr2_asks_for_an_upgrade_and_one_comes_after_the_other() {
+    let mut server = start(|builder| builder);
+    server.process().signal(Signal::USR2);
+    let line = server.log().wait(|line| line.contains("has taken over"));
+    let told = line
+        .split_once("(pid ")
+        .unwrap()
+        .1
+        .split(')')
+        .next()
+        .unwrap();
+    let old = server.replaced_by(Process(told.parse().unwrap()));
+    assert!(old.wait_gone(PATIENCE));
+    server.get("/").expect(200);
+    // What waits while a server is replaced is not forgotten: it hears that it must ask again, or is done before.
+    let dir = server.dir().to_owned();
+    let ran: Vec<Ran> = std::thread::scope(|scope| {
+        let command = |name: &'static str| {
+            let dir = dir.clone();
+            scope.spawn(move || Program::highball([name]).current_dir(dir).run())
+        };
+        let all = [command("upgrade"), command("restart"), command("upgrade")];
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    for ran in &ran {
+        let again = ran
+            .stderr
+            .contains("another server has taken over meanwhile");
+        assert!(ran.status.success() || again, "{}", ran.output());
+    }
+    assert!(ran[0].status.success() || ran[2].status.success());
+    let front = server.status().processes("front")[0];
+    server.replaced_by(front);
+    server.get("/").expect(200);
+}
+
+#[test]
+fn the_file_of_a_unix_socket_goes_over() {
+    let mut server = Server::application_of(application())
+        .listen(["unix:a.sock", "127.0.0.1:0"])
+        .start();
+    let path = server.dir().join("a.sock");
+    let socket = path.display().to_string();
+    for _ in 0..2 {
+        let old = upgrade(&mut server);
+        assert!(old.wait_gone(PATIENCE));
+        Client::connect_unix(&path).get("/").expect(200);
+        server.get("/").expect(200);
+        // The kernel says who listens: the new server.
+        let ran = server.command(&["status", "--json", "--socket", &socket]);
+        let pid = format!("\"pid\": {}", server.process().0);
+        assert!(ran.stdout.contains(&pid), "{}", ran.output());
+    }
+    let ran = server.command(&["stop", "--socket", &socket]);
+    assert!(ran.status.success(), "{}", ran.output());
+    server.wait_end();
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_is_killed_after_an_upgrade_leaves_nothing() {
+    let mut server = Server::application_of(application())
+        .listen(["unix:a.sock"])
+        .start();
+    let path = server.dir().join("a.sock");
+    let old = upgrade(&mut server);
+    assert!(old.wait_gone(PATIENCE));
+    server.process().kill();
+    until("the socket's file is removed", || !path.exists());
+    server.wait_end();
+}
+
+#[test]
+fn a_server_that_is_told_to_stop_takes_the_new_one_along() {
+    let application = application();
+    let (mut events, _gate) = (application.events(), application.gate("load"));
+    let server = Server::application_of(application).start();
+    server.application().dir().write("version", "gated");
+    let dir = server.dir().to_owned();
+    std::thread::scope(|scope| {
+        let upgrade = scope.spawn(|| Program::highball(["upgrade"]).current_dir(dir).run());
+        assert_eq!(events.wait(), "loads");
+        assert!(server.stop().status.success());
+        let ran = upgrade.join().unwrap();
+        assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
+        assert!(ran.stderr.contains("stops"), "{}", ran.output());
+    });
+}
+
+#[test]
+fn a_server_that_is_killed_while_it_is_replaced_takes_the_new_one_along() {
+    let application = application();
+    let (mut events, _gate) = (application.events(), application.gate("load"));
+    let server = Server::application_of(application).start();
+    server.application().dir().write("version", "gated");
+    server.process().signal(Signal::USR2);
+    assert_eq!(events.wait(), "loads");
+    server.process().kill();
+    assert!(!server.wait_end().status.success());
+}
+
+/// The server as the first process of a process namespace, as in a container.
+const FIRST_PROCESS: [&str; 5] = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+
+#[test]
+fn the_first_process_of_a_container_refuses_and_serves_on() {
+    let server = start(|builder| builder.under(&FIRST_PROCESS));
+    let ran = server.command(&["upgrade"]);
+    assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
+    assert!(
+        ran.stderr.contains("first process of its container"),
+        "{}",
+        ran.output()
+    );
+    server.get("/").expect(200);
+    assert!(server.command(&["stop"]).status.success());
+    assert!(server.wait_end().status.success());
+}
