@@ -80,6 +80,25 @@ bench: ## Measure against Puma, Unicorn and Passenger; writes docs/performance.m
 	scripts/redmine target/bench/redmine
 	$(CARGO_TARGET_DIR)/release/highball-bench --highball $(HIGHBALL) --redmine target/bench/redmine $(BENCH)
 
+.PHONY: bench-restart
+bench-restart: ## Measure what restarts of Redmine at 60 % load do to its latency; writes docs/reliability (BENCH=--rounds 3: fewer)
+	scripts/install bench
+	$(MAKE) build
+	$(CARGO) build --release -p highball-lab
+	scripts/redmine target/bench/redmine
+	$(CARGO_TARGET_DIR)/release/highball-bench --restart --highball $(HIGHBALL) --redmine target/bench/redmine $(BENCH)
+
+.PHONY: chaos
+chaos: install-test build ## The counted zero at full length: restarts, upgrades, broken deploys, killed workers, under load
+	CHAOS=full HIGHBALL_BIN=$(HIGHBALL) $(CARGO) test -p highball --test chaos the_counted_zero -- --nocapture --test-threads=1
+
+SOAK_SECONDS ?= 1800
+SOAK_RESTART_EVERY ?= 60
+.PHONY: soak
+soak: install-test build ## Half an hour of load with a restart each minute: does the server hold what it held at the start?
+	SOAK_SECONDS=$(SOAK_SECONDS) SOAK_RESTART_EVERY=$(SOAK_RESTART_EVERY) HIGHBALL_BIN=$(HIGHBALL) \
+	  $(CARGO) test -p highball --test chaos after_a_soak -- --nocapture
+
 .PHONY: clean
 clean: ## Remove everything that was built, the demo's data too
 	cargo clean

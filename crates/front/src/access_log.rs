@@ -14,8 +14,12 @@ mod writer;
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use line::Line;
@@ -31,8 +35,8 @@ const MAX_TEXT_BYTES: usize = 8 * 1024;
 /// More of a backtrace is cut off, in bytes.
 const MAX_BACKTRACE_BYTES: usize = 32 * 1024;
 
-/// More than the line that tells of dropped ones can take.
-const MAX_DROPPED_LINE_BYTES: usize = 256;
+/// What a pipe takes in one piece, whoever else writes to it (pipe(7)), in bytes.
+const PIPE_BUF: usize = 4096;
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +123,8 @@ pub struct AppError<'a> {
 #[derive(Debug)]
 pub struct AccessLog {
     format: Cell<Format>,
+    /// The same, for the thread that writes.
+    json: Arc<AtomicBool>,
     gathered: RefCell<Gathered>,
     writer: Writer,
 }
@@ -128,8 +134,6 @@ pub struct AccessLog {
 struct Gathered {
     bytes: Vec<u8>,
     lines: u64,
-    /// Lines that nobody was told of yet.
-    dropped: u64,
     stamp: Stamp,
 }
 
@@ -139,15 +143,27 @@ impl AccessLog {
     /// # Errors
     /// When the thread cannot be started.
     pub fn new(format: Format, output: impl Write + Send + 'static) -> io::Result<Self> {
+        Self::over(format, output, usize::MAX)
+    }
+
+    fn over(
+        format: Format,
+        output: impl Write + Send + 'static,
+        most_bytes: usize,
+    ) -> io::Result<Self> {
+        let json = Arc::new(AtomicBool::new(format == Format::Json));
+        let is_json = Arc::clone(&json);
         Ok(Self {
             format: Cell::new(format),
+            json,
             gathered: RefCell::new(Gathered {
                 bytes: Vec::with_capacity(2 * HAND_OVER_BYTES),
                 lines: 0,
-                dropped: 0,
                 stamp: Stamp::default(),
             }),
-            writer: Writer::start(output)?,
+            writer: Writer::start(output, most_bytes, move |lines, into| {
+                dropped(is_json.load(Ordering::Relaxed), lines, into)
+            })?,
         })
     }
 
@@ -156,13 +172,19 @@ impl AccessLog {
     /// # Errors
     /// When stdout cannot be duplicated or the thread cannot be started.
     pub fn to_stdout(format: Format) -> io::Result<Self> {
-        let output = io::stdout().as_fd().try_clone_to_owned()?;
-        Self::new(format, std::fs::File::from(output))
+        let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        // Workers write to the same stdout, and so does the next binary in an upgrade: lines must not get mixed up.
+        let pipe = output
+            .metadata()
+            .is_ok_and(|facts| facts.file_type().is_fifo());
+        let most_bytes = if pipe { PIPE_BUF } else { usize::MAX };
+        Self::over(format, output, most_bytes)
     }
 
     /// Writes lines of this form from now on.
     pub fn set_format(&self, format: Format) {
         self.format.set(format);
+        self.json.store(format == Format::Json, Ordering::Relaxed);
     }
 
     /// Logs a request.
@@ -210,9 +232,7 @@ impl AccessLog {
     /// Hands what is gathered to the writer; does not wait for it. To be called now and then, so that lines
     /// appear while little happens.
     pub fn flush(&self) {
-        self.gathered
-            .borrow_mut()
-            .hand_over(self.format.get(), &self.writer);
+        self.gathered.borrow_mut().hand_over(&self.writer);
     }
 
     fn write(&self, fill: impl FnOnce(&mut Line<'_>)) {
@@ -220,7 +240,7 @@ impl AccessLog {
         let format = self.format.get();
         gathered.line(format, fill);
         if gathered.bytes.len() >= HAND_OVER_BYTES {
-            gathered.hand_over(format, &self.writer);
+            gathered.hand_over(&self.writer);
         }
     }
 }
@@ -240,28 +260,27 @@ impl Gathered {
         self.lines += 1;
     }
 
-    fn hand_over(&mut self, format: Format, writer: &Writer) {
-        self.dropped += writer.take_lost();
-        // Nobody else fills the writer, so the room that is there now is there for the offer below.
-        if self.dropped > 0 && writer.has_room_for(self.bytes.len() + MAX_DROPPED_LINE_BYTES) {
-            let lines = std::mem::take(&mut self.dropped);
-            self.line(format, |line| {
-                line.word("level", Level::Warn.as_str());
-                line.text(
-                    "message",
-                    b"log lines were dropped: the output does not keep up",
-                    MAX_TEXT_BYTES,
-                );
-                line.number("lines", Some(lines));
-            });
-        }
+    fn hand_over(&mut self, writer: &Writer) {
         if self.bytes.is_empty() {
             return;
         }
-        if !writer.offer(&self.bytes) {
-            self.dropped += self.lines;
-        }
+        writer.offer(&self.bytes, self.lines);
         self.bytes.clear();
         self.lines = 0;
     }
+}
+
+/// The line that tells of lines which the output did not take.
+fn dropped(json: bool, lines: u64, into: &mut Vec<u8>) {
+    let format = if json { Format::Json } else { Format::Text };
+    let mut stamp = Stamp::default();
+    let mut line = Line::begin(into, format, stamp.at(SystemTime::now()));
+    line.word("level", Level::Warn.as_str());
+    line.text(
+        "message",
+        b"log lines were dropped: the output does not keep up or is full",
+        MAX_TEXT_BYTES,
+    );
+    line.number("lines", Some(lines));
+    line.end();
 }

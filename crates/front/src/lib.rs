@@ -57,6 +57,8 @@ pub use snapshot::Snapshot;
 const RECORD_MARGIN_BYTES: usize = 16 * 1024;
 /// How often deadlines are looked at and the log is handed over.
 const TICK: Duration = Duration::from_millis(100);
+/// How often it is told that accepting pauses.
+const TELL_SHORT: Duration = Duration::from_secs(10);
 /// How long the last answers may take to go out when the server ends at once.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 /// A slot's response ring; a longer response goes through it in turns.
@@ -69,6 +71,8 @@ pub struct Front {
     connections: Rc<RefCell<BTreeMap<u64, Rc<Connection>>>>,
     next_connection: Cell<u64>,
     accepting: RefCell<Vec<Accepting>>,
+    /// When it was last told that accepting pauses, by the clock; 0 before.
+    told_short_ms: Cell<u64>,
     /// Told when a connection has ended.
     ended: Rc<Notify>,
     _doorbell: Doorbell,
@@ -108,6 +112,7 @@ impl Front {
             connections: Rc::default(),
             next_connection: Cell::new(0),
             accepting: RefCell::default(),
+            told_short_ms: Cell::new(0),
             ended: Rc::new(Notify::new()),
             _doorbell: doorbell,
         });
@@ -125,7 +130,7 @@ impl Front {
         let task = tokio::task::spawn_local(async move {
             loop {
                 front.room().await;
-                let accepted = accepts.accept().await;
+                let accepted = accepts.accept(|error| front.cannot_accept(error)).await;
                 let (stream, peer) = accepted.known(&front.service.settings.get().trusted_proxies);
                 front.open(stream, peer);
             }
@@ -151,6 +156,18 @@ impl Front {
         self.service.settings.replace(settings);
         // There may be room for more connections.
         self.ended.notify_waiters();
+    }
+
+    /// Says that accepting pauses; once in a while, for that may last.
+    fn cannot_accept(&self, error: &io::Error) {
+        let (told, now) = (self.told_short_ms.get(), self.clock.now_ms());
+        if told != 0 && now.saturating_sub(told) < TELL_SHORT.as_millis() as u64 {
+            return;
+        }
+        self.told_short_ms.set(now);
+        let text = "accepting pauses: new connections wait until descriptors or memory are free";
+        let log = &self.service.log;
+        log.event(access_log::Level::Error, text, &[("reason", error)]);
     }
 
     /// Waits until there may be another connection; until then clients wait in the backlog.

@@ -20,8 +20,8 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use crate::client_io::Stream;
 use crate::request::Peer;
 
-/// How long nothing is accepted where no descriptor or memory is left.
-const PAUSE: Duration = Duration::from_millis(100);
+/// How long accepting pauses where the system has nothing to accept with.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A socket that is bound and listens.
 #[derive(Debug)]
@@ -297,9 +297,9 @@ impl Acceptor {
         }
     }
 
-    /// The next connection. Out of descriptors or memory it pauses instead of spinning; clients then wait
-    /// in the backlog.
-    pub(crate) async fn accept(&self) -> Accepted {
+    /// The next connection. Out of descriptors or memory it tells `short`, and pauses instead of spinning; clients then
+    /// wait in the backlog.
+    pub(crate) async fn accept(&self, short: impl Fn(&io::Error)) -> Accepted {
         loop {
             let accepted = match self {
                 Self::Tcp(listener, local) => listener.accept().await.map(|(stream, peer)| {
@@ -315,7 +315,10 @@ impl Acceptor {
             match accepted {
                 Ok(accepted) => return accepted,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(_) => tokio::time::sleep(PAUSE).await,
+                Err(error) => {
+                    short(&error);
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
     }

@@ -45,7 +45,8 @@ pub enum SpoolError {
     },
 }
 
-type Written = io::Result<Vec<u8>>;
+/// The batch comes back, written or not.
+type Written = Result<Vec<u8>, (io::Error, Option<Vec<u8>>)>;
 
 /// A queue of bytes, in memory and beyond that in a file.
 ///
@@ -69,6 +70,10 @@ pub struct Spool {
     /// Appended bytes whose place in the file is free again.
     overwritten: u64,
     failed: Option<SpoolError>,
+    /// Whether bytes that the disk does not take wait for their reader in memory.
+    patient: bool,
+    /// Whether the disk took no more of them.
+    stuck: bool,
     /// Who waits for the batch being written.
     waiters: Arc<Waiters>,
 }
@@ -78,6 +83,15 @@ impl Spool {
     /// are in memory.
     pub fn new(directory: Arc<Path>, batch_bytes: usize) -> Self {
         Self::over(LazyFile::new(directory), batch_bytes)
+    }
+
+    /// The same, where a disk that takes no more is no failure: what it did not take stays in memory, and there is no room
+    /// until all of it was read ([`Spool::is_stuck`]). Then the disk is tried again.
+    pub fn patient(directory: Arc<Path>, batch_bytes: usize) -> Self {
+        Self {
+            patient: true,
+            ..Self::new(directory, batch_bytes)
+        }
     }
 
     fn over(file: LazyFile, batch_bytes: usize) -> Self {
@@ -94,6 +108,8 @@ impl Spool {
             taken: 0,
             overwritten: 0,
             failed: None,
+            patient: false,
+            stuck: false,
             waiters: Arc::default(),
         }
     }
@@ -118,6 +134,11 @@ impl Spool {
         self.appended - self.overwritten
     }
 
+    /// Whether nothing may be pushed until all that was appended is read, for the disk takes no more.
+    pub fn is_stuck(&self) -> bool {
+        self.stuck && self.unread() > 0
+    }
+
     /// Waits until [`Spool::push`] may be called. Asked with a waker that does nothing, it takes nobody
     /// else's wake-up away.
     ///
@@ -129,7 +150,9 @@ impl Spool {
             return Poll::Ready(Ok(()));
         }
         ready!(self.poll_written(context))?;
-        self.write_pending();
+        if !self.stuck {
+            self.write_pending();
+        }
         Poll::Ready(Ok(()))
     }
 
@@ -137,8 +160,8 @@ impl Spool {
     pub fn push(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
         self.appended += bytes.len() as u64;
-        if self.pending.len() >= self.batch_bytes && self.writing.is_none() && self.failed.is_none()
-        {
+        let idle = self.writing.is_none() && self.failed.is_none() && !self.stuck;
+        if self.pending.len() >= self.batch_bytes && idle {
             self.write_pending();
         }
     }
@@ -181,6 +204,7 @@ impl Spool {
                 self.read = 0;
                 self.overwritten = self.taken;
                 if self.pending.is_empty() {
+                    self.stuck = false;
                     return Poll::Ready(Ok(None));
                 }
                 let bytes = Bytes::from(std::mem::take(&mut self.pending));
@@ -227,8 +251,10 @@ impl Spool {
         let batch = std::mem::replace(&mut self.pending, std::mem::take(&mut self.spare));
         let (file, at) = (self.file.clone(), self.written);
         self.writing = Some(spawn_blocking(move || {
-            file.get()?.write_all_at(&batch, at)?;
-            Ok(batch)
+            match file.get().and_then(|file| file.write_all_at(&batch, at)) {
+                Ok(()) => Ok(batch),
+                Err(error) => Err((error, Some(batch))),
+            }
         }));
     }
 
@@ -237,12 +263,21 @@ impl Spool {
         if let Some(writing) = &mut self.writing {
             self.waiters.add(context.waker());
             let waker = Waker::from(Arc::clone(&self.waiters));
-            let batch = ready!(Pin::new(writing).poll(&mut Context::from_waker(&waker)));
+            let written = ready!(Pin::new(writing).poll(&mut Context::from_waker(&waker)));
             self.writing = None;
-            let mut batch = self.keep_failure(joined(batch))?;
-            self.written += batch.len() as u64;
-            batch.clear();
-            self.spare = batch;
+            match written.unwrap_or_else(|error| Err((io::Error::other(error), None))) {
+                Ok(mut batch) => {
+                    self.written += batch.len() as u64;
+                    batch.clear();
+                    self.spare = batch;
+                }
+                Err((_, Some(mut batch))) if self.patient => {
+                    batch.append(&mut self.pending);
+                    self.pending = batch;
+                    self.stuck = true;
+                }
+                Err((error, _)) => self.keep_failure(Err(error))?,
+            }
         }
         Poll::Ready(self.check())
     }

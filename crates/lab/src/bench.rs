@@ -6,6 +6,7 @@ pub mod http;
 pub mod idle;
 pub mod open_loop;
 pub mod report;
+pub mod restart;
 pub mod results;
 pub mod session;
 pub mod stack;

@@ -10,10 +10,17 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 
 use crate::PATIENCE;
 use response::{Ending, Fault, Framing, Head, Response};
+
+/// No wait at all.
+const NOW: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
 
 /// One connection to a server.
 pub struct Client {
@@ -79,6 +86,14 @@ impl Client {
             Ok(stream) => Self::new(Stream::Unix(stream)),
             Err(error) => panic!("connect to {}: {error}", path.display()),
         }
+    }
+
+    /// The same, or why not.
+    ///
+    /// # Errors
+    /// As the system's connect.
+    pub fn try_connect_unix(path: &Path) -> io::Result<Self> {
+        UnixStream::connect(path).map(|stream| Self::new(Stream::Unix(stream)))
     }
 
     fn new(stream: Stream) -> Self {
@@ -329,6 +344,16 @@ impl Client {
             ),
             Err(fault) => panic!("{fault}"),
         }
+    }
+
+    /// Whether the connection can take another request: it is open as far as is known here, and nothing came unasked.
+    pub fn is_idle(&self) -> bool {
+        let flags = PollFlags::IN;
+        let polled = match &self.stream {
+            Stream::Tcp(stream) => poll(&mut [PollFd::new(stream, flags)], Some(&NOW)),
+            Stream::Unix(stream) => poll(&mut [PollFd::new(stream, flags)], Some(&NOW)),
+        };
+        self.ended.is_none() && self.buffer.is_empty() && polled == Ok(0)
     }
 
     /// Closes the sending half only.

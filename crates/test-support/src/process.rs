@@ -34,6 +34,33 @@ impl Process {
         kilobytes(&self.file("status")?, "VmHWM:")
     }
 
+    /// The time that it has spent on processors so far, in user and in kernel mode; `None` when it is gone.
+    pub fn cpu(self) -> Option<Duration> {
+        let stat = self.file("stat")?;
+        let (_, fields) = stat.rsplit_once(')')?;
+        // Fields 14 and 15 of proc(5), in ticks of 10 ms; the state behind the name is field 3.
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        let ticks: u64 = ticks.filter_map(|field| field.parse::<u64>().ok()).sum();
+        Some(Duration::from_millis(ticks * 10))
+    }
+
+    /// The shared memory that it holds as descriptors, such as an exchange: how many files, and their bytes in all.
+    /// `None` when it is gone.
+    pub fn shared_memory(self) -> Option<(usize, u64)> {
+        let folder = fs::read_dir(format!("/proc/{}/fd", self.0)).ok()?;
+        let mut found = (0, 0);
+        for entry in folder.flatten() {
+            let path = entry.path();
+            let memory = fs::read_link(&path)
+                .is_ok_and(|target| target.to_string_lossy().starts_with("/memfd:"));
+            // Through the link, to the file itself.
+            if let Some(facts) = fs::metadata(&path).ok().filter(|_| memory) {
+                found = (found.0 + 1, found.1 + facts.len());
+            }
+        }
+        Some(found)
+    }
+
     /// How many file descriptors it has open; `None` when it is gone.
     pub fn descriptors(self) -> Option<usize> {
         Some(fs::read_dir(format!("/proc/{}/fd", self.0)).ok()?.count())

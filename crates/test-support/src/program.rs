@@ -94,6 +94,16 @@ impl Program {
         self
     }
 
+    /// More arguments.
+    #[must_use]
+    pub fn args<I: AsRef<std::ffi::OsStr>>(
+        mut self,
+        arguments: impl IntoIterator<Item = I>,
+    ) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
     /// The folder that it runs in.
     #[must_use]
     pub fn current_dir(mut self, dir: impl AsRef<Path>) -> Self {

@@ -326,8 +326,8 @@ fn lines_that_a_stuck_output_does_not_take_are_dropped_and_counted() {
         log.record(&ENTRY);
     }
     open(&gate);
-    // Once the output has taken everything there is room again, and the count is told with the next line.
-    while !log.writer.has_room_for(MAX_WAITING_BYTES) {
+    // Once the output has taken everything there is room again, and the count is told.
+    while !output.text().contains("were dropped") {
         std::thread::yield_now();
     }
     log.record(&ENTRY);
@@ -393,8 +393,8 @@ fn a_full_disk_costs_lines_and_not_the_log() {
     let faulty = Faulty(vec![ErrorKind::StorageFull], output.clone());
     let log = AccessLog::new(Format::Text, faulty).unwrap();
     log.event(Level::Info, "lost", &[]);
+    // Told without a further line.
     while !output.text().contains("were dropped") {
-        log.flush();
         std::thread::yield_now();
     }
     log.event(Level::Info, "kept", &[]);
@@ -404,6 +404,60 @@ fn a_full_disk_costs_lines_and_not_the_log() {
         text.contains(" lines=1\n") && !text.contains("\"lost\"") && text.contains("\"kept\""),
         "{text}"
     );
+}
+
+/// A disk with so many bytes left; `Arc` so that the test can make room.
+#[derive(Clone, Default)]
+struct Disk(Arc<Mutex<usize>>, Output);
+
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut left = self.0.lock().unwrap();
+        let taken = bytes.len().min(*left);
+        if taken == 0 {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        *left -= taken;
+        self.1.write(&bytes[..taken])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_disk_that_stays_full_loses_no_count_and_tears_one_line_at_most() {
+    let disk = Disk::default();
+    let line_bytes = logged(Format::Text, |log| log.record(&ENTRY)).len();
+    *disk.0.lock().unwrap() = 10 * line_bytes + 7;
+    let log = AccessLog::new(Format::Text, disk.clone()).unwrap();
+    for _ in 0..100 {
+        log.record(&ENTRY);
+        log.flush();
+    }
+    let full = || *disk.0.lock().unwrap() == 0;
+    while !full() {
+        std::thread::yield_now();
+    }
+    // The count is kept while there is no room to tell it.
+    for _ in 0..20 {
+        log.record(&ENTRY);
+        log.flush();
+    }
+    *disk.0.lock().unwrap() = usize::MAX;
+    log.record(&ENTRY);
+    drop(log);
+    let text = disk.1.text();
+    let whole = |line: &&str| line.starts_with("time=") && line.ends_with("outcome=ok");
+    let kept = text.lines().filter(whole).count();
+    let told = text.lines().filter_map(|line| line.split_once(" lines="));
+    let told: usize = told.map(|(_, lines)| lines.parse::<usize>().unwrap()).sum();
+    assert_eq!(kept + told, 121, "{text}");
+    // The torn one and the notices.
+    let others = text.lines().filter(|line| !whole(line)).count();
+    let notices = text.matches("were dropped").count();
+    assert!(others <= notices + 1, "{text}");
 }
 
 #[test]
@@ -421,4 +475,39 @@ fn an_interrupted_or_non_blocking_output_loses_nothing() {
     log.event(Level::Info, "kept", &[]);
     drop(log);
     assert!(output.text().ends_with("message=\"kept\"\n"));
+}
+
+/// Keeps what it is given at once apart.
+#[derive(Clone, Default)]
+struct Pieces(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().push(bytes.to_vec());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_pipe_gets_whole_lines_that_it_takes_in_one_piece() {
+    let pieces = Pieces::default();
+    let log = AccessLog::over(Format::Text, pieces.clone(), 1000).unwrap();
+    let long = [b'x'; 1500];
+    for number in 0..50 {
+        let path = if number == 20 { &long[..] } else { b"/" };
+        log.record(&Entry { path, ..ENTRY });
+    }
+    drop(log);
+    let pieces = pieces.0.lock().unwrap();
+    assert!(pieces.len() > 5 && pieces.len() < 20, "{}", pieces.len());
+    let lines = |piece: &[u8]| piece.iter().filter(|&&byte| byte == b'\n').count();
+    for piece in pieces.iter() {
+        assert!(piece.ends_with(b"\n"));
+        assert!(piece.len() <= 1000 || lines(piece) == 1, "{}", piece.len());
+    }
+    assert_eq!(pieces.iter().map(|piece| lines(piece)).sum::<usize>(), 50);
 }

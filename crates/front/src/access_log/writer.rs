@@ -15,6 +15,8 @@ const KEPT_BYTES: usize = 256 * 1024;
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often an output that is set to non-blocking (it may be shared) is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
+/// How often it is tried again to tell of dropped lines, while nothing else is to be written.
+const TELL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct Writer {
     shared: Arc<Shared>,
@@ -35,41 +37,38 @@ struct State {
     waiting: Vec<u8>,
     /// Bytes that the thread is writing.
     writing: usize,
-    /// Lines that the output refused.
-    lost: u64,
+    /// Lines that were dropped and that the output does not tell of yet.
+    dropped: u64,
     finish: bool,
     finished: bool,
 }
 
 impl Writer {
-    pub(super) fn start(output: impl Write + Send + 'static) -> io::Result<Self> {
+    /// A thread that writes to `output`, at once no more than `most_bytes` unless a line is longer. `notice` appends the
+    /// line that tells of so many dropped ones.
+    pub(super) fn start(
+        output: impl Write + Send + 'static,
+        most_bytes: usize,
+        notice: impl Fn(u64, &mut Vec<u8>) + Send + 'static,
+    ) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let its_own = shared.clone();
         thread::Builder::new()
             .name("highball-log".to_owned())
-            .spawn(move || its_own.run(output))?;
+            .spawn(move || its_own.run(Lines::new(output, most_bytes), notice))?;
         Ok(Self { shared })
     }
 
-    /// Takes all of `lines` or, where they are too many, none.
-    pub(super) fn offer(&self, lines: &[u8]) -> bool {
+    /// Takes all of `bytes`, which are `lines` lines, or, where they are too many, drops and counts them.
+    pub(super) fn offer(&self, bytes: &[u8], lines: u64) {
         let mut state = self.shared.lock();
-        if !state.has_room_for(lines.len()) {
-            return false;
+        if !state.has_room_for(bytes.len()) {
+            state.dropped += lines;
+            return;
         }
-        state.waiting.extend_from_slice(lines);
+        state.waiting.extend_from_slice(bytes);
         drop(state);
         self.shared.work.notify_one();
-        true
-    }
-
-    pub(super) fn has_room_for(&self, bytes: usize) -> bool {
-        self.shared.lock().has_room_for(bytes)
-    }
-
-    /// How many lines the output refused since the last call.
-    pub(super) fn take_lost(&self) -> u64 {
-        std::mem::take(&mut self.shared.lock().lost)
     }
 
     /// Ends the thread once everything is written; gives up on an output that is stuck.
@@ -103,47 +102,117 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, mut output: impl Write) {
+    fn run(&self, mut output: Lines<impl Write>, notice: impl Fn(u64, &mut Vec<u8>)) {
         let mut batch = Vec::new();
         while self.take(&mut batch) {
-            let lost = write(&mut output, &batch);
+            let dropped = output.write(&batch);
             let mut state = self.lock();
             state.writing = 0;
-            state.lost += lost;
+            state.dropped += dropped;
+            let untold = state.dropped;
             drop(state);
             batch.clear();
             batch.shrink_to(KEPT_BYTES);
+            if untold > 0 {
+                notice(untold, &mut batch);
+                // Told only when it is written: a disk that is full takes this line no more than others.
+                if output.write(&batch) == 0 {
+                    self.lock().dropped -= untold;
+                }
+                batch.clear();
+            }
         }
         self.lock().finished = true;
         self.finished.notify_all();
     }
 
-    /// Waits for work and swaps it with the empty `batch`; false at the end.
+    /// Waits for work and swaps it with the empty `batch`, which may stay empty while dropped lines are to be told of;
+    /// false at the end.
     fn take(&self, batch: &mut Vec<u8>) -> bool {
         let idle = |state: &mut State| state.waiting.is_empty() && !state.finish;
-        let mut state = self
-            .work
-            .wait_while(self.lock(), idle)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        state = if state.dropped == 0 {
+            self.work
+                .wait_while(state, idle)
+                .unwrap_or_else(PoisonError::into_inner)
+        } else {
+            self.work
+                .wait_timeout_while(state, TELL_INTERVAL, idle)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0
+        };
         std::mem::swap(&mut state.waiting, batch);
         state.writing = batch.len();
-        !batch.is_empty()
+        !batch.is_empty() || !state.finish
     }
 }
 
-/// Writes what it can; gives the number of lines that were refused. A full disk may have room again for the
-/// next batch, so an error is not the end.
-fn write(output: &mut impl Write, mut bytes: &[u8]) -> u64 {
-    while !bytes.is_empty() {
-        match output.write(bytes) {
-            Ok(0) => break,
-            Ok(written) => bytes = &bytes[written..],
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(RETRY_INTERVAL),
-            Err(_) => break,
+/// An output that takes whole lines, as far as that is in its power.
+struct Lines<W> {
+    output: W,
+    /// How much is written at once, in bytes.
+    most_bytes: usize,
+    /// Whether it ends within a line, for it took only a part of what it was given.
+    torn: bool,
+}
+
+impl<W: Write> Lines<W> {
+    const fn new(output: W, most_bytes: usize) -> Self {
+        Self {
+            output,
+            most_bytes,
+            torn: false,
         }
     }
-    // An output that buffers is not ours; what its flush loses cannot be counted.
-    let _ = output.flush();
-    bytes.iter().filter(|&&byte| byte == b'\n').count() as u64
+
+    /// Writes what it can; gives the number of lines that were refused. A full disk may have room again for the next
+    /// batch, so an error is not the end.
+    fn write(&mut self, bytes: &[u8]) -> u64 {
+        if bytes.is_empty() {
+            return 0;
+        }
+        // The part of a line that is there must not become the beginning of another one.
+        if self.torn && self.write_some(b"\n") == 0 {
+            return count(bytes);
+        }
+        let written = self.write_some(bytes);
+        self.torn = bytes[..written].last().is_some_and(|&byte| byte != b'\n');
+        count(&bytes[written..])
+    }
+
+    /// Whole lines from the beginning of `bytes`, as many as may be written at once.
+    fn first<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        let Some(within) = bytes.get(..self.most_bytes) else {
+            return bytes;
+        };
+        let last_end = within.iter().rposition(|&byte| byte == b'\n');
+        let first_end = || bytes.iter().position(|&byte| byte == b'\n');
+        last_end
+            .or_else(first_end)
+            .map_or(bytes, |end| &bytes[..=end])
+    }
+
+    /// How many bytes the output took before it failed.
+    fn write_some(&mut self, bytes: &[u8]) -> usize {
+        let mut at = 0;
+        while at < bytes.len() {
+            let piece = self.first(&bytes[at..]);
+            match self.output.write(piece) {
+                Ok(0) => break,
+                Ok(written) => at += written,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    thread::sleep(RETRY_INTERVAL);
+                }
+                Err(_) => break,
+            }
+        }
+        // An output that buffers is not ours; what its flush loses cannot be counted.
+        let _ = self.output.flush();
+        at
+    }
+}
+
+fn count(lines: &[u8]) -> u64 {
+    lines.iter().filter(|&&byte| byte == b'\n').count() as u64
 }

@@ -56,13 +56,13 @@ impl Dispatcher {
         }
     }
 
-    /// Whether more of the response can be taken. Where the file has reached its bound, the connection goes on
-    /// once it has read all of it; where the disk is behind, a task waits for it and goes on from there.
+    /// Whether more of the response can be taken. Where the file has reached its bound, or the disk is full, the
+    /// connection goes on once it has read all of it; where the disk is behind, a task waits for it and goes on from there.
     fn has_room(&self, request: &Rc<Request>, arrived: &mut Arrived) -> bool {
         let Some(spool) = &mut arrived.spool else {
             return true;
         };
-        if spool.extent() >= self.bounds.get().response_limit {
+        if spool.extent() >= self.bounds.get().response_limit || spool.is_stuck() {
             return false;
         }
         match spool.poll_ready(&mut Context::from_waker(Waker::noop())) {
@@ -141,7 +141,7 @@ impl Dispatcher {
         if let Some(spool) = &mut arrived.spool {
             spool.push(&chunk);
         } else if arrived.buffered + chunk.len() > self.bounds.get().response_memory {
-            let mut spool = Spool::new(Arc::clone(&self.temporary), BATCH_BYTES);
+            let mut spool = Spool::patient(Arc::clone(&self.temporary), BATCH_BYTES);
             spool.push(&chunk);
             arrived.spool = Some(spool);
         } else {

@@ -256,6 +256,58 @@ fn a_full_disk_is_told_apart_and_stays_an_error() {
 }
 
 #[test]
+fn a_patient_one_keeps_what_a_full_disk_does_not_take_until_it_is_read() {
+    block_on(async {
+        let mut spool = Spool::patient(Path::new("/nonexistent").into(), 1000);
+        let mut at = 0;
+        for _ in 0..3 {
+            let begun = at;
+            while !spool.is_stuck() {
+                poll_fn(|context| spool.poll_ready(context)).await.unwrap();
+                if !spool.is_stuck() {
+                    spool.push(&pattern(at, 700));
+                    at += 700;
+                }
+            }
+            // A batch that could not be written, and what came meanwhile.
+            assert!(spool.unread() <= 3000, "{}", spool.unread());
+            let mut bytes = Vec::new();
+            while let Some(more) = read(&mut spool).await {
+                bytes.extend(more);
+            }
+            assert!(bytes == pattern(begun, (at - begun) as usize));
+            assert!(!spool.is_stuck());
+        }
+    });
+}
+
+#[test]
+fn a_patient_one_reads_the_file_first_and_goes_back_to_it() {
+    let directory = tempfile::tempdir().unwrap();
+    block_on(async {
+        let mut spool = Spool::patient(directory.path().into(), 1000);
+        for at in [0, 1000, 2000] {
+            spool.append(&pattern(at, 1000)).await.unwrap();
+        }
+        poll_fn(|context| spool.poll_written(context))
+            .await
+            .unwrap();
+        // As if the disk took no more.
+        spool.stuck = true;
+        spool.push(&pattern(3000, 2000));
+        assert!(spool.is_stuck());
+        let mut bytes = Vec::new();
+        while let Some(more) = read(&mut spool).await {
+            bytes.extend(more);
+        }
+        assert!(bytes == pattern(0, 5000));
+        spool.append(&pattern(5000, 3000)).await.unwrap();
+        assert!(spool.writing.is_some());
+        assert_eq!(read(&mut spool).await, Some(pattern(5000, 3000)));
+    });
+}
+
+#[test]
 fn a_missing_directory_is_named() {
     block_on(async {
         let mut spool = Spool::new(Path::new("/nonexistent").into(), 1000);

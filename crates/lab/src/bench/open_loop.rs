@@ -36,12 +36,25 @@ pub enum End {
 pub struct Sample {
     /// Index of its class in the plan.
     pub class: usize,
+    /// The scheduled time.
+    pub due: Instant,
     /// From the scheduled time to the last byte.
     pub latency: Duration,
     /// From the time it was really sent to the last byte.
     pub service: Duration,
     /// How it ended.
     pub end: End,
+}
+
+impl Sample {
+    /// A request that was not answered with 200 counts as one that took at least [`GRACE`]: a quick refusal is
+    /// no quick answer.
+    pub fn counted(&self, time: Duration) -> Duration {
+        match self.end {
+            End::Answered(200) => time,
+            _ => time.max(GRACE),
+        }
+    }
 }
 
 /// What a run found.
@@ -68,14 +81,9 @@ impl Outcome {
         self.milliseconds(class, |sample| sample.service)
     }
 
-    /// A request that was not answered with 200 counts as one that took at least [`GRACE`]: a quick refusal is
-    /// no quick answer.
     fn milliseconds(&self, class: usize, time: fn(&Sample) -> Duration) -> Vec<f64> {
         let of_class = self.samples.iter().filter(|sample| sample.class == class);
-        let counted = of_class.map(|sample| match sample.end {
-            End::Answered(200) => time(sample),
-            _ => time(sample).max(GRACE),
-        });
+        let counted = of_class.map(|sample| sample.counted(time(sample)));
         counted.map(|time| time.as_secs_f64() * 1000.0).collect()
     }
 
@@ -321,9 +329,11 @@ impl Generator<'_> {
     fn record(&mut self, request: &InFlight, end: End) {
         self.in_flight -= 1;
         let now = Instant::now();
+        let due = self.start + request.arrival.at;
         self.outcome.samples.push(Sample {
             class: request.arrival.class,
-            latency: now - (self.start + request.arrival.at),
+            due,
+            latency: now - due,
             service: now - request.sent,
             end,
         });

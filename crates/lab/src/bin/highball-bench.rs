@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Parser;
 use lab::bench::open_loop::schedule::Arrivals;
+use lab::bench::restart;
 use lab::bench::results::Results;
 use lab::bench::session::{self, Options};
 use lab::bench::stack::Stack;
@@ -56,6 +57,10 @@ struct Arguments {
     /// Write the report again from the raw data, and measure nothing
     #[arg(long)]
     report_only: bool,
+    /// Measure instead what restarts of Redmine at 60 % load do to its latency; writes reliability/restart.json and
+    /// restart.csv. --duration is that of the load before the restart [default: 20], and twice that follows
+    #[arg(long, conflicts_with_all = ["only", "stacks", "quick", "report_only", "warm_up", "arrivals"])]
+    restart: bool,
 }
 
 fn main() -> ExitCode {
@@ -71,6 +76,9 @@ fn main() -> ExitCode {
 
 /// Gives whether every trial gave figures. A missed target is a finding and no failure.
 fn run(arguments: &Arguments) -> Result<bool> {
+    if arguments.restart {
+        return restarts(arguments);
+    }
     let output = arguments.output.clone().unwrap_or_else(|| {
         PathBuf::from(if arguments.quick {
             "target/bench"
@@ -88,6 +96,27 @@ fn run(arguments: &Arguments) -> Result<bool> {
     println!("{}", report::verdicts(&results));
     println!("report: {}", output.join("performance.md").display());
     Ok(results.trials.iter().all(|trial| trial.failure.is_none()))
+}
+
+/// Gives whether no request failed.
+fn restarts(arguments: &Arguments) -> Result<bool> {
+    let root = std::env::current_dir()?;
+    let output = arguments.output.clone().unwrap_or_else(|| "docs".into());
+    let before = Duration::from_secs(arguments.duration.unwrap_or(20));
+    let report = restart::run(&restart::Options {
+        highball: root.join(&arguments.highball),
+        redmine: root.join(&arguments.redmine),
+        rounds: arguments.rounds.unwrap_or(5) as usize,
+        share: 0.6,
+        workers: 2,
+        before,
+        after: 2 * before,
+        seed: arguments.seed,
+        folder: output.join("reliability"),
+    })?;
+    println!("{}", report.table());
+    let errors = report.before.errors + report.during.errors + report.after.errors;
+    Ok(errors == 0)
 }
 
 fn options(arguments: &Arguments, folder: PathBuf) -> Result<Options> {

@@ -1,0 +1,273 @@
+//! The counted zero: a constant load with unique ids, while code is restarted, broken code is deployed, workers are killed
+//! and stopped; directly, and through HAProxy and nginx. And the soak: what a server holds after a long time of restarts.
+//!
+//! `make test` runs both in short, `make chaos` and `make soak` at full length: the variables `CHAOS` (`full`),
+//! `SOAK_SECONDS` and `SOAK_RESTART_EVERY` say how much. Figures are printed, and kept in `target/chaos`.
+
+mod ledger;
+mod load;
+mod proxy;
+mod soak;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use ledger::{Event, Ledger};
+use load::{Load, Rate, Target};
+use proxy::Proxy;
+use rustix::process::Signal;
+use serde_json::Value;
+use test_support::{Application, PATIENCE, Process, Server};
+
+const WORKERS: usize = 2;
+const THREADS: usize = 3;
+
+/// How often what happens.
+#[derive(Clone, Copy, Debug)]
+struct Amount {
+    restarts: usize,
+    kills: usize,
+    stops: usize,
+}
+
+impl Amount {
+    fn asked_for() -> Self {
+        match std::env::var("CHAOS").as_deref() {
+            Err(_) => Self {
+                restarts: 4,
+                kills: 3,
+                stops: 1,
+            },
+            Ok("full") => Self {
+                restarts: 20,
+                kills: 10,
+                stops: 3,
+            },
+            Ok(other) => panic!("CHAOS={other}: there is `full`, or none for the short run"),
+        }
+    }
+}
+
+/// The application of every run, at its first version.
+fn application() -> Application {
+    let application = Application::without_lint(include_str!("application.ru"));
+    application.dir().write("version", "1");
+    application.dir().write("seen/.keep", "");
+    application
+}
+
+/// A server of that application.
+fn start() -> Server {
+    Server::application_of(application())
+        .workers(WORKERS)
+        .threads(THREADS)
+        .setting("log_format", "json")
+        .setting("ready_check", "/up")
+        // What a stopped worker holds ends then.
+        .setting("request_timeout", "6s")
+        .start()
+}
+
+/// Where figures are kept.
+fn keep(name: &str, value: &Value) {
+    let folder = test_support::workspace().join("target/chaos");
+    std::fs::create_dir_all(&folder).expect("the repository can be written");
+    let text = serde_json::to_string_pretty(value).expect("figures are JSON");
+    std::fs::write(folder.join(name).with_extension("json"), text + "\n")
+        .expect("the repository can be written");
+}
+
+#[track_caller]
+fn until(what: &str, reached: impl Fn() -> bool) {
+    let deadline = Instant::now() + 2 * PATIENCE;
+    while !reached() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        // Each look is a process of its own: not too many of them beside the load.
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+/// Puts this version in the place of the application's code, restarts, and waits until the old code is gone.
+#[track_caller]
+fn restart(server: &Server, version: &str) {
+    server.application().dir().write("version", version);
+    let ran = server.command(&["restart"]);
+    assert!(ran.status.success(), "{}", ran.output());
+    until("the old generation is gone", || generations(server) == 1);
+}
+
+fn generations(server: &Server) -> usize {
+    let status = server.status();
+    status.0["generations"].as_array().map_or(0, Vec::len)
+}
+
+/// A server under load, and what it has gone through.
+struct Run {
+    server: Server,
+    load: Load,
+    phases: Vec<Event>,
+    version: usize,
+    random: u64,
+}
+
+impl Run {
+    /// Has something happen. Requests that are under way then belong to it, and so do those that are under way when it is
+    /// over.
+    fn go_through(&mut self, event: Event, act: impl FnOnce(&mut Self)) {
+        self.enter(event);
+        self.load.settle(1);
+        act(self);
+        self.load.settle(2);
+        self.enter(Event::Calm);
+        self.load.settle(3);
+    }
+
+    fn enter(&mut self, event: Event) {
+        self.phases.push(event);
+        self.load.enter(self.phases.len() - 1);
+    }
+
+    fn restart(&mut self) {
+        self.version += 1;
+        restart(&self.server, &self.version.to_string());
+    }
+
+    /// Deploys code that is no good, and takes it back.
+    fn broken_deploy(&mut self, version: &str, reason: &str) {
+        let dir = self.server.application().dir();
+        dir.write("version", version);
+        let ran = self.server.command(&["restart"]);
+        assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
+        assert!(ran.stderr.contains(reason), "{}", ran.output());
+        until("the new generation is gone", || {
+            generations(&self.server) == 1
+        });
+        let dir = self.server.application().dir();
+        dir.write("version", self.version.to_string());
+    }
+
+    fn any_worker(&mut self) -> Process {
+        let workers = self.server.status().processes("worker");
+        // Xorshift: the same choices in every run, as far as the workers come in the same order.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        workers[(self.random % workers.len() as u64) as usize]
+    }
+
+    fn kill(&mut self) {
+        let victim = self.any_worker();
+        victim.kill();
+        self.wait_replaced(victim);
+    }
+
+    fn stop(&mut self) {
+        let victim = self.any_worker();
+        victim.signal(Signal::STOP);
+        // Whoever waits for it is answered at the deadline.
+        self.load.settle(1);
+        victim.kill();
+        self.wait_replaced(victim);
+    }
+
+    fn wait_replaced(&self, victim: Process) {
+        until("another worker is in its place", || {
+            let workers = self.server.status().processes("worker");
+            workers.len() == WORKERS && !workers.contains(&victim)
+        });
+    }
+}
+
+fn counted_zero(name: &str, proxy: impl FnOnce(&Server) -> Option<Proxy>) {
+    const RATE: Rate = Rate {
+        keeping: 9,
+        opening: 3,
+        interval: Duration::from_millis(40),
+    };
+    let amount = Amount::asked_for();
+    let server = start();
+    let proxy = proxy(&server);
+    let target = match &proxy {
+        Some(proxy) => Target::Unix(PathBuf::from(proxy.socket())),
+        None => Target::Tcp(server.address()),
+    };
+    let began = Instant::now();
+    let mut run = Run {
+        server,
+        load: Load::start(target, RATE, 1),
+        phases: vec![Event::Calm],
+        version: 1,
+        random: 0x9e37_79b9_7f4a_7c15,
+    };
+    run.load.settle(5);
+    run.go_through(Event::BrokenDeploy, |run| {
+        run.broken_deploy("raises", "this version does not boot");
+    });
+    for number in 0..amount.restarts.max(amount.kills).max(amount.stops) {
+        if number < amount.restarts {
+            run.go_through(Event::Restart, Run::restart);
+        }
+        if number < amount.kills {
+            run.go_through(Event::Kill, Run::kill);
+        }
+        if number < amount.stops {
+            run.go_through(Event::Stop, Run::stop);
+        }
+    }
+    run.go_through(Event::BrokenDeploy, |run| {
+        run.broken_deploy("sick", "GET /up was answered with 503");
+    });
+    let Run {
+        server,
+        load,
+        phases,
+        ..
+    } = run;
+    let sent = load.end();
+    drop(proxy);
+    let stopped = server.stop();
+    let folder = stopped.application.path().join("seen");
+    let mut ledger = Ledger::draw_up(&phases, &sent, &folder, &stopped.log);
+    ledger.seconds = began.elapsed().as_secs_f64();
+    println!("{}", ledger.table(name));
+    keep(name, &ledger.json());
+
+    let failures = ledger.failures.join("\n");
+    let gentle = [
+        Event::Calm,
+        Event::Restart,
+        Event::BrokenDeploy,
+        Event::Reload,
+        Event::Upgrade,
+    ];
+    assert_eq!(ledger.failed(&gentle), 0, "{failures}");
+    // A worker holds no more than its threads run, and of that a safe request is run again.
+    let killed = ledger.rows.get(&Event::Kill).copied().unwrap_or_default();
+    assert_eq!(killed.failed_gets, 0, "{failures}");
+    assert!(killed.failed_posts <= killed.times * THREADS, "{failures}");
+    let stopped = ledger.failed(&[Event::Stop]);
+    assert!(stopped <= amount.stops * THREADS, "{failures}");
+    assert_eq!(ledger.posts_twice, [0; 0], "run twice");
+    assert_eq!(
+        ledger.unseen, [0; 0],
+        "answered, and the application never saw it"
+    );
+    assert_eq!(ledger.unlogged, [0; 0], "not in the log");
+    assert_eq!(ledger.logged_twice, [0; 0], "twice in the log");
+    assert!(ledger.sent() > 500, "{}", ledger.sent());
+}
+
+#[test]
+fn the_counted_zero() {
+    counted_zero("direct", |_| None);
+}
+
+#[test]
+fn the_counted_zero_through_haproxy() {
+    counted_zero("haproxy", |server| Some(Proxy::haproxy(server.address())));
+}
+
+#[test]
+fn the_counted_zero_through_nginx() {
+    counted_zero("nginx", |server| Some(Proxy::nginx(server.address())));
+}
