@@ -150,6 +150,21 @@ fn figures_that_contradict_each_other_are_warned_of() {
 }
 
 #[test]
+fn what_holds_for_every_trial_of_many_stacks_is_told_once() {
+    let mut results = fixtures::crowd();
+    for trial in &mut results.trials {
+        trial.warm_up.settled = false;
+    }
+    let text = report::terminal(&Page {
+        results: &results,
+        study: None,
+    });
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let expect = "had not become steady when the warm-up was over: all ";
+    assert!(words.contains(expect), "{words}");
+}
+
+#[test]
 fn a_quick_run_that_was_stopped_says_so() {
     let folder = Directory::new();
     let mut results = fixtures::comparison();

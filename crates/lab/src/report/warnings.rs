@@ -117,7 +117,7 @@ fn near_ceiling(results: &Results) -> Vec<String> {
         (!parts.is_empty()).then(|| {
             format!(
                 "{}: the load generator can take {} responses a second at most, and more than {} of that were reached \
-                 by {}. Such stacks may be faster than was measured.",
+                 by {}. These may be faster than was measured.",
                 load.title,
                 figure(ceiling),
                 percent(HEADROOM),
@@ -152,15 +152,24 @@ fn not_settled(results: &Results) -> Option<String> {
     })
 }
 
-/// `Puma in 2 of 5 trials`, for each stack with such a trial.
+/// Of more stacks than these nobody reads a list that names them all.
+const NAMED: usize = 4;
+
+/// `Puma in 2 of 5 trials`, for each stack with such a trial; one part for all where every trial of many stacks is such.
 /// With a load only of that load's trials.
 fn by_stack(results: &Results, load: Option<&str>, holds: impl Fn(&Trial) -> bool) -> Vec<String> {
+    let measured = |trial: &&Trial| {
+        let wanted = load.is_none_or(|load| trial.load == load);
+        wanted && trial.failure.is_none()
+    };
+    let measured: Vec<&Trial> = results.trials.iter().filter(measured).collect();
+    let many = results.stacks.len() > NAMED && !measured.is_empty();
+    if many && measured.iter().all(|trial| holds(trial)) {
+        return vec![format!("all {}", counted(measured.len(), "trial"))];
+    }
     let parts = results.stacks.iter().filter_map(|stack| {
-        let measured = |trial: &&Trial| {
-            let wanted = load.is_none_or(|load| trial.load == load);
-            wanted && trial.stack == stack.id && trial.failure.is_none()
-        };
-        let trials: Vec<&Trial> = results.trials.iter().filter(measured).collect();
+        let of_stack = |trial: &&&Trial| trial.stack == stack.id;
+        let trials: Vec<&&Trial> = measured.iter().filter(of_stack).collect();
         let number = trials.iter().filter(|trial| holds(trial)).count();
         (number > 0).then(|| {
             format!(

@@ -122,9 +122,13 @@ fn standing(results: &Results, finding: &Finding<'_>) -> Option<Sentence> {
     let rest = match (ranking.as_slice(), unbeaten.as_slice()) {
         ([], _) => return None,
         ([only], _) => format!(
-            "{} {}; nobody else ranks.",
+            "{} {}; {}.",
             name(results, only.stack),
-            value(measure, only.estimate)
+            value(measure, only.estimate),
+            match finding.figures.len() {
+                1 => "no other stack had enough requests for a figure",
+                _ => "nobody else ranks",
+            }
         ),
         ([first, second, ..], _) if is_unknown(finding, first, second) => format!(
             "{} was ahead with {}, in too few rounds for a verdict.",

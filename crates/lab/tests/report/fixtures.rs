@@ -119,6 +119,7 @@ pub(crate) fn crowd() -> Results {
                 trial.stack = id(&trial.stack);
                 trial.outcome.good = (trial.outcome.good as f64 * factor) as u64;
                 trial.outcome.completed = trial.outcome.good;
+                trial.outcome.in_flight_s *= factor;
                 trial
             }));
         results.peaks.extend(peaks.iter().cloned().map(|mut peak| {

@@ -127,11 +127,7 @@ pub(super) fn describe(
     let versions = stacks.iter().flat_map(|stack| stack.versions.clone());
     let names: Vec<&str> = stacks.iter().map(|stack| stack.name.as_str()).collect();
     let title = match lab.title.as_str() {
-        "" => format!(
-            "{}: {}",
-            ground.application.description.name,
-            names.join(", ")
-        ),
+        "" => default_title(&ground.application.description.name, &names),
         title => title.to_owned(),
     };
     Ok(Results {
@@ -156,6 +152,16 @@ pub(super) fn describe(
         trials: Vec::new(),
         peaks: Vec::new(),
     })
+}
+
+/// More stacks than these would make a paragraph of a title.
+const TITLED: usize = 4;
+
+fn default_title(application: &str, stacks: &[&str]) -> String {
+    if stacks.len() > TITLED {
+        return format!("{application} under {} stacks", stacks.len());
+    }
+    format!("{application}: {}", stacks.join(", "))
 }
 
 /// Whether the plan in the folder is this one; where results go is no part of it.
@@ -205,4 +211,16 @@ pub(super) fn same_conditions(before: Results, now: &Results, folder: &Path) -> 
         finished: None,
         ..before
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_names_a_few_stacks_and_counts_many() {
+        let title = |stacks: &[&str]| default_title("Shop", stacks);
+        assert_eq!(title(&["Thin", "Puma"]), "Shop: Thin, Puma");
+        assert_eq!(title(&["a", "b", "c", "d", "e"]), "Shop under 5 stacks");
+    }
 }
