@@ -1,8 +1,6 @@
-//! The benchmark of Highball itself, `make bench`: fixed workloads, fixed peers, fixed targets. Comparisons that
-//! users make of their own applications never pass through here.
+//! The benchmark of Highball itself, `make bench`: fixed workloads, fixed peers, fixed targets, on the stacks of the lab.
+//! Comparisons that users make of their own applications never pass through here.
 
-pub mod closed_loop;
-pub mod http;
 pub mod idle;
 pub mod open_loop;
 pub mod report;

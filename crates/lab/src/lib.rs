@@ -13,6 +13,7 @@ pub mod comparison;
 pub mod duration;
 pub mod load;
 pub mod machine;
+pub mod probe;
 pub mod process_tree;
 pub mod random;
 pub mod report;

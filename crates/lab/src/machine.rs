@@ -1,4 +1,4 @@
-//! What a run depends on beside the code: the machine, its settings, the versions of everything that took
+//! What a run depends on beside the code: the machine, its settings and limits, the versions of everything that took
 //! part, and how busy the machine was with other things. It records no name, address or path of the machine.
 
 use std::fs;
@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
 use crate::process_tree::ticks;
@@ -111,15 +113,27 @@ fn facts() -> Vec<(String, String)> {
     );
     fact(
         "Open files (hard limit)",
-        rustix::process::getrlimit(rustix::process::Resource::Nofile)
-            .maximum
-            .map(|n| n.to_string()),
+        getrlimit(Resource::Nofile).maximum.map(|n| n.to_string()),
     );
     fact(
         LOAD_AVERAGE,
         read("/proc/loadavg").map(|load| first_words(&load, 3)),
     );
     facts
+}
+
+/// Raises the soft limit of open files to the hard one, for this process and what it starts; gives the limit.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn raise_open_files() -> Result<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, raised).context("raising the limit of open files")?;
+    Ok(limit.maximum.unwrap_or(u64::MAX))
 }
 
 /// CPU time of the whole machine since it started, over all cores.
@@ -229,6 +243,13 @@ mod tests {
         assert_eq!(cpu.busy, ticks(170));
         assert_eq!(cpu.steal, ticks(30));
         assert!(parse_cpu("intr 1").is_none());
+    }
+
+    #[test]
+    fn the_limit_of_open_files_is_the_hard_one() {
+        let limit = raise_open_files().unwrap();
+        let now = getrlimit(Resource::Nofile).current;
+        assert_eq!(now.unwrap_or(u64::MAX), limit);
     }
 
     #[test]

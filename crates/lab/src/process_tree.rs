@@ -2,15 +2,15 @@
 //! process that it did not find in the tree.
 //!
 //! Daemons re-parent: Passenger's watchdog leaves its parent at once. A process belongs to the tree when it
-//! descends from a member, shares a member's process group or session, was seen as a member before, or was
-//! orphaned to this process, which makes itself the reaper of its descendants (`PR_SET_CHILD_SUBREAPER`).
+//! descends from a member, shares a member's process group or session, or was seen as a member before. Where the root is
+//! the reaper of its descendants (`PR_SET_CHILD_SUBREAPER`), what daemonized descends from it still.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::process::{Pid, Signal};
 
 /// One line of `/proc/PID/stat`, as far as it is used here (proc(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,14 +60,10 @@ pub struct ProcessTree {
     root: i32,
     /// Whether the root is one of the members.
     root_counts: bool,
-    /// This process where it adopts orphans, with the children it had before the server started.
-    reaper: Option<(i32, BTreeSet<i32>)>,
     /// Pid to start time of every member ever seen.
     seen: BTreeMap<i32, u64>,
     /// Groups and sessions that only members can be in.
     groups: BTreeSet<i32>,
-    /// Ticks of orphans that this process reaped itself: no member's counters hold them.
-    departed_ticks: u64,
 }
 
 /// Makes this process the parent of every orphan among its descendants.
@@ -85,10 +81,8 @@ impl ProcessTree {
         Self {
             root,
             root_counts: true,
-            reaper: None,
             seen: BTreeMap::new(),
             groups: BTreeSet::new(),
-            departed_ticks: 0,
         }
     }
 
@@ -97,17 +91,6 @@ impl ProcessTree {
     pub fn below(root: i32) -> Self {
         Self {
             root_counts: false,
-            ..Self::rooted(root)
-        }
-    }
-
-    /// The tree below `root`, together with every child of this process that is not among
-    /// `earlier_children`: to be used by a process that called [`become_reaper`] and has no other child
-    /// whenever the tree is read.
-    pub fn adopting(root: i32, earlier_children: BTreeSet<i32>) -> Self {
-        let own = rustix::process::getpid().as_raw_nonzero().get();
-        Self {
-            reaper: Some((own, earlier_children)),
             ..Self::rooted(root)
         }
     }
@@ -130,7 +113,7 @@ impl ProcessTree {
                 stat.reaped_ticks + if own_counts { stat.own_ticks } else { 0 }
             })
             .sum();
-        ticks(counted + self.departed_ticks)
+        ticks(counted)
     }
 
     /// Memory of all living members together.
@@ -163,7 +146,7 @@ impl ProcessTree {
         }
     }
 
-    /// The members among `all`, zombies too, save those that only this process can reap: it does.
+    /// The members among `all`, zombies too.
     fn select(&mut self, all: &[Stat]) -> Vec<Stat> {
         let mut members: BTreeSet<i32> = BTreeSet::new();
         loop {
@@ -194,51 +177,17 @@ impl ProcessTree {
             .collect();
         self.seen
             .extend(found.iter().map(|stat| (stat.pid, stat.started)));
-        found.retain(|stat| !self.reap(stat));
         found.sort_by_key(|stat| (stat.pid != self.root, stat.pid));
         found
     }
 
     fn belongs(&self, stat: &Stat, members: &BTreeSet<i32>) -> bool {
-        let orphan = self
-            .reaper
-            .as_ref()
-            .is_some_and(|(own, earlier)| stat.parent == *own && !earlier.contains(&stat.pid));
         stat.pid == self.root
-            || orphan
             || members.contains(&stat.parent)
             || self.groups.contains(&stat.group)
             || self.groups.contains(&stat.session)
             || self.seen.get(&stat.pid) == Some(&stat.started)
     }
-
-    /// Takes the exit of an orphan that was given to this process; the root is its starter's to wait for.
-    fn reap(&mut self, stat: &Stat) -> bool {
-        let is_orphan = self
-            .reaper
-            .as_ref()
-            .is_some_and(|(own, _)| stat.parent == *own)
-            && stat.pid != self.root;
-        if stat.state != 'Z' || !is_orphan {
-            return false;
-        }
-        if let Some(pid) = Pid::from_raw(stat.pid) {
-            // Whoever else may have reaped it, it is gone either way.
-            let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
-        }
-        self.departed_ticks += stat.own_ticks + stat.reaped_ticks;
-        true
-    }
-}
-
-/// The children of this process now.
-pub fn own_children() -> BTreeSet<i32> {
-    let own = rustix::process::getpid().as_raw_nonzero().get();
-    scan()
-        .into_iter()
-        .filter(|stat| stat.parent == own)
-        .map(|stat| stat.pid)
-        .collect()
 }
 
 /// CPU time of this process and of all children it has waited for.

@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lab::bench::http;
 use lab::load::plan::Target;
+use lab::probe;
 use lab::stacks::{Catalogue, Definition, Deployment, Presence, Running};
 
 const WORKERS: usize = 2;
@@ -365,7 +365,7 @@ fn address(running: &Running) -> SocketAddr {
 }
 
 fn get(address: SocketAddr, path: &str) -> String {
-    let response = http::get(address, path, test_support::PATIENCE).expect("an answer");
+    let response = probe::get(address, path, test_support::PATIENCE).expect("an answer");
     assert_eq!(response.status, 200, "GET {path}");
     String::from_utf8(response.body).expect("text")
 }

@@ -6,10 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::bench::http::{self, exchange, get_request};
+use crate::probe::{self, exchange, get_request};
 
 /// Connections from one source address. Each has its own range of ephemeral ports (28,000 on Linux by
 /// default), which other connections of the machine need too.
@@ -24,21 +23,6 @@ const OPENING: Duration = Duration::from_secs(40);
 #[derive(Debug)]
 pub struct IdleConnections {
     streams: Vec<TcpStream>,
-}
-
-/// Raises the soft limit of open files to the hard one, for this process and the servers it starts; gives
-/// the limit.
-///
-/// # Errors
-/// When the kernel refuses.
-pub fn raise_open_files() -> Result<u64> {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    setrlimit(Resource::Nofile, raised).context("raising the limit of open files")?;
-    Ok(limit.maximum.unwrap_or(u64::MAX))
 }
 
 impl IdleConnections {
@@ -88,7 +72,7 @@ impl IdleConnections {
 /// When the answer is not 200.
 pub fn newcomer(address: SocketAddr, path: &str) -> Result<Duration> {
     let start = Instant::now();
-    let response = http::get(address, path, TIMEOUT)?;
+    let response = probe::get(address, path, TIMEOUT)?;
     if response.status != 200 {
         bail!("a newcomer got status {}", response.status);
     }
@@ -153,14 +137,5 @@ mod tests {
         assert_eq!(idle.still_open(), 3);
         drop_half.0.send(()).unwrap();
         server.join().unwrap();
-    }
-
-    #[test]
-    fn the_limit_of_open_files_is_the_hard_one() {
-        let limit = raise_open_files().unwrap();
-        assert_eq!(
-            getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX),
-            limit
-        );
     }
 }

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use rustix::event::{Timespec, epoll};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::bench::http::{ResponseReader, get_request};
+use crate::probe::{ResponseReader, get_request};
 use schedule::{Arrival, Plan};
 
 pub mod schedule;

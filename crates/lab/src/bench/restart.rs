@@ -1,8 +1,10 @@
 //! What a restart of Redmine under load does to its latency: an open loop at a share of what the server can do, p99
 //! before the restart, and from its begin until the old generation is gone. It measures Highball alone.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -11,12 +13,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use crate::bench::closed_loop;
 use crate::bench::open_loop::schedule::{Arrivals, Class, Plan};
 use crate::bench::open_loop::{self, End, Sample};
-use crate::bench::stack::{Deployment, Running, Stack};
+use crate::bench::session::BOOT_TIMEOUT;
+use crate::bench::stack::Stack;
+use crate::bench::trial::{address, send};
 use crate::machine::{Machine, timestamp};
-use crate::process_tree::become_reaper;
+use crate::stacks::{Catalogue, Deployment};
 use crate::statistics::percentile;
 
 /// The page asked for, as in the benchmark's workload.
@@ -33,6 +36,8 @@ const MOST: f64 = 2.0;
 /// What to run.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// The repository's root.
+    pub root: PathBuf,
     /// The program under test.
     pub highball: PathBuf,
     /// A prepared Redmine.
@@ -149,7 +154,6 @@ struct Restart {
 /// # Errors
 /// When the server does not start or restart, or the figures cannot be written.
 pub fn run(options: &Options) -> Result<Report> {
-    become_reaper()?;
     let started = timestamp();
     let mut rounds = Vec::new();
     let mut all = Samples::default();
@@ -193,16 +197,21 @@ pub fn run(options: &Options) -> Result<Report> {
 
 fn one_round(options: &Options, number: usize) -> Result<(Round, Samples)> {
     let scratch = tempfile::tempdir().context("a folder for the server's log")?;
-    let text = |path: &Path| path.to_string_lossy().into_owned();
     let deployment = Deployment {
-        app: text(&options.redmine),
-        highball: text(&options.highball),
-        scratch: text(scratch.path()),
-        port: String::new(),
+        app: options.redmine.clone(),
+        highball: options.highball.clone(),
+        scratch: scratch.path().to_owned(),
         workers: options.workers,
+        threads: 1,
+        environment: BTreeMap::new(),
+        path: PATH.to_owned(),
+        boot_timeout: BOOT_TIMEOUT,
+        cores: Vec::new(),
     };
-    let running = Running::start(Stack::Highball, &deployment, PATH)?;
-    let capacity = capacity(&running)?;
+    let catalogue = Catalogue::load_from(&options.root.join("lab"), &[])?;
+    let running = catalogue.get(Stack::Highball.id())?.start(&deployment)?;
+    let address = address(&running)?;
+    let capacity = capacity(address)?;
     let plan = Plan {
         rate: capacity * options.share,
         duration: LEAD_IN + options.before + options.after,
@@ -214,13 +223,15 @@ fn one_round(options: &Options, number: usize) -> Result<(Round, Samples)> {
         }],
     };
     let begin = Instant::now();
-    let pid = running.root();
+    let pid = running
+        .entry()
+        .context("the server has no process of its own")?;
     let (restart, outcome) = thread::scope(|scope| {
         let restart = scope.spawn(|| {
             thread::sleep(LEAD_IN + options.before);
             restart(&options.highball, pid, begin + plan.duration)
         });
-        let outcome = open_loop::run(running.address, &plan);
+        let outcome = open_loop::run(address, &plan);
         (restart.join().expect("it does not panic"), outcome)
     });
     let (restart, outcome) = (restart?, outcome?);
@@ -251,15 +262,15 @@ fn one_round(options: &Options, number: usize) -> Result<(Round, Samples)> {
 }
 
 /// Requests a second over a few busy connections, once warm.
-fn capacity(running: &Running) -> Result<f64> {
-    let send = || closed_loop::send(running.address, PATH, CONNECTIONS, CLOSED_REQUESTS);
-    send();
-    let begin = Instant::now();
-    let errors = send();
+fn capacity(address: SocketAddr) -> Result<f64> {
+    let send = || send(address, PATH, CONNECTIONS, CLOSED_REQUESTS);
+    send()?;
+    let outcome = send()?;
+    let errors = outcome.errors.total();
     if errors > 0 {
         bail!("{errors} of {CLOSED_REQUESTS} requests failed before any restart");
     }
-    Ok(CLOSED_REQUESTS as f64 / begin.elapsed().as_secs_f64())
+    Ok(outcome.good_per_second())
 }
 
 /// Restarts a server and waits until its old generation is gone.

@@ -3,20 +3,22 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context as _, Result, bail};
 
-use crate::bench::idle::raise_open_files;
 use crate::bench::open_loop::schedule::Arrivals;
 use crate::bench::results::{Results, Run, Trial};
-use crate::bench::stack::{Deployment, Stack};
+use crate::bench::stack::Stack;
 use crate::bench::trial::{self, Figures, Pace};
 use crate::bench::workload::{App, Kind, Workload};
-use crate::machine::{Machine, timestamp};
-use crate::process_tree::become_reaper;
+use crate::machine::{Machine, raise_open_files, timestamp};
 use crate::random::Random;
+use crate::stacks::{Catalogue, Definition, Deployment, Presence};
+
+/// Redmine needs some ten seconds of CPU to boot; a shared machine makes that longer.
+pub(super) const BOOT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What to run.
 #[derive(Debug, Clone)]
@@ -55,9 +57,9 @@ pub struct Options {
 /// When nothing can be measured or the raw data cannot be written. A trial that fails is recorded and the
 /// rest goes on.
 pub fn run(options: &Options) -> Result<Results> {
-    become_reaper()?;
     let limit = raise_open_files()?;
-    let (planned, skipped) = plan(options, limit);
+    let peers = Peers::of(options)?;
+    let (planned, skipped) = plan(options, &peers, limit);
     for reason in &skipped {
         eprintln!("skipped: {reason}");
     }
@@ -71,7 +73,7 @@ pub fn run(options: &Options) -> Result<Results> {
         .iter()
         .map(|workload| workload.id)
         .collect();
-    results.begin(describe(options, &id, &planned, skipped), &ids);
+    results.begin(describe(options, &peers, &id, &planned, skipped)?, &ids);
 
     let scratch = std::env::temp_dir().join(format!("highball-bench-{}", std::process::id()));
     let total = planned
@@ -98,7 +100,7 @@ pub fn run(options: &Options) -> Result<Results> {
                     workload.id
                 );
                 let place = scratch.join(format!("{position}-{}-{stack}", workload.id));
-                let outcome = one_trial(options, workload, stack, &place, seed)
+                let outcome = one_trial(options, peers.get(stack)?, workload, &place, seed)
                     .and_then(|figures| check_body(&mut bodies, workload, stack, figures));
                 eprintln!("{}", summary(&outcome));
                 if outcome.is_ok() {
@@ -120,20 +122,51 @@ pub fn run(options: &Options) -> Result<Results> {
     Ok(results)
 }
 
-/// The workloads with the stacks that can take part, and what cannot.
-fn plan(options: &Options, open_files: u64) -> (Vec<(&'static Workload, Vec<Stack>)>, Vec<String>) {
-    let mut planned = Vec::new();
-    let mut skipped = Vec::new();
-    for stack in options
-        .stacks
-        .iter()
-        .filter(|stack| !stack.is_installed(&options.highball))
-    {
-        skipped.push(match stack {
-            Stack::Highball => "Highball: there is no such program; build it with `cargo build --release` or name it with --highball".to_owned(),
-            _ => format!("{stack}: it is not installed"),
-        });
+/// The stacks that were asked for, as the lab has them.
+struct Peers {
+    catalogue: Catalogue,
+    /// Those that cannot take part, and why.
+    missing: Vec<(Stack, String)>,
+}
+
+impl Peers {
+    fn of(options: &Options) -> Result<Self> {
+        let catalogue = Catalogue::load_from(&options.root.join("lab"), &[])?;
+        let mut missing = Vec::new();
+        for stack in &options.stacks {
+            let presence = catalogue.get(stack.id())?.presence_of(&options.highball);
+            if let Presence::Missing { reason, install } = presence {
+                let install = match (stack, install) {
+                    (Stack::Highball, _) => {
+                        "; `make build` builds it, --highball names it".to_owned()
+                    }
+                    (_, Some(command)) => format!("; `{command}` installs it"),
+                    (_, None) => String::new(),
+                };
+                missing.push((*stack, format!("{stack}: {reason}{install}")));
+            }
+        }
+        Ok(Self { catalogue, missing })
     }
+
+    fn get(&self, stack: Stack) -> Result<&Definition> {
+        self.catalogue.get(stack.id())
+    }
+
+    fn are_here(&self, stack: Stack) -> bool {
+        !self.missing.iter().any(|(missing, _)| *missing == stack)
+    }
+}
+
+/// The workloads with the stacks that can take part, and what cannot.
+fn plan(
+    options: &Options,
+    peers: &Peers,
+    open_files: u64,
+) -> (Vec<(&'static Workload, Vec<Stack>)>, Vec<String>) {
+    let mut planned = Vec::new();
+    let missing = peers.missing.iter().map(|(_, reason)| reason.clone());
+    let mut skipped: Vec<String> = missing.collect();
     for &workload in &options.workloads {
         if workload.app == App::Redmine && options.redmine.is_none() {
             skipped.push(format!(
@@ -151,9 +184,7 @@ fn plan(options: &Options, open_files: u64) -> (Vec<(&'static Workload, Vec<Stac
             ));
             continue;
         }
-        let takes_part = |stack: &&Stack| {
-            options.stacks.contains(stack) && stack.is_installed(&options.highball)
-        };
+        let takes_part = |stack: &&Stack| options.stacks.contains(stack) && peers.are_here(**stack);
         let stacks: Vec<Stack> = workload.stacks.iter().filter(takes_part).copied().collect();
         if !stacks.is_empty() {
             planned.push((workload, stacks));
@@ -164,26 +195,32 @@ fn plan(options: &Options, open_files: u64) -> (Vec<(&'static Workload, Vec<Stac
 
 fn one_trial(
     options: &Options,
+    stack: &Definition,
     workload: &Workload,
-    stack: Stack,
-    place: &PathBuf,
+    place: &Path,
     seed: u64,
 ) -> Result<Figures> {
-    fs::create_dir_all(place).with_context(|| format!("creating {}", place.display()))?;
     let app = match workload.app {
         App::Lab(name) => options.root.join("lab/apps").join(name),
         App::Redmine => options.redmine.clone().context("no Redmine")?,
     };
-    let text = |path: &PathBuf| path.to_string_lossy().into_owned();
-    let deployment = Deployment {
-        app: text(&app),
-        highball: text(&options.highball),
-        scratch: text(place),
-        port: String::new(),
+    let deployment = deployment(workload, app, &options.highball, place);
+    trial::run(workload, stack, &deployment, pace(options, seed))
+}
+
+/// The same for every stack: worker processes with one thread each, and no variable of its own.
+fn deployment(workload: &Workload, app: PathBuf, highball: &Path, scratch: &Path) -> Deployment {
+    Deployment {
+        app,
+        highball: highball.to_owned(),
+        scratch: scratch.to_owned(),
         workers: workload.workers,
-    };
-    let pace = pace(options, seed);
-    trial::run(workload, stack, &deployment, pace)
+        threads: 1,
+        environment: BTreeMap::new(),
+        path: workload.path.to_owned(),
+        boot_timeout: BOOT_TIMEOUT,
+        cores: Vec::new(),
+    }
 }
 
 fn pace(options: &Options, seed: u64) -> Pace {
@@ -247,22 +284,21 @@ fn record(
 
 fn describe(
     options: &Options,
+    peers: &Peers,
     id: &str,
     planned: &[(&'static Workload, Vec<Stack>)],
     skipped: Vec<String>,
-) -> Run {
+) -> Result<Run> {
     let commands = planned.iter().map(|(workload, stacks)| {
-        let lines = stacks
-            .iter()
-            .map(|stack| (*stack, shown_command(workload, *stack)))
-            .collect();
-        (workload.id.to_owned(), lines)
+        let line = |stack: &Stack| Ok((*stack, shown_command(workload, peers.get(*stack)?)));
+        let lines = stacks.iter().map(line).collect::<Result<Vec<_>>>()?;
+        Ok((workload.id.to_owned(), lines))
     });
     let loads = planned.iter().map(|(workload, _)| {
         let load = trial::describe_load(workload, pace(options, options.seed));
         (workload.id.to_owned(), load)
     });
-    Run {
+    Ok(Run {
         id: id.to_owned(),
         finished: String::new(),
         command: options.command.clone(),
@@ -272,32 +308,21 @@ fn describe(
         seed: options.seed,
         quick: options.quick,
         machine: Machine::capture(&options.highball),
-        commands: commands.collect(),
+        commands: commands.collect::<Result<_>>()?,
         loads: loads.collect(),
         skipped,
-    }
+    })
 }
 
 /// The command of a trial with names in the places of paths and ports.
-fn shown_command(workload: &Workload, stack: Stack) -> String {
-    let app = match workload.app {
-        App::Lab(name) => format!("lab/apps/{name}"),
-        App::Redmine => "REDMINE".to_owned(),
-    };
-    let text = str::to_owned;
-    let deployment = Deployment {
-        app,
-        highball: text("highball"),
-        scratch: text("TRIAL"),
-        port: text("PORT"),
-        workers: workload.workers,
-    };
-    let launch = stack.launch(&deployment);
-    let files = launch
+fn shown_command(workload: &Workload, stack: &Definition) -> String {
+    let nowhere = Path::new("");
+    let shown = stack.describe(&deployment(workload, PathBuf::new(), nowhere, nowhere));
+    let files = shown
         .files
         .iter()
         .map(|(path, content)| format!("   # {path}: {}", content.trim().replace('\n', "; ")));
-    launch.command.join(" ") + &files.collect::<String>()
+    shown.commands.join("; ") + &files.collect::<String>()
 }
 
 fn summary(outcome: &Result<Figures>) -> String {
@@ -333,7 +358,7 @@ mod tests {
 
     fn options() -> Options {
         Options {
-            root: PathBuf::from("/nonexistent"),
+            root: test_support::workspace(),
             highball: PathBuf::from("/nonexistent/highball"),
             redmine: None,
             workloads: workload::select(None),
@@ -351,11 +376,13 @@ mod tests {
 
     #[test]
     fn what_cannot_take_part_is_skipped_with_its_reason() {
-        let (planned, skipped) = plan(&options(), 5_000);
+        let options = options();
+        let peers = Peers::of(&options).unwrap();
+        let (planned, skipped) = plan(&options, &peers, 5_000);
         assert!(planned.is_empty());
         let all = skipped.join("\n");
         for reason in [
-            "Highball: there is no such program",
+            "Highball: highball is not there; `make build` builds it",
             "redmine-12: no Redmine",
             "idle: only 5000 open files",
         ] {
@@ -365,9 +392,12 @@ mod tests {
 
     #[test]
     fn shown_commands_hold_no_path_of_the_machine() {
+        let catalogue = Catalogue::load_from(&test_support::workspace().join("lab"), &[]).unwrap();
         for workload in workload::select(None) {
-            for &stack in workload.stacks {
-                let command = shown_command(workload, stack);
+            for stack in workload.stacks {
+                let command = shown_command(workload, catalogue.get(stack.id()).unwrap());
+                let workers = format!(" {}", workload.workers);
+                assert!(command.contains(&workers), "{command}");
                 assert!(
                     !command.contains("/tmp")
                         && !command.contains("/home")

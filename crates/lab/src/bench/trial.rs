@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::bench::closed_loop;
 use crate::bench::idle::{self, IdleConnections};
 use crate::bench::open_loop;
 use crate::bench::open_loop::schedule::{Arrivals, Class, Plan};
-use crate::bench::stack::{Deployment, Running, Stack};
 use crate::bench::workload::{Kind, Workload, measure};
 use crate::bench::wrk;
+use crate::load::plan::{self, ConnectionUse, Expected, Mode, Request, Target};
+use crate::load::{self, outcome::Outcome};
 use crate::process_tree::memory_of;
+use crate::stacks::{Definition, Deployment, Running};
 use crate::statistics::percentile;
 use meter::Meter;
 
@@ -54,14 +55,14 @@ impl Figures {
     }
 }
 
-/// Runs one trial of `stack`.
+/// Runs one trial of `stack`, whose deployment names the workload's page.
 ///
 /// # Errors
 /// When the server does not start or the generator fails. A server that answers badly is no error: its
 /// errors are counted.
 pub fn run(
     workload: &Workload,
-    stack: Stack,
+    stack: &Definition,
     deployment: &Deployment,
     pace: Pace,
 ) -> Result<Figures> {
@@ -70,9 +71,9 @@ pub fn run(
         warm_up: pace.warm_up * workload.stretch,
         ..pace
     };
-    let mut running = Running::start(stack, deployment, workload.path)?;
+    let mut running = stack.start(deployment)?;
     let mut figures = Figures {
-        body: running.first.body.clone(),
+        body: running.first.1.clone(),
         ..Figures::default()
     };
     figures.set(measure::BOOT, running.boot.as_secs_f64());
@@ -81,19 +82,17 @@ pub fn run(
             closed(&mut running, &mut figures, workload, connections, pace)?
         }
         Kind::OpenLoop => open(&mut running, &mut figures, workload, pace)?,
-        Kind::Memory { requests } => memory(&mut running, &mut figures, workload, requests),
+        Kind::Memory { requests } => memory(&mut running, &mut figures, workload, requests)?,
         Kind::Idle { connections } => {
             idle(&mut running, &mut figures, workload, connections, pace)?
         }
     }
-    let total = running.tree.memory();
+    let total = running.tree().memory();
     figures.set(measure::PSS, megabytes(total.pss_kb));
     figures.set(measure::RSS, megabytes(total.rss_kb));
     figures.set(measure::PRIVATE_DIRTY, megabytes(total.private_dirty_kb));
-    figures.set(measure::PROCESSES, running.tree.members().len() as f64);
-    if running.tree.members().is_empty() {
-        bail!("{stack} ended under load");
-    }
+    figures.set(measure::PROCESSES, running.tree().members().len() as f64);
+    running.still_up().context("it ended under load")?;
     figures.set(measure::LEFT_BEHIND, running.stop().left_behind as f64);
     Ok(figures)
 }
@@ -140,24 +139,71 @@ const SLOW_PATH: &str = "/slow";
 /// Busy connections beside the idle ones.
 const BUSY: usize = 12;
 
+/// When an answer counts as timed out.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where a server listens: all of the benchmark's do on a port.
+pub(super) fn address(running: &Running) -> Result<SocketAddr> {
+    match running.target() {
+        Target::Tcp(address) => Ok(address),
+        Target::Unix(path) => bail!("it listens on {} and on no port", path.display()),
+    }
+}
+
+/// Sends so many GETs over so many connections that are kept; only status 200 is a good answer.
+pub(super) fn send(
+    address: SocketAddr,
+    path: &str,
+    connections: usize,
+    requests: usize,
+) -> Result<Outcome> {
+    let plan = plan::Plan {
+        target: Target::Tcp(address),
+        host: address.to_string(),
+        requests: vec![Request {
+            method: "GET".to_owned(),
+            path: path.to_owned(),
+            headers: vec![("Accept".to_owned(), "*/*".to_owned())],
+            body: Vec::new(),
+            weight: 1.0,
+            expected: Some(Expected {
+                status: 200,
+                length: None,
+            }),
+        }],
+        login: None,
+        mode: Mode::Closed {
+            connections,
+            end: plan::End::Requests(requests as u64),
+        },
+        connections: ConnectionUse::KeepAlive,
+        timeout: 2 * TIMEOUT,
+        threads: 1,
+        cores: Vec::new(),
+        seed: 0,
+    };
+    load::run(&plan, &mut |_| {}, &AtomicBool::new(false))
+}
+
 fn wrk_load(connections: usize, duration: Duration) -> wrk::Load {
     wrk::Load {
         connections,
         threads: 2,
         duration,
-        timeout: Duration::from_secs(10),
+        timeout: TIMEOUT,
     }
 }
 
 /// Loads as the trial will, then waits until requests that were left behind in the server's queue are done:
 /// clients that are gone would otherwise fill it, and the trial begin with refusals.
 fn warm_up(running: &Running, workload: &Workload, connections: usize, pace: Pace) -> Result<()> {
+    let address = address(running)?;
     wrk_load(connections, pace.warm_up)
-        .run(running.address, workload.path)
+        .run(address, workload.path)
         .context("warm-up")?;
     let deadline = Instant::now() + Duration::from_secs(20);
     while Instant::now() < deadline {
-        if idle::newcomer(running.address, workload.path).is_ok() {
+        if idle::newcomer(address, workload.path).is_ok() {
             return Ok(());
         }
         thread::sleep(Duration::from_millis(50));
@@ -175,7 +221,7 @@ fn closed(
     warm_up(running, workload, connections, pace)?;
     let meter = Meter::start(running);
     let (report, output) =
-        wrk_load(connections, pace.duration).run(running.address, workload.path)?;
+        wrk_load(connections, pace.duration).run(address(running)?, workload.path)?;
     let used = meter.stop(running, figures);
     figures.set(measure::RATE, report.good_per_second());
     figures.set(measure::P50, report.p50_ms);
@@ -211,8 +257,9 @@ fn open(
         classes: vec![class(workload.path, 9.0), class(SLOW_PATH, 1.0)],
     };
     // The same load in short, with another schedule: every worker has then run both kinds of request.
+    let address = address(running)?;
     open_loop::run(
-        running.address,
+        address,
         &Plan {
             duration: pace.warm_up,
             seed: !pace.seed,
@@ -220,7 +267,7 @@ fn open(
         },
     )?;
     let meter = Meter::start(running);
-    let outcome = open_loop::run(running.address, &plan)?;
+    let outcome = open_loop::run(address, &plan)?;
     let used = meter.stop(running, figures);
 
     let fast = outcome.latencies_ms(FAST);
@@ -244,18 +291,24 @@ fn open(
     Ok(())
 }
 
-fn memory(running: &mut Running, figures: &mut Figures, workload: &Workload, requests: usize) {
+fn memory(
+    running: &mut Running,
+    figures: &mut Figures,
+    workload: &Workload,
+    requests: usize,
+) -> Result<()> {
     let meter = Meter::start(running);
-    let errors = closed_loop::send(
-        running.address,
+    let outcome = send(
+        address(running)?,
         workload.path,
         2 * workload.workers,
         requests,
-    );
+    )?;
     let used = meter.stop(running, figures);
     figures.set(measure::REQUESTS, requests as f64);
-    figures.set(measure::ERRORS, errors as f64);
+    figures.set(measure::ERRORS, outcome.errors.total() as f64);
     figures.set(measure::CPU, used.microseconds_per(requests));
+    Ok(())
 }
 
 /// Busy connections without, beside and again without the idle ones: what drifts over a trial cancels out.
@@ -267,15 +320,18 @@ fn idle(
     pace: Pace,
 ) -> Result<()> {
     warm_up(running, workload, BUSY, pace)?;
+    let front = running
+        .entry()
+        .context("the front has no process of its own")?;
+    let address = address(running)?;
     figures.set(
         measure::FRONT_RSS_BEFORE,
-        megabytes(memory_of(running.root())?.rss_kb),
+        megabytes(memory_of(front)?.rss_kb),
     );
     let (rate_before, cpu_before, _) = busy(running, figures, workload, BUSY, pace.duration)?;
 
-    let idle = IdleConnections::open(running.address, workload.path, connections)?;
-    let alone = newcomers(running.address, workload.path, 10)?;
-    let address = running.address;
+    let idle = IdleConnections::open(address, workload.path, connections)?;
+    let alone = newcomers(address, workload.path, 10)?;
     let stop = AtomicBool::new(false);
     let (beside, among) = thread::scope(|scope| {
         let watch = scope.spawn(|| newcomers_until(&stop, address, workload.path));
@@ -287,7 +343,7 @@ fn idle(
         )
     });
     let (rate_beside, cpu_beside, output) = beside?;
-    let front = memory_of(running.root())?;
+    let front = memory_of(front)?;
     figures.set(measure::FRONT_RSS, megabytes(front.rss_kb));
     figures.set(measure::FRONT_PSS, megabytes(front.pss_kb));
     let still_open = idle.still_open();
@@ -321,7 +377,7 @@ fn busy(
     duration: Duration,
 ) -> Result<(f64, f64, String)> {
     let meter = Meter::start(running);
-    let (report, output) = wrk_load(connections, duration).run(running.address, workload.path)?;
+    let (report, output) = wrk_load(connections, duration).run(address(running)?, workload.path)?;
     let used = meter.stop(running, figures);
     let errors = figures
         .measures

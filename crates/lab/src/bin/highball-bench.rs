@@ -104,6 +104,7 @@ fn restarts(arguments: &Arguments) -> Result<bool> {
     let output = arguments.output.clone().unwrap_or_else(|| "docs".into());
     let before = Duration::from_secs(arguments.duration.unwrap_or(20));
     let report = restart::run(&restart::Options {
+        root: root.clone(),
         highball: root.join(&arguments.highball),
         redmine: root.join(&arguments.redmine),
         rounds: arguments.rounds.unwrap_or(5) as usize,

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use crate::bench::http::{Response, ResponseReader};
 use crate::load::plan::{Expected, Request, Target};
+use crate::probe::{Response, ResponseReader};
 
 /// What a stack answered to one request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,8 +16,7 @@ use super::results::{Peak, Results, Trial};
 use super::store::Store;
 use super::{placement, trial};
 use crate::application::Application;
-use crate::bench::idle::raise_open_files;
-use crate::machine::timestamp;
+use crate::machine::{raise_open_files, timestamp};
 
 mod opening;
 mod searching;

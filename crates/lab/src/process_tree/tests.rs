@@ -113,20 +113,6 @@ fn the_tree_below_a_process_is_without_it_but_with_what_it_waited_for() {
 }
 
 #[test]
-fn orphans_given_to_this_process_join_the_tree() {
-    let own = rustix::process::getpid().as_raw_nonzero().get();
-    let mut tree = ProcessTree::adopting(10, BTreeSet::from([7]));
-    let all = [
-        stat(own, 1, 2, 2),
-        stat(7, own, 2, 2),
-        stat(10, own, 10, 10),
-        stat(40, own, 40, 40),
-        stat(41, 40, 40, 40),
-    ];
-    assert_eq!(pids(&tree.select(&all)), [10, 40, 41]);
-}
-
-#[test]
 fn a_real_tree_is_measured_with_its_dead_and_killed() {
     // The shell burns CPU in a child that it waits for, then holds another child and tells that it is ready.
     let script =

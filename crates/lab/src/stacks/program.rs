@@ -114,7 +114,7 @@ impl Program {
 
 impl Definition {
     /// Whether it can be started here, with this `highball`.
-    pub(super) fn presence_of(&self, highball: &Path) -> Presence {
+    pub fn presence_of(&self, highball: &Path) -> Presence {
         if self.url.as_deref() == Some("") {
             return Presence::Missing {
                 reason: "no address: give one with --url NAME=http://host:port".to_owned(),

@@ -147,6 +147,11 @@ impl Running {
         self.target.clone()
     }
 
+    /// The process that clients talk to; `None` for a server that was started elsewhere.
+    pub fn entry(&self) -> Option<i32> {
+        self.started.last().map(|one| one.pid)
+    }
+
     /// All of its processes; none for a server that was started elsewhere.
     pub fn tree(&mut self) -> &mut ProcessTree {
         &mut self.tree

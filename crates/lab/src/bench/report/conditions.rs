@@ -65,8 +65,8 @@ fn commands(run: &Run) -> String {
         }
     }
     let mut text = String::from(
-        "Commands, in the application's folder with RACK_ENV and RAILS_ENV set to production; PORT is a free port, \
-         TRIAL an empty folder:\n\n```\n",
+        "Commands, in the application's folder (APP) with RACK_ENV and RAILS_ENV set to production; other names in capitals \
+         stand for free ports and for folders of the trial's own:\n\n```\n",
     );
     for (ids, commands) in groups {
         for id in ids {

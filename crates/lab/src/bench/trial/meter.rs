@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use super::Figures;
-use crate::bench::stack::Running;
 use crate::bench::workload::measure;
 use crate::machine::MachineCpu;
 use crate::process_tree::own_cpu;
+use crate::stacks::Running;
 
 /// CPU used between two points in time, over the wall time.
 #[derive(Debug)]
@@ -27,14 +27,14 @@ impl Meter {
     pub(super) fn start(running: &mut Running) -> Self {
         Self {
             begin: Instant::now(),
-            server: running.tree.cpu(),
+            server: running.tree().cpu(),
             client: own_cpu(),
             machine: MachineCpu::now(),
         }
     }
 
     pub(super) fn stop(self, running: &mut Running, figures: &mut Figures) -> Used {
-        let server = running.tree.cpu().saturating_sub(self.server);
+        let server = running.tree().cpu().saturating_sub(self.server);
         let client = own_cpu().saturating_sub(self.client);
         let machine = MachineCpu::now();
         let wall = self.begin.elapsed().as_secs_f64();

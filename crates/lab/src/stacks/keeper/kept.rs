@@ -39,7 +39,7 @@ pub(in crate::stacks) struct Start<'a> {
 }
 
 /// Variables that would change what a command line says, whoever set them.
-const UNWANTED: [&str; 12] = [
+const UNWANTED: [&str; 13] = [
     "BUNDLE_GEMFILE",
     "MALLOC_ARENA_MAX",
     "PIDFILE",
@@ -48,6 +48,7 @@ const UNWANTED: [&str; 12] = [
     "PUMA_MIN_THREADS",
     "RAILS_MAX_THREADS",
     "RAILS_MIN_THREADS",
+    "REDMINE_INSTANCE",
     "RUBYOPT",
     "UNICORN_FD",
     "WEB_CONCURRENCY",

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use super::{POLL, Running, Started};
-use crate::bench::http::{self, Response, ResponseReader};
 use crate::load::plan::Target;
+use crate::probe::{self, Response, ResponseReader};
 use crate::stacks::definition::{Definition, ProcessTemplate};
 use crate::stacks::keeper::kept::Start;
 use crate::stacks::rendering::{Filling, Place, Values};
@@ -189,7 +189,7 @@ impl Running {
 /// One GET on a connection of its own.
 pub(super) fn get(target: &Target, path: &str) -> Result<Response> {
     match target {
-        Target::Tcp(address) => http::get(*address, path, ANSWER),
+        Target::Tcp(address) => probe::get(*address, path, ANSWER),
         Target::Unix(socket) => {
             let mut stream = UnixStream::connect(socket)?;
             stream.set_read_timeout(Some(ANSWER))?;

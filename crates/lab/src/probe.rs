@@ -1,5 +1,5 @@
-//! The little HTTP/1.1 that a load generator needs: one GET as bytes, and an incremental reader that finds
-//! where a response ends. It never interprets a response beyond its status and framing (RFC 9112 section 6).
+//! A look at a server, one request at a time: a GET as bytes, and an incremental reader that finds where a response ends
+//! and keeps its body. It never interprets a response beyond its status and framing (RFC 9112 section 6), and is no load.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
