@@ -47,8 +47,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A request that was not answered with 200 counts as one that took at least [`GRACE`]: a quick refusal is
-    /// no quick answer.
+    /// A request that was not answered with 200 counts as one that took at least as long as answers may come after the
+    /// schedule: a quick refusal is no quick answer.
     pub fn counted(&self, time: Duration) -> Duration {
         match self.end {
             End::Answered(200) => time,
