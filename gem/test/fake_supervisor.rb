@@ -67,6 +67,17 @@ class FakeSupervisor
     receive(@workers.fetch(number))&.first(2)
   end
 
+  # Asks a worker where the thread is that runs a request: the lines of its answer.
+  def backtrace(thread:, slot:, sequence: 1, number: 0)
+    question = { thread: thread, slot: slot, sequence: sequence }
+    @workers.fetch(number).sendmsg(JSON.generate({ Backtrace: question }), 0)
+    name, fields = worker_message(number)
+    raise "expected Backtrace, got #{name}" unless name == "Backtrace"
+    raise "another's answer: #{fields}" unless fields.values_at("slot", "sequence") == [slot, sequence]
+
+    fields["backtrace"]
+  end
+
   # The socket that a worker sends for a connection that its application took over.
   def hijacked_socket(number = 0)
     name, _, files = receive(@workers.fetch(number))

@@ -90,8 +90,8 @@ class Front
   def publish(method: "GET", path: "/", query: "", fields: {}, body: "", file: nil, protocol: "HTTP/1.1", scheme: "http",
               arrived: 1_700_000_000_123_456, deadline: 5_000_000_000, remote: "127.0.0.1", port: 3000)
     facts = [arrived, deadline, port, 40_000, file ? file.fileno : -1, file ? file.size : 0]
-    texts = [method, path, query, "example.org", remote, protocol, scheme]
-    TestFront.publish(@number, facts, texts, fields.to_a, body)
+    texts = [method, path, query, "example.org", remote, protocol, scheme, body]
+    TestFront.publish(@number, facts, texts, fields.to_a)
   end
 
   # Waits for the next frame of a slot: [kind, payload], or nil once the request has been handed back.

@@ -124,6 +124,50 @@ class WorkerTest < Minitest::Test
     end
   end
 
+  LATE = <<~RUBY
+    def wait_here = [File.write("begun", ""), sleep]
+    def burn = loop { @begun ||= File.write("begun", "") }
+    def finish = [File.write("begun", ""), (sleep(0.01) until File.exist?("go"))]
+    run lambda { |env|
+      __send__(env["PATH_INFO"].delete("/"))
+      [200, {}, []]
+    }
+  RUBY
+
+  # Runs the application's method of that name in a request, and yields its slot and one answer for each thread.
+  def trace(name, threads)
+    serve(LATE, threads: threads) do |supervisor|
+      slot = supervisor.front.publish(path: "/#{name}")
+      begun = File.join(supervisor.folder, "begun")
+      Timeout.timeout(20) { Thread.pass until File.exist?(begun) }
+      yield supervisor, slot, Array.new(threads) { |thread| supervisor.backtrace(thread: thread, slot: slot) }
+    end
+  end
+
+  def test_a_worker_tells_where_the_thread_of_a_request_is
+    [1, 3].each do |threads|
+      { wait_here: 1, burn: 2 }.each do |name, line|
+        trace(name, threads) do |_, _, answers|
+          told = answers.reject(&:empty?)
+          assert_equal 1, told.size, "only one of #{threads} threads has it"
+          assert(told.first.any? { |frame| frame.match?(/config\.ru:#{line}:in .*#{name}/) }, told.first.inspect)
+        end
+      end
+    end
+  end
+
+  def test_a_worker_tells_nothing_of_a_request_that_it_does_not_run
+    trace(:finish, 1) do |supervisor, slot, answers|
+      refute_empty answers.first
+      assert_empty supervisor.backtrace(thread: 0, slot: slot, sequence: 2)
+      assert_empty supervisor.backtrace(thread: 0, slot: slot + 1)
+      assert_empty supervisor.backtrace(thread: 7, slot: slot)
+      File.write(File.join(supervisor.folder, "go"), "")
+      supervisor.front.answer(slot)
+      assert_empty supervisor.backtrace(thread: 0, slot: slot)
+    end
+  end
+
   def test_a_thread_that_is_killed_is_replaced
     serve('run ->(env) { Thread.current.kill if env["PATH_INFO"] == "/kill"; [200, {}, ["ok"]] }', threads: 2) do |supervisor|
       4.times { assert_match(/was ended/, supervisor.request(path: "/kill").error) }

@@ -274,6 +274,12 @@ settings! {
         /// or `/reports/1` has five minutes, and one for `/up` two seconds.
         request_timeouts: PathRules<Duration> = Kind::Paths(Some(&REQUEST_TIME)), default "none", reload AtOnce;
 
+        /// The time that a request may run on past its deadline before its worker is replaced.
+        ///
+        /// Its client has been answered with 504 at the deadline. The worker then takes no more requests. Its other threads
+        /// may finish what they run, within their own deadlines and `drain_timeout`, and it is killed.
+        request_grace: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "10s", reload AtOnce;
+
         /// The time the application has to load, and its workers to be ready after that.
         boot_timeout: Duration = Kind::Duration { min: MS.saturating_mul(100), max: DAY }, default "90s", reload AtOnce;
 

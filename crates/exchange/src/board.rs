@@ -174,6 +174,13 @@ impl Board<'_> {
         self.parked.store(0, Ordering::Relaxed);
     }
 
+    /// Wakes one more idle seat where requests wait: whoever was woken for them may stand still.
+    pub fn nudge(&self) {
+        if self.waiting() > 0 {
+            self.wake_one(None);
+        }
+    }
+
     /// Asks a worker to finish what it has and exit.
     pub fn stop(&self, worker: u16) {
         self.stops[usize::from(worker)].store(1, Ordering::SeqCst);

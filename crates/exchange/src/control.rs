@@ -116,6 +116,20 @@ pub enum FromTemplate {
     },
 }
 
+/// What the supervisor tells a worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// Tell where a thread is, if it still runs this very request. Answered by [`FromWorker::Backtrace`].
+    Backtrace {
+        /// The thread, from 0.
+        thread: u16,
+        /// Slot of the request in the exchange.
+        slot: u16,
+        /// The slot's sequence number at the claim.
+        sequence: u32,
+    },
+}
+
 /// What a worker tells the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromWorker {
@@ -136,6 +150,15 @@ pub enum FromWorker {
         slot: u32,
         /// The slot's sequence number at the claim: tells a late message from a current one.
         sequence: u64,
+    },
+    /// The answer to [`ToWorker::Backtrace`].
+    Backtrace {
+        /// As asked.
+        slot: u16,
+        /// As asked.
+        sequence: u32,
+        /// Where the thread is, innermost first; empty where it does not run that request any more.
+        backtrace: Vec<String>,
     },
     /// Something to log, such as a failed hook.
     Error {

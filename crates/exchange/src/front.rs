@@ -246,6 +246,11 @@ impl Front {
         self.region.board().tell_queue(waits);
     }
 
+    /// Wakes one more idle seat, where nobody has come for a request in time.
+    pub fn nudge(&self) {
+        self.region.board().nudge();
+    }
+
     /// Prepares a worker's place for a new process.
     pub fn open(&self, worker: u16) {
         self.region.board().stops[usize::from(worker)].store(0, Ordering::SeqCst);

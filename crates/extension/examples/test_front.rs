@@ -9,7 +9,7 @@ use exchange::request::{BodyPlace, ENV_KEYS, Facts, TEXTS, Writer};
 use exchange::{Front, Geometry};
 use rb_sys::{rb_ary_new, rb_ary_push, rb_define_module, rb_eRuntimeError};
 
-use ruby::Function::{A1, A2, A4, A5};
+use ruby::Function::{A1, A2, A4};
 use ruby::{Message, NIL, Value, boolean, bytes, fixnum, integer, list};
 
 #[allow(dead_code)]
@@ -77,15 +77,14 @@ unsafe fn array(values: &[Value]) -> Value {
     }
 }
 
-/// `publish(front, facts, texts, fields, body)`: the slot. Facts are arrival (us), deadline (ns), port,
-/// remote port, and descriptor and length of a body in a file, or -1.
+/// `publish(front, facts, texts, fields)`: the slot. Facts are arrival (us), deadline (ns), port,
+/// remote port, and descriptor and length of a body in a file, or -1. The body is the last of the texts.
 unsafe extern "C" fn publish(
     _: Value,
     front: Value,
     facts: Value,
     texts: Value,
     fields: Value,
-    body: Value,
 ) -> Value {
     // SAFETY: called by Ruby, with the GVL; nothing of Ruby's is called while the bytes are in use.
     let slot = unsafe {
@@ -104,6 +103,7 @@ unsafe extern "C" fn publish(
             remote_port: number(facts[3]),
             body: place,
         };
+        let body = bytes(list(texts)[TEXTS]);
         let texts: [&[u8]; TEXTS] = std::array::from_fn(|index| bytes(list(texts)[index]));
         on(front, |front| {
             let slot = front.acquire()?;
@@ -115,7 +115,7 @@ unsafe extern "C" fn publish(
                 let (number, name) = known.map_or((0, name), |index| (index as u8 + 1, &b""[..]));
                 writer.field(number, name, value).expect("room for a field");
             }
-            let length = writer.finish(bytes(body)).expect("room for the body");
+            let length = writer.finish(body).expect("room for the body");
             front.publish(slot, length).then_some(slot)
         })
     };
@@ -193,7 +193,7 @@ pub extern "C" fn Init_test_front() {
             &[
                 (c"create", A4(create)),
                 (c"files", A1(files)),
-                (c"publish", A5(publish)),
+                (c"publish", A4(publish)),
                 (c"frame", A2(frame)),
                 (c"done?", A2(done)),
                 (c"park", A1(park)),

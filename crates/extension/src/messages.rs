@@ -171,7 +171,7 @@ unsafe fn symbol(name: &str) -> Value {
 
 /// # Safety
 /// The rules of [`crate::ruby`]. May raise.
-unsafe fn array(values: &[Value]) -> Value {
+pub(crate) unsafe fn array(values: &[Value]) -> Value {
     // SAFETY: the caller keeps the rules.
     unsafe { rb_ary_new_from_values(values.len() as _, values.as_ptr()) }
 }

@@ -5,8 +5,6 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
 
 /// Asks the kernel for a TERM when the parent dies (`PR_SET_PDEATHSIG`). Not inherited by a fork.
@@ -54,17 +52,14 @@ pub(crate) fn end_with_front(socket: RawFd) -> io::Result<()> {
 fn watch(socket: RawFd) {
     // SAFETY: the worker's control socket stays open for the life of the process.
     let socket = unsafe { BorrowedFd::borrow_raw(socket) };
-    let mut byte = [0_u8; 1];
-    loop {
-        // Ruby makes sockets non-blocking, so a read alone may return without news.
-        let _ = poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN)], None);
-        match recv(socket, &mut byte[..], RecvFlags::DONTWAIT) {
-            // No message is defined for a worker; a newer front may have some.
-            Ok((_, 1..)) | Err(Errno::INTR | Errno::AGAIN) => {}
-            // SAFETY: ends the process without running anything else of it.
-            _ => unsafe { libc::_exit(0) },
-        }
+    // No event is asked for: messages are for Ruby's thread to take, and the end comes unasked.
+    let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::empty())];
+    while fds[0].revents().is_empty() {
+        // Interrupted is as good as nothing new.
+        let _ = poll(&mut fds, None);
     }
+    // SAFETY: ends the process without running anything else of it.
+    unsafe { libc::_exit(0) }
 }
 
 fn block_signals() -> libc::sigset_t {

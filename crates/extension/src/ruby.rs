@@ -143,6 +143,15 @@ pub(crate) fn fixnum(number: impl Into<i32>) -> Value {
     unsafe { LONG2FIX(number.into().into()) }
 }
 
+/// Any integer without a sign.
+///
+/// # Safety
+/// The rules. May raise.
+pub(crate) unsafe fn unsigned(number: u32) -> Value {
+    // SAFETY: the caller keeps the rules.
+    unsafe { rb_sys::rb_ull2inum(number.into()) }
+}
+
 /// `true` or `false`.
 pub(crate) fn boolean(value: bool) -> Value {
     if value {

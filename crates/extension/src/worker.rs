@@ -2,19 +2,20 @@
 //!
 //! It runs no requests; [`crate::seat`] does.
 
+use std::ffi::c_int;
 use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use exchange::Region;
-use exchange::control::FromWorker;
+use exchange::control::{self, Error, FromWorker, Received, ToWorker};
 use exchange::seat::Worker;
-use rb_sys::rb_eRuntimeError;
+use rb_sys::{rb_eRuntimeError, rb_thread_wait_fd};
 
 use crate::env::{self, Parts};
-use crate::messages::{self, descriptor, number, raise_io};
+use crate::messages::{self, array, descriptor, number, raise_io};
 use crate::process;
-use crate::ruby::{self, Message, NIL, Value, boolean, copied, fixnum, truthy};
+use crate::ruby::{self, Message, NIL, Value, boolean, copied, fixnum, list, truthy, unsigned};
 
 /// What the template holds for its workers.
 struct Attached {
@@ -179,6 +180,62 @@ pub(crate) unsafe extern "C" fn report(_: Value, text: Value) -> Value {
             },
             &[],
         )
+    }
+}
+
+/// `Native.asked`: waits until the supervisor wants to know where a thread is: `[thread, slot, sequence]`, see
+/// [`ToWorker::Backtrace`]; nil at the end.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn asked(_: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL, which it gives up while it waits. What has `Drop` is gone before anything may
+    // raise.
+    unsafe {
+        let control = joined().control;
+        loop {
+            rb_thread_wait_fd(control as c_int);
+            match control::try_receive::<ToWorker>(BorrowedFd::borrow_raw(control)) {
+                Ok(None) => return NIL,
+                Ok(Some(received)) => {
+                    let Received { message, fds } = received;
+                    drop(fds);
+                    let ToWorker::Backtrace {
+                        thread,
+                        slot,
+                        sequence,
+                    } = message;
+                    return array(&[fixnum(thread), fixnum(slot), unsigned(sequence)]);
+                }
+                // What is no message may be that of a newer front.
+                Err(Error::Malformed(_)) => {}
+                Err(error) if error.would_block() || error.interrupted() => {}
+                Err(_) => return NIL,
+            }
+        }
+    }
+}
+
+/// `Native.backtrace(slot, sequence, lines)`: answers what [`asked`] gave.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn backtrace(
+    _: Value,
+    slot: Value,
+    sequence: Value,
+    lines: Value,
+) -> Value {
+    // SAFETY: Ruby calls with the GVL. What may raise comes before what has `Drop`.
+    unsafe {
+        let control = joined().control;
+        let (slot, sequence) = (number(slot), number(sequence));
+        let message = FromWorker::Backtrace {
+            slot,
+            sequence,
+            backtrace: list(lines).iter().map(|&line| copied(line)).collect(),
+        };
+        messages::send_from_worker(control, message, &[])
     }
 }
 

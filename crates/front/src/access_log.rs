@@ -119,6 +119,25 @@ pub struct AppError<'a> {
     pub backtrace: &'a [u8],
 }
 
+/// A request that runs past its deadline. All texts but the message may hold any byte.
+#[derive(Clone, Copy, Debug)]
+pub struct Late<'a> {
+    /// What there is to say.
+    pub message: &'a str,
+    /// The method of the request.
+    pub method: &'a [u8],
+    /// The path of the request; at most 2 KiB of it are logged.
+    pub path: &'a [u8],
+    /// Since the start of the application.
+    pub app: Duration,
+    /// The worker that runs it.
+    pub worker: Option<u32>,
+    /// The generation that runs it.
+    pub generation: Option<u32>,
+    /// Where its thread is, a frame a line; at most 32 KiB of it are logged.
+    pub backtrace: &'a [u8],
+}
+
 /// The log of one server. Dropping it writes out what is buffered, within two seconds.
 #[derive(Debug)]
 pub struct AccessLog {
@@ -226,6 +245,20 @@ impl AccessLog {
             line.number("worker", error.worker.map(u64::from));
             line.number("generation", error.generation.map(u64::from));
             line.backtrace(error.backtrace, MAX_BACKTRACE_BYTES);
+        });
+    }
+
+    /// Logs a request that runs past its deadline, with the backtrace of its thread as in [`AccessLog::app_error`].
+    pub fn late(&self, late: &Late<'_>) {
+        self.write(|line| {
+            line.word("level", Level::Warn.as_str());
+            line.text("message", late.message.as_bytes(), MAX_TEXT_BYTES);
+            line.token("method", late.method);
+            line.text("path", late.path, MAX_PATH_BYTES);
+            line.milliseconds("app_ms", Some(late.app));
+            line.number("worker", late.worker.map(u64::from));
+            line.number("generation", late.generation.map(u64::from));
+            line.backtrace(late.backtrace, MAX_BACKTRACE_BYTES);
         });
     }
 

@@ -14,6 +14,7 @@ mod feed;
 mod figures;
 mod generation;
 mod hijacks;
+mod late;
 mod queue;
 mod suspects;
 mod workers;
@@ -23,7 +24,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use exchange::front::Holder;
 use exchange::scheduling::monotonic_ns;
@@ -33,6 +34,7 @@ use crate::failure::Failure;
 use crate::request::{Place, Request};
 use crate::scheduling::Scheduling;
 use generation::Generation;
+pub use late::{Alarm, Run};
 use queue::Queue;
 pub use queue::{Lane, Lanes};
 pub use suspects::Death;
@@ -49,6 +51,8 @@ pub struct Bounds {
     pub response_limit: u64,
     /// How often a safe request is run again after its worker died.
     pub max_retries: u32,
+    /// How long a thread may run on after the deadline of its request.
+    pub grace: Duration,
     /// Whether the front's thread gives way to workers while all requests are short.
     pub batch: bool,
 }
@@ -179,44 +183,6 @@ impl Dispatcher {
         for generation in &mut inner.generations {
             generation.hijacks.forget(request);
         }
-    }
-
-    /// Drops every request whose deadline has passed: those that wait never reach Ruby, those that run
-    /// are answered 504 and go on unwatched.
-    pub fn expire(&self) {
-        let now = monotonic_ns();
-        let mut inner = self.inner.borrow_mut();
-        // Every one is looked at: those that came first need not be late first.
-        inner.queue.retain(|request| {
-            let late = request.is_late(now);
-            if late {
-                request.place.set(Place::Out);
-                request.fail(Failure::ExpiredInQueue);
-            }
-            !late
-        });
-        for generation in &mut inner.generations {
-            generation.hijacks.expire(now);
-            for slot in generation.slot_numbers() {
-                let Some(request) = generation.request(slot).cloned() else {
-                    continue;
-                };
-                if !request.is_late(now) || request.abandoned.get() {
-                    continue;
-                }
-                if generation.exchange.retract(slot) {
-                    generation.free(slot);
-                    request.fail(Failure::ExpiredInQueue);
-                } else if !request.arrived.borrow().had_head {
-                    request.fail(Failure::ExpiredInWorker);
-                    self.give_up(generation, &request, slot);
-                }
-            }
-        }
-        inner.forget_closed();
-        self.fill(&mut inner);
-        drop(inner);
-        self.name_suspects(now);
     }
 
     /// Moves what has arrived for `request` on: the connection has taken some and there is room again. Wakes

@@ -1,9 +1,14 @@
-//! Errors of the application, from a worker's error frame to the log.
+//! What goes wrong in the application, for the log: its errors, from a worker's error frame, and requests that run past
+//! their deadline.
 //!
-//! The frame's text is the exception's class and message in the first line, then the backtrace, a frame a
+//! An error frame's text is the exception's class and message in the first line, then the backtrace, a frame a
 //! line. What is missing stays empty; nothing here can fail.
 
-use crate::access_log::{AccessLog, AppError};
+use std::time::Duration;
+
+use exchange::scheduling::monotonic_ns;
+
+use crate::access_log::{AccessLog, AppError, Late};
 use crate::request::Request;
 
 /// Logs the text of an error frame.
@@ -18,5 +23,26 @@ pub fn app_error(log: &AccessLog, request: &Request, text: &str) {
         class: class.as_bytes(),
         message: message.as_bytes(),
         backtrace: backtrace.as_bytes(),
+    });
+}
+
+/// Logs where the thread is that runs a request past its deadline; none where its worker ended without having said so.
+pub fn late(log: &AccessLog, request: &Request, backtrace: Option<&str>) {
+    let (claimed, _) = request.times.get();
+    let by = request.worker.get();
+    log.late(&Late {
+        message: match backtrace {
+            Some(_) => "a request runs past its deadline",
+            None => {
+                "a request ran past its deadline, and its worker ended without having said where: it was stopped, or \
+                 native code held Ruby's lock"
+            }
+        },
+        method: request.method.as_str().as_bytes(),
+        path: request.uri.path().as_bytes(),
+        app: Duration::from_nanos(monotonic_ns().saturating_sub(claimed)),
+        worker: by.map(|by| by.worker.into()),
+        generation: by.map(|by| by.generation),
+        backtrace: backtrace.unwrap_or("").as_bytes(),
     });
 }

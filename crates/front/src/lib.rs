@@ -30,7 +30,7 @@ pub mod snapshot;
 pub mod spool;
 mod supervised;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -44,6 +44,7 @@ use tokio::task::AbortHandle;
 use access_log::AccessLog;
 use clock::Clock;
 use connection::Connection;
+pub use dispatch::Alarm;
 use dispatch::{Bounds, Dispatcher, Lanes};
 pub use failure::{Failure, Fault, Outcome};
 use listener::Acceptor;
@@ -75,6 +76,8 @@ pub struct Front {
     told_short_ms: Cell<u64>,
     /// Told when a connection has ended.
     ended: Rc<Notify>,
+    /// Who hears of late requests.
+    alarmed: OnceCell<Box<dyn Fn(Alarm)>>,
     _doorbell: Doorbell,
 }
 
@@ -114,6 +117,7 @@ impl Front {
             accepting: RefCell::default(),
             told_short_ms: Cell::new(0),
             ended: Rc::new(Notify::new()),
+            alarmed: OnceCell::new(),
             _doorbell: doorbell,
         });
         tokio::task::spawn_local(Rc::clone(&front).sweep());
@@ -236,7 +240,10 @@ impl Front {
                 ticker.tick().await;
                 self.clock.tick();
                 next = self.sweep_connections(next, ticks_in_period);
-                self.service.dispatcher.expire();
+                let alarms = self.service.dispatcher.expire();
+                if let Some(tell) = self.alarmed.get() {
+                    alarms.into_iter().for_each(tell);
+                }
                 self.service.log.flush();
             }
         }
@@ -366,6 +373,7 @@ fn bounds(settings: &Settings) -> Bounds {
         response_memory: settings.response_memory,
         response_limit: settings.response_limit,
         max_retries: settings.max_retries,
+        grace: settings.request_grace,
         batch: settings.batch_scheduling,
     }
 }

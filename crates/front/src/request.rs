@@ -124,6 +124,8 @@ pub struct Request {
     pub times: Cell<(u64, u64)>,
     /// Whether nobody wants the response any more.
     pub abandoned: Cell<bool>,
+    /// Whether a thread had it at its deadline, without a response. Written by the dispatcher.
+    pub overdue: Cell<bool>,
     /// Whether a task waits for the disk to take more of the response. Written by the dispatcher.
     pub waits_for_disk: Cell<bool>,
     /// What came back.
@@ -162,6 +164,7 @@ impl Request {
             worker: Cell::new(None),
             times: Cell::new((0, 0)),
             abandoned: Cell::new(false),
+            overdue: Cell::new(false),
             waits_for_disk: Cell::new(false),
             arrived: RefCell::default(),
             socket: RefCell::new(None),
@@ -190,10 +193,15 @@ impl Request {
         self.arrival.get()
     }
 
+    /// Its deadline, nanoseconds of the monotonic clock.
+    pub fn deadline_ns(&self) -> u64 {
+        self.arrival()
+            .map_or(u64::MAX, |arrival| arrival.deadline_ns)
+    }
+
     /// Whether its deadline has passed at `now`, nanoseconds of the monotonic clock.
     pub fn is_late(&self, now: u64) -> bool {
-        self.arrival()
-            .is_some_and(|arrival| arrival.deadline_ns <= now)
+        self.deadline_ns() <= now
     }
 
     /// Whether it may be run a second time: a safe method (RFC 9110 section 9.2.1) of which nothing has

@@ -1,5 +1,5 @@
 //! What the supervisor tells the front: of generations, of workers, of connections that applications took
-//! over. It hands it on to the dispatcher, and decides nothing.
+//! over; and who tells it of late requests. It hands it on to the dispatcher, and decides nothing.
 
 use std::fmt::Display;
 use std::io;
@@ -10,9 +10,14 @@ use config::Settings;
 
 use crate::access_log::Level;
 use crate::request::WorkerId;
-use crate::{Front, check};
+use crate::{Alarm, Front, check, error_log};
 
 impl Front {
+    /// Has `tell` hear of requests past their deadline. The first one that is given stays.
+    pub fn on_alarm(&self, tell: impl Fn(Alarm) + 'static) {
+        let _ = self.alarmed.set(Box::new(tell));
+    }
+
     /// Makes the exchange of a new generation, as large as these settings want it. No request goes to it before
     /// [`Front::feed`] says so.
     ///
@@ -69,7 +74,10 @@ impl Front {
 
     /// A worker is dead.
     pub fn worker_died(&self, generation: u32, worker: u16) {
-        self.service.dispatcher.worker_died(generation, worker);
+        let untold = self.service.dispatcher.worker_died(generation, worker);
+        for request in untold {
+            error_log::late(&self.service.log, &request, None);
+        }
     }
 
     /// It is known how a worker ended, which died before or dies right after.
@@ -81,6 +89,15 @@ impl Front {
     /// Asks a worker to finish what it has and exit.
     pub fn stop_worker(&self, generation: u32, worker: u16) {
         self.service.dispatcher.stop_worker(generation, worker);
+    }
+
+    /// A worker has said where the thread is that runs a late request; no line where it runs it no more.
+    pub fn traced(&self, by: WorkerId, slot: u16, sequence: u32, backtrace: &[String]) {
+        let request = self.service.dispatcher.traced(by, slot, sequence);
+        if let (Some(request), false) = (request, backtrace.is_empty()) {
+            let backtrace = backtrace.join("\n");
+            error_log::late(&self.service.log, &request, Some(&backtrace));
+        }
     }
 
     /// The application of a worker took a connection over.

@@ -72,6 +72,24 @@ fn no_seat_is_idle_while_a_request_waits() {
 }
 
 #[test]
+fn a_thread_that_was_woken_and_stands_still_holds_no_request_up() {
+    let server = Server::start(|settings| settings.workers = 2);
+    let players = [server.worker(0), server.worker(1)];
+    let region = server.region();
+    let (still, mut other) = (players[0].seat(0), players[1].seat(0));
+    std::thread::scope(|scope| {
+        scope.spawn(move || still.sleep());
+        scope.spawn(move || other.take().answer_path());
+        // The first of both is woken.
+        while region.board().idle[0].load(Ordering::SeqCst) != 0b11 {
+            std::thread::yield_now();
+        }
+        assert_eq!(server.ask("/moves-on").response().text(), "/moves-on");
+    });
+    server.until_quiet();
+}
+
+#[test]
 fn nothing_is_lost_under_load() {
     const CLIENTS: usize = 8;
     const EACH: usize = 2500;

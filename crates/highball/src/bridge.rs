@@ -1,4 +1,4 @@
-//! Between the supervisor and the front: hands on what one tells the other. Decides nothing.
+//! Between the supervisor and the front: hands on what one tells the other, in both directions. Decides nothing.
 
 use std::fmt::Display;
 use std::os::fd::OwnedFd;
@@ -7,13 +7,27 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use front::access_log::{AccessLog, Level};
-use front::{Front, WorkerId};
-use supervisor::{Dispatcher, Note};
+use front::{Alarm, Front, WorkerId};
+use supervisor::{Dispatcher, Note, Supervisor};
 
 /// The front as the supervisor sees it.
 pub(crate) struct Bridge {
     pub(crate) front: Rc<Front>,
     pub(crate) log: Rc<AccessLog>,
+}
+
+/// Tells the supervisor of requests past their deadline.
+pub(crate) fn alarm(supervisor: &Supervisor, alarm: Alarm) {
+    match alarm {
+        Alarm::Late(run) => {
+            let WorkerId { generation, worker } = run.by;
+            supervisor.trace(generation, worker, run.thread, run.slot, run.sequence);
+        }
+        Alarm::Stuck(WorkerId { generation, worker }) => {
+            supervisor.replace_stuck(generation, worker);
+        }
+        Alarm::Spent(WorkerId { generation, worker }) => supervisor.end_stuck(generation, worker),
+    }
 }
 
 impl Dispatcher for Bridge {
@@ -48,6 +62,11 @@ impl Dispatcher for Bridge {
     fn hijacked(&self, generation: u32, worker: u16, slot: u32, sequence: u64, socket: OwnedFd) {
         let by = WorkerId { generation, worker };
         self.front.hijacked(by, slot, sequence, socket);
+    }
+
+    fn traced(&self, generation: u32, worker: u16, slot: u16, sequence: u32, backtrace: &[String]) {
+        let by = WorkerId { generation, worker };
+        self.front.traced(by, slot, sequence, backtrace);
     }
 
     fn feed(&self, generations: &[u32]) {

@@ -19,7 +19,7 @@ use tokio::task::spawn_local;
 
 use crate::application::{Application, FIRST_GENERATION, LEAST_GRACE};
 use crate::arguments::Choice;
-use crate::bridge::Bridge;
+use crate::bridge::{self, Bridge};
 use crate::changes::{self, Changes};
 use crate::control_socket::{Asked, ControlSocket, Name};
 use crate::handover::{self, Handover, Names, Predecessor};
@@ -109,6 +109,13 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
         log: Rc::clone(&log),
     });
     let supervisor = Rc::new(Supervisor::new(bridge));
+    // Weak, for the supervisor has the front already.
+    let alarmed = Rc::downgrade(&supervisor);
+    front.on_alarm(move |alarm| {
+        if let Some(supervisor) = alarmed.upgrade() {
+            bridge::alarm(&supervisor, alarm);
+        }
+    });
     let state = Rc::new(Cell::new("booting"));
     sockets.lines().for_each(|line| say(&log, &settings, &line));
     let reporter = Reporter {

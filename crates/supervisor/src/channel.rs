@@ -51,6 +51,11 @@ impl Channel {
         control::try_receive(self.0.get_ref()).ok().flatten()
     }
 
+    /// Sends a message, if there is room.
+    pub(crate) fn try_send<M: Message>(&self, message: &M) -> Result<(), Error> {
+        control::try_send(self.0.get_ref(), message, &[])
+    }
+
     /// Sends a message, waiting for room.
     ///
     /// # Errors

@@ -2,11 +2,15 @@
 //! is dropped; decides nothing.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 use std::time::SystemTime;
 
+use exchange::control::ToWorker;
 use rustix::process::{Signal, pidfd_send_signal};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
+
+use crate::channel::Channel;
 
 /// One life of a worker.
 #[derive(Debug)]
@@ -19,18 +23,25 @@ pub(crate) struct Child {
     watcher: Option<oneshot::Sender<OwnedFd>>,
     /// To be killed as soon as its process is known.
     doomed: bool,
+    /// Its control socket.
+    channel: Rc<Channel>,
     task: AbortHandle,
 }
 
 impl Child {
     /// A worker that the template is asked to fork, watched by `task`.
-    pub(crate) fn new(watcher: oneshot::Sender<OwnedFd>, task: AbortHandle) -> Self {
+    pub(crate) fn new(
+        channel: Rc<Channel>,
+        watcher: oneshot::Sender<OwnedFd>,
+        task: AbortHandle,
+    ) -> Self {
         Self {
             pid: None,
             started: SystemTime::now(),
             pidfd: None,
             watcher: Some(watcher),
             doomed: false,
+            channel,
             task,
         }
     }
@@ -52,6 +63,11 @@ impl Child {
         if self.doomed {
             self.kill();
         }
+    }
+
+    /// Tells it something, if it takes messages: one that stands still need not hear of more than its socket holds.
+    pub(crate) fn tell(&self, message: &ToWorker) {
+        let _ = self.channel.try_send(message);
     }
 
     /// Kills it, now or as soon as its process is known.

@@ -18,6 +18,7 @@ mod note;
 pub mod orphans;
 mod pool;
 mod process;
+mod stuck;
 mod supervisor;
 mod template;
 mod verdict;
@@ -63,6 +64,10 @@ pub trait Dispatcher {
 
     /// The application took over the connection of the request in `slot`, claimed as `sequence`.
     fn hijacked(&self, generation: u32, worker: u16, slot: u32, sequence: u64, socket: OwnedFd);
+
+    /// The worker was asked where the thread is that runs the request in `slot`, claimed as `sequence`, and has said
+    /// so; no line where it does not run that request any more.
+    fn traced(&self, generation: u32, worker: u16, slot: u16, sequence: u32, backtrace: &[String]);
 
     /// Requests go to these generations from now on, and to no other.
     fn feed(&self, generations: &[u32]);

@@ -63,6 +63,13 @@ pub enum Note {
     Scarce(Held),
     /// The kernel does not tell how much memory processes hold.
     NotWeighed,
+    /// A thread of a worker does not come to an end.
+    Stuck {
+        /// The worker, from 0.
+        worker: u16,
+        /// How long its other threads have at most.
+        grace: Duration,
+    },
     /// A worker keeps ending before it was of use.
     Delayed {
         /// The worker, from 0.
@@ -210,6 +217,12 @@ impl fmt::Display for Note {
             ),
             Self::NotWeighed => f.write_str(
                 "the kernel does not tell how much memory processes hold, so limits of memory are not kept",
+            ),
+            Self::Stuck { worker, grace } => write!(
+                f,
+                "worker {worker} is stuck with a request past its deadline (setting `request_grace`): it takes no more, \
+                 and is killed when its other threads are done, in {} s at most",
+                grace.as_secs_f64()
             ),
             Self::Delayed {
                 worker,

@@ -57,6 +57,8 @@ struct Worker {
     life: u32,
     /// Deaths in a row without having been of use.
     deaths: u32,
+    /// Whether it counts for as long as it is there, although it was told to leave: its successor comes after it.
+    stuck: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +90,7 @@ impl Pool {
             state: State::Absent,
             life: 0,
             deaths: 0,
+            stuck: false,
         };
         let spare = Worker {
             state: State::Spare,
@@ -119,6 +122,7 @@ impl Pool {
                 life,
                 served,
             } => self.died(worker, life, served, now, &mut actions),
+            Event::Stuck { worker, until } => self.stuck(worker, until, now, &mut actions),
             Event::Retire { worker, why, grace } => self.retire(worker, why, grace, &mut actions),
             Event::Resize {
                 limit,
@@ -161,19 +165,23 @@ impl Pool {
         self.count(|state| matches!(state, State::Ready { forked: true, .. }))
     }
 
-    /// How many workers were told to leave and are still there.
+    /// How many workers were told to leave and are still there, those aside that count among the wanted ones.
     pub(crate) fn leaving(&self) -> u16 {
-        self.count(|state| matches!(state, State::Stopping { .. }))
+        let leaves =
+            |worker: &&Worker| matches!(worker.state, State::Stopping { .. }) && !worker.stuck;
+        self.workers.iter().filter(leaves).count() as u16
     }
 
-    /// How many workers there are or will be, those aside that leave.
+    /// How many workers there are or will be, those aside that leave for good.
     fn wanted(&self) -> u16 {
-        self.count(|state| {
-            matches!(
-                state,
-                State::Waiting(_) | State::Forking(_) | State::Starting(_) | State::Ready { .. }
-            )
-        })
+        let wanted = |worker: &&Worker| match worker.state {
+            State::Waiting(_) | State::Forking(_) | State::Starting(_) | State::Ready { .. } => {
+                true
+            }
+            State::Stopping { .. } => worker.stuck,
+            State::Absent | State::Spare | State::Gone => false,
+        };
+        self.workers.iter().filter(wanted).count() as u16
     }
 
     fn count(&self, which: impl Fn(State) -> bool) -> u16 {
@@ -281,15 +289,7 @@ impl Pool {
                     // Its death is on its way; this only stops the clock.
                     worker.state = State::Starting(now);
                 }
-                State::Stopping {
-                    forked,
-                    until: Some(until),
-                } if until <= now => {
-                    actions.push(Action::Kill { worker: number });
-                    let until = None;
-                    worker.state = State::Stopping { forked, until };
-                }
-                _ => {}
+                _ => leave::kill_late(number, &mut worker.state, now, actions),
             }
         }
         if stuck && self.template == Template::Up {
@@ -313,6 +313,7 @@ impl Pool {
         for number in absent.into_iter().take(missing.into()) {
             let worker = &mut self.workers[usize::from(number)];
             worker.life += 1;
+            worker.stuck = false;
             worker.state = State::Forking(now);
             actions.push(Action::Fork {
                 worker: number,

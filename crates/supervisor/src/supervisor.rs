@@ -288,6 +288,11 @@ impl Shared {
                 self.dispatcher.worker_died(generation, worker);
             }
             Action::StopWorker { worker } => self.stop_worker(generation, worker),
+            Action::Stuck { worker } => {
+                let grace = self.drain_timeout(generation);
+                let note = Note::Stuck { worker, grace };
+                self.dispatcher.note(generation, &note);
+            }
             Action::Retiring {
                 worker,
                 successor,
@@ -335,8 +340,9 @@ impl Shared {
             }
         };
         let (watcher, pidfd) = oneshot::channel();
-        let watch = Rc::clone(self).watch(generation, worker, life, channel, pidfd);
-        let child = Child::new(watcher, spawn_local(watch).abort_handle());
+        let channel = Rc::new(channel);
+        let watch = Rc::clone(self).watch(generation, worker, life, Rc::clone(&channel), pidfd);
+        let child = Child::new(channel, watcher, spawn_local(watch).abort_handle());
         if let Some(place) = self.inner.borrow_mut().child(generation, worker) {
             *place = Some(child);
         }

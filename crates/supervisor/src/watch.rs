@@ -170,7 +170,7 @@ impl Shared {
         generation: u32,
         worker: u16,
         life: u32,
-        channel: Channel,
+        channel: Rc<Channel>,
         mut process: oneshot::Receiver<OwnedFd>,
     ) {
         let id = (generation, worker);
@@ -276,6 +276,13 @@ impl Shared {
                     .hijacked(generation, worker, slot, sequence, socket),
                 Err(error) => self.misbehaved((generation, worker), error.to_string()),
             },
+            FromWorker::Backtrace {
+                slot,
+                sequence,
+                backtrace,
+            } => self
+                .dispatcher
+                .traced(generation, worker, slot, sequence, &backtrace),
             FromWorker::Error { message } => {
                 let note = Note::Worker { worker, message };
                 self.dispatcher.note(generation, &note);

@@ -122,6 +122,11 @@ impl Dispatcher for Recorder {
         self.call(format!("hijacked {worker} {slot} {sequence}"));
     }
 
+    fn traced(&self, generation: u32, worker: u16, slot: u16, sequence: u32, backtrace: &[String]) {
+        let (worker, backtrace) = (name(generation, worker), backtrace.join(" "));
+        self.call(format!("traced {worker} {slot} {sequence} {backtrace}"));
+    }
+
     fn feed(&self, generations: &[u32]) {
         self.call(format!("feed {generations:?}"));
     }
@@ -504,6 +509,46 @@ fn a_supervisor_that_is_dropped_takes_its_processes_along() {
         assert_eq!(pids.len(), 3);
     });
     pids.into_iter().for_each(gone);
+}
+
+#[test]
+fn a_worker_tells_where_its_thread_is() {
+    run(async {
+        let case = Case::new("traces", |_| ());
+        case.start().await.unwrap();
+        case.supervisor.trace(1, 1, 2, 3, u32::MAX);
+        let answer = format!("traced 1 3 {} thread 2 of 1", u32::MAX);
+        case.front.until_called(&answer, 1).await;
+        // Nobody is asked who is not there.
+        case.supervisor.trace(1, 9, 2, 3, 4);
+        case.supervisor.trace(2, 1, 2, 3, 4);
+        // The other one still waits to be asked.
+        case.supervisor.stop(Duration::ZERO).await;
+    });
+}
+
+#[test]
+fn a_worker_that_stands_still_is_asked_in_vain_and_replaced() {
+    run(async {
+        let case = Case::new("stubborn", |_| ());
+        case.start().await.unwrap();
+        let stuck = case.pids(Role::Worker)[0];
+        kill_process(pid(stuck), Signal::STOP).unwrap();
+        // However often: whoever asks never waits.
+        for sequence in 0..5000 {
+            case.supervisor.trace(1, 0, 0, 0, sequence);
+        }
+        case.supervisor.replace_stuck(1, 0);
+        case.front
+            .until_noted("worker 0 is stuck with a request past its deadline")
+            .await;
+        case.front.until_called("stop 0", 1).await;
+        assert!(is_alive(stuck));
+        case.supervisor.end_stuck(1, 0);
+        case.front.until_called("up 0", 2).await;
+        gone(stuck);
+        case.supervisor.stop(Duration::ZERO).await;
+    });
 }
 
 #[test]

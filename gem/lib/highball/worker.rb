@@ -11,12 +11,17 @@ module Highball
   # It ends at once when its control socket does, that is when the front dies: a native thread sees to
   # it, which needs nothing from Ruby.
   class Worker
+    # Of a deeper backtrace the innermost lines are told.
+    BACKTRACE_LINES = 400
+
     def initialize(app:, hooks:, number:, threads:, control:, out_of_band: nil)
       @app = app
       @hooks = hooks
       @number = number
       @threads = threads
       @control = control
+      @seats = []
+      @runners = []
       @out_of_band = OutOfBand.new(out_of_band) { collect } if out_of_band
     end
 
@@ -25,10 +30,11 @@ module Highball
       Native.enter(@number, @control)
       handle_signals
       run_hooks(:after_fork)
-      seats = Array.new(@threads) { |index| Seat.new(index) }
+      @seats = Array.new(@threads) { |index| Seat.new(index) }
+      answer_questions
       Native.ready
       # One thread needs no other: the main one runs the requests.
-      @threads == 1 ? runner(seats.first).run : run_threads(seats)
+      @threads == 1 ? run_seat(@seats.first) : run_threads
       Connection.outlast
       run_hooks(:before_worker_exit)
     end
@@ -47,8 +53,30 @@ module Highball
       end
     end
 
-    def runner(seat)
-      Runner.new(@app, seat, @out_of_band)
+    def run_seat(seat)
+      @runners[seat.thread] = Thread.current
+      Runner.new(@app, seat, @out_of_band).run
+    end
+
+    # Tells the supervisor where the threads are whose requests are late. Waits for its questions without Ruby's lock.
+    def answer_questions
+      thread = Thread.new do
+        while (question = Native.asked)
+          index, slot, sequence = question
+          Native.backtrace(slot, sequence, backtrace(index, slot, sequence))
+        end
+      end
+      thread.name = "highball questions"
+    end
+
+    # Where the thread is, if it runs this very request.
+    def backtrace(index, slot, sequence)
+      seat = @seats[index]
+      return [] unless seat&.holds?(slot, sequence)
+
+      lines = @runners[index]&.backtrace(0, BACKTRACE_LINES)
+      # Otherwise it has gone on to the next one meanwhile.
+      seat.holds?(slot, sequence) && lines ? lines : []
     end
 
     # What a worker does between requests.
@@ -58,10 +86,10 @@ module Highball
     end
 
     # A thread that ends otherwise than by finishing (Thread#kill) is started again: its seat would be empty.
-    def run_threads(seats)
+    def run_threads
       ended = Queue.new
-      seats.each { |seat| start_thread(seat, ended) }
-      running = seats.size
+      @seats.each { |seat| start_thread(seat, ended) }
+      running = @seats.size
       while running.positive?
         seat, finished = ended.pop
         finished ? running -= 1 : start_thread(seat, ended)
@@ -71,7 +99,7 @@ module Highball
     def start_thread(seat, ended)
       finished = false
       thread = Thread.new do
-        runner(seat).run
+        run_seat(seat)
         finished = true
       ensure
         ended << [seat, finished]

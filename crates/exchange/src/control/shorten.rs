@@ -1,9 +1,11 @@
 //! How messages too long for one datagram are shortened: long texts are cut and long lists end early,
 //! each with a note of how much is missing. Numbers and paths are never touched.
 
-use super::{FromTemplate, FromWorker, Message, ToTemplate};
+use super::{FromTemplate, FromWorker, Message, ToTemplate, ToWorker};
 
 impl Message for ToTemplate {}
+
+impl Message for ToWorker {}
 
 impl Message for FromTemplate {
     fn shorten(&mut self, budget: usize) {
@@ -15,10 +17,7 @@ impl Message for FromTemplate {
             } => {
                 cut(class, budget / 16);
                 cut(message, budget / 4);
-                shorten_list(backtrace, budget / 2, |line| {
-                    cut(line, budget / 16);
-                    line.len()
-                });
+                shorten_backtrace(backtrace, budget / 2);
             }
             FromTemplate::Booted { held, gems, .. } => {
                 for list in [held, gems] {
@@ -36,10 +35,19 @@ impl Message for FromTemplate {
 
 impl Message for FromWorker {
     fn shorten(&mut self, budget: usize) {
-        if let FromWorker::Error { message } = self {
-            cut(message, budget);
+        match self {
+            FromWorker::Error { message } => cut(message, budget),
+            FromWorker::Backtrace { backtrace, .. } => shorten_backtrace(backtrace, budget),
+            FromWorker::Ready { .. } | FromWorker::Hijack { .. } => {}
         }
     }
+}
+
+fn shorten_backtrace(backtrace: &mut Vec<String>, budget: usize) {
+    shorten_list(backtrace, budget, |line| {
+        cut(line, budget / 8);
+        line.len()
+    });
 }
 
 /// An item that can stand for those which were left out of a list.

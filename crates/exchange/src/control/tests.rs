@@ -58,10 +58,20 @@ fn every_message_arrives_as_it_was_sent() {
             slot: 3,
             sequence: u64::MAX,
         },
+        FromWorker::Backtrace {
+            slot: 3,
+            sequence: u32::MAX,
+            backtrace: vec!["app.rb:1:in `call'".into()],
+        },
         FromWorker::Error {
             message: "after_fork failed".into(),
         },
     ]);
+    check(vec![ToWorker::Backtrace {
+        thread: 2,
+        slot: 3,
+        sequence: u32::MAX,
+    }]);
 }
 
 #[test]
@@ -113,6 +123,23 @@ fn too_many_file_descriptors_are_refused_by_the_sender() {
     let result = send(&near, &ToTemplate::Exit, &fds);
     assert!(matches!(result, Err(Error::TooManyFds)));
     send(&near, &ToTemplate::Exit, &fds[..MAX_FDS]).unwrap();
+}
+
+#[test]
+fn the_backtrace_of_a_late_request_is_shortened_at_its_outer_end() {
+    let message = FromWorker::Backtrace {
+        slot: 1,
+        sequence: 2,
+        backtrace: (0..10_000).map(|line| format!("app.rb:{line}")).collect(),
+    };
+    let bytes = encode(&message).unwrap();
+    assert!(bytes.len() <= LIMIT);
+    let Ok(FromWorker::Backtrace { backtrace, .. }) = decode(&bytes) else {
+        panic!("another message");
+    };
+    assert_eq!(backtrace[0], "app.rb:0");
+    let note = backtrace.last().unwrap();
+    assert!(note.ends_with(" more lines)"), "{note}");
 }
 
 #[test]

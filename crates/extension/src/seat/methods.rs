@@ -1,13 +1,14 @@
 //! What Ruby code asks of a seat, besides taking requests and writing responses: what it runs, and how
 //! its request ends.
 
+use exchange::board::Claim;
 use exchange::control::FromWorker;
 use exchange::request::{BodyPlace, Record};
 use exchange::response::Kind;
 use rb_sys::{rb_eRuntimeError, ruby_value_type};
 
 use super::state;
-use crate::messages::{descriptor, send_from_worker};
+use crate::messages::{descriptor, number, send_from_worker};
 use crate::respond;
 use crate::ruby::{self, Message, NIL, Value, boolean, bytes, copied, fixnum};
 
@@ -28,6 +29,22 @@ pub(crate) unsafe extern "C" fn runs(this: Value, env: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
     let own = unsafe { state(this) };
     boolean(own.job.is_some() && own.env == env)
+}
+
+/// `seat.holds?(slot, sequence)`: whether it holds this very publication of a request.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn holds(this: Value, slot: Value, sequence: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe {
+        let wanted = Claim {
+            slot: number(slot),
+            sequence: number(sequence),
+        };
+        let job = state(this).job;
+        boolean(job.is_some_and(|job| job.claim == wanted))
+    }
 }
 
 /// `seat.answered?`: whether the latest request has been handed back.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use super::writer::MAX_WAITING_BYTES;
-use super::{AccessLog, AppError, Entry, Format, Level};
+use super::{AccessLog, AppError, Entry, Format, Late, Level};
 
 const ENTRY: Entry<'_> = Entry {
     method: b"GET",
@@ -242,6 +242,33 @@ fn application_errors_have_their_backtrace() {
         })
     });
     assert!(lines.len() < 60_000 && lines.ends_with("\n  | …\n"));
+}
+
+#[test]
+fn a_late_request_is_a_line_with_the_backtrace_of_its_thread() {
+    let late = Late {
+        message: "late",
+        method: b"GET",
+        path: b"/x\n",
+        app: Duration::from_millis(1500),
+        worker: Some(1),
+        generation: Some(2),
+        backtrace: b"app.rb:3:in \x1b`call'\nrack.rb:1",
+    };
+    assert_eq!(
+        without_time(&logged(Format::Text, |log| log.late(&late))),
+        "time= level=warn message=\"late\" method=GET path=\"/x\\n\" app_ms=1500.00 worker=1 generation=2\n  \
+         | app.rb:3:in \\x1b`call'\n  | rack.rb:1\n"
+    );
+    let untold = Late {
+        backtrace: b"",
+        ..late
+    };
+    assert_eq!(
+        without_time(&logged(Format::Json, |log| log.late(&untold))),
+        "{\"time\":\"\",\"level\":\"warn\",\"message\":\"late\",\"method\":\"GET\",\"path\":\"/x\\n\",\"app_ms\":1500.00,\
+         \"worker\":1,\"generation\":2,\"backtrace\":[]}\n"
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use exchange::front::Holder;
 
 use super::hijacks::Hijacks;
+use super::late::Lates;
 use super::{Lane, Lanes};
 use crate::request::{Place, Request, WorkerId};
 
@@ -37,6 +38,7 @@ pub(super) struct Generation {
     pub(super) slots: Vec<Option<Rc<Request>>>,
     pub(super) lengths: Vec<u32>,
     pub(super) hijacks: Hijacks,
+    pub(super) lates: Lates,
     /// By the number of a share: how many of its requests lie in slots.
     held: Vec<usize>,
     /// The workers, by their places.
@@ -58,6 +60,7 @@ impl Generation {
             slots: vec![None; usize::from(geometry.slots)],
             lengths: vec![0; usize::from(geometry.slots)],
             hijacks: Hijacks::default(),
+            lates: Lates::default(),
             held: vec![0; shares],
             workers: vec![Worker::default(); usize::from(geometry.places())],
             leaving: 0,

@@ -66,8 +66,8 @@ impl Dispatcher {
     }
 
     /// A worker is dead: what it had finished is delivered, what it held is run again where that is safe,
-    /// and otherwise failed.
-    pub fn worker_died(&self, generation: u32, worker: u16) {
+    /// and otherwise failed. Returns the late requests that it still held and never said where.
+    pub fn worker_died(&self, generation: u32, worker: u16) -> Vec<Rc<Request>> {
         let death = self
             .suspects
             .borrow_mut()
@@ -78,8 +78,9 @@ impl Dispatcher {
         } = &mut *inner;
         let mut generations = generations.iter_mut();
         let Some(generation) = generations.find(|one| one.number == generation) else {
-            return;
+            return Vec::new();
         };
+        let untold = generation.forget_lates(worker);
         let held = generation.bury(worker);
         for slot in generation.slot_numbers() {
             // Also those of which it had only frames to say, or whose bell it did not live to ring.
@@ -99,6 +100,7 @@ impl Dispatcher {
         self.fill(&mut inner);
         drop(inner);
         self.name_suspects(monotonic_ns());
+        untold
     }
 
     /// It is known how a worker ended, which died before or dies right after.

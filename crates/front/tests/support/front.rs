@@ -318,6 +318,11 @@ impl TestSeat {
         }
     }
 
+    /// Sleeps until it is woken, and takes nothing.
+    pub(crate) fn sleep(&self) {
+        self.0.wait();
+    }
+
     /// Takes a request if one waits.
     pub(crate) fn try_take(&mut self) -> Option<Taken<'_>> {
         let job = self.0.claim()?;

@@ -700,7 +700,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
             let leaves = world.told_to_leave.contains(&id);
             let template = world.templates.get(&generation).copied();
             let ending = step > steps + 60;
-            let event = match draw(14) {
+            let event = match draw(15) {
                 _ if step == steps => Event::CallOff,
                 _ if step == steps + 20 => Event::Stop,
                 _ if step == steps + 60 => Event::Kill,
@@ -763,6 +763,13 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                     let leaves = Some(worker);
                     Event::Resize { workers, leaves }
                 }
+                14 if trouble => of(
+                    generation,
+                    pool::Event::Stuck {
+                        worker,
+                        until: now + Duration::from_secs(draw(2)),
+                    },
+                ),
                 _ => Event::Tick,
             };
             let before = world.launched;
@@ -784,7 +791,10 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
             }
             if world.outage && step < steps {
                 assert_eq!(world.serving(), 0, "seed {seed}, step {step}");
-                let awaited = fleet.next().is_some() || world.templates.values().any(|up| !up);
+                // A moment, a template, or the death of a worker that was stuck.
+                let awaited = fleet.next().is_some()
+                    || world.templates.values().any(|up| !up)
+                    || !world.told_to_leave.is_empty();
                 assert!(awaited, "seed {seed}, step {step}: nothing is to come");
             }
             // Outside of a rollout there is one generation.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Phase, Pool, State, Template};
+use super::{Phase, Pool, State, Template, Worker};
 
 impl Pool {
     /// Whether a worker serves requests.
@@ -12,13 +12,13 @@ impl Pool {
 
     /// When the next process is started, where none is there that could come to serve.
     pub(crate) fn delayed(&self) -> Option<Instant> {
-        let comes = |state| {
-            matches!(
-                state,
-                State::Forking(_) | State::Starting(_) | State::Ready { .. }
-            )
+        let comes = |worker: &Worker| match worker.state {
+            State::Forking(_) | State::Starting(_) | State::Ready { .. } => true,
+            // Its successor comes without a delay.
+            State::Stopping { .. } => worker.stuck,
+            State::Absent | State::Spare | State::Waiting(_) | State::Gone => false,
         };
-        if self.phase == Phase::Stopping || self.count(comes) > 0 {
+        if self.phase == Phase::Stopping || self.workers.iter().any(comes) {
             return None;
         }
         match self.template {

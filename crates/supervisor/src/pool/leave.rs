@@ -1,4 +1,4 @@
-//! How workers and their template are told to leave: some of them, all of them, or at once.
+//! How workers and their template are told to leave: one, some of them, all of them, or at once.
 
 use std::time::Instant;
 
@@ -20,6 +20,13 @@ impl Pool {
         self.call_off_succession(actions);
         self.limit = limit;
         let mut excess = self.wanted().saturating_sub(limit);
+        for worker in self.workers.iter_mut().filter(|worker| worker.stuck) {
+            // These leave anyway.
+            if excess > 0 && matches!(worker.state, State::Stopping { .. }) {
+                worker.stuck = false;
+                excess -= 1;
+            }
+        }
         if let Some(worker) = leaves
             && excess > 0
             && let Some(State::Ready { .. }) = self.state_of(worker)
@@ -41,6 +48,30 @@ impl Pool {
                 }
                 excess -= 1;
             }
+        }
+    }
+
+    /// Has a worker leave that cannot finish; one that leaves already has no longer than `until`.
+    pub(super) fn stuck(
+        &mut self,
+        worker: u16,
+        until: Instant,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(found) = self.workers.get_mut(usize::from(worker)) else {
+            return;
+        };
+        if let State::Ready { .. } = found.state {
+            actions.push(Action::Stuck { worker });
+            // Where a successor is on its way already, that one counts in its place.
+            let left = self.succession.take_if(|own| own.predecessor == worker);
+            found.stuck = left.is_none();
+            found.state = dismissed(worker, found.state, Some(until), actions);
+        }
+        if let State::Stopping { until: known, .. } = &mut found.state {
+            *known = Some(known.map_or(until, |known| known.min(until)));
+            kill_late(worker, &mut found.state, now, actions);
         }
     }
 
@@ -86,6 +117,17 @@ impl Pool {
             self.template = Template::Leaving(now + LEAVE);
             actions.push(Action::DismissTemplate);
         }
+    }
+}
+
+/// Kills a worker that has had its time to leave.
+pub(super) fn kill_late(worker: u16, state: &mut State, now: Instant, actions: &mut Vec<Action>) {
+    if let State::Stopping { until, .. } = state
+        && until.is_some_and(|until| until <= now)
+    {
+        actions.push(Action::Kill { worker });
+        // Its death is on its way; this only stops the clock.
+        *until = None;
     }
 }
 

@@ -31,6 +31,10 @@ impl Pool {
             let state = self.state(number);
             match state {
                 State::Ready { forked: false, .. } => actions.push(Action::Down { worker: number }),
+                // It may have been ready before, and hold requests.
+                State::Stopping { forked: false, .. } if self.phase == Phase::Running => {
+                    actions.push(Action::Down { worker: number });
+                }
                 State::Forking(_) | State::Stopping { forked: false, .. } => {}
                 _ => continue,
             }

@@ -11,7 +11,7 @@ use crate::limits::Why;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Succession {
     /// Who is to leave.
-    predecessor: u16,
+    pub(super) predecessor: u16,
     /// The place that was spare.
     pub(super) successor: u16,
     /// How long the predecessor may take to leave.

@@ -21,6 +21,9 @@ pub(crate) enum Event {
         life: u32,
         served: bool,
     },
+    /// A thread of the worker does not come to an end: the worker leaves, killed at `until`, and is replaced. Again with
+    /// an earlier `until` where nothing is left that is worth waiting for.
+    Stuck { worker: u16, until: Instant },
     /// The worker is to go, and its successor is to be ready before it does; it has `grace` to finish what it holds.
     /// Nothing happens where the pool is not whole: ask again.
     Retire {
@@ -70,6 +73,8 @@ pub(crate) enum Action {
         successor: u16,
         why: Why,
     },
+    /// Worth a line in the log: the worker leaves, for a thread of it does not come to an end.
+    Stuck { worker: u16 },
     /// Worth a line in the log: the worker keeps dying without having been of use, its next fork waits.
     Delayed {
         worker: u16,

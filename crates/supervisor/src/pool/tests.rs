@@ -565,6 +565,64 @@ fn a_stop_ends_a_retirement() {
     assert!(run.pool.finished());
 }
 
+#[test]
+fn a_stuck_worker_is_told_to_leave_killed_in_time_and_replaced() {
+    let time = Duration::from_secs(30);
+    let stuck = |run: &Run, time| Event::Stuck {
+        worker: 0,
+        until: run.now + time,
+    };
+    let told = [
+        Action::Stuck { worker: 0 },
+        Action::StopWorker { worker: 0 },
+    ];
+    // It does not leave.
+    let mut run = Run::ready();
+    run.check(stuck(&run, time), &told);
+    assert_eq!((run.pool.ready(), run.pool.wanted()), (1, 2));
+    run.after(time, &[Action::Kill { worker: 0 }]);
+    run.check(died(0, 1), &[down(0), fork(0, 2)]);
+    // Nothing is left that is worth waiting for.
+    let mut run = Run::ready();
+    run.check(stuck(&run, time), &told);
+    run.now += Duration::from_secs(1);
+    run.check(stuck(&run, Duration::ZERO), &[Action::Kill { worker: 0 }]);
+    assert_eq!(run.pool.next(), None);
+    run.check(died(0, 1), &[down(0), fork(0, 2)]);
+    // It comes to an end after all.
+    let mut run = Run::ready();
+    run.check(stuck(&run, time), &told);
+    run.check(died(0, 1), &[down(0), fork(0, 2)]);
+    assert_eq!(run.pool.hopeless(), None);
+}
+
+#[test]
+fn a_stuck_worker_that_leaves_already_has_no_longer_than_before() {
+    let stuck = |run: &Run, time| Event::Stuck {
+        worker: 1,
+        until: run.now + time,
+    };
+    let (short, long) = (Duration::from_secs(5), Duration::from_secs(30));
+    let mut run = Run::ready();
+    let stop = |worker| Action::StopWorker { worker };
+    let until = Some(run.now + short);
+    run.check(Event::Stop { until }, &[stop(0), stop(1)]);
+    run.check(stuck(&run, long), &[]);
+    run.check(stuck(&run, Duration::from_secs(1)), &[]);
+    run.after(Duration::from_secs(1), &[Action::Kill { worker: 1 }]);
+    run.after(Duration::from_secs(4), &[Action::Kill { worker: 0 }]);
+    run.check(died(1, 1), &[down(1)]);
+    // One that is not there, or comes only now, holds no request.
+    run.check(stuck(&run, short), &[]);
+    let mut run = Run::booted();
+    run.check(stuck(&run, short), &[]);
+    let nobody = Event::Stuck {
+        worker: 7,
+        until: run.now,
+    };
+    run.check(nobody, &[]);
+}
+
 /// Every order of a few hundred events keeps one life per worker and ends in nothing left.
 #[test]
 fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
@@ -612,6 +670,10 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
                         served: draw(2) == 0,
                     }
                 }
+                (_, 6) if draw(8) == 0 => Event::Stuck {
+                    worker,
+                    until: now + Duration::from_secs(draw(2)),
+                },
                 _ => {
                     now = pool.next().unwrap_or(now).max(now);
                     Event::Tick

@@ -32,6 +32,12 @@ def work(mode, number, control, stop)
     mine.close
   end
   control.send("nonsense", 0) if mode == "misbehaves"
+  if mode == "traces"
+    asked, = receive(control)
+    thread, slot, sequence = asked.fetch("Backtrace").values_at("thread", "slot", "sequence")
+    lines = ["thread #{thread}", "of #{number}"]
+    tell(control, "Backtrace" => { "slot" => slot, "sequence" => sequence, "backtrace" => lines })
+  end
   sleep if mode == "stubborn"
   ready, = IO.select([control, stop])
   exit!(ready.include?(control) ? 7 : 0)

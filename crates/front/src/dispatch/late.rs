@@ -1,0 +1,251 @@
+//! Requests past their deadline: they are answered in place of the application, and of those that a thread still runs
+//! the supervisor hears, which can find out where that thread is and replace its worker.
+//!
+//! It ends no process and logs nothing.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use exchange::front::Holder;
+use exchange::scheduling::monotonic_ns;
+
+use super::Dispatcher;
+use super::generation::Generation;
+use crate::failure::Failure;
+use crate::request::{End, Place, Request, WorkerId};
+
+/// A thread that was woken for a request and has not come after so long, in nanoseconds, may stand still.
+const NUDGE: u64 = 100_000_000;
+
+/// A request in the hands of a thread: this very publication of its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The worker.
+    pub by: WorkerId,
+    /// Its thread.
+    pub thread: u16,
+    /// The slot.
+    pub slot: u16,
+    /// The slot's publication.
+    pub sequence: u32,
+}
+
+/// What the supervisor must hear of requests past their deadline, each once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// A thread still runs one. Where it is, [`Dispatcher::traced`] is to be told.
+    Late(Run),
+    /// The worker still runs one after its grace. It is to take nothing more; its other threads may finish.
+    Stuck(WorkerId),
+    /// Of what the stuck worker still runs nothing is worth waiting for.
+    Spent(WorkerId),
+}
+
+/// What is known of the late requests of one generation. Almost always empty.
+#[derive(Default)]
+pub(super) struct Lates {
+    runs: Vec<LateRun>,
+    /// Workers that are known to be stuck, and whether also to be spent.
+    stuck: Vec<(u16, bool)>,
+}
+
+struct LateRun {
+    run: Run,
+    request: Rc<Request>,
+    /// Whether its worker has said where the thread is.
+    traced: bool,
+}
+
+impl Dispatcher {
+    /// Ends every request whose deadline has passed: those that wait never reach Ruby, those that run are answered 504
+    /// and go on unwatched. Returns what the supervisor must hear.
+    pub fn expire(&self) -> Vec<Alarm> {
+        let now = monotonic_ns();
+        let mut alarms = Vec::new();
+        let mut inner = self.inner.borrow_mut();
+        // Every one is looked at: those that came first need not be late first.
+        inner.queue.retain(|request| {
+            let late = request.is_late(now);
+            if late {
+                request.place.set(Place::Out);
+                request.fail(Failure::ExpiredInQueue);
+            }
+            !late
+        });
+        for generation in &mut inner.generations {
+            generation.hijacks.expire(now);
+            generation.sound_alarms(now, self.bounds.get().grace, &mut alarms);
+            generation.nudge(now);
+            for slot in generation.slot_numbers() {
+                if let Some(request) = generation.request(slot).cloned()
+                    && request.is_late(now)
+                {
+                    self.expire_in_slot(generation, slot, &request, &mut alarms);
+                }
+            }
+        }
+        inner.forget_closed();
+        self.fill(&mut inner);
+        drop(inner);
+        self.name_suspects(now);
+        alarms
+    }
+
+    fn expire_in_slot(
+        &self,
+        generation: &mut Generation,
+        slot: u16,
+        request: &Rc<Request>,
+        alarms: &mut Vec<Alarm>,
+    ) {
+        if generation.exchange.retract(slot) {
+            generation.free(slot);
+            request.fail(Failure::ExpiredInQueue);
+            return;
+        }
+        if request.overdue.get() || has_begun(request) {
+            return;
+        }
+        request.overdue.set(true);
+        let run = generation.run(slot);
+        if !request.abandoned.get() {
+            request.fail(Failure::ExpiredInWorker);
+            self.give_up(generation, request, slot);
+        }
+        if let Some(run) = run {
+            generation.lates.begin(run, request);
+            alarms.push(Alarm::Late(run));
+        }
+    }
+
+    /// A worker has said where the thread is that runs a late request, or that it runs it no more. The request, where
+    /// that was asked of this worker; once.
+    pub fn traced(&self, by: WorkerId, slot: u16, sequence: u32) -> Option<Rc<Request>> {
+        let mut inner = self.inner.borrow_mut();
+        let lates = &mut inner.generation(by.generation)?.lates;
+        let asked = |late: &&mut LateRun| {
+            let run = late.run;
+            (run.by, run.slot, run.sequence) == (by, slot, sequence) && !late.traced
+        };
+        let late = lates.runs.iter_mut().find(asked)?;
+        late.traced = true;
+        Some(Rc::clone(&late.request))
+    }
+}
+
+/// Whether the application has begun to answer, or has taken the connection over: then it may take its time.
+fn has_begun(request: &Request) -> bool {
+    let arrived = request.arrived.borrow();
+    arrived.had_head || arrived.end == Some(End::Hijacked)
+}
+
+impl Lates {
+    fn begin(&mut self, run: Run, request: &Rc<Request>) {
+        // A thread that runs another one has nothing to say of the last: no more is kept than there are threads.
+        let of_thread = |late: &LateRun| (late.run.by, late.run.thread) == (run.by, run.thread);
+        self.runs.retain(|late| !of_thread(late));
+        self.runs.push(LateRun {
+            run,
+            request: Rc::clone(request),
+            traced: false,
+        });
+    }
+}
+
+impl Generation {
+    /// Who runs the request in this slot.
+    fn run(&self, slot: u16) -> Option<Run> {
+        let Holder::Seat { worker, thread } = self.exchange.holder(slot) else {
+            return None;
+        };
+        let generation = self.number;
+        Some(Run {
+            by: WorkerId { generation, worker },
+            thread,
+            slot,
+            sequence: self.exchange.sequence(slot),
+        })
+    }
+
+    fn goes_on(&self, run: Run) -> bool {
+        self.request(run.slot).is_some() && self.run(run.slot) == Some(run)
+    }
+
+    /// Adds what has become of late requests since the last time.
+    fn sound_alarms(&mut self, now: u64, grace: Duration, alarms: &mut Vec<Alarm>) {
+        if self.lates.runs.is_empty() {
+            return;
+        }
+        let mut lates = std::mem::take(&mut self.lates);
+        lates
+            .runs
+            .retain(|late| !late.traced || self.goes_on(late.run));
+        let out_of_grace = |late: &&LateRun| {
+            let until = late.request.deadline_ns();
+            until.saturating_add(grace.as_nanos() as u64) <= now && self.goes_on(late.run)
+        };
+        let stuck = lates.runs.iter().filter(out_of_grace);
+        let stuck: Vec<WorkerId> = stuck.map(|late| late.run.by).collect();
+        let known = lates.stuck.len();
+        for by in stuck {
+            let mut told = lates.stuck.iter();
+            match told.position(|(worker, _)| *worker == by.worker) {
+                None => {
+                    lates.stuck.push((by.worker, false));
+                    alarms.push(Alarm::Stuck(by));
+                }
+                // Not at once: a thread that idles may take a last request while it hears that it is to leave.
+                Some(at) if at < known && !lates.stuck[at].1 && !self.is_of_use(by.worker, now) => {
+                    lates.stuck[at].1 = true;
+                    alarms.push(Alarm::Spent(by));
+                }
+                Some(_) => {}
+            }
+        }
+        self.lates = lates;
+    }
+
+    /// Has another thread come for requests that were left alone: whoever was woken for one may be a process that somebody
+    /// stopped.
+    fn nudge(&self, now: u64) {
+        let mut slots = self.slot_numbers();
+        let left = slots.any(|slot| {
+            let request = self.request(slot);
+            let arrival = request.and_then(|request| request.arrival());
+            arrival.is_some_and(|arrival| arrival.ns + NUDGE <= now)
+                && self.exchange.holder(slot) == Holder::Nobody
+        });
+        if left {
+            self.exchange.nudge();
+        }
+    }
+
+    /// Whether the worker runs something that may still be in time, or a response that somebody takes.
+    fn is_of_use(&self, worker: u16, now: u64) -> bool {
+        let mut slots = self.slot_numbers();
+        slots.any(|slot| {
+            let Some(request) = self.request(slot) else {
+                return false;
+            };
+            let taken = has_begun(request) && !request.abandoned.get();
+            self.run(slot).is_some_and(|run| run.by.worker == worker)
+                && (taken || !request.is_late(now))
+        })
+    }
+
+    /// Forgets what was known of a worker that is dead; call it before its slots are taken back. Returns the late
+    /// requests that it held and never said where.
+    pub(super) fn forget_lates(&mut self, worker: u16) -> Vec<Rc<Request>> {
+        if self.lates.runs.is_empty() && self.lates.stuck.is_empty() {
+            return Vec::new();
+        }
+        let mut lates = std::mem::take(&mut self.lates);
+        lates.stuck.retain(|(known, _)| *known != worker);
+        let of_worker = |late: &mut LateRun| late.run.by.worker == worker;
+        let gone = lates.runs.extract_if(.., of_worker);
+        let untold = gone.filter(|late| !late.traced && self.goes_on(late.run));
+        let untold = untold.map(|late| late.request).collect();
+        self.lates = lates;
+        untold
+    }
+}

@@ -1,0 +1,250 @@
+//! Row 35 of the list of faults, and what else becomes of requests past their deadline: 504 at once, a log that says where
+//! the thread is, and a worker in the place of one that does not come to an end.
+
+use std::time::Instant;
+
+use rustix::process::Signal;
+use test_support::{Application, Client, Events, Gate, PATIENCE, Process, Server, ServerBuilder};
+
+/// What a path names is done; `/` answers with its worker at once.
+const LATE: &str = r##"
+def wait_at_gate(name) = Test.pass(name, "#{name} #{Process.pid}")
+
+def spin
+  Test.tell("spin #{Process.pid}")
+  loop { @turns = @turns.to_i + 1 }
+end
+
+def sleep_on
+  Test.tell("sleep #{Process.pid}")
+  sleep
+end
+
+def stand_still
+  Test.tell("stand #{Process.pid}")
+  Process.kill(:STOP, Process.pid)
+end
+
+run lambda { |env|
+  case env["PATH_INFO"]
+  when "/late", "/other" then wait_at_gate(env["PATH_INFO"].delete("/"))
+  when "/late/spin" then spin
+  when "/late/sleep" then sleep_on
+  when "/late/stand" then stand_still
+  end
+  Test.text(Process.pid.to_s)
+}
+"##;
+
+struct Late {
+    server: Server,
+    events: Events,
+    late: Gate,
+    other: Gate,
+}
+
+/// A server with little time for what begins with `/late`, its usual minute for all else, and no grace.
+fn start(settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Late {
+    start_with_grace("0", settings)
+}
+
+fn start_with_grace(grace: &str, settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Late {
+    let application = Application::new(LATE);
+    let events = application.events();
+    let (late, other) = (application.gate("late"), application.gate("other"));
+    let server = Server::application_of(application)
+        .setting("request_timeouts", "/late=1s")
+        .setting("request_grace", grace);
+    let server = settings(server).start();
+    Late {
+        server,
+        events,
+        late,
+        other,
+    }
+}
+
+impl Late {
+    fn ask(&self, method: &str, path: &str) -> Client {
+        let mut client = self.server.connect();
+        client.send(format!(
+            "{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
+        ));
+        client
+    }
+
+    /// The worker that the next request to tell itself is in.
+    #[track_caller]
+    fn begun(&mut self, what: &str) -> Process {
+        let event = self.events.wait();
+        let pid = event.strip_prefix(&format!("{what} "));
+        let pid = pid.and_then(|pid| pid.parse().ok());
+        Process(pid.unwrap_or_else(|| panic!("{event}")))
+    }
+
+    /// Waits for the line of the log that has all of these.
+    #[track_caller]
+    fn logged(&self, parts: &[&str]) -> String {
+        let wanted = |line: &str| parts.iter().all(|part| line.contains(part));
+        self.server.log().wait(wanted)
+    }
+
+    /// Waits until the stuck worker is gone and another one serves.
+    #[track_caller]
+    fn replaced(&self, worker: Process) {
+        self.logged(&[&format!("(pid {})", worker.0), "ended with signal 9 (KILL)"]);
+        let successor = self.server.get("/").text();
+        assert_ne!(successor, worker.0.to_string());
+    }
+}
+
+#[test]
+fn row_35_an_endless_loop_gets_504_at_its_deadline_and_its_worker_is_replaced() {
+    let mut late = start(|builder| builder);
+    let mut client = late.ask("POST", "/late/spin");
+    let worker = late.begun("spin");
+    // What waits behind it has its own time.
+    let mut waiting: Vec<Client> = (0..3).map(|_| late.ask("GET", "/")).collect();
+    client.response().expect(504);
+    for client in &mut waiting {
+        assert_ne!(client.response().text(), worker.0.to_string());
+    }
+    late.replaced(worker);
+    late.logged(&["path=\"/late/spin\"", "status=504", "outcome=expired"]);
+    assert_eq!(late.events.rest(), [""; 0], "it was run again");
+}
+
+#[test]
+fn row_35_a_stopped_worker_gets_504_at_its_deadline_and_is_replaced() {
+    let mut late = start(|builder| builder);
+    let mut client = late.ask("POST", "/late/stand");
+    let worker = late.begun("stand");
+    let mut waiting = late.ask("GET", "/");
+    client.response().expect(504);
+    assert_ne!(waiting.response().text(), worker.0.to_string());
+    late.replaced(worker);
+    let line = late.logged(&["without having said where", "path=\"/late/stand\""]);
+    assert!(line.contains("method=POST"), "{line}");
+    assert_eq!(late.events.rest(), [""; 0], "it was run again");
+}
+
+#[test]
+fn row_35_a_stopped_worker_that_idles_holds_nobody_up() {
+    let late = start(|builder| builder.workers(2).threads(2));
+    let stopped = late.server.status().processes("worker")[0];
+    stopped.signal(Signal::STOP);
+    for _ in 0..20 {
+        assert_ne!(late.server.get("/").text(), stopped.0.to_string());
+    }
+    stopped.signal(Signal::CONT);
+}
+
+#[test]
+fn the_log_names_the_line_of_the_application_in_which_a_late_request_is() {
+    for (path, event, line) in [
+        ("/late/spin", "spin", "config.ru:8:in `spin'"),
+        ("/late/sleep", "sleep", "config.ru:13:in `sleep_on'"),
+    ] {
+        let mut late = start(|builder| builder.threads(2));
+        let mut client = late.ask("GET", path);
+        let worker = late.begun(event);
+        client.response().expect(504);
+        let head = late.logged(&["a request runs past its deadline"]);
+        let facts = format!(
+            "level=warn message=\"a request runs past its deadline\" method=GET path=\"{path}\" app_ms="
+        );
+        assert!(head.contains(&facts), "{head}");
+        assert!(head.ends_with("worker=0 generation=1"), "{head}");
+        late.logged(&["  | ", line]);
+        late.replaced(worker);
+    }
+}
+
+#[test]
+fn deadlines_differ_by_path() {
+    let mut late = start(|builder| builder.threads(2));
+    let mut other = late.ask("GET", "/other");
+    late.begun("other");
+    let mut client = late.ask("GET", "/late");
+    let worker = late.begun("late");
+    client.response().expect(504);
+    // The one that came first is in time, and so ends with its worker waiting for it.
+    late.logged(&["worker 0 is stuck"]);
+    late.other.admit(1);
+    assert_eq!(other.response().text(), worker.0.to_string());
+    late.replaced(worker);
+    late.logged(&["path=\"/other\"", "status=200", "outcome=ok"]);
+}
+
+#[test]
+fn a_worker_whose_late_request_ends_within_the_grace_is_kept() {
+    let mut late = start_with_grace("1h", |builder| builder);
+    let mut client = late.ask("POST", "/late");
+    let worker = late.begun("late");
+    client.response().expect(504);
+    late.logged(&["a request runs past its deadline"]);
+    late.late.admit(1);
+    assert_eq!(late.server.get("/").text(), worker.0.to_string());
+    assert_eq!(late.events.rest(), [""; 0], "it was run again");
+    // On the connection that had the 504 as well.
+    assert_eq!(client.get("/").text(), worker.0.to_string());
+    assert!(!late.server.log().text().contains("stuck"));
+}
+
+#[test]
+fn a_late_request_that_ends_after_all_lets_its_worker_leave_by_itself() {
+    let mut late = start(|builder| builder.threads(2));
+    let _other = late.ask("GET", "/other");
+    late.begun("other");
+    let mut client = late.ask("GET", "/late");
+    let worker = late.begun("late");
+    client.response().expect(504);
+    late.logged(&["worker 0 is stuck"]);
+    late.late.admit(1);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        // The other one alone is left.
+        let status = late.server.status();
+        if status.number("/slots/free") + 1 == status.number("/slots/total") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{:#}", status.0);
+    }
+    late.other.admit(1);
+    late.logged(&[&format!("(pid {})", worker.0), "ended with exit 0"]);
+    assert_ne!(late.server.get("/").text(), worker.0.to_string());
+}
+
+#[test]
+fn a_request_whose_client_has_left_is_late_as_well() {
+    let mut late = start(|builder| builder);
+    let client = late.ask("GET", "/late/sleep");
+    let worker = late.begun("sleep");
+    client.reset();
+    late.logged(&["path=\"/late/sleep\"", "outcome=client_gone"]);
+    late.replaced(worker);
+    assert_eq!(late.events.rest(), [""; 0], "it was run again");
+}
+
+#[test]
+fn no_control_character_of_a_backtrace_reaches_the_log() {
+    let source = r##"
+run lambda { |env|
+  next Test.text("ok") unless env["PATH_INFO"] == "/late"
+  eval("sleep", binding, "escape\e[31m.rb\r\n\t.rb", 7)
+}
+"##;
+    for format in ["text", "json"] {
+        let server = Server::app(source)
+            .setting("request_timeouts", "/late=500ms")
+            .setting("request_grace", "0")
+            .setting("log_format", format)
+            .start();
+        server.get("/late").expect(504);
+        server.log().wait(|line| line.contains("[31m.rb"));
+        server.get("/").expect(200);
+        let plain = |line: &String| !line.chars().any(char::is_control);
+        let lines = server.log().lines();
+        assert!(lines.iter().all(plain), "{lines:#?}");
+    }
+}

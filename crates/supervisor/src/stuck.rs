@@ -1,0 +1,52 @@
+//! Workers whose requests run past their deadline: they are asked where their threads are, and replaced where these do
+//! not come to an end. Which ones that are is the front's to say.
+
+use std::time::Duration;
+
+use exchange::control::ToWorker;
+use tokio::time::Instant;
+
+use crate::pool::Event;
+use crate::supervisor::{Shared, Supervisor};
+
+impl Supervisor {
+    /// Asks a worker where one of its threads is, if that still runs the request in `slot`, claimed as `sequence`.
+    /// [`crate::Dispatcher::traced`] hears the answer. A worker that stands still gives none.
+    pub fn trace(&self, generation: u32, worker: u16, thread: u16, slot: u16, sequence: u32) {
+        let mut inner = self.shared.inner.borrow_mut();
+        if let Some(Some(child)) = inner.child(generation, worker) {
+            child.tell(&ToWorker::Backtrace {
+                thread,
+                slot,
+                sequence,
+            });
+        }
+    }
+
+    /// Replaces a worker one of whose threads does not come to an end. The others may finish what they run, for as long
+    /// as those of any worker that leaves.
+    pub fn replace_stuck(&self, generation: u32, worker: u16) {
+        let time = self.shared.drain_timeout(generation);
+        self.stuck(generation, worker, time);
+    }
+
+    /// Ends such a worker at once: nothing that it still runs is worth waiting for.
+    pub fn end_stuck(&self, generation: u32, worker: u16) {
+        self.stuck(generation, worker, Duration::ZERO);
+    }
+
+    fn stuck(&self, generation: u32, worker: u16, time: Duration) {
+        let until = Instant::now().into_std() + time;
+        let stuck = Event::Stuck { worker, until };
+        self.shared.handle(generation, stuck);
+    }
+}
+
+impl Shared {
+    /// How long a worker of this generation may take to leave.
+    pub(crate) fn drain_timeout(&self, generation: u32) -> Duration {
+        let inner = self.inner.borrow();
+        let members = inner.members.get(&generation);
+        members.map_or(Duration::ZERO, |members| members.load.plan.drain_timeout)
+    }
+}
