@@ -1,5 +1,5 @@
-//! The counted zero: a constant load with unique ids, while code is restarted, broken code is deployed, workers are killed
-//! and stopped; directly, and through HAProxy and nginx. And the soak: what a server holds after a long time of restarts.
+//! The counted zero: a constant load with unique ids, while code is restarted, the server is upgraded, broken code is
+//! deployed, settings are read anew, workers are killed and stopped; directly, and through HAProxy and nginx. And the soak: what a server holds after a long time of restarts.
 //!
 //! `make test` runs both in short, `make chaos` and `make soak` at full length: the variables `CHAOS` (`full`),
 //! `SOAK_SECONDS` and `SOAK_RESTART_EVERY` say how much. Figures are printed, and kept in `target/chaos`.
@@ -21,11 +21,15 @@ use test_support::{Application, PATIENCE, Process, Server};
 
 const WORKERS: usize = 2;
 const THREADS: usize = 3;
+/// The file of settings.
+const SETTINGS: &str = "workers = 2\nthreads = 3\n";
 
 /// How often what happens.
 #[derive(Clone, Copy, Debug)]
 struct Amount {
     restarts: usize,
+    upgrades: usize,
+    reloads: usize,
     kills: usize,
     stops: usize,
 }
@@ -35,11 +39,15 @@ impl Amount {
         match std::env::var("CHAOS").as_deref() {
             Err(_) => Self {
                 restarts: 4,
+                upgrades: 2,
+                reloads: 1,
                 kills: 3,
                 stops: 1,
             },
             Ok("full") => Self {
                 restarts: 20,
+                upgrades: 5,
+                reloads: 2,
                 kills: 10,
                 stops: 3,
             },
@@ -59,8 +67,7 @@ fn application() -> Application {
 /// A server of that application.
 fn start() -> Server {
     Server::application_of(application())
-        .workers(WORKERS)
-        .threads(THREADS)
+        .settings_file(SETTINGS)
         .setting("log_format", "json")
         .setting("ready_check", "/up")
         // What a stopped worker holds ends then.
@@ -107,6 +114,7 @@ struct Run {
     load: Load,
     phases: Vec<Event>,
     version: usize,
+    reloads: usize,
     random: u64,
 }
 
@@ -130,6 +138,33 @@ impl Run {
     fn restart(&mut self) {
         self.version += 1;
         restart(&self.server, &self.version.to_string());
+    }
+
+    /// Has another server take over, and waits until the one before is gone.
+    fn upgrade(&mut self) {
+        let ran = self.server.command(&["upgrade"]);
+        assert!(ran.status.success(), "{}", ran.output());
+        let told = ran.stdout.split_once("(pid ").expect("a process").1;
+        let pid = told.split(')').next().and_then(|pid| pid.parse().ok());
+        let new = Process(pid.expect("its number"));
+        let old = self.server.replaced_by(new);
+        assert!(old.wait_gone(2 * PATIENCE), "the old server is still there");
+    }
+
+    /// Has settings read anew: first a file that is broken, which changes nothing.
+    fn reload(&mut self) {
+        self.reloads += 1;
+        let seconds = 60 + self.reloads;
+        let files = [
+            ("keep_alive_timeot = 20\n".to_owned(), false),
+            (format!("keep_alive_timeout = \"{seconds}s\"\n"), true),
+        ];
+        for (line, good) in files {
+            let dir = self.server.application().dir();
+            dir.write("highball.toml", format!("{SETTINGS}{line}"));
+            let ran = self.server.command(&["reload"]);
+            assert_eq!(ran.status.success(), good, "{}", ran.output());
+        }
     }
 
     /// Deploys code that is no good, and takes it back.
@@ -197,15 +232,20 @@ fn counted_zero(name: &str, proxy: impl FnOnce(&Server) -> Option<Proxy>) {
         load: Load::start(target, RATE, 1),
         phases: vec![Event::Calm],
         version: 1,
+        reloads: 0,
         random: 0x9e37_79b9_7f4a_7c15,
     };
     run.load.settle(5);
     run.go_through(Event::BrokenDeploy, |run| {
         run.broken_deploy("raises", "this version does not boot");
     });
-    for number in 0..amount.restarts.max(amount.kills).max(amount.stops) {
-        if number < amount.restarts {
-            run.go_through(Event::Restart, Run::restart);
+    for number in 0..amount.restarts {
+        run.go_through(Event::Restart, Run::restart);
+        if number < amount.upgrades {
+            run.go_through(Event::Upgrade, Run::upgrade);
+        }
+        if number < amount.reloads {
+            run.go_through(Event::Reload, Run::reload);
         }
         if number < amount.kills {
             run.go_through(Event::Kill, Run::kill);
@@ -241,10 +281,15 @@ fn counted_zero(name: &str, proxy: impl FnOnce(&Server) -> Option<Proxy>) {
         Event::Upgrade,
     ];
     assert_eq!(ledger.failed(&gentle), 0, "{failures}");
-    // A worker holds no more than its threads run, and of that a safe request is run again.
-    let killed = ledger.rows.get(&Event::Kill).copied().unwrap_or_default();
-    assert_eq!(killed.failed_gets, 0, "{failures}");
-    assert!(killed.failed_posts <= killed.times * THREADS, "{failures}");
+    // A worker holds no more than its threads run, and of that a safe request is run again unless its response had begun.
+    let killed = ledger.failed(&[Event::Kill]);
+    assert!(killed <= amount.kills * THREADS, "{failures}");
+    let lost_get = format!("{}: GET", Event::Kill.name());
+    let lost_gets = ledger
+        .failures
+        .iter()
+        .filter(|failure| failure.starts_with(&lost_get) && !failure.contains("within the body"));
+    assert_eq!(lost_gets.count(), 0, "{failures}");
     let stopped = ledger.failed(&[Event::Stop]);
     assert!(stopped <= amount.stops * THREADS, "{failures}");
     assert_eq!(ledger.posts_twice, [0; 0], "run twice");

@@ -27,7 +27,7 @@ const PATH: &str = "/projects";
 /// Connections of the closed loop that finds the rate.
 const CONNECTIONS: usize = 12;
 /// Requests of the warm-up, and of the closed loop that finds the rate.
-const CLOSED_REQUESTS: usize = 600;
+const CLOSED_REQUESTS: usize = 300;
 /// The open loop's first seconds, which count for nothing.
 const LEAD_IN: Duration = Duration::from_secs(3);
 /// By how much p99 may rise.
@@ -212,6 +212,7 @@ fn one_round(options: &Options, number: usize) -> Result<(Round, Samples)> {
     let running = catalogue.get(Stack::Highball.id())?.start(&deployment)?;
     let address = address(&running)?;
     let capacity = capacity(address)?;
+    eprint!("{capacity:.1} requests a second at most, ");
     let plan = Plan {
         rate: capacity * options.share,
         duration: LEAD_IN + options.before + options.after,
