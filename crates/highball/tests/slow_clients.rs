@@ -255,7 +255,7 @@ fn slowhttptest(path: &str, arguments: &[&str]) {
             answered
         });
         let mut program = Program::new("slowhttptest");
-        for argument in ["-c", "300", "-r", "300", "-l", "6", "-p", "2"]
+        for argument in ["-c", "300", "-r", "300", "-l", "6", "-p", "5"]
             .iter()
             .chain(arguments)
         {
