@@ -1,10 +1,8 @@
 //! Row 35 of the list of faults, and what else becomes of requests past their deadline: 504 at once, a log that says where
 //! the thread is, and a worker in the place of one that does not come to an end.
 
-use std::time::Instant;
-
 use rustix::process::Signal;
-use test_support::{Application, Client, Events, Gate, PATIENCE, Process, Server, ServerBuilder};
+use test_support::{Application, Client, Events, Gate, Process, Server, ServerBuilder, until};
 
 /// What a path names is done; `/` answers with its worker at once.
 const LATE: &str = r##"
@@ -65,14 +63,6 @@ fn start_with_grace(grace: &str, settings: impl FnOnce(ServerBuilder) -> ServerB
 }
 
 impl Late {
-    fn ask(&self, method: &str, path: &str) -> Client {
-        let mut client = self.server.connect();
-        client.send(format!(
-            "{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
-        ));
-        client
-    }
-
     /// The worker that the next request to tell itself is in.
     #[track_caller]
     fn begun(&mut self, what: &str) -> Process {
@@ -101,10 +91,10 @@ impl Late {
 #[test]
 fn row_35_an_endless_loop_gets_504_at_its_deadline_and_its_worker_is_replaced() {
     let mut late = start(|builder| builder);
-    let mut client = late.ask("POST", "/late/spin");
+    let mut client = late.server.ask("POST", "/late/spin");
     let worker = late.begun("spin");
     // What waits behind it has its own time.
-    let mut waiting: Vec<Client> = (0..3).map(|_| late.ask("GET", "/")).collect();
+    let mut waiting: Vec<Client> = (0..3).map(|_| late.server.ask("GET", "/")).collect();
     client.response().expect(504);
     for client in &mut waiting {
         assert_ne!(client.response().text(), worker.0.to_string());
@@ -117,9 +107,9 @@ fn row_35_an_endless_loop_gets_504_at_its_deadline_and_its_worker_is_replaced() 
 #[test]
 fn row_35_a_stopped_worker_gets_504_at_its_deadline_and_is_replaced() {
     let mut late = start(|builder| builder);
-    let mut client = late.ask("POST", "/late/stand");
+    let mut client = late.server.ask("POST", "/late/stand");
     let worker = late.begun("stand");
-    let mut waiting = late.ask("GET", "/");
+    let mut waiting = late.server.ask("GET", "/");
     client.response().expect(504);
     assert_ne!(waiting.response().text(), worker.0.to_string());
     late.replaced(worker);
@@ -146,7 +136,7 @@ fn the_log_names_the_line_of_the_application_in_which_a_late_request_is() {
         ("/late/sleep", "sleep", "config.ru:13:in `sleep_on'"),
     ] {
         let mut late = start(|builder| builder.threads(2));
-        let mut client = late.ask("GET", path);
+        let mut client = late.server.ask("GET", path);
         let worker = late.begun(event);
         client.response().expect(504);
         let head = late.logged(&["a request runs past its deadline"]);
@@ -163,9 +153,9 @@ fn the_log_names_the_line_of_the_application_in_which_a_late_request_is() {
 #[test]
 fn deadlines_differ_by_path() {
     let mut late = start(|builder| builder.threads(2));
-    let mut other = late.ask("GET", "/other");
+    let mut other = late.server.ask("GET", "/other");
     late.begun("other");
-    let mut client = late.ask("GET", "/late");
+    let mut client = late.server.ask("GET", "/late");
     let worker = late.begun("late");
     client.response().expect(504);
     // The one that came first is in time, and so ends with its worker waiting for it.
@@ -179,7 +169,7 @@ fn deadlines_differ_by_path() {
 #[test]
 fn a_worker_whose_late_request_ends_within_the_grace_is_kept() {
     let mut late = start_with_grace("1h", |builder| builder);
-    let mut client = late.ask("POST", "/late");
+    let mut client = late.server.ask("POST", "/late");
     let worker = late.begun("late");
     client.response().expect(504);
     late.logged(&["a request runs past its deadline"]);
@@ -194,22 +184,17 @@ fn a_worker_whose_late_request_ends_within_the_grace_is_kept() {
 #[test]
 fn a_late_request_that_ends_after_all_lets_its_worker_leave_by_itself() {
     let mut late = start(|builder| builder.threads(2));
-    let _other = late.ask("GET", "/other");
+    let _other = late.server.ask("GET", "/other");
     late.begun("other");
-    let mut client = late.ask("GET", "/late");
+    let mut client = late.server.ask("GET", "/late");
     let worker = late.begun("late");
     client.response().expect(504);
     late.logged(&["worker 0 is stuck"]);
     late.late.admit(1);
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        // The other one alone is left.
+    until("the other one alone is left", || {
         let status = late.server.status();
-        if status.number("/slots/free") + 1 == status.number("/slots/total") {
-            break;
-        }
-        assert!(Instant::now() < deadline, "{:#}", status.0);
-    }
+        status.number("/slots/free") + 1 == status.number("/slots/total")
+    });
     late.other.admit(1);
     late.logged(&[&format!("(pid {})", worker.0), "ended with exit 0"]);
     assert_ne!(late.server.get("/").text(), worker.0.to_string());
@@ -218,7 +203,7 @@ fn a_late_request_that_ends_after_all_lets_its_worker_leave_by_itself() {
 #[test]
 fn a_request_whose_client_has_left_is_late_as_well() {
     let mut late = start(|builder| builder);
-    let client = late.ask("GET", "/late/sleep");
+    let client = late.server.ask("GET", "/late/sleep");
     let worker = late.begun("sleep");
     client.reset();
     late.logged(&["path=\"/late/sleep\"", "outcome=client_gone"]);

@@ -130,9 +130,7 @@ fn workers_that_served_enough_are_replaced_under_load_and_no_request_is_lost_or_
                     }
                     let method = ["GET", "POST"][count % 2];
                     let path = format!("/{number}/{count}");
-                    client.send(format!(
-                        "{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
-                    ));
+                    client.ask(method, &path);
                     match client.try_response(method) {
                         Ok(response) if response.status() == 200 => {
                             answered.fetch_add(1, Ordering::Relaxed);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use test_support::{Application, Client, Events, Gate, Server, ServerBuilder};
+use test_support::{Application, Client, Events, Gate, Server, ServerBuilder, until};
 
 // ===== no worker =====
 
@@ -44,12 +44,13 @@ fn row_36_while_every_worker_dies_at_its_start_requests_get_503_until_one_serves
     let application = fragile();
     let (mut events, _gate) = (application.events(), application.gate("work"));
     let server = Server::application_of(application).start();
-    let mut busy = server.connect();
-    busy.send("POST /busy HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    let mut busy = server.ask("POST", "/busy");
     events.wait();
     let mut waiting = server.connect();
     waiting.send("GET /waiting HTTP/1.1\r\nHost: a\r\n\r\n");
-    until(|| server.status().number("/queue/length") == 1);
+    until("one is in the queue", || {
+        server.status().number("/queue/length") == 1
+    });
     server.application().dir().write("broken", "");
     server.status().processes("worker")[0].kill();
     busy.response().expect(502);
@@ -105,13 +106,6 @@ fn row_36_while_the_application_does_not_load_and_no_worker_is_left_requests_get
     client.get("/").expect(200);
 }
 
-fn until(reached: impl Fn() -> bool) {
-    let deadline = std::time::Instant::now() + test_support::PATIENCE;
-    while !reached() {
-        assert!(std::time::Instant::now() < deadline);
-    }
-}
-
 // ===== priority and shares =====
 
 /// Each request waits at the gate that its path names, after it told its path; `/` answers at once.
@@ -137,14 +131,6 @@ fn start(source: &str, settings: impl FnOnce(ServerBuilder) -> ServerBuilder) ->
     }
 }
 
-impl Waiting {
-    fn ask(&self, path: &str) -> Client {
-        let mut client = self.server.connect();
-        client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        client
-    }
-}
-
 #[test]
 fn a_health_check_passes_a_full_queue_and_goes_first() {
     let mut waiting = start(WAITING, |builder| {
@@ -152,13 +138,20 @@ fn a_health_check_passes_a_full_queue_and_goes_first() {
             .setting("queue_limit", "2")
             .setting("priority_paths", "/up")
     });
-    let mut clients = vec![waiting.ask("/first")];
+    let mut clients = vec![waiting.server.ask("GET", "/first")];
     assert_eq!(waiting.events.wait(), "/first");
-    clients.extend([waiting.ask("/a"), waiting.ask("/b")]);
-    until(|| waiting.server.status().number("/queue/length") == 2);
+    clients.extend([
+        waiting.server.ask("GET", "/a"),
+        waiting.server.ask("GET", "/b"),
+    ]);
+    until("two are in the queue", || {
+        waiting.server.status().number("/queue/length") == 2
+    });
     waiting.server.get("/refused").expect(503);
-    let mut check = waiting.ask("/up/live");
-    until(|| waiting.server.status().number("/queue/length") == 3);
+    let mut check = waiting.server.ask("GET", "/up/live");
+    until("three are in the queue", || {
+        waiting.server.status().number("/queue/length") == 3
+    });
     waiting.gate.admit(1);
     assert_eq!(waiting.events.wait(), "/up/live");
     waiting.gate.admit(1);
@@ -177,8 +170,10 @@ fn a_slow_path_leaves_threads_for_others() {
             .threads(2)
             .setting("path_shares", "/slow=50%,/slower=1%")
     });
-    let mut clients: Vec<Client> = (0..6).map(|n| waiting.ask(&format!("/slow/{n}"))).collect();
-    clients.extend((0..3).map(|n| waiting.ask(&format!("/slower/{n}"))));
+    let mut clients: Vec<Client> = (0..6)
+        .map(|n| waiting.server.ask("GET", &format!("/slow/{n}")))
+        .collect();
+    clients.extend((0..3).map(|n| waiting.server.ask("GET", &format!("/slower/{n}"))));
     let mut called = waiting.events.take(3);
     called.sort();
     assert!(
@@ -305,13 +300,19 @@ fn each_way_in_which_a_request_can_end_is_one_line_and_one_count() {
     let runs = send("gate", "client_gone");
     waiting.events.take(1);
     let waits = send("ok", "client_gone");
-    until(|| waiting.server.status().number("/queue/length") == 1);
+    until("one is in the queue", || {
+        waiting.server.status().number("/queue/length") == 1
+    });
     send("ok", "shed").response().expect(503);
     waits.reset();
-    until(|| waiting.server.status().number("/queue/length") == 0);
+    until("nothing is in the queue", || {
+        waiting.server.status().number("/queue/length") == 0
+    });
     send("hasty", "expired").response().expect(503);
     runs.reset();
-    until(|| waiting.server.status().number("/counters/client_gone") == 3);
+    until("they have left", || {
+        waiting.server.status().number("/counters/client_gone") == 3
+    });
     waiting.gate.admit(1);
 
     let counters = waiting.server.status().0["counters"].clone();
@@ -377,7 +378,9 @@ fn of_mixed_traffic_while_workers_are_killed_each_request_is_logged_once() {
         let counters = counters.as_object().expect("counters").values();
         counters.filter_map(|count| count.as_u64()).sum::<u64>()
     };
-    until(|| counted(&server) == (CLIENTS * EACH) as u64);
+    until("all are counted", || {
+        counted(&server) == (CLIENTS * EACH) as u64
+    });
     let found = outcomes(&server.stop().log);
     assert_eq!(found.len(), CLIENTS * EACH);
     for client in 0..CLIENTS {

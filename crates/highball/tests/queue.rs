@@ -33,9 +33,7 @@ fn start(settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Waiting {
 
 impl Waiting {
     fn ask(&self, name: &str) -> Client {
-        let mut client = self.server.connect();
-        client.send(format!("GET /{name} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        client
+        self.server.ask("GET", &format!("/{name}"))
     }
 
     /// The name and the worker of the next call; it waits at the gate.

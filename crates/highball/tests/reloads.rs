@@ -1,9 +1,7 @@
 //! Settings that are read anew: what is broken changes nothing and says why, and what is good applies, at once or with
 //! the generation that it takes.
 
-use std::time::Instant;
-
-use test_support::{Application, Client, PATIENCE, Ran, Server};
+use test_support::{Application, Client, Ran, Server, until};
 
 const FILE: &str = "workers = 1\nthreads = 1\n";
 
@@ -31,15 +29,6 @@ fn expect_failure(ran: &Ran, parts: &[&str]) {
     assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
     for part in ["the settings stay as they are"].iter().chain(parts) {
         assert!(ran.stderr.contains(part), "{part:?}: {}", ran.output());
-    }
-}
-
-#[track_caller]
-fn until(what: &str, reached: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !reached() {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        std::thread::yield_now();
     }
 }
 

@@ -50,9 +50,7 @@ fn row_20_no_body_follows_head_204_and_304() {
         ("GET", "/304?length"),
         ("POST", "/204"),
     ] {
-        client.send(format!(
-            "{method} {target} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
-        ));
+        client.ask(method, target);
         let response = client.response_to(method);
         assert_eq!(
             response

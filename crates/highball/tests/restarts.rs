@@ -4,10 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
 
 use rustix::process::Signal;
-use test_support::{Application, Client, PATIENCE, Process, Program, Ran, Server, ServerBuilder};
+use test_support::{Application, Client, Process, Program, Ran, Server, ServerBuilder, until};
 
 /// Its code is what the file `version` says: `VERSION` and the path are the answer, and some versions are no good.
 const VERSIONED: &str = r##"
@@ -91,23 +90,6 @@ fn processes(server: &Server) -> BTreeSet<Process> {
         .collect()
 }
 
-#[track_caller]
-fn until(what: &str, reached: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !reached() {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        std::thread::yield_now();
-    }
-}
-
-fn ask(server: &Server, method: &str, path: &str) -> Client {
-    let mut client = server.connect();
-    client.send(format!(
-        "{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
-    ));
-    client
-}
-
 #[test]
 fn row_39_restarts_under_load_lose_no_request_and_run_none_twice() {
     const RESTARTS: usize = 5;
@@ -134,9 +116,7 @@ fn row_39_restarts_under_load_lose_no_request_and_run_none_twice() {
                         let (method, path) =
                             (["GET", "POST"][count % 2], format!("/{number}/{count}"));
                         sent.fetch_add(1, Ordering::Relaxed);
-                        client.send(format!(
-                            "{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
-                        ));
+                        client.ask(method, &path);
                         let response = match client.try_response(method) {
                             Ok(response) if response.status() == 200 => response,
                             Ok(response) => return Some(format!("{path}: {response:?}")),
@@ -334,9 +314,9 @@ fn what_runs_in_the_old_code_ends_there_while_the_new_one_serves() {
     let application = versioned();
     let (mut events, gate) = (application.events(), application.gate("work"));
     let server = Server::application_of(application).threads(3).start();
-    let mut long = ask(&server, "POST", "/long");
-    let mut stream = ask(&server, "GET", "/stream");
-    let mut hijack = ask(&server, "GET", "/hijack");
+    let mut long = server.ask("POST", "/long");
+    let mut stream = server.ask("GET", "/stream");
+    let mut hijack = server.ask("GET", "/hijack");
     assert_eq!(events.take(2), ["call 1"; 2]);
     assert_eq!(stream.head().status, 200);
     assert_eq!(stream.chunk().as_deref(), Some(&b"one "[..]));
@@ -385,9 +365,9 @@ fn what_outlasts_the_drain_of_the_old_code_is_cut() {
         .threads(3)
         .setting("drain_timeout", "1s")
         .start();
-    let mut long = ask(&server, "POST", "/long");
-    let mut stream = ask(&server, "GET", "/stream");
-    let mut hijack = ask(&server, "GET", "/hijack");
+    let mut long = server.ask("POST", "/long");
+    let mut stream = server.ask("GET", "/stream");
+    let mut hijack = server.ask("GET", "/hijack");
     assert_eq!(events.take(2), ["call 1"; 2]);
     assert_eq!(stream.head().status, 200);
     assert_eq!(hijack.head().status, 101);

@@ -1,9 +1,7 @@
 //! A signal that must not end the front, and what it owes the kernel as the first process of a container.
 
-use std::time::Instant;
-
 use rustix::process::Signal;
-use test_support::{Application, PATIENCE, Program, Server, ServerBuilder};
+use test_support::{Application, Program, Server, ServerBuilder, until};
 
 fn hello() -> ServerBuilder {
     Server::app(r##"run lambda { |env| Test.text("hello") }"##)
@@ -55,35 +53,23 @@ fn as_the_first_process_the_front_reaps_orphans_but_not_its_template() {
     let front = server.process().children()[0];
     server.get("/orphan").expect(200);
     assert_eq!(events.wait(), "at end");
-    let orphan = until("the orphan has a new parent", || {
-        let children = front.children();
-        children
-            .iter()
-            .copied()
-            .find(|child| child.children().is_empty())
+    let mut orphan = None;
+    until("the orphan has a new parent", || {
+        let mut children = front.children().into_iter();
+        orphan = children.find(|child| child.children().is_empty());
+        orphan.is_some()
     });
+    let orphan = orphan.expect("it was found");
     gate.admit(1);
-    until("the orphan is reaped", || (!orphan.exists()).then_some(()));
+    until("the orphan is reaped", || !orphan.exists());
     // Workers of a template that dies are orphans as well; how it died itself is still told.
     let template = front.children()[0];
     let worker = template.children()[0];
     template.kill();
     server.log().wait(|line| line.contains("signal 9 (KILL)"));
     worker.kill();
-    until("the worker is reaped", || (!worker.exists()).then_some(()));
+    until("the worker is reaped", || !worker.exists());
     server.get("/").expect(200);
     assert!(server.command(&["stop"]).status.success());
     assert!(server.wait_end().status.success());
-}
-
-#[track_caller]
-fn until<T>(what: &str, reached: impl Fn() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = reached() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        std::thread::yield_now();
-    }
 }

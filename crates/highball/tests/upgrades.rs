@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
 
 use rustix::process::Signal;
 use test_support::{
-    Application, Client, PATIENCE, Process, Program, Ran, Server, ServerBuilder, binary,
+    Application, Client, PATIENCE, Process, Program, Ran, Server, ServerBuilder, binary, until,
 };
 
 /// Answers with the path, writes down each request, and waits at `/long`. What the file `version` says may be no good.
@@ -68,15 +67,6 @@ fn expect_given_up(server: &Server, ran: &Ran, parts: &[&str], before: &[Process
     });
 }
 
-#[track_caller]
-fn until(what: &str, reached: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !reached() {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        std::thread::yield_now();
-    }
-}
-
 /// Gives what comes up from now on so many seconds to load.
 #[track_caller]
 fn boot_within(server: &Server, seconds: u32) {
@@ -121,9 +111,7 @@ fn row_39_upgrades_under_load_lose_no_request_on_new_and_on_kept_connections() {
                         };
                     let method = ["GET", "POST"][count % 2];
                     sent.fetch_add(1, Ordering::Relaxed);
-                    let request =
-                        format!("{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
-                    if let Err(error) = client.try_send(request) {
+                    if let Err(error) = client.try_ask(method, &path) {
                         return Some(format!("{path} was not taken: {error}"));
                     }
                     match client.try_response(method) {
@@ -210,8 +198,7 @@ fn a_request_that_runs_ends_in_the_old_server_while_the_new_one_serves() {
     let application = application();
     let (mut events, gate) = (application.events(), application.gate("work"));
     let mut server = Server::application_of(application).threads(2).start();
-    let mut long = server.connect();
-    long.send("POST /long HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    let mut long = server.ask("POST", "/long");
     assert_eq!(events.wait(), "calls");
     let mut idle = server.connect();
     let old = upgrade(&mut server);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use test_support::{
-    Application, Client, Events, Fault, Gate, PATIENCE, Process, Server, ServerBuilder,
+    Application, Client, Events, Fault, Gate, PATIENCE, Process, Server, ServerBuilder, until,
 };
 
 /// `/` answers with its worker's number; anything else tells it and waits at the gate first.
@@ -37,14 +37,6 @@ fn start(source: &str, settings: impl FnOnce(ServerBuilder) -> ServerBuilder) ->
 }
 
 impl Working {
-    fn ask(&self, method: &str, path: &str) -> Client {
-        let mut client = self.server.connect();
-        client.send(format!(
-            "{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
-        ));
-        client
-    }
-
     /// The worker that the next request waits in.
     #[track_caller]
     fn called(&mut self, path: &str) -> Process {
@@ -62,7 +54,7 @@ fn row_34_a_post_whose_worker_dies_gets_502_and_is_never_run_again() {
     let mut working = start(WORKING, |builder| builder);
     for round in 0..7 {
         let path = format!("/post{round}");
-        let mut client = working.ask("POST", &path);
+        let mut client = working.server.ask("POST", &path);
         let worker = working.called(&path);
         worker.kill();
         // Not the 504 that it gets where nobody sees the death.
@@ -82,7 +74,7 @@ fn row_34_a_post_whose_worker_dies_gets_502_and_is_never_run_again() {
 fn row_34_a_safe_request_is_run_again_once_and_named_when_it_has_killed_two_workers() {
     for method in ["GET", "HEAD", "OPTIONS", "TRACE"] {
         let mut working = start(WORKING, |builder| builder);
-        let mut client = working.ask(method, "/once");
+        let mut client = working.server.ask(method, "/once");
         working.called("/once").kill();
         let second = working.called("/once");
         working.gate.admit(1);
@@ -91,7 +83,7 @@ fn row_34_a_safe_request_is_run_again_once_and_named_when_it_has_killed_two_work
         if method != "HEAD" {
             assert_eq!(response.text(), second.0.to_string());
         }
-        let mut client = working.ask(method, "/deadly");
+        let mut client = working.server.ask(method, "/deadly");
         for _ in 0..2 {
             working.called("/deadly").kill();
         }
@@ -121,7 +113,7 @@ fn row_34_a_response_that_began_is_cut_visibly_and_never_run_again() {
         }"##,
         |builder| builder,
     );
-    let mut client = working.ask("GET", "/begun");
+    let mut client = working.server.ask("GET", "/begun");
     let worker = working.called("/begun");
     assert_eq!(client.head().status, 200);
     assert_eq!(client.chunk().as_deref(), Some(&b"begun"[..]));
@@ -135,9 +127,9 @@ fn row_34_a_response_that_began_is_cut_visibly_and_never_run_again() {
 #[test]
 fn row_34_requests_that_wait_outlive_the_worker() {
     let mut working = start(WORKING, |builder| builder);
-    let mut dying = working.ask("POST", "/dying");
+    let mut dying = working.server.ask("POST", "/dying");
     let worker = working.called("/dying");
-    let mut waiting: Vec<Client> = (0..10).map(|_| working.ask("POST", "/")).collect();
+    let mut waiting: Vec<Client> = (0..10).map(|_| working.server.ask("POST", "/")).collect();
     worker.kill();
     dying.response().expect(502);
     for client in &mut waiting {
@@ -159,7 +151,7 @@ fn row_34_a_worker_that_ends_itself_is_replaced() {
         |builder| builder.workers(2),
     );
     for path in ["/exit", "/segv", "/abrt"] {
-        working.ask("POST", path).response().expect(502);
+        working.server.ask("POST", path).response().expect(502);
         working.server.get("/").expect(200);
     }
     working.server.log().wait(|line| {
@@ -284,10 +276,9 @@ fn row_34_500_random_kills_under_load_fail_no_get_but_those_named_and_lose_no_sl
     assert!(served.load(Ordering::Relaxed) > KILLS);
     assert_eq!(idle_state(&working.server), before);
     // The last one killed may be on its way back.
-    let deadline = Instant::now() + PATIENCE;
-    while working.server.status().processes("worker").len() != 3 {
-        assert!(Instant::now() < deadline, "workers are missing");
-    }
+    until("no worker is missing", || {
+        working.server.status().processes("worker").len() == 3
+    });
     // The sockets of the dead workers are closed.
     let after = working.server.process().descriptors().expect("it runs");
     assert!(
@@ -356,7 +347,7 @@ fn a_template_that_dies_ends_in_service_or_in_a_clear_end() {
 fn term_int_quit_and_hup_let_running_requests_finish() {
     for signal in [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP] {
         let mut working = start(WORKING, |builder| builder.workers(2).threads(2));
-        let mut running = working.ask("POST", "/running");
+        let mut running = working.server.ask("POST", "/running");
         working.called("/running");
         let mut idle = working.server.connect();
         idle.get("/").expect(200);
@@ -379,7 +370,7 @@ fn term_int_quit_and_hup_let_running_requests_finish() {
 #[test]
 fn what_outlasts_the_drain_is_cut() {
     let mut working = start(WORKING, |builder| builder.setting("drain_timeout", "500ms"));
-    let mut running = working.ask("GET", "/running");
+    let mut running = working.server.ask("GET", "/running");
     working.called("/running");
     let stopped = working.server.stop();
     assert!(!stopped.log.is_empty());
@@ -393,13 +384,12 @@ fn what_outlasts_the_drain_is_cut() {
 #[test]
 fn requests_in_the_queue_are_served_while_draining() {
     let mut working = start(WORKING, |builder| builder);
-    let mut running = working.ask("POST", "/running");
+    let mut running = working.server.ask("POST", "/running");
     working.called("/running");
-    let mut queued = working.ask("POST", "/");
-    let deadline = Instant::now() + PATIENCE;
-    while working.server.status().number("/queue/length") == 0 {
-        assert!(Instant::now() < deadline);
-    }
+    let mut queued = working.server.ask("POST", "/");
+    until("it waits", || {
+        working.server.status().number("/queue/length") > 0
+    });
     working.server.process().signal(Signal::TERM);
     working.gate.admit(1);
     running.response().expect(200);

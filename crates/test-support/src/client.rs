@@ -142,6 +142,23 @@ impl Client {
         }
     }
 
+    /// Sends a request without a body, and waits for nothing.
+    ///
+    /// # Panics
+    /// When the server takes no more.
+    #[track_caller]
+    pub fn ask(&mut self, method: &str, target: &str) -> &mut Self {
+        self.send(bodiless(method, target))
+    }
+
+    /// The same, or why the server does not take it.
+    ///
+    /// # Errors
+    /// As [`Client::try_send`].
+    pub fn try_ask(&mut self, method: &str, target: &str) -> io::Result<()> {
+        self.try_send(bodiless(method, target))
+    }
+
     /// Sends a GET and reads the whole response.
     ///
     /// # Panics
@@ -381,6 +398,11 @@ impl fmt::Debug for Client {
             .field("ended", &self.ended)
             .finish_non_exhaustive()
     }
+}
+
+/// A request without a body, which says so: it may be of any method.
+fn bodiless(method: &str, target: &str) -> String {
+    format!("{method} {target} HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n")
 }
 
 #[cfg(test)]

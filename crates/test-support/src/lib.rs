@@ -15,7 +15,7 @@ mod program;
 mod server;
 mod status;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use application::{Application, reflect};
 pub use client::response::{Ending, Fault, Head, Response};
@@ -32,3 +32,16 @@ pub use status::Status;
 /// How long a test waits for an event that must come before it fails. Long, since machines are shared:
 /// a test that measures a time compares it itself.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until `reached`, asked again and again: for what no event tells.
+///
+/// # Panics
+/// When it is not reached within [`PATIENCE`]; the text says what was waited for.
+#[track_caller]
+pub fn until(what: &str, mut reached: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !reached() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        std::thread::yield_now();
+    }
+}

@@ -109,6 +109,14 @@ impl Server {
         &self.addresses
     }
 
+    /// Sends a request without a body over a connection of its own, and waits for nothing.
+    #[track_caller]
+    pub fn ask(&self, method: &str, target: &str) -> Client {
+        let mut client = self.connect();
+        client.ask(method, target);
+        client
+    }
+
     /// A GET over a connection of its own.
     #[track_caller]
     pub fn get(&self, target: &str) -> crate::Response {
