@@ -55,19 +55,13 @@ impl Dispatcher {
     pub fn submit_to(&self, number: u32, request: &Rc<Request>) -> Result<(), Failure> {
         self.complete();
         let mut inner = self.inner.borrow_mut();
-        let at = inner.generations.iter();
-        let at = at
-            .into_iter()
-            .position(|generation| generation.number == number);
-        let at = at.ok_or(Failure::Stopping)?;
-        let slot = inner.generations[at].exchange.acquire();
-        let slot = slot.ok_or(Failure::QueueFull)?;
+        let generation = inner.generation(number).ok_or(Failure::Stopping)?;
+        let slot = generation.exchange.acquire().ok_or(Failure::QueueFull)?;
         // Whoever asks one generation wants no other's answer.
         request.retries.set(self.bounds.get().max_retries);
-        match self.put(&mut inner.generations[at], slot, request) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Failure::QueueFull),
-            Err(failure) => Err(failure),
+        match self.put(generation, slot, request)? {
+            true => Ok(()),
+            false => Err(Failure::QueueFull),
         }
     }
 
