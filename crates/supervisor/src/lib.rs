@@ -13,6 +13,7 @@ mod ending;
 mod fleet;
 mod limits;
 mod look;
+mod members;
 mod memory;
 mod note;
 pub mod orphans;
@@ -88,4 +89,16 @@ pub trait Dispatcher {
 
     /// Something of a generation for the log.
     fn note(&self, generation: u32, note: &Note);
+}
+
+/// Draws from 0 to below a number, for tests in simulated worlds: the same ones for the same seed (xorshift).
+#[cfg(test)]
+fn draws(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    move |below| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % below
+    }
 }

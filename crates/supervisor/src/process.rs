@@ -5,8 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Stage;
+use crate::members::Members;
 use crate::pool::{Pool, State};
-use crate::supervisor::{Members, Supervisor};
+use crate::supervisor::Supervisor;
 
 /// What a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use exchange::control::ToTemplate;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -16,6 +16,7 @@ use crate::budget::{Bound, Budget};
 use crate::channel::Channel;
 use crate::children::Child;
 use crate::fleet::{self, Fleet, Rules};
+use crate::members::{Members, TemplateHandle};
 use crate::pool::{Action, Event};
 use crate::template::{Booted, Load};
 use crate::verdict::StartError;
@@ -48,33 +49,6 @@ pub(crate) struct Shared {
 pub(crate) struct Inner {
     pub(crate) fleet: Fleet,
     pub(crate) members: BTreeMap<u32, Members>,
-}
-
-/// The processes of one generation, and how it came up.
-pub(crate) struct Members {
-    pub(crate) load: Rc<Load>,
-    pub(crate) children: Vec<Option<Child>>,
-    /// Processes of workers that were told to leave, until their end is told.
-    pub(crate) leaving: BTreeSet<i32>,
-    pub(crate) template: Option<TemplateHandle>,
-    /// Whether it was alone when it was launched.
-    pub(crate) first: bool,
-    /// What its template said when it had loaded the application.
-    pub(crate) booted: Option<Booted>,
-    /// What went wrong, until it is told.
-    pub(crate) failure: Option<StartError>,
-    /// Who waits to hear whether it serves.
-    pub(crate) verdict: Option<oneshot::Sender<Result<Booted, StartError>>>,
-}
-
-/// The template as far as others than its own task know it.
-pub(crate) struct TemplateHandle {
-    /// Absent while it is being started.
-    pub(crate) pid: Option<i32>,
-    pub(crate) started: SystemTime,
-    pub(crate) kill: Rc<Notify>,
-    pub(crate) outbox: mpsc::UnboundedSender<(ToTemplate, Option<OwnedFd>)>,
-    pub(crate) task: Option<JoinHandle<()>>,
 }
 
 impl Inner {

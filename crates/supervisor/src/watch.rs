@@ -11,8 +11,9 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::spawn_local;
 
 use crate::channel::{Channel, Pidfd};
+use crate::members::TemplateHandle;
 use crate::pool::{Event, Pool};
-use crate::supervisor::{Shared, TemplateHandle};
+use crate::supervisor::Shared;
 use crate::template::{BootError, Load, Template};
 use crate::verdict::StartError;
 use crate::{Ending, Note};

@@ -121,13 +121,7 @@ fn a_worker_that_comes_back_too_early_stays_away_twice_as_long_the_next_time() {
 #[test]
 fn any_growth_is_kept_within_the_budget_and_leaves_a_worker() {
     for seed in 1..300_u64 {
-        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut draw = move |below: u64| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random % below
-        };
+        let mut draw = crate::draws(seed);
         let places = 1 + draw(6) as u16;
         let bytes = 150 + draw(1500);
         // What each grows by at each look, and up to where.

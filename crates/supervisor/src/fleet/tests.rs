@@ -663,13 +663,7 @@ impl World {
 fn any_order_of_events_keeps_the_promises_of_a_rollout() {
     let (mut served, mut given_up, mut retired, mut outages) = (0, 0, 0, 0);
     for seed in 0..600_u64 {
-        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut draw = move |below: u64| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random % below
-        };
+        let mut draw = crate::draws(seed);
         let places = 1 + draw(3) as u16;
         let mut rules = Rules {
             places,

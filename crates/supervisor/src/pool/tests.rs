@@ -628,13 +628,7 @@ fn a_stuck_worker_that_leaves_already_has_no_longer_than_before() {
 fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
     let mut retired = 0;
     for seed in 0..300_u64 {
-        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut draw = move |below: u64| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random % below
-        };
+        let mut draw = crate::draws(seed);
         let mut pool = Pool::new(3, BOOT_TIMEOUT);
         let mut now = Instant::now();
         // What really runs: the template (booted or not), and the lives of the workers.
