@@ -15,6 +15,8 @@ pub(crate) async fn run(service: &Rc<Service>, generation: u32, path: &str) -> R
     let mut headers = HeaderMap::new();
     headers.insert(header::HOST, HeaderValue::from_static("localhost"));
     headers.insert(header::USER_AGENT, HeaderValue::from_static("highball"));
+    // As a proxy with TLS would say: an application that wants it answers anything else with a redirection.
+    headers.insert("x-forwarded-proto", HeaderValue::from_static("https"));
     let head = RequestHead {
         method: Method::GET,
         uri,
