@@ -19,7 +19,8 @@ class FakeSupervisor
     end
   end
 
-  def initialize(folder, files, threads: 1, environment: "test", compact: false, out_of_band: nil, sockets: [], variables: {})
+  def initialize(folder, files, threads: 1, environment: "test", compact: false, out_of_band: nil, behind: false,
+                 warm_up: nil, sockets: [], variables: {})
     @folder = folder
     files.each { |name, text| File.write(File.join(folder, name), text) }
     @front = Front.new(workers: 2, threads: threads)
@@ -31,7 +32,7 @@ class FakeSupervisor
     hooks = File.join(folder, "hooks.rb")
     start = { app: folder, config_ru: File.join(folder, "config.ru"), environment: environment,
               hooks: (hooks if File.exist?(hooks)), threads: threads, compact: compact,
-              out_of_band: out_of_band, generation: 1, unix_sockets: sockets }
+              out_of_band: out_of_band, behind: behind, warm_up: warm_up, generation: 1, unix_sockets: sockets }
     send({ Start: start }, IO.for_fd(@front.memory, autoclose: false), @front.doorbell)
   end
 

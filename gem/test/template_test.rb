@@ -117,6 +117,74 @@ class TemplateTest < Minitest::Test
     end
   end
 
+  # The application's answer: the scheduling policy of the thread that loaded it, and of its own (proc_pid_stat(5)).
+  RANKED = <<~'RUBY'
+    policy = -> { File.read("/proc/thread-self/stat")[/\) .*/].split[39].to_i }
+    loaded = policy.call
+    run ->(_) { [200, {}, ["#{loaded} #{policy.call} #{Thread.current == Thread.main}"]] }
+  RUBY
+  SCHED_OTHER = 0
+  SCHED_IDLE = 5
+
+  def test_the_application_is_loaded_behind_others_where_asked_and_workers_are_not_held_back
+    { false => SCHED_OTHER, true => SCHED_IDLE }.each do |behind, loaded|
+      boot(RANKED, behind: behind) do |supervisor|
+        assert_empty booted(supervisor)["held"]
+        supervisor.fork_worker
+        assert_equal "#{loaded} #{SCHED_OTHER} true", supervisor.request.body
+      end
+    end
+  end
+
+  # Its answer: what was asked for in the process that forks, and how often its bodies were closed.
+  WARMED = <<~'RUBY'
+    template = Process.pid
+    seen = []
+    body = Class.new do
+      define_method(:each) { |&block| block.call(seen.inspect) }
+      define_method(:close) { seen << "closed" }
+    end
+    run lambda { |env|
+      seen << env.values_at("REQUEST_METHOD", "rack.url_scheme", "HTTP_HOST", "PATH_INFO", "QUERY_STRING").join(" ") if Process.pid == template
+      [env["QUERY_STRING"] == "bad" ? 500 : 200, {}, body.new]
+    }
+  RUBY
+
+  def test_a_warm_up_is_one_request_in_the_template
+    boot(WARMED, warm_up: "/list?page=2") do |supervisor|
+      booted(supervisor)
+      supervisor.fork_worker
+      assert_equal '["GET https localhost /list page=2", "closed"]', supervisor.request.body
+      assert_empty supervisor.log
+    end
+  end
+
+  def test_what_goes_wrong_in_a_warm_up_is_told_and_keeps_nobody_from_serving
+    raises = "run ->(env) { Process.ppid == #{Process.pid} ? raise('not yet') : [200, {}, ['well']] }"
+    { WARMED => "/?bad was answered with status 500", raises => "/?bad failed: RuntimeError: not yet" }.each do |config, fault|
+      boot(config, warm_up: "/?bad") do |supervisor|
+        booted(supervisor)
+        supervisor.fork_worker
+        assert_equal 200, supervisor.request.status
+        assert_includes supervisor.log, "highball: warm_up: #{fault}"
+      end
+    end
+  end
+
+  def test_a_warm_up_leaves_no_connection_of_active_record_behind
+    config = <<~RUBY
+      require "active_record"
+      ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: File.join(__dir__, "test.db"))
+      run ->(_) { [200, {}, [ActiveRecord::Base.connection.select_value("select sqlite_version()")]] }
+    RUBY
+    boot(config, warm_up: "/") do |supervisor|
+      held = booted(supervisor)["held"]
+      assert_empty held.grep(/SQLite|Active Record/), held
+      supervisor.fork_worker
+      assert_match(/\A3\./, supervisor.request.body)
+    end
+  end
+
   def test_workers_are_forked_and_answer
     boot(HELLO) do |supervisor|
       booted(supervisor)

@@ -197,9 +197,19 @@ settings! {
 
         /// A path that new code must answer before it takes over in a restart.
         ///
-        /// A worker of the new code is sent one GET, with `Host: localhost`; any status from 200 to 299 is an answer. With
-        /// `none` it is enough that the workers are up. The first start makes no check.
+        /// A worker of the new code is sent one GET, with `Host: localhost` and as over HTTPS (`X-Forwarded-Proto: https`); any
+        /// status from 200 to 299 is an answer. With `none` it is enough that the workers are up. The first start makes no
+        /// check.
         ready_check: Option<String> = Kind::Maybe(&Kind::RequestPath), default "none", reload AtOnce;
+
+        /// A path that new code is asked for before its workers are forked, so that they share what that compiles, loads and
+        /// keeps.
+        ///
+        /// One GET, with `Host: localhost` and as over HTTPS, in the template: at the start, in a restart and in an upgrade. Without it each
+        /// worker's first requests do that work, at their client's cost. What it answers decides nothing; an error is told. It
+        /// must be a page that may be asked for at any time. Active Record's connections are closed afterwards; others that it
+        /// opens are to be closed in `before_fork`, and `highball check` names them.
+        warm_up: Option<String> = Kind::Maybe(&Kind::RequestPath), default "none";
 
         /// The file whose touch restarts the server, looked at every second.
         ///

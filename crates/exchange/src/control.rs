@@ -59,6 +59,13 @@ pub struct Start {
     /// Whether the template, and with it the workers, run under `SCHED_BATCH`.
     #[serde(default)]
     pub batch: bool,
+    /// Whether another generation serves meanwhile: the application is loaded where that leaves time (`SCHED_IDLE`). Workers
+    /// are not held back.
+    #[serde(default)]
+    pub behind: bool,
+    /// The path that the application is asked for before the first fork.
+    #[serde(default)]
+    pub warm_up: Option<String>,
     /// Whether envs have `rack.early_hints`.
     #[serde(default)]
     pub early_hints: bool,

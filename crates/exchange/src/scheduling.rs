@@ -1,10 +1,10 @@
 //! The scheduling policy of a thread, inherited by every process it starts, and the clock of the exchange.
 //!
-//! It never changes priorities or affinity.
+//! It never changes affinity, and takes no rank above others'.
 
 use std::io;
 
-/// A policy of the kernel's for threads of equal rank (sched(7)).
+/// A policy of the kernel's (sched(7)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// `SCHED_OTHER`: who is woken may preempt who runs.
@@ -12,6 +12,9 @@ pub enum Policy {
     Default,
     /// `SCHED_BATCH`: who is woken waits for the end of a slice. Fewer task switches, later starts.
     Batch,
+    /// `SCHED_IDLE`: runs where nobody else does. Without privileges there is no way back from it, nor for the threads and
+    /// processes that it starts.
+    Idle,
 }
 
 impl Policy {
@@ -23,6 +26,7 @@ impl Policy {
         let policy = match self {
             Self::Default => libc::SCHED_OTHER,
             Self::Batch => libc::SCHED_BATCH,
+            Self::Idle => libc::SCHED_IDLE,
         };
         let parameters = libc::sched_param { sched_priority: 0 };
         // SAFETY: pid 0 is the caller, and `parameters` lives through the call.

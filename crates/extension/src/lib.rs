@@ -48,6 +48,7 @@ pub extern "C" fn Init_highball() {
                 (c"backtrace", A3(worker::backtrace)),
                 (c"stop", A0(worker::stop)),
                 (c"end_with_parent", A0(worker::end_with_parent)),
+                (c"step_back", A0(worker::step_back)),
                 (c"pidfd", A1(worker::pidfd)),
                 (c"hung_up?", A1(worker::hung_up)),
                 (c"receive", A1(messages::receive)),

@@ -144,8 +144,13 @@ unsafe fn fields(start: &Start) -> Value {
                 "hooks",
                 start.hooks.as_deref().map_or(NIL, |path| text(path)),
             ),
+            (
+                "warm_up",
+                start.warm_up.as_deref().map_or(NIL, |path| text(path)),
+            ),
             ("threads", fixnum(start.threads)),
             ("compact", boolean(start.compact)),
+            ("behind", boolean(start.behind)),
             ("early_hints", boolean(start.early_hints)),
             (
                 "out_of_band",

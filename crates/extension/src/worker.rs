@@ -261,6 +261,19 @@ pub(crate) unsafe extern "C" fn end_with_parent(_: Value) -> Value {
     NIL
 }
 
+/// `Native.step_back`: the calling thread runs where nobody else does, and so does what it starts. There is no way back.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn step_back(_: Value) -> Value {
+    if let Err(error) = exchange::scheduling::Policy::Idle.apply() {
+        eprintln!(
+            "highball: the kernel refuses SCHED_IDLE, so code is loaded at the rank of what serves: {error}"
+        );
+    }
+    NIL
+}
+
 /// `Native.pidfd(pid)`: a descriptor that becomes readable when the child has ended.
 ///
 /// # Safety

@@ -103,7 +103,8 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
     let front = Front::new(Rc::clone(&settings), Rc::clone(&log), generation)
         .context("cannot make the exchange")?;
     let (memory, doorbell) = front.exchange_files().context("cannot make the exchange")?;
-    let load = application.generation(generation, [memory, doorbell], &files)?;
+    let mut load = application.generation(generation, [memory, doorbell], &files)?;
+    load.start.behind = predecessor.is_some();
     let bridge: Rc<dyn Dispatcher> = Rc::new(Bridge {
         front: Rc::clone(&front),
         log: Rc::clone(&log),

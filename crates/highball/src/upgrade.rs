@@ -92,11 +92,13 @@ impl Changes {
     async fn have_serve(&self, successor: &mut Successor) -> Result<(i32, String)> {
         let pid = successor.child.id().and_then(|pid| i32::try_from(pid).ok());
         let pid = pid.context("the new server has ended")?;
-        // As long as a start may take: once for the load, once for the workers.
-        let limit = 2 * self.front.settings().boot_timeout;
+        // As long as a start may take: twice for the load, behind this server and then beside it, and once for the workers.
+        let limit = 3 * self.front.settings().boot_timeout;
         let highball = match tokio::time::timeout(limit, self.bring_up(successor)).await {
             Ok(ready) => ready?,
-            Err(_) => bail!("the new server was not ready within {limit:?} (twice `boot_timeout`)"),
+            Err(_) => {
+                bail!("the new server was not ready within {limit:?} (three times `boot_timeout`)")
+            }
         };
         let serves = tokio::time::timeout(ACCEPT, successor.take_over()).await;
         serves.map_err(|_| anyhow!("the new server was ready but did not begin to serve"))??;

@@ -16,7 +16,7 @@ sleep if VERSION == "hangs"
 Test.pass("load", "loads #{VERSION}") if VERSION.start_with?("gated")
 run lambda { |env|
   case env["PATH_INFO"]
-  when "/up" then next Test.text(VERSION, status: VERSION == "sick" ? 503 : 200)
+  when "/up" then next Test.text(VERSION, status: VERSION == "sick" ? 503 : env["rack.url_scheme"] == "https" ? 200 : 301)
   when "/long" then Test.pass("work", "call #{VERSION}")
   when "/stream"
     next [200, {}, Test::Body.new { |to| to.call("one "); Test.pass("work", "call #{VERSION}"); to.call(VERSION) }]
@@ -216,6 +216,44 @@ fn row_39_code_that_does_not_boot_leaves_the_old_one_serving() {
     assert_eq!(processes(&server), before);
     expect_success(&restart(&server, "2"), 5);
     assert_eq!(server.get("/").text(), "2 /");
+}
+
+/// Its answer: the scheduling policy (sched(7)) of the thread that loaded it, and of the one that runs the request.
+const RANKED: &str = r##"
+def policy = File.read("/proc/thread-self/stat")[/\) .*/].split[39]
+POLICY = policy
+run ->(_) { Test.text("#{POLICY} #{policy}") }
+"##;
+#[test]
+fn new_code_is_loaded_behind_what_serves_and_its_workers_run_beside() {
+    const BATCH: u32 = 3;
+    const DEFAULT: u32 = 0;
+    const IDLE: u32 = 5;
+    for (batch, workers) in [("true", BATCH), ("false", DEFAULT)] {
+        let builder = Server::application_of(Application::without_lint(RANKED));
+        let server = builder
+            .workers(2)
+            .setting("batch_scheduling", batch)
+            .start();
+        // There is nobody yet whom it could hold up.
+        assert_eq!(server.get("/").text(), format!("{workers} {workers}"));
+        let ran = server.command(&["restart"]);
+        expect_success(&ran, 2);
+        assert_eq!(server.get("/").text(), format!("{IDLE} {workers}"));
+    }
+}
+
+#[test]
+fn code_that_gets_no_time_behind_what_serves_is_loaded_beside_it() {
+    // Behind what serves it comes to no end, as if there was no time for it.
+    let code = format!("{RANKED}\nloop {{}} if POLICY == \"5\"");
+    let builder = Server::application_of(Application::without_lint(&code));
+    let server = builder.setting("boot_timeout", "3s").start();
+    expect_success(&server.command(&["restart"]), 2);
+    assert_eq!(server.get("/").text(), "3 3");
+    server.log().wait(|line| {
+        line.contains("loaded once more, at the same rank") && line.contains("generation=\"2\"")
+    });
 }
 
 #[test]

@@ -148,6 +148,12 @@ impl Fleet {
         all.all(|generation| generation.pool.no_workers())
     }
 
+    /// Whether a worker is there that serves.
+    pub(crate) fn serves(&self) -> bool {
+        let mut all = self.generations.iter();
+        all.any(|generation| generation.stage != Stage::Booting && generation.pool.ready() > 0)
+    }
+
     /// Whether no process is left.
     pub(crate) fn finished(&self) -> bool {
         self.generations.is_empty()

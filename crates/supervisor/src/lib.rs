@@ -19,6 +19,7 @@ mod note;
 pub mod orphans;
 mod pool;
 mod process;
+mod starvation;
 mod stuck;
 mod supervisor;
 mod template;

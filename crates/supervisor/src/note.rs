@@ -123,6 +123,8 @@ pub enum Note {
     },
     /// Nothing is left of the generation.
     Closed,
+    /// The code is loaded once more, and no longer behind what serves.
+    Starved,
     /// The template could not be started again; it is tried once more later.
     BootFailed {
         /// Why.
@@ -257,6 +259,10 @@ impl fmt::Display for Note {
                 "the new generation is given up, the old one serves on: {reason}"
             ),
             Self::Closed => f.write_str("the generation has ended"),
+            Self::Starved => f.write_str(
+                "loading the code behind what serves came to no end, for the machine has no time left over: it is loaded \
+                 once more, at the same rank",
+            ),
             Self::BootFailed { reason } => write!(f, "{reason}; another try follows"),
             Self::ForkFailed { worker, reason } => {
                 write!(f, "worker {} cannot be forked: {reason}", worker)

@@ -20,6 +20,7 @@ use crate::channel::{Channel, Pidfd};
 use crate::ending::Ending;
 use crate::limits::Limits;
 use crate::orphans::Own;
+use crate::starvation;
 
 /// How long a template that said it will end may take to do so.
 const LEAVE: Duration = Duration::from_secs(2);
@@ -111,6 +112,9 @@ pub enum BootError {
     /// The control socket failed, or something else than the template answered.
     #[error("the application did not boot: {0}")]
     Control(#[from] exchange::control::Error),
+    /// It got next to no time behind what serves; see [`Start::behind`].
+    #[error("the machine leaves no time to load the application")]
+    Starved,
     /// The server stops.
     #[error("the boot was called off")]
     CalledOff,
@@ -185,13 +189,16 @@ impl Template {
         })
     }
 
-    /// Has the application loaded.
+    /// Has the application loaded, [`behind`](Start::behind) what serves or not.
     ///
     /// # Errors
-    /// Why it was not; the process is to be dropped then.
-    pub async fn boot(&mut self, load: &Load) -> Result<Booted, BootError> {
+    /// Why it was not; the process is to be dropped then. [`BootError::Starved`] only behind what serves.
+    pub async fn boot(&mut self, load: &Load, behind: bool) -> Result<Booted, BootError> {
         let plan = &load.plan;
-        let start = ToTemplate::Start(load.start.clone());
+        let start = ToTemplate::Start(Start {
+            behind,
+            ..load.start.clone()
+        });
         let exchange = load.exchange.each_ref().map(AsFd::as_fd);
         let answer = async {
             // Where it has ended already, how it ended says more than the broken pipe.
@@ -203,9 +210,12 @@ impl Template {
             }
             self.next().await
         };
-        let answer = tokio::time::timeout(plan.boot_timeout, answer)
-            .await
-            .map_err(|_| BootError::Timeout(plan.boot_timeout))??;
+        let answer = tokio::select! {
+            answer = tokio::time::timeout(plan.boot_timeout, answer) => {
+                answer.map_err(|_| self.too_late(plan.boot_timeout, behind))??
+            }
+            () = starvation::of(self.pid()), if behind => return Err(BootError::Starved),
+        };
         match answer.map(|received| received.message) {
             Some(FromTemplate::Booted {
                 pid: _,
@@ -238,6 +248,16 @@ impl Template {
                 format!("no answer to the start: {other:?}"),
             ))),
             None => Err(BootError::Ended(self.end(LEAVE).await)),
+        }
+    }
+
+    /// What it means that it has not loaded in time.
+    fn too_late(&self, limit: Duration, behind: bool) -> BootError {
+        if behind && starvation::is_runnable(self.pid()) {
+            // At the rank of all others it might have come to an end.
+            BootError::Starved
+        } else {
+            BootError::Timeout(limit)
         }
     }
 

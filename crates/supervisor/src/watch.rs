@@ -14,7 +14,7 @@ use crate::channel::{Channel, Pidfd};
 use crate::members::TemplateHandle;
 use crate::pool::{Event, Pool};
 use crate::supervisor::Shared;
-use crate::template::{BootError, Load, Template};
+use crate::template::{BootError, Booted, Load, Template};
 use crate::verdict::StartError;
 use crate::{Ending, Note};
 
@@ -53,13 +53,16 @@ impl Shared {
         });
     }
 
+    /// Has the application loaded: behind what serves, where something does and leaves time for it.
     async fn try_boot(&self, generation: u32, load: &Load) -> Result<Template, BootError> {
-        let mut template = Template::spawn(load)?;
-        if let Some(handle) = self.inner.borrow_mut().template(generation) {
-            handle.pid = Some(template.pid());
-            handle.started = template.started();
-        }
-        let booted = template.boot(load).await?;
+        let behind = load.start.behind || self.inner.borrow().fleet.serves();
+        let (template, booted) = match self.try_boot_once(generation, load, behind).await {
+            Err(BootError::Starved) => {
+                self.dispatcher.note(generation, &Note::Starved);
+                self.try_boot_once(generation, load, false).await?
+            }
+            other => other?,
+        };
         self.dispatcher
             .note(generation, &Note::Booted(booted.clone()));
         for sentence in &booted.held {
@@ -70,6 +73,21 @@ impl Shared {
             members.booted = Some(booted);
         }
         Ok(template)
+    }
+
+    async fn try_boot_once(
+        &self,
+        generation: u32,
+        load: &Load,
+        behind: bool,
+    ) -> Result<(Template, Booted), BootError> {
+        let mut template = Template::spawn(load)?;
+        if let Some(handle) = self.inner.borrow_mut().template(generation) {
+            handle.pid = Some(template.pid());
+            handle.started = template.started();
+        }
+        let booted = template.boot(load, behind).await?;
+        Ok((template, booted))
     }
 
     fn boot_failed(self: &Rc<Self>, generation: u32, error: BootError) {

@@ -629,7 +629,7 @@ fn a_check_boots_the_template_alone() {
         let app = tempfile::tempdir().unwrap();
         let (load, _release) = load(&plan(), 1, "serves", app.path());
         let mut template = Template::spawn(&load).unwrap();
-        let booted = template.boot(&load).await.unwrap();
+        let booted = template.boot(&load, false).await.unwrap();
         assert_eq!(booted.held.len(), 1);
         assert!(is_alive(booted.pid));
         template.leave().await;

@@ -29,9 +29,9 @@ module Highball
     private_constant :SQLITE_MAGIC
 
     class << self
-      # What is held now; `own` are the descriptors that the server itself has.
-      def held(own)
-        sentences = threads + descriptors(own) + active_record
+      # What is held now; `own` are the descriptors that the server itself has, `own_threads` its threads.
+      def held(own, own_threads = [])
+        sentences = threads(own_threads) + descriptors(own) + active_record
         return sentences if sentences.size <= LIMIT
 
         sentences.first(LIMIT) << "... and #{sentences.size - LIMIT} more"
@@ -46,8 +46,8 @@ module Highball
 
       private
 
-      def threads
-        (Thread.list - [Thread.main]).map do |thread|
+      def threads(own)
+        (Thread.list - [Thread.main, *own]).map do |thread|
           name = " #{thread.name.inspect}" if thread.name
           "thread#{name} started at #{place(thread) || "an unknown place"} while the application was loaded does not " \
             "exist in the workers: start it in after_fork instead"

@@ -6,16 +6,21 @@ require_relative "native"
 require_relative "application"
 require_relative "fork_safety"
 require_relative "hooks"
+require_relative "warm_up"
 
 module Highball
-  # The process that loads the application once and then only forks workers from it. It never runs a request.
+  # The process that loads the application once and then only forks workers from it. It runs no client's request.
+  #
+  # The main thread loads, and another one forks. Where another generation serves meanwhile the main thread runs behind
+  # it (SCHED_IDLE), from which no thread comes back without privileges, nor does what it forks.
   #
   # It obeys the supervisor over its control socket, which the supervisor left as file descriptor 0, and
   # ends when that ends. Messages are those of crates/exchange/src/control.rs.
   class Template
     # What the supervisor says at the start; see `Start` in control.rs.
     Start = Struct.new(
-      :app, :config_ru, :environment, :hooks, :threads, :compact, :early_hints, :out_of_band, :generation,
+      :app, :config_ru, :environment, :hooks, :threads, :compact, :behind, :warm_up,
+      :early_hints, :out_of_band, :generation,
       :unix_sockets,
       keyword_init: true
     )
@@ -80,11 +85,15 @@ module Highball
       Native.end_with_parent
       return leave unless start
 
+      booted = Queue.new
+      @forker = forker(booted)
+      Native.step_back if @start.behind
       boot
       # The end of the control socket decides, not a signal: a front that dies must be cleaned up after.
       trap("TERM") { nil }
       trap("INT", "IGNORE")
-      obey
+      booted << true
+      @forker.join
     rescue SignalException
       leave
     end
@@ -101,6 +110,17 @@ module Highball
       true
     end
 
+    # The thread that forks once there is something to fork. It keeps the rank that this one has now.
+    def forker(booted)
+      thread = Thread.new do
+        booted.pop
+        obey
+      end
+      thread.name = "highball forker"
+      thread.report_on_exception = false
+      thread
+    end
+
     # Loads everything and reports. Does not return where the application cannot be loaded.
     def boot
       Process.setproctitle("highball: template, generation #{@start.generation}, #{@start.app}")
@@ -108,10 +128,11 @@ module Highball
       @hooks = Hooks.load(@start.hooks)
       @app = Application.load(@start)
       load_worker
+      WarmUp.run(@app, @start.warm_up) { |fault| warn("highball: #{fault}") } if @start.warm_up
       shrink_heap
       seconds = Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
       Native.booted(
-        @control.fileno, RUBY_VERSION, ::Rack.release, seconds, ForkSafety.held(@own), ForkSafety.gems
+        @control.fileno, RUBY_VERSION, ::Rack.release, seconds, ForkSafety.held(@own, [@forker]), ForkSafety.gems
       )
     rescue SignalException
       raise

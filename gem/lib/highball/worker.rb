@@ -33,7 +33,7 @@ module Highball
       @seats = Array.new(@threads) { |index| Seat.new(index) }
       answer_questions
       Native.ready
-      # One thread needs no other: the main one runs the requests.
+      # One thread needs no other: this one runs the requests.
       @threads == 1 ? run_seat(@seats.first) : run_threads
       Connection.outlast
       run_hooks(:before_worker_exit)
