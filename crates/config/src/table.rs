@@ -227,7 +227,7 @@ settings! {
         ///
         /// Each stands for itself and all below it. Meant for health checks, which must be answered in an overload as well:
         /// while such requests wait, no other begins. They may be as many as `queue_limit` beside the others, and take
-        /// part in no share.
+        /// part in no share. No thread is kept free for them: where all may be taken by slow requests, `path_shares` does that.
         priority_paths: PathRules<()> = Kind::Paths(None), default "none", reload AtOnce;
 
         /// The share of all threads that requests below a path may take at once, so that a slow endpoint leaves some for
