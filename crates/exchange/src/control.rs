@@ -59,8 +59,8 @@ pub struct Start {
     /// Whether the template, and with it the workers, run under `SCHED_BATCH`.
     #[serde(default)]
     pub batch: bool,
-    /// Whether another generation serves meanwhile: the application is loaded where that leaves time (`SCHED_IDLE`). Workers
-    /// are not held back.
+    /// Whether another generation serves meanwhile: the application is loaded behind it, see
+    /// [`step_back`](crate::scheduling::step_back). Workers are not held back.
     #[serde(default)]
     pub behind: bool,
     /// The path that the application is asked for before the first fork.

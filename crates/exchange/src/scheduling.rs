@@ -1,10 +1,10 @@
 //! The scheduling policy of a thread, inherited by every process it starts, and the clock of the exchange.
 //!
-//! It never changes affinity, and takes no rank above others'.
+//! It never changes affinity, and never takes a rank above another's.
 
 use std::io;
 
-/// A policy of the kernel's (sched(7)).
+/// A policy of the kernel's for threads of equal rank (sched(7)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// `SCHED_OTHER`: who is woken may preempt who runs.
@@ -12,9 +12,6 @@ pub enum Policy {
     Default,
     /// `SCHED_BATCH`: who is woken waits for the end of a slice. Fewer task switches, later starts.
     Batch,
-    /// `SCHED_IDLE`: runs where nobody else does. Without privileges there is no way back from it, nor for the threads and
-    /// processes that it starts.
-    Idle,
 }
 
 impl Policy {
@@ -26,7 +23,6 @@ impl Policy {
         let policy = match self {
             Self::Default => libc::SCHED_OTHER,
             Self::Batch => libc::SCHED_BATCH,
-            Self::Idle => libc::SCHED_IDLE,
         };
         let parameters = libc::sched_param { sched_priority: 0 };
         // SAFETY: pid 0 is the caller, and `parameters` lives through the call.
@@ -35,6 +31,18 @@ impl Policy {
             _ => Err(io::Error::last_os_error()),
         }
     }
+}
+
+/// How nice a thread is that steps back (setpriority(2)): one that serves has nine times its share of a core that both want.
+const STEP_BACK: i32 = 10;
+
+/// Puts the calling thread behind those that serve. Without privileges there is no way back, nor for what it starts.
+///
+/// # Errors
+/// Those of nice(2).
+pub fn step_back() -> io::Result<()> {
+    rustix::process::nice(STEP_BACK)?;
+    Ok(())
 }
 
 /// Nanoseconds of `CLOCK_MONOTONIC`: the clock of every time in the exchange.

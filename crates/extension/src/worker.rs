@@ -261,14 +261,14 @@ pub(crate) unsafe extern "C" fn end_with_parent(_: Value) -> Value {
     NIL
 }
 
-/// `Native.step_back`: the calling thread runs where nobody else does, and so does what it starts. There is no way back.
+/// `Native.step_back`: the calling thread goes behind those that serve, with all that it starts. There is no way back.
 ///
 /// # Safety
 /// Called by Ruby.
 pub(crate) unsafe extern "C" fn step_back(_: Value) -> Value {
-    if let Err(error) = exchange::scheduling::Policy::Idle.apply() {
+    if let Err(error) = exchange::scheduling::step_back() {
         eprintln!(
-            "highball: the kernel refuses SCHED_IDLE, so code is loaded at the rank of what serves: {error}"
+            "highball: code is loaded at the rank of what serves, for nice(2) is refused: {error}"
         );
     }
     NIL

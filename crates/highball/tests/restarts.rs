@@ -218,39 +218,31 @@ fn row_39_code_that_does_not_boot_leaves_the_old_one_serving() {
     assert_eq!(server.get("/").text(), "2 /");
 }
 
-/// Its answer: the scheduling policy (sched(7)) of the thread that loaded it, and of the one that runs the request.
+/// Its answer: how nice the thread was that loaded it, and how nice is the one that runs the request.
 const RANKED: &str = r##"
-def policy = File.read("/proc/thread-self/stat")[/\) .*/].split[39]
-POLICY = policy
-run ->(_) { Test.text("#{POLICY} #{policy}") }
+def nice = File.read("/proc/thread-self/stat")[/\) .*/].split[17]
+NICE = nice
+run ->(_) { Test.text("#{NICE} #{nice}") }
 "##;
+
 #[test]
 fn new_code_is_loaded_behind_what_serves_and_its_workers_run_beside() {
-    const BATCH: u32 = 3;
-    const DEFAULT: u32 = 0;
-    const IDLE: u32 = 5;
-    for (batch, workers) in [("true", BATCH), ("false", DEFAULT)] {
-        let builder = Server::application_of(Application::without_lint(RANKED));
-        let server = builder
-            .workers(2)
-            .setting("batch_scheduling", batch)
-            .start();
-        // There is nobody yet whom it could hold up.
-        assert_eq!(server.get("/").text(), format!("{workers} {workers}"));
-        let ran = server.command(&["restart"]);
-        expect_success(&ran, 2);
-        assert_eq!(server.get("/").text(), format!("{IDLE} {workers}"));
-    }
+    let builder = Server::application_of(Application::without_lint(RANKED));
+    let server = builder.workers(2).start();
+    // There is nobody yet whom it could hold up.
+    assert_eq!(server.get("/").text(), "0 0");
+    expect_success(&server.command(&["restart"]), 2);
+    assert_eq!(server.get("/").text(), "10 0");
 }
 
 #[test]
 fn code_that_gets_no_time_behind_what_serves_is_loaded_beside_it() {
     // Behind what serves it comes to no end, as if there was no time for it.
-    let code = format!("{RANKED}\nloop {{}} if POLICY == \"5\"");
+    let code = format!("{RANKED}\nloop {{}} if NICE == \"10\"");
     let builder = Server::application_of(Application::without_lint(&code));
     let server = builder.setting("boot_timeout", "3s").start();
     expect_success(&server.command(&["restart"]), 2);
-    assert_eq!(server.get("/").text(), "3 3");
+    assert_eq!(server.get("/").text(), "0 0");
     server.log().wait(|line| {
         line.contains("loaded once more, at the same rank") && line.contains("generation=\"2\"")
     });

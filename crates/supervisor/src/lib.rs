@@ -19,7 +19,6 @@ mod note;
 pub mod orphans;
 mod pool;
 mod process;
-mod starvation;
 mod stuck;
 mod supervisor;
 mod template;

@@ -260,7 +260,7 @@ impl fmt::Display for Note {
             ),
             Self::Closed => f.write_str("the generation has ended"),
             Self::Starved => f.write_str(
-                "loading the code behind what serves came to no end, for the machine has no time left over: it is loaded \
+                "the code was not loaded in time behind what serves, for the machine has little time left over: it is loaded \
                  once more, at the same rank",
             ),
             Self::BootFailed { reason } => write!(f, "{reason}; another try follows"),

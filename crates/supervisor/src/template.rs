@@ -20,7 +20,6 @@ use crate::channel::{Channel, Pidfd};
 use crate::ending::Ending;
 use crate::limits::Limits;
 use crate::orphans::Own;
-use crate::starvation;
 
 /// How long a template that said it will end may take to do so.
 const LEAVE: Duration = Duration::from_secs(2);
@@ -112,8 +111,8 @@ pub enum BootError {
     /// The control socket failed, or something else than the template answered.
     #[error("the application did not boot: {0}")]
     Control(#[from] exchange::control::Error),
-    /// It got next to no time behind what serves; see [`Start::behind`].
-    #[error("the machine leaves no time to load the application")]
+    /// It took too long, for it stood behind what serves ([`Start::behind`]) and still wants a core.
+    #[error("the machine leaves too little time to load the application")]
     Starved,
     /// The server stops.
     #[error("the boot was called off")]
@@ -210,12 +209,9 @@ impl Template {
             }
             self.next().await
         };
-        let answer = tokio::select! {
-            answer = tokio::time::timeout(plan.boot_timeout, answer) => {
-                answer.map_err(|_| self.too_late(plan.boot_timeout, behind))??
-            }
-            () = starvation::of(self.pid()), if behind => return Err(BootError::Starved),
-        };
+        let answer = tokio::time::timeout(plan.boot_timeout, answer)
+            .await
+            .map_err(|_| self.too_late(plan.boot_timeout, behind))??;
         match answer.map(|received| received.message) {
             Some(FromTemplate::Booted {
                 pid: _,
@@ -253,7 +249,7 @@ impl Template {
 
     /// What it means that it has not loaded in time.
     fn too_late(&self, limit: Duration, behind: bool) -> BootError {
-        if behind && starvation::is_runnable(self.pid()) {
+        if behind && wants_a_core(self.pid()) {
             // At the rank of all others it might have come to an end.
             BootError::Starved
         } else {
@@ -320,6 +316,13 @@ impl Template {
         self.reap()
     }
 
+    /// Kills it and what it started.
+    pub(crate) fn kill_group(&self) {
+        if !self.reaped {
+            let _ = kill_process_group(self.pid, Signal::KILL);
+        }
+    }
+
     /// Asks what the application started beside the workers to end. Only before the template is reaped:
     /// afterwards the number of its group may be another's.
     pub(crate) fn terminate_group(&self) {
@@ -335,10 +338,20 @@ impl Template {
     }
 }
 
+/// Whether the main thread of a process is ready to run, and waits for nothing else (proc_pid_stat(5), field 3).
+fn wants_a_core(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat"));
+    // The name before it may hold anything.
+    stat.is_ok_and(|stat| {
+        let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        rest.trim_start().starts_with('R')
+    })
+}
+
 impl Drop for Template {
     fn drop(&mut self) {
+        self.kill_group();
         if !self.reaped {
-            let _ = kill_process_group(self.pid, Signal::KILL);
             self.reap();
         }
     }

@@ -86,8 +86,15 @@ impl Shared {
             handle.pid = Some(template.pid());
             handle.started = template.started();
         }
-        let booted = template.boot(load, behind).await?;
-        Ok((template, booted))
+        match template.boot(load, behind).await {
+            Ok(booted) => Ok((template, booted)),
+            Err(error) => {
+                // Its end takes time as well, for which the front must not stand still.
+                template.kill_group();
+                template.end(std::time::Duration::ZERO).await;
+                Err(error)
+            }
+        }
     }
 
     fn boot_failed(self: &Rc<Self>, generation: u32, error: BootError) {

@@ -11,8 +11,8 @@ require_relative "warm_up"
 module Highball
   # The process that loads the application once and then only forks workers from it. It runs no client's request.
   #
-  # The main thread loads, and another one forks. Where another generation serves meanwhile the main thread runs behind
-  # it (SCHED_IDLE), from which no thread comes back without privileges, nor does what it forks.
+  # The main thread loads, and another one forks. Where another generation serves meanwhile the main thread steps back
+  # behind it, from where no thread comes back without privileges, nor does what it forks.
   #
   # It obeys the supervisor over its control socket, which the supervisor left as file descriptor 0, and
   # ends when that ends. Messages are those of crates/exchange/src/control.rs.
