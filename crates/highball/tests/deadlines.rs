@@ -167,6 +167,24 @@ fn deadlines_differ_by_path() {
 }
 
 #[test]
+fn a_stuck_worker_s_successor_serves_while_that_one_finishes_what_is_in_time() {
+    let mut late = start(|builder| builder.threads(2));
+    let mut other = late.server.ask("GET", "/other");
+    late.begun("other");
+    let mut client = late.server.ask("GET", "/late");
+    let worker = late.begun("late");
+    client.response().expect(504);
+    let successor = late.server.get("/").text();
+    assert_ne!(successor, worker.0.to_string());
+    late.logged(&["worker 1 is started in the stead of worker 0, which is still there"]);
+    late.other.admit(1);
+    assert_eq!(other.response().text(), worker.0.to_string());
+    late.replaced(worker);
+    assert_eq!(late.server.get("/").text(), successor);
+    assert_eq!(late.server.status().processes("worker").len(), 1);
+}
+
+#[test]
 fn a_worker_whose_late_request_ends_within_the_grace_is_kept() {
     let mut late = start_with_grace("1h", |builder| builder);
     let mut client = late.server.ask("POST", "/late");

@@ -204,8 +204,12 @@ impl Fleet {
     }
 
     fn pool(&mut self, number: u32, event: pool::Event, now: Instant, actions: &mut Vec<Action>) {
-        if matches!(event, pool::Event::Retire { .. }) && !self.is_settled() {
-            // The rollout replaces all of them.
+        let takes_room = matches!(
+            event,
+            pool::Event::Retire { .. } | pool::Event::Follow { .. }
+        );
+        if takes_room && !self.is_settled() {
+            // The rollout replaces all of them, and has its own bound.
             return;
         }
         if event == pool::Event::TemplateDied && self.rolls_out(number) {

@@ -163,6 +163,15 @@ impl Shared {
         self.handle(generation, Event::Retire { worker, why, grace });
     }
 
+    /// Whether one more worker fits, also while others come and go.
+    pub(crate) async fn has_room(&self) -> bool {
+        if !self.budget.borrow().is_set() {
+            return true;
+        }
+        let weights = self.weigh(&self.serving()).await;
+        self.budget.borrow().has_room(&weights)
+    }
+
     /// Whether there is too little memory to bring a whole generation up beside the one that serves.
     pub(crate) async fn is_scarce(&self, generation: u32) -> bool {
         if !self.budget.borrow().is_set() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::budget::Held;
 use crate::limits::Why;
 use crate::memory::Size;
+use crate::pool::Action;
 use crate::template::Booted;
 
 /// Something worth a line in the log.
@@ -69,6 +70,13 @@ pub enum Note {
         worker: u16,
         /// How long its other threads have at most.
         grace: Duration,
+    },
+    /// The successor of a stuck worker is started while that one is still there.
+    Followed {
+        /// The worker, from 0.
+        worker: u16,
+        /// The number of the one that takes its place.
+        successor: u16,
     },
     /// A worker keeps ending before it was of use.
     Delayed {
@@ -145,11 +153,39 @@ pub enum Note {
 }
 
 impl Note {
+    /// What an action of a pool is worth in the log; a worker that is stuck has `grace` to leave.
+    pub(crate) fn of(action: Action, grace: Duration) -> Option<Self> {
+        Some(match action {
+            Action::Stuck { worker } => Self::Stuck { worker, grace },
+            Action::Followed { worker, successor } => Self::Followed { worker, successor },
+            Action::Retiring {
+                worker,
+                successor,
+                why,
+            } => Self::Retiring {
+                worker,
+                successor,
+                why,
+            },
+            Action::Delayed {
+                worker,
+                deaths,
+                delay,
+            } => Self::Delayed {
+                worker,
+                deaths,
+                delay,
+            },
+            _ => return None,
+        })
+    }
+
     /// Whether somebody should look into it.
     pub fn is_warning(&self) -> bool {
         match self {
             Self::Booted(_)
             | Self::Retiring { .. }
+            | Self::Followed { .. }
             | Self::Grows(_)
             | Self::Scarce(_)
             | Self::OutageOver
@@ -225,6 +261,10 @@ impl fmt::Display for Note {
                 "worker {worker} is stuck with a request past its deadline (setting `request_grace`): it takes no more, \
                  and is killed when its other threads are done, in {} s at most",
                 grace.as_secs_f64()
+            ),
+            Self::Followed { worker, successor } => write!(
+                f,
+                "worker {successor} is started in the stead of worker {worker}, which is still there"
             ),
             Self::Delayed {
                 worker,

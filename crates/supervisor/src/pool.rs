@@ -57,7 +57,8 @@ struct Worker {
     life: u32,
     /// Deaths in a row without having been of use.
     deaths: u32,
-    /// Whether it counts for as long as it is there, although it was told to leave: its successor comes after it.
+    /// Whether it counts for as long as it is there, although it was told to leave: it was stuck, and its successor comes
+    /// after it.
     stuck: bool,
 }
 
@@ -123,6 +124,7 @@ impl Pool {
                 served,
             } => self.died(worker, life, served, now, &mut actions),
             Event::Stuck { worker, until } => self.stuck(worker, until, now, &mut actions),
+            Event::Follow { worker } => self.follow(worker, now, &mut actions),
             Event::Retire { worker, why, grace } => self.retire(worker, why, grace, &mut actions),
             Event::Resize {
                 limit,
@@ -311,15 +313,18 @@ impl Pool {
         let mut absent: Vec<u16> = self.numbers().filter(absent).collect();
         absent.sort_by_key(|number| Some(*number) != successor);
         for number in absent.into_iter().take(missing.into()) {
-            let worker = &mut self.workers[usize::from(number)];
-            worker.life += 1;
-            worker.stuck = false;
-            worker.state = State::Forking(now);
-            actions.push(Action::Fork {
-                worker: number,
-                life: worker.life,
-            });
+            self.fork(number, now, actions);
         }
+    }
+
+    /// Has the next life of a worker forked that is not there.
+    fn fork(&mut self, worker: u16, now: Instant, actions: &mut Vec<Action>) {
+        let place = &mut self.workers[usize::from(worker)];
+        place.life += 1;
+        place.stuck = false;
+        place.state = State::Forking(now);
+        let life = place.life;
+        actions.push(Action::Fork { worker, life });
     }
 
     fn numbers(&self) -> std::ops::Range<u16> {

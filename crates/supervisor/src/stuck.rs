@@ -1,9 +1,11 @@
 //! Workers whose requests run past their deadline: they are asked where their threads are, and replaced where these do
 //! not come to an end. Which ones that are is the front's to say.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use exchange::control::ToWorker;
+use tokio::task::spawn_local;
 use tokio::time::Instant;
 
 use crate::pool::Event;
@@ -24,10 +26,16 @@ impl Supervisor {
     }
 
     /// Replaces a worker one of whose threads does not come to an end. The others may finish what they run, for as long
-    /// as those of any worker that leaves.
+    /// as those of any worker that leaves; its successor does not wait for that where there is a place and memory.
     pub fn replace_stuck(&self, generation: u32, worker: u16) {
         let time = self.shared.drain_timeout(generation);
         self.stuck(generation, worker, time);
+        let shared = Rc::clone(&self.shared);
+        spawn_local(async move {
+            if shared.has_room().await {
+                shared.handle(generation, Event::Follow { worker });
+            }
+        });
     }
 
     /// Ends such a worker at once: nothing that it still runs is worth waiting for.

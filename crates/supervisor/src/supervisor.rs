@@ -262,34 +262,13 @@ impl Shared {
                 self.dispatcher.worker_died(generation, worker);
             }
             Action::StopWorker { worker } => self.stop_worker(generation, worker),
-            Action::Stuck { worker } => {
-                let grace = self.drain_timeout(generation);
-                let note = Note::Stuck { worker, grace };
-                self.dispatcher.note(generation, &note);
-            }
-            Action::Retiring {
-                worker,
-                successor,
-                why,
-            } => {
-                let note = Note::Retiring {
-                    worker,
-                    successor,
-                    why,
-                };
-                self.dispatcher.note(generation, &note);
-            }
-            Action::Delayed {
-                worker,
-                deaths,
-                delay,
-            } => {
-                let note = Note::Delayed {
-                    worker,
-                    deaths,
-                    delay,
-                };
-                self.dispatcher.note(generation, &note);
+            Action::Stuck { .. }
+            | Action::Followed { .. }
+            | Action::Retiring { .. }
+            | Action::Delayed { .. } => {
+                if let Some(note) = Note::of(action, self.drain_timeout(generation)) {
+                    self.dispatcher.note(generation, &note);
+                }
             }
         }
     }

@@ -543,11 +543,35 @@ fn a_worker_that_stands_still_is_asked_in_vain_and_replaced() {
             .until_noted("worker 0 is stuck with a request past its deadline")
             .await;
         case.front.until_called("stop 0", 1).await;
+        // Its successor does not wait for its death.
+        case.front.until_called("up 2", 1).await;
+        case.front
+            .until_noted("worker 2 is started in the stead of worker 0, which is still there")
+            .await;
         assert!(is_alive(stuck));
         case.supervisor.end_stuck(1, 0);
-        case.front.until_called("up 0", 2).await;
+        case.front.until_called("died 0", 1).await;
         gone(stuck);
+        assert_eq!(case.pids(Role::Worker).len(), 2);
         case.supervisor.stop(Duration::ZERO).await;
+    });
+}
+
+#[test]
+fn a_worker_that_is_stuck_where_memory_is_short_is_followed_after_its_death() {
+    run(async {
+        let case = Case::new("stubborn", |plan| plan.budget = Bound::Bytes(1));
+        case.start().await.unwrap();
+        case.supervisor.replace_stuck(1, 0);
+        case.front.until_called("stop 0", 1).await;
+        case.supervisor.end_stuck(1, 0);
+        case.front.until_called("up 0", 2).await;
+        let again = |call: &String| call == "prepare 0";
+        let again = case.front.calls.borrow().iter().rposition(again);
+        assert!(again > Some(case.position("died 0")));
+        case.supervisor.stop(Duration::ZERO).await;
+        let calls = case.front.calls.borrow();
+        assert!(!calls.contains(&"prepare 2".to_owned()), "{calls:?}");
     });
 }
 

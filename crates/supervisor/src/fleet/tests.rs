@@ -661,7 +661,8 @@ impl World {
 /// worker is told to leave before another has its place, in a rollout or outside of one, and a stop leaves nothing.
 #[test]
 fn any_order_of_events_keeps_the_promises_of_a_rollout() {
-    let (mut served, mut given_up, mut retired, mut outages) = (0, 0, 0, 0);
+    let (mut served, mut given_up, mut outages) = (0, 0, 0);
+    let (mut retired, mut followed) = (0, 0);
     for seed in 0..600_u64 {
         let mut draw = crate::draws(seed);
         let places = 1 + draw(3) as u16;
@@ -694,7 +695,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
             let leaves = world.told_to_leave.contains(&id);
             let template = world.templates.get(&generation).copied();
             let ending = step > steps + 60;
-            let event = match draw(15) {
+            let event = match draw(16) {
                 _ if step == steps => Event::CallOff,
                 _ if step == steps + 20 => Event::Stop,
                 _ if step == steps + 60 => Event::Kill,
@@ -764,6 +765,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                         until: now + Duration::from_secs(draw(2)),
                     },
                 ),
+                15 if trouble => of(generation, pool::Event::Follow { worker }),
                 _ => Event::Tick,
             };
             let before = world.launched;
@@ -777,6 +779,13 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                         ..
                     } => {
                         retired += 1;
+                        assert!(world.launched.is_none(), "seed {seed}: within a rollout");
+                    }
+                    Action::Pool {
+                        action: pool::Action::Followed { .. },
+                        ..
+                    } => {
+                        followed += 1;
                         assert!(world.launched.is_none(), "seed {seed}: within a rollout");
                     }
                     _ => {}
@@ -824,7 +833,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
         assert_eq!(world.launched, None, "seed {seed}: a launch without an end");
     }
     assert!(
-        served > 1000 && given_up > 300 && retired > 200 && outages > 20,
-        "{served} {given_up} {retired} {outages}"
+        served > 1000 && given_up > 300 && outages > 20 && retired > 200 && followed > 20,
+        "{served} {given_up} {outages} {retired} {followed}"
     );
 }

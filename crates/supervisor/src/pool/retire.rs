@@ -1,10 +1,13 @@
 //! A worker that is to go while its pool serves on: its successor is forked in the spare place first, and only when
 //! that one is ready is the worker told to leave. Its own place is the spare one from then on.
+//!
+//! One that is stuck is told to leave at once; its successor still does not wait for its death, where the spare place is
+//! free.
 
 use std::time::{Duration, Instant};
 
 use super::leave::dismissed;
-use super::{Action, Phase, Pool, State, Template};
+use super::{Action, Phase, Pool, State, Template, Worker};
 use crate::limits::Why;
 
 /// A successor on its way. At most one at a time.
@@ -45,6 +48,26 @@ impl Pool {
             successor,
             why,
         });
+    }
+
+    /// Has a successor forked for a worker that is stuck and still there. From then on it counts no more, and there is one
+    /// worker too many at most, as in a retirement.
+    pub(super) fn follow(&mut self, worker: u16, now: Instant, actions: &mut Vec<Action>) {
+        let lingers =
+            |place: &&mut Worker| place.stuck && matches!(place.state, State::Stopping { .. });
+        if self.phase == Phase::Stopping || self.template != Template::Up {
+            return;
+        }
+        let Some(successor) = self.spare() else {
+            return;
+        };
+        let place = self.workers.get_mut(usize::from(worker));
+        let Some(place) = place.filter(lingers) else {
+            return;
+        };
+        place.stuck = false;
+        actions.push(Action::Followed { worker, successor });
+        self.fork(successor, now, actions);
     }
 
     /// Whether every worker that there shall be serves, nothing comes or goes, and another can be forked.
@@ -91,11 +114,15 @@ impl Pool {
     }
 
     /// Nobody is in this place any more, and nobody shall come back to it just so: it is the spare one where there is
-    /// none.
+    /// none. A worker that was stuck and still counted comes back.
     pub(super) fn vacate(&mut self, worker: u16) {
         let taken = self.spare().is_some() || self.succession.is_some();
         let place = &mut self.workers[usize::from(worker)];
-        place.state = if taken { State::Absent } else { State::Spare };
+        let comes = std::mem::take(&mut place.stuck);
+        place.state = match taken || comes {
+            true => State::Absent,
+            false => State::Spare,
+        };
         if place.state == State::Spare {
             place.deaths = 0;
         }

@@ -24,6 +24,9 @@ pub(crate) enum Event {
     /// A thread of the worker does not come to an end: the worker leaves, killed at `until`, and is replaced. Again with
     /// an earlier `until` where nothing is left that is worth waiting for.
     Stuck { worker: u16, until: Instant },
+    /// There is memory for a successor beside a worker that is stuck: it is forked before that one's death. Nothing
+    /// happens where the spare place is taken: the successor comes after the death.
+    Follow { worker: u16 },
     /// The worker is to go, and its successor is to be ready before it does; it has `grace` to finish what it holds.
     /// Nothing happens where the pool is not whole: ask again.
     Retire {
@@ -75,6 +78,8 @@ pub(crate) enum Action {
     },
     /// Worth a line in the log: the worker leaves, for a thread of it does not come to an end.
     Stuck { worker: u16 },
+    /// Worth a line in the log: `successor` is forked while the stuck worker is still there.
+    Followed { worker: u16, successor: u16 },
     /// Worth a line in the log: the worker keeps dying without having been of use, its next fork waits.
     Delayed {
         worker: u16,

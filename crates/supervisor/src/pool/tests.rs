@@ -87,6 +87,25 @@ fn retiring(worker: u16, successor: u16) -> Action {
     }
 }
 
+/// A worker that is stuck now, and has so long to leave.
+fn stuck(worker: u16, run: &Run, time: Duration) -> Event {
+    let until = run.now + time;
+    Event::Stuck { worker, until }
+}
+
+/// What is done with one that served.
+fn told(worker: u16) -> [Action; 2] {
+    [Action::Stuck { worker }, Action::StopWorker { worker }]
+}
+
+fn follow(worker: u16) -> Event {
+    Event::Follow { worker }
+}
+
+fn followed(worker: u16, successor: u16) -> Action {
+    Action::Followed { worker, successor }
+}
+
 fn resize(limit: u16, now: Instant) -> Event {
     let until = now + GRACE;
     Event::Resize {
@@ -567,66 +586,152 @@ fn a_stop_ends_a_retirement() {
 
 #[test]
 fn a_stuck_worker_is_told_to_leave_killed_in_time_and_replaced() {
-    let time = Duration::from_secs(30);
-    let stuck = |run: &Run, time| Event::Stuck {
-        worker: 0,
-        until: run.now + time,
-    };
-    let told = [
-        Action::Stuck { worker: 0 },
-        Action::StopWorker { worker: 0 },
-    ];
     // It does not leave.
     let mut run = Run::ready();
-    run.check(stuck(&run, time), &told);
+    run.check(stuck(0, &run, GRACE), &told(0));
     assert_eq!((run.pool.ready(), run.pool.wanted()), (1, 2));
-    run.after(time, &[Action::Kill { worker: 0 }]);
+    run.after(GRACE, &[Action::Kill { worker: 0 }]);
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
     // Nothing is left that is worth waiting for.
     let mut run = Run::ready();
-    run.check(stuck(&run, time), &told);
+    run.check(stuck(0, &run, GRACE), &told(0));
     run.now += Duration::from_secs(1);
-    run.check(stuck(&run, Duration::ZERO), &[Action::Kill { worker: 0 }]);
+    run.check(
+        stuck(0, &run, Duration::ZERO),
+        &[Action::Kill { worker: 0 }],
+    );
     assert_eq!(run.pool.next(), None);
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
     // It comes to an end after all.
     let mut run = Run::ready();
-    run.check(stuck(&run, time), &told);
+    run.check(stuck(0, &run, GRACE), &told(0));
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
     assert_eq!(run.pool.hopeless(), None);
 }
 
 #[test]
 fn a_stuck_worker_that_leaves_already_has_no_longer_than_before() {
-    let stuck = |run: &Run, time| Event::Stuck {
-        worker: 1,
-        until: run.now + time,
-    };
-    let (short, long) = (Duration::from_secs(5), Duration::from_secs(30));
+    let (short, long) = (Duration::from_secs(5), GRACE);
     let mut run = Run::ready();
     let stop = |worker| Action::StopWorker { worker };
     let until = Some(run.now + short);
     run.check(Event::Stop { until }, &[stop(0), stop(1)]);
-    run.check(stuck(&run, long), &[]);
-    run.check(stuck(&run, Duration::from_secs(1)), &[]);
+    run.check(stuck(1, &run, long), &[]);
+    run.check(stuck(1, &run, Duration::from_secs(1)), &[]);
     run.after(Duration::from_secs(1), &[Action::Kill { worker: 1 }]);
     run.after(Duration::from_secs(4), &[Action::Kill { worker: 0 }]);
     run.check(died(1, 1), &[down(1)]);
     // One that is not there, or comes only now, holds no request.
-    run.check(stuck(&run, short), &[]);
+    run.check(stuck(1, &run, short), &[]);
     let mut run = Run::booted();
-    run.check(stuck(&run, short), &[]);
-    let nobody = Event::Stuck {
-        worker: 7,
-        until: run.now,
-    };
-    run.check(nobody, &[]);
+    run.check(stuck(1, &run, short), &[]);
+    run.check(stuck(7, &run, Duration::ZERO), &[]);
+}
+
+#[test]
+fn a_stuck_worker_s_successor_is_forked_before_its_death_and_its_place_is_the_next_one_s() {
+    let mut run = Run::ready();
+    let (mut gone, mut spare) = (0, 2);
+    let mut lives = [1, 1, 0];
+    for _ in 0..10 {
+        lives[usize::from(spare)] += 1;
+        let life = lives[usize::from(spare)];
+        run.check(stuck(gone, &run, GRACE), &told(gone));
+        run.check(follow(gone), &[followed(gone, spare), fork(spare, life)]);
+        run.check(follow(gone), &[]);
+        assert_eq!((run.pool.wanted(), run.pool.leaving()), (2, 1));
+        run.check(Event::Forked { worker: spare }, &[]);
+        let worker = spare;
+        run.check(Event::Ready { worker, life }, &[Action::Up { worker }]);
+        assert_eq!((run.pool.ready(), run.pool.leaving()), (2, 1));
+        run.check(
+            stuck(gone, &run, Duration::ZERO),
+            &[Action::Kill { worker: gone }],
+        );
+        run.check(died(gone, lives[usize::from(gone)]), &[down(gone)]);
+        assert_eq!(run.pool.state(gone), State::Spare);
+        assert!(run.pool.is_whole());
+        let other = (0..3).find(|&place| place != gone && place != spare);
+        (gone, spare) = (other.unwrap(), gone);
+    }
+}
+
+#[test]
+fn a_stuck_worker_whose_successor_has_no_place_is_replaced_after_its_death() {
+    // Another one that was stuck is still there.
+    let mut run = Run::ready();
+    run.check(stuck(0, &run, GRACE), &told(0));
+    run.check(follow(0), &[followed(0, 2), fork(2, 1)]);
+    run.check(stuck(1, &run, GRACE), &told(1));
+    run.check(follow(1), &[]);
+    run.check(died(1, 1), &[down(1), fork(1, 2)]);
+    run.check(died(0, 1), &[down(0)]);
+    assert_eq!(run.pool.state(0), State::Spare);
+    // Another one is being replaced.
+    let mut run = Run::ready();
+    run.check(retire(0), &[retiring(0, 2), fork(2, 1)]);
+    run.check(stuck(1, &run, GRACE), &told(1));
+    run.check(follow(1), &[]);
+    run.check(died(1, 1), &[down(1), fork(1, 2)]);
+    // It is being replaced itself.
+    let mut run = Run::ready();
+    run.check(retire(0), &[retiring(0, 2), fork(2, 1)]);
+    run.check(stuck(0, &run, GRACE), &told(0));
+    run.check(follow(0), &[]);
+    run.check(died(0, 1), &[down(0)]);
+    // Nobody could fork it.
+    let mut run = Run::ready();
+    run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
+    run.check(stuck(0, &run, GRACE), &told(0));
+    run.check(follow(0), &[]);
+    run.check(Event::Booted, &[]);
+    run.check(died(0, 1), &[down(0), fork(0, 2)]);
+    // All leave.
+    let mut run = Run::ready();
+    run.check(stuck(0, &run, GRACE), &told(0));
+    let stop = Action::StopWorker { worker: 1 };
+    run.check(Event::Stop { until: None }, &[stop]);
+    run.check(follow(0), &[]);
+}
+
+#[test]
+fn only_a_worker_that_is_stuck_and_wanted_is_followed_so() {
+    let mut run = Run::ready();
+    run.check(follow(0), &[]);
+    run.check(follow(7), &[]);
+    // One that a smaller size has leave anyway.
+    run.check(stuck(0, &run, GRACE), &told(0));
+    run.check(resize(1, run.now), &[]);
+    run.check(follow(0), &[]);
+    run.check(died(0, 1), &[down(0)]);
+    // In a small pool as well the successor comes to the spare place.
+    run.check(stuck(1, &run, GRACE), &told(1));
+    run.check(follow(1), &[followed(1, 2), fork(2, 1)]);
+    run.check(died(1, 1), &[down(1)]);
+    assert_eq!(run.pool.state(1), State::Spare);
+    // One that died meanwhile is there again, or about to be.
+    let mut run = Run::ready();
+    run.check(stuck(0, &run, GRACE), &told(0));
+    run.check(died(0, 1), &[down(0), fork(0, 2)]);
+    run.check(follow(0), &[]);
+}
+
+#[test]
+fn a_stuck_worker_s_successor_that_does_not_come_up_is_tried_again() {
+    let mut run = Run::ready();
+    run.check(stuck(0, &run, GRACE), &told(0));
+    run.check(follow(0), &[followed(0, 2), fork(2, 1)]);
+    run.check(Event::Forked { worker: 2 }, &[]);
+    run.check(died(2, 1), &[down(2), fork(2, 2)]);
+    run.check(died(0, 1), &[down(0)]);
+    assert_eq!(run.pool.state(0), State::Spare);
+    assert_eq!((run.pool.wanted(), run.pool.leaving()), (2, 0));
 }
 
 /// Every order of a few hundred events keeps one life per worker and ends in nothing left.
 #[test]
 fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
-    let mut retired = 0;
+    let (mut retired, mut followed) = (0, 0);
     for seed in 0..300_u64 {
         let mut draw = crate::draws(seed);
         let mut pool = Pool::new(3, BOOT_TIMEOUT);
@@ -668,6 +773,7 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
                     worker,
                     until: now + Duration::from_secs(draw(2)),
                 },
+                (_, 7) if draw(2) == 0 => follow(worker),
                 _ => {
                     now = pool.next().unwrap_or(now).max(now);
                     Event::Tick
@@ -695,6 +801,11 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
                         assert!(up[usize::from(worker)], "seed {seed}");
                         retired += 1;
                     }
+                    Action::Followed { worker, .. } => {
+                        let life = lives[usize::from(worker)];
+                        assert!(life.is_some(), "seed {seed}: nobody is stuck");
+                        followed += 1;
+                    }
                     _ => {}
                 }
             }
@@ -709,5 +820,5 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
         }
         assert!(pool.finished(), "seed {seed}: {pool:?}");
     }
-    assert!(retired > 5, "{retired}");
+    assert!(retired > 5 && followed > 5, "{retired} {followed}");
 }
