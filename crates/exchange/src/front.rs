@@ -251,6 +251,16 @@ impl Front {
         self.region.board().nudge();
     }
 
+    /// Whether a thread of the worker was woken and has not come.
+    pub fn is_called(&self, worker: u16) -> bool {
+        self.region.board().is_called(worker)
+    }
+
+    /// Whether a thread of the worker neither waits for a request nor looks for one.
+    pub fn is_at_work(&self, worker: u16) -> bool {
+        self.region.board().is_at_work(worker)
+    }
+
     /// Prepares a worker's place for a new process.
     pub fn open(&self, worker: u16) {
         self.region.board().stops[usize::from(worker)].store(0, Ordering::SeqCst);

@@ -16,6 +16,7 @@ mod generation;
 mod hijacks;
 mod late;
 mod queue;
+mod still;
 mod suspects;
 mod workers;
 
@@ -37,6 +38,7 @@ use generation::Generation;
 pub use late::{Alarm, Run};
 use queue::Queue;
 pub use queue::{Lane, Lanes};
+pub use still::Still;
 pub use suspects::Death;
 use suspects::Suspects;
 
@@ -53,6 +55,8 @@ pub struct Bounds {
     pub max_retries: u32,
     /// How long a thread may run on after the deadline of its request.
     pub grace: Duration,
+    /// How long a worker may run code between requests while others wait.
+    pub between: Duration,
     /// Whether the front's thread gives way to workers while all requests are short.
     pub batch: bool,
 }
@@ -81,6 +85,8 @@ pub struct Dispatcher {
     scheduling: Scheduling,
     longest_queue: Cell<usize>,
     again: Cell<u64>,
+    /// When deadlines were looked at last, in nanoseconds of `CLOCK_MONOTONIC`.
+    looked_ns: Cell<u64>,
     suspects: RefCell<Suspects>,
     temporary: Arc<Path>,
     this: Weak<Self>,
@@ -113,6 +119,7 @@ impl Dispatcher {
             scheduling: Scheduling::default(),
             longest_queue: Cell::new(0),
             again: Cell::new(0),
+            looked_ns: Cell::new(0),
             suspects: RefCell::default(),
             temporary: std::env::temp_dir().into(),
             this: Weak::clone(this),

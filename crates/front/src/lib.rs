@@ -44,7 +44,7 @@ use tokio::task::AbortHandle;
 use access_log::AccessLog;
 use clock::Clock;
 use connection::Connection;
-pub use dispatch::Alarm;
+pub use dispatch::{Alarm, Still};
 use dispatch::{Bounds, Dispatcher, Lanes};
 pub use failure::{Failure, Fault, Outcome};
 use listener::Acceptor;
@@ -76,7 +76,7 @@ pub struct Front {
     told_short_ms: Cell<u64>,
     /// Told when a connection has ended.
     ended: Rc<Notify>,
-    /// Who hears of late requests.
+    /// Who hears of late requests, and of workers that stand still.
     alarmed: OnceCell<Box<dyn Fn(Alarm)>>,
     _doorbell: Doorbell,
 }
@@ -374,6 +374,7 @@ fn bounds(settings: &Settings) -> Bounds {
         response_limit: settings.response_limit,
         max_retries: settings.max_retries,
         grace: settings.request_grace,
+        between: settings.request_timeout + settings.request_grace,
         batch: settings.batch_scheduling,
     }
 }

@@ -1,5 +1,5 @@
 //! What the supervisor tells the front: of generations, of workers, of connections that applications took
-//! over; and who tells it of late requests. It hands it on to the dispatcher, and decides nothing.
+//! over; and who tells it of late requests and of workers that stand still. It hands it on to the dispatcher, and decides nothing.
 
 use std::fmt::Display;
 use std::io;
@@ -13,7 +13,7 @@ use crate::request::WorkerId;
 use crate::{Alarm, Front, check, error_log};
 
 impl Front {
-    /// Has `tell` hear of requests past their deadline. The first one that is given stays.
+    /// Has `tell` hear of requests past their deadline and of workers that stand still. The first one that is given stays.
     pub fn on_alarm(&self, tell: impl Fn(Alarm) + 'static) {
         let _ = self.alarmed.set(Box::new(tell));
     }

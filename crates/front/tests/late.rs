@@ -4,13 +4,14 @@
 mod support;
 
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use config::Settings;
 use exchange::response::Kind;
 use highball_front::dispatch::Run;
-use highball_front::{Alarm, WorkerId};
+use highball_front::{Alarm, Still, WorkerId};
 use support::{Server, Taken};
 use test_support::PATIENCE;
 
@@ -154,6 +155,40 @@ fn a_worker_is_stuck_after_the_grace_and_spent_when_it_runs_nothing_that_is_in_t
     assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
     assert_eq!(next(&alarms), Alarm::Stuck(FIRST));
     assert_eq!(next(&alarms), Alarm::Spent(FIRST));
+}
+
+#[test]
+fn a_worker_that_was_woken_and_holds_nothing_stands_still_and_its_request_is_another_s_to_take() {
+    let (server, alarms) = start(|settings| settings.workers = 2);
+    let still = server.worker(0).seat(0);
+    let region = server.region();
+    std::thread::scope(|scope| {
+        scope.spawn(move || still.sleep());
+        while region.board().idle[0].load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        let mut client = server.ask("/waits");
+        assert_eq!(next(&alarms), Alarm::Still(FIRST, Still::Called));
+        server.with(|front| front.stop_worker(1, 0));
+        server.worker(1).seat(0).take().answer_path();
+        assert_eq!(client.response().text(), "/waits");
+    });
+    server.until_quiet();
+    assert_eq!(server.end(), 1);
+}
+
+#[test]
+fn a_worker_that_does_something_else_while_requests_wait_stands_still() {
+    let (server, alarms) = start(|settings| {
+        settings.request_timeout = Duration::from_millis(500);
+        settings.request_timeouts = [("/waits", 2 * PATIENCE)].into_iter().collect();
+    });
+    // None of its threads looks for a request.
+    let player = server.worker(0);
+    let mut client = server.ask("/waits");
+    assert_eq!(next(&alarms), Alarm::Still(FIRST, Still::Between));
+    player.seat(0).take().answer_path();
+    assert_eq!(client.response().text(), "/waits");
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use front::access_log::{AccessLog, Level};
-use front::{Alarm, Front, WorkerId};
-use supervisor::{Dispatcher, Note, Supervisor};
+use front::{Alarm, Front, Still, WorkerId};
+use supervisor::{Dispatcher, Hang, Note, Supervisor};
 
 /// The front as the supervisor sees it.
 pub(crate) struct Bridge {
@@ -16,7 +16,7 @@ pub(crate) struct Bridge {
     pub(crate) log: Rc<AccessLog>,
 }
 
-/// Tells the supervisor of requests past their deadline.
+/// Tells the supervisor of requests past their deadline and of workers that stand still.
 pub(crate) fn alarm(supervisor: &Supervisor, alarm: Alarm) {
     match alarm {
         Alarm::Late(run) => {
@@ -24,7 +24,14 @@ pub(crate) fn alarm(supervisor: &Supervisor, alarm: Alarm) {
             supervisor.trace(generation, worker, run.thread, run.slot, run.sequence);
         }
         Alarm::Stuck(WorkerId { generation, worker }) => {
-            supervisor.replace_stuck(generation, worker);
+            supervisor.replace_stuck(generation, worker, Hang::Late);
+        }
+        Alarm::Still(WorkerId { generation, worker }, still) => {
+            let hang = match still {
+                Still::Called => Hang::Called,
+                Still::Between => Hang::Between,
+            };
+            supervisor.replace_stuck(generation, worker, hang);
         }
         Alarm::Spent(WorkerId { generation, worker }) => supervisor.end_stuck(generation, worker),
     }

@@ -130,6 +130,48 @@ fn row_35_a_stopped_worker_that_idles_holds_nobody_up() {
 }
 
 #[test]
+fn row_35_a_worker_that_was_stopped_while_it_idled_is_replaced_and_what_waits_for_it_is_served() {
+    let late = start(|builder| builder);
+    let stopped = late.server.status().processes("worker")[0];
+    stopped.signal(Signal::STOP);
+    let mut client = late.server.ask("POST", "/");
+    assert_ne!(client.response().text(), stopped.0.to_string());
+    late.logged(&["worker 0 stands still: it was woken for a request and does not come"]);
+    late.logged(&["worker 1 is started in the stead of worker 0, which is still there"]);
+    // It has lost nothing, and leaves like any other where it goes on.
+    stopped.signal(Signal::CONT);
+    late.logged(&[
+        &format!("worker 0 (pid {})", stopped.0),
+        "which was told to leave, ended with exit 0",
+    ]);
+    assert_ne!(late.server.get("/").text(), stopped.0.to_string());
+}
+
+#[test]
+fn a_worker_that_hangs_between_requests_is_replaced_when_others_wait() {
+    const HOOK: &str = r##"out_of_band { |worker| Test.tell("hook #{Process.pid}"); sleep }"##;
+    let application = Application::new(LATE);
+    application.dir().write("config/highball.rb", HOOK);
+    let mut events = application.events();
+    let server = Server::application_of(application)
+        .setting("out_of_band_interval", "1")
+        .setting("request_timeout", "1s")
+        .setting("request_timeouts", "/=1h")
+        .setting("request_grace", "0")
+        .setting("drain_timeout", "0")
+        .start();
+    let hangs = server.get("/").text();
+    assert_eq!(events.wait(), format!("hook {hangs}"));
+    let successor = server.ask("POST", "/").response().text();
+    assert_ne!(successor, hangs);
+    server.log().wait(|line| {
+        line.contains("worker 0 has run code between requests for longer than a request may take")
+    });
+    let ended = format!("worker 0 (pid {hangs}), which was told to leave, ended with signal 9");
+    server.log().wait(|line| line.contains(&ended));
+}
+
+#[test]
 fn the_log_names_the_line_of_the_application_in_which_a_late_request_is() {
     for (path, event, line) in [
         ("/late/spin", "spin", "config.ru:8:in `spin'"),

@@ -35,6 +35,7 @@ pub use ending::Ending;
 pub use limits::{Limits, Why};
 pub use note::Note;
 pub use process::{Generation, Process, Role};
+pub use stuck::Hang;
 pub use supervisor::Supervisor;
 pub use template::{BootError, Booted, Load, Plan, Template};
 pub use verdict::StartError;

@@ -8,6 +8,7 @@ use crate::budget::Held;
 use crate::limits::Why;
 use crate::memory::Size;
 use crate::pool::Action;
+use crate::stuck::Hang;
 use crate::template::Booted;
 
 /// Something worth a line in the log.
@@ -64,10 +65,12 @@ pub enum Note {
     Scarce(Held),
     /// The kernel does not tell how much memory processes hold.
     NotWeighed,
-    /// A thread of a worker does not come to an end.
+    /// A worker hangs, and leaves.
     Stuck {
         /// The worker, from 0.
         worker: u16,
+        /// In what.
+        hang: Hang,
         /// How long its other threads have at most.
         grace: Duration,
     },
@@ -156,7 +159,11 @@ impl Note {
     /// What an action of a pool is worth in the log; a worker that is stuck has `grace` to leave.
     pub(crate) fn of(action: Action, grace: Duration) -> Option<Self> {
         Some(match action {
-            Action::Stuck { worker } => Self::Stuck { worker, grace },
+            Action::Stuck { worker, hang } => Self::Stuck {
+                worker,
+                hang,
+                grace,
+            },
             Action::Followed { worker, successor } => Self::Followed { worker, successor },
             Action::Retiring {
                 worker,
@@ -256,12 +263,33 @@ impl fmt::Display for Note {
             Self::NotWeighed => f.write_str(
                 "the kernel does not tell how much memory processes hold, so limits of memory are not kept",
             ),
-            Self::Stuck { worker, grace } => write!(
-                f,
-                "worker {worker} is stuck with a request past its deadline (setting `request_grace`): it takes no more, \
-                 and is killed when its other threads are done, in {} s at most",
-                grace.as_secs_f64()
-            ),
+            Self::Stuck {
+                worker,
+                hang,
+                grace,
+            } => {
+                let (is, killed) = match hang {
+                    Hang::Late => (
+                        "is stuck with a request past its deadline (setting `request_grace`)",
+                        "when its other threads are done",
+                    ),
+                    Hang::Called => (
+                        "stands still: it was woken for a request and does not come, as where somebody stopped the \
+                         process or native code holds Ruby's lock",
+                        "unless it leaves",
+                    ),
+                    Hang::Between => (
+                        "has run code between requests for longer than a request may take (settings \
+                         `request_timeout` and `request_grace`) while requests wait",
+                        "unless it leaves",
+                    ),
+                };
+                let seconds = grace.as_secs_f64();
+                write!(
+                    f,
+                    "worker {worker} {is}: it takes no more, and is killed {killed}, in {seconds} s at most"
+                )
+            }
             Self::Followed { worker, successor } => write!(
                 f,
                 "worker {successor} is started in the stead of worker {worker}, which is still there"

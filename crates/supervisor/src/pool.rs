@@ -123,7 +123,11 @@ impl Pool {
                 life,
                 served,
             } => self.died(worker, life, served, now, &mut actions),
-            Event::Stuck { worker, until } => self.stuck(worker, until, now, &mut actions),
+            Event::Stuck {
+                worker,
+                hang,
+                until,
+            } => self.stuck(worker, hang, until, now, &mut actions),
             Event::Follow { worker } => self.follow(worker, now, &mut actions),
             Event::Retire { worker, why, grace } => self.retire(worker, why, grace, &mut actions),
             Event::Resize {

@@ -1,5 +1,5 @@
-//! Workers whose requests run past their deadline: they are asked where their threads are, and replaced where these do
-//! not come to an end. Which ones that are is the front's to say.
+//! Workers that hang: those whose requests run past their deadline are asked where their threads are, and replaced where
+//! these do not come to an end; so are those that come for no request. Which ones that are is the front's to say.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,6 +10,17 @@ use tokio::time::Instant;
 
 use crate::pool::Event;
 use crate::supervisor::{Shared, Supervisor};
+
+/// In what a worker hangs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hang {
+    /// In a request, past its deadline and the grace.
+    Late,
+    /// It was woken for a request and has not come.
+    Called,
+    /// In code between requests, while requests wait.
+    Between,
+}
 
 impl Supervisor {
     /// Asks a worker where one of its threads is, if that still runs the request in `slot`, claimed as `sequence`.
@@ -27,9 +38,9 @@ impl Supervisor {
 
     /// Replaces a worker one of whose threads does not come to an end. The others may finish what they run, for as long
     /// as those of any worker that leaves; its successor does not wait for that where there is a place and memory.
-    pub fn replace_stuck(&self, generation: u32, worker: u16) {
+    pub fn replace_stuck(&self, generation: u32, worker: u16, hang: Hang) {
         let time = self.shared.drain_timeout(generation);
-        self.stuck(generation, worker, time);
+        self.stuck(generation, worker, hang, time);
         let shared = Rc::clone(&self.shared);
         spawn_local(async move {
             if shared.has_room().await {
@@ -40,12 +51,16 @@ impl Supervisor {
 
     /// Ends such a worker at once: nothing that it still runs is worth waiting for.
     pub fn end_stuck(&self, generation: u32, worker: u16) {
-        self.stuck(generation, worker, Duration::ZERO);
+        self.stuck(generation, worker, Hang::Late, Duration::ZERO);
     }
 
-    fn stuck(&self, generation: u32, worker: u16, time: Duration) {
+    fn stuck(&self, generation: u32, worker: u16, hang: Hang, time: Duration) {
         let until = Instant::now().into_std() + time;
-        let stuck = Event::Stuck { worker, until };
+        let stuck = Event::Stuck {
+            worker,
+            hang,
+            until,
+        };
         self.shared.handle(generation, stuck);
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use exchange::control::Start;
 use highball_supervisor::{
-    BootError, Booted, Bound, Dispatcher, Ending, Limits, Load, Note, Plan, Role, StartError,
+    BootError, Booted, Bound, Dispatcher, Ending, Hang, Limits, Load, Note, Plan, Role, StartError,
     Supervisor, Template,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -538,7 +538,7 @@ fn a_worker_that_stands_still_is_asked_in_vain_and_replaced() {
         for sequence in 0..5000 {
             case.supervisor.trace(1, 0, 0, 0, sequence);
         }
-        case.supervisor.replace_stuck(1, 0);
+        case.supervisor.replace_stuck(1, 0, Hang::Late);
         case.front
             .until_noted("worker 0 is stuck with a request past its deadline")
             .await;
@@ -562,7 +562,7 @@ fn a_worker_that_is_stuck_where_memory_is_short_is_followed_after_its_death() {
     run(async {
         let case = Case::new("stubborn", |plan| plan.budget = Bound::Bytes(1));
         case.start().await.unwrap();
-        case.supervisor.replace_stuck(1, 0);
+        case.supervisor.replace_stuck(1, 0, Hang::Late);
         case.front.until_called("stop 0", 1).await;
         case.supervisor.end_stuck(1, 0);
         case.front.until_called("up 0", 2).await;

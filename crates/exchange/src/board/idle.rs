@@ -66,6 +66,21 @@ impl Board<'_> {
         self.idle[seat / 64].load(Ordering::SeqCst) & (1 << (seat % 64)) != 0
     }
 
+    /// Whether a thread of the worker was woken and has not come: it waits for the GVL, or its process stands still.
+    pub fn is_called(&self, worker: u16) -> bool {
+        self.any_seat(worker, WOKEN)
+    }
+
+    /// Whether a thread of the worker neither waits for a request nor looks for one.
+    pub fn is_at_work(&self, worker: u16) -> bool {
+        self.any_seat(worker, RUNNING)
+    }
+
+    fn any_seat(&self, worker: u16, is: u32) -> bool {
+        let mut seats = self.seats_of(worker);
+        seats.any(|seat| self.seats[seat].load(Ordering::SeqCst) == is)
+    }
+
     /// Whether this seat should leave what waits to idle processes: another thread of its own process
     /// runs a request, and there are at least as many processes without one as requests that wait.
     pub(super) fn should_yield(&self, seat: u16) -> bool {

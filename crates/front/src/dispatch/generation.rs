@@ -8,6 +8,7 @@ use exchange::front::Holder;
 
 use super::hijacks::Hijacks;
 use super::late::Lates;
+use super::still::Watch;
 use super::{Lane, Lanes};
 use crate::request::{Place, Request, WorkerId};
 
@@ -17,6 +18,8 @@ struct Worker {
     standing: Standing,
     /// Requests that its present life has finished.
     finished: u64,
+    /// Whether it moves.
+    watch: Watch,
 }
 
 /// What a worker is for.
@@ -146,6 +149,16 @@ impl Generation {
         up * usize::from(self.exchange.geometry().threads)
     }
 
+    /// Whether the worker serves.
+    pub(super) fn serves(&self, worker: u16) -> bool {
+        self.standing(worker) == Standing::Up
+    }
+
+    /// What was seen of a worker.
+    pub(super) fn watch(&mut self, worker: u16) -> &mut Watch {
+        &mut self.workers[usize::from(worker)].watch
+    }
+
     /// Requests that these threads have now.
     pub(super) fn running(&self) -> usize {
         self.held_by(Standing::Up)
@@ -201,7 +214,8 @@ impl Generation {
     pub(super) fn worker_starts(&mut self, worker: u16) {
         self.exchange.open(worker);
         self.stands(worker, Standing::Away);
-        self.workers[usize::from(worker)].finished = 0;
+        let worker = &mut self.workers[usize::from(worker)];
+        (worker.finished, worker.watch) = (0, Watch::default());
     }
 
     /// It serves.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use exchange::front::Holder;
 use exchange::scheduling::monotonic_ns;
 
-use super::Dispatcher;
 use super::generation::Generation;
+use super::{Bounds, Dispatcher, Still};
 use crate::failure::Failure;
 use crate::request::{End, Place, Request, WorkerId};
 
@@ -30,7 +30,7 @@ pub struct Run {
     pub sequence: u32,
 }
 
-/// What the supervisor must hear of requests past their deadline, each once.
+/// What the supervisor must hear of requests past their deadline, each once, and of workers that stand still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alarm {
     /// A thread still runs one. Where it is, [`Dispatcher::traced`] is to be told.
@@ -39,6 +39,8 @@ pub enum Alarm {
     Stuck(WorkerId),
     /// Of what the stuck worker still runs nothing is worth waiting for.
     Spent(WorkerId),
+    /// The worker runs nothing and stands still all the same.
+    Still(WorkerId, Still),
 }
 
 /// What is known of the late requests of one generation. Almost always empty.
@@ -61,6 +63,8 @@ impl Dispatcher {
     /// and go on unwatched. Returns what the supervisor must hear.
     pub fn expire(&self) -> Vec<Alarm> {
         let now = monotonic_ns();
+        let passed = Duration::from_nanos(now.saturating_sub(self.looked_ns.replace(now)));
+        let Bounds { grace, between, .. } = self.bounds.get();
         let mut alarms = Vec::new();
         let mut inner = self.inner.borrow_mut();
         // Every one is looked at: those that came first need not be late first.
@@ -74,8 +78,9 @@ impl Dispatcher {
         });
         for generation in &mut inner.generations {
             generation.hijacks.expire(now);
-            generation.sound_alarms(now, self.bounds.get().grace, &mut alarms);
-            generation.nudge(now);
+            generation.sound_alarms(now, grace, &mut alarms);
+            let wanted = generation.nudge(now);
+            generation.look_for_still(wanted, passed, between, &mut alarms);
             for slot in generation.slot_numbers() {
                 if let Some(request) = generation.request(slot).cloned()
                     && request.is_late(now)
@@ -206,8 +211,8 @@ impl Generation {
     }
 
     /// Has another thread come for requests that were left alone: whoever was woken for one may be a process that somebody
-    /// stopped.
-    fn nudge(&self, now: u64) {
+    /// stopped. True where there are any.
+    fn nudge(&self, now: u64) -> bool {
         let mut slots = self.slot_numbers();
         let left = slots.any(|slot| {
             let request = self.request(slot);
@@ -218,6 +223,7 @@ impl Generation {
         if left {
             self.exchange.nudge();
         }
+        left
     }
 
     /// Whether the worker runs something that may still be in time, or a response that somebody takes.

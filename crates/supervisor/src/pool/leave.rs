@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::{Action, LEAVE, Phase, Pool, State, Template, numbered};
+use crate::stuck::Hang;
 
 impl Pool {
     /// Has the workers that are beyond the limit leave: the one that `leaves`, then those that hold no request, then
@@ -55,6 +56,7 @@ impl Pool {
     pub(super) fn stuck(
         &mut self,
         worker: u16,
+        hang: Hang,
         until: Instant,
         now: Instant,
         actions: &mut Vec<Action>,
@@ -63,7 +65,7 @@ impl Pool {
             return;
         };
         if let State::Ready { .. } = found.state {
-            actions.push(Action::Stuck { worker });
+            actions.push(Action::Stuck { worker, hang });
             // Where a successor is on its way already, that one counts in its place.
             let left = self.succession.take_if(|own| own.predecessor == worker);
             found.stuck = left.is_none();

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::limits::Why;
+use crate::stuck::Hang;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +22,13 @@ pub(crate) enum Event {
         life: u32,
         served: bool,
     },
-    /// A thread of the worker does not come to an end: the worker leaves, killed at `until`, and is replaced. Again with
-    /// an earlier `until` where nothing is left that is worth waiting for.
-    Stuck { worker: u16, until: Instant },
+    /// The worker hangs: it leaves, killed at `until`, and is replaced. Again with an earlier `until` where nothing is left
+    /// that is worth waiting for.
+    Stuck {
+        worker: u16,
+        hang: Hang,
+        until: Instant,
+    },
     /// There is memory for a successor beside a worker that is stuck: it is forked before that one's death. Nothing
     /// happens where the spare place is taken: the successor comes after the death.
     Follow { worker: u16 },
@@ -76,8 +81,8 @@ pub(crate) enum Action {
         successor: u16,
         why: Why,
     },
-    /// Worth a line in the log: the worker leaves, for a thread of it does not come to an end.
-    Stuck { worker: u16 },
+    /// Worth a line in the log: the worker leaves, for it hangs.
+    Stuck { worker: u16, hang: Hang },
     /// Worth a line in the log: `successor` is forked while the stuck worker is still there.
     Followed { worker: u16, successor: u16 },
     /// Worth a line in the log: the worker keeps dying without having been of use, its next fork waits.

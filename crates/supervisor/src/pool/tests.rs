@@ -3,6 +3,7 @@
 use super::loss::{FIRST_DELAY, LONGEST_DELAY, STEADY};
 use super::*;
 use crate::limits::Why;
+use crate::stuck::Hang;
 
 const BOOT_TIMEOUT: Duration = Duration::from_secs(90);
 const GRACE: Duration = Duration::from_secs(30);
@@ -90,12 +91,20 @@ fn retiring(worker: u16, successor: u16) -> Action {
 /// A worker that is stuck now, and has so long to leave.
 fn stuck(worker: u16, run: &Run, time: Duration) -> Event {
     let until = run.now + time;
-    Event::Stuck { worker, until }
+    Event::Stuck {
+        worker,
+        hang: Hang::Late,
+        until,
+    }
 }
 
 /// What is done with one that served.
 fn told(worker: u16) -> [Action; 2] {
-    [Action::Stuck { worker }, Action::StopWorker { worker }]
+    let hang = Hang::Late;
+    [
+        Action::Stuck { worker, hang },
+        Action::StopWorker { worker },
+    ]
 }
 
 fn follow(worker: u16) -> Event {
@@ -771,6 +780,7 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
                 }
                 (_, 6) if draw(8) == 0 => Event::Stuck {
                     worker,
+                    hang: Hang::Called,
                     until: now + Duration::from_secs(draw(2)),
                 },
                 (_, 7) if draw(2) == 0 => follow(worker),
