@@ -51,6 +51,11 @@ impl Front {
         self.service.dispatcher.close(generation);
     }
 
+    /// So many workers shall serve at once in a generation: as many threads hold requests that do not count as waiting.
+    pub fn resize(&self, generation: u32, workers: u16) {
+        self.service.dispatcher.resize(generation, workers);
+    }
+
     /// A process is being started for this worker.
     pub fn worker_starts(&self, generation: u32, worker: u16) {
         let dispatcher = &self.service.dispatcher;

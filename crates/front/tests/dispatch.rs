@@ -163,6 +163,35 @@ fn a_full_queue_refuses_what_no_thread_and_no_place_is_left_for() {
 }
 
 #[test]
+fn threads_of_workers_that_shall_not_be_there_hold_no_place_for_a_request() {
+    let server = Server::start(|settings| (settings.workers, settings.queue_limit) = (2, 1));
+    let mut seat = server.seat();
+    server.with(|front| front.resize(1, 1));
+    let mut running = server.ask("/running");
+    let taken = seat.take();
+    let mut waiting = server.ask("/waiting");
+    server.until(|now| now.queue.length == 1);
+    server.ask("/refused").response().expect(503);
+    server.expect_outcome("/refused", "shed");
+    // There is to be one more again: it is on its way.
+    server.with(|front| front.resize(1, 2));
+    let mut second = server.ask("/second");
+    server.until(|now| now.queue.length == 2);
+    server.ask("/refused-again").response().expect(503);
+    // Never more than the exchange has seats for.
+    server.with(|front| front.resize(1, 7));
+    server.ask("/refused-as-well").response().expect(503);
+    taken.answer_path();
+    running.response().expect(200);
+    for client in [&mut waiting, &mut second] {
+        seat.take().answer_path();
+        client.response().expect(200);
+    }
+    server.until_quiet();
+    assert_eq!(server.end(), 6);
+}
+
+#[test]
 fn what_a_worker_still_runs_that_leaves_takes_nobodys_place_in_the_queue() {
     let server = Server::start(|settings| settings.queue_limit = 2);
     let mut old = server.seat();

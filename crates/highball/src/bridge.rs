@@ -38,6 +38,10 @@ pub(crate) fn alarm(supervisor: &Supervisor, alarm: Alarm) {
 }
 
 impl Dispatcher for Bridge {
+    fn resize(&self, generation: u32, workers: u16) {
+        self.front.resize(generation, workers);
+    }
+
     fn prepare(&self, generation: u32, worker: u16) {
         self.front.worker_starts(generation, worker);
     }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use test_support::{Application, Client, Events, Gate, Server, ServerBuilder};
+use test_support::{Application, Client, Events, Gate, Server, ServerBuilder, until};
 
 /// `/leak/N` keeps N MiB, `/long` waits at the gate, POSTs are written down; each answers with its worker's process.
 const WORKING: &str = r##"run lambda { |env|
@@ -218,7 +218,7 @@ fn workers_that_are_old_enough_are_replaced_one_after_the_other() {
 #[test]
 fn over_the_budget_the_largest_worker_goes_first_and_a_fresh_one_comes_when_there_is_room() {
     let mut working = start(FOLLOWED, |builder| {
-        let builder = builder.workers(2);
+        let builder = builder.workers(2).setting("queue_limit", "1");
         builder.setting("memory_budget", "256MiB")
     });
     let ups: Vec<String> = (0..2).map(|_| working.event("up ")).collect();
@@ -237,6 +237,17 @@ fn over_the_budget_the_largest_worker_goes_first_and_a_fresh_one_comes_when_ther
     for _ in 0..5 {
         assert_eq!(working.server.get("/").text(), small);
     }
+    // The thread that is not there holds no place for a request.
+    let mut long = working.ask("/long");
+    assert_eq!(working.event("long "), small);
+    let mut waiting = working.ask("/");
+    until("one waits", || {
+        working.server.status().number("/queue/length") == 1
+    });
+    working.server.get("/").expect(503);
+    working.work.admit(1);
+    assert_eq!(long.response().text(), small);
+    assert_eq!(waiting.response().text(), small);
     working.server.log().wait(|line| {
         line.contains("leaves and nobody comes in its place for now: it is the largest")
             && line.contains("256.0 MiB are its budget (setting `memory_budget`)")

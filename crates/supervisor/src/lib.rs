@@ -43,6 +43,10 @@ pub use verdict::StartError;
 /// What the supervisor needs of the front. No method may wait; any may be called from within another task's
 /// turn, so none may hold a borrow across an await. A worker is named by its generation and its number in it.
 pub trait Dispatcher {
+    /// So many workers shall serve in the generation when nothing is on its way: not more than it has places for, and
+    /// fewer where memory is short.
+    fn resize(&self, generation: u32, workers: u16);
+
     /// A worker is about to be forked: its place in the exchange must be as new.
     fn prepare(&self, generation: u32, worker: u16);
 

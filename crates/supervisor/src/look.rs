@@ -101,9 +101,7 @@ impl Shared {
             Step::Shrink(worker) => self.shrink(generation, plan, worker, weights, held, None),
             Step::Grow => {
                 self.dispatcher.note(generation, &Note::Grows(held));
-                let workers = self.affordable(plan.workers);
-                let leaves = None;
-                self.decide(fleet::Event::Resize { workers, leaves });
+                self.resize(generation, plan, None);
             }
             Step::Warn => self.dispatcher.note(generation, &Note::OverBudget(held)),
         }
@@ -129,8 +127,13 @@ impl Shared {
             why,
         };
         self.dispatcher.note(generation, &note);
+        self.resize(generation, plan, Some(worker));
+    }
+
+    /// Has as many workers serve as memory allows.
+    fn resize(self: &Rc<Self>, generation: u32, plan: &Plan, leaves: Option<u16>) {
         let workers = self.affordable(plan.workers);
-        let leaves = Some(worker);
+        self.dispatcher.resize(generation, workers);
         self.decide(fleet::Event::Resize { workers, leaves });
     }
 

@@ -136,6 +136,7 @@ impl Supervisor {
         inner.members.insert(generation, members);
         drop(inner);
         self.keep();
+        shared.dispatcher.resize(generation, rules.workers);
         if !first {
             shared.dispatcher.note(generation, &Note::Launched);
         }

@@ -87,6 +87,10 @@ fn name(generation: u32, worker: u16) -> String {
 }
 
 impl Dispatcher for Recorder {
+    fn resize(&self, generation: u32, workers: u16) {
+        self.call(format!("resize {generation} to {workers}"));
+    }
+
     fn prepare(&self, generation: u32, worker: u16) {
         self.call(format!("prepare {}", name(generation, worker)));
     }

@@ -46,6 +46,8 @@ pub(super) struct Generation {
     held: Vec<usize>,
     /// The workers, by their places.
     workers: Vec<Worker>,
+    /// How many of them shall serve at once, be they there or not.
+    size: u16,
     /// How many of them were told to leave and are still there. Almost always none.
     leaving: u16,
     /// Whether requests go from the queue to it.
@@ -66,6 +68,7 @@ impl Generation {
             lates: Lates::default(),
             held: vec![0; shares],
             workers: vec![Worker::default(); usize::from(geometry.places())],
+            size: geometry.workers,
             leaving: 0,
             fed: false,
             closed: false,
@@ -136,10 +139,14 @@ impl Generation {
         worker.standing = standing;
     }
 
-    /// Threads of as many workers as serve at once, be they there or not.
+    /// Threads of as many workers as shall serve at once, be they there or not.
     pub(super) fn seats(&self) -> usize {
-        let geometry = self.exchange.geometry();
-        usize::from(geometry.workers) * usize::from(geometry.threads)
+        usize::from(self.size) * usize::from(self.exchange.geometry().threads)
+    }
+
+    /// So many workers shall serve at once.
+    pub(super) fn resize(&mut self, workers: u16) {
+        self.size = workers.min(self.exchange.geometry().workers);
     }
 
     /// Threads of the workers that serve.

@@ -25,6 +25,13 @@ pub struct NotItsOwn {
 }
 
 impl Dispatcher {
+    /// So many workers shall serve at once in a generation, be they there or not.
+    pub fn resize(&self, generation: u32, workers: u16) {
+        if let Some(generation) = self.inner.borrow_mut().generation(generation) {
+            generation.resize(workers);
+        }
+    }
+
     /// A worker process is being started for this place.
     pub fn worker_starts(&self, generation: u32, worker: u16) {
         if let Some(generation) = self.inner.borrow_mut().generation(generation) {
