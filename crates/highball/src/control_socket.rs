@@ -25,7 +25,7 @@ use tokio::task::{JoinHandle, spawn_local};
 
 use crate::changes::{Ask, Asker, Change};
 use crate::reload::Changed;
-use crate::report::Report;
+use crate::report::{Report, Reporting, Telling};
 use crate::signals::Stop;
 
 /// The longest question in bytes.
@@ -207,7 +207,7 @@ pub(crate) fn own_uid() -> u32 {
 
 /// The names of a running server. Dropping it gives them up.
 pub(crate) struct ControlSocket {
-    report: Rc<dyn Fn() -> Report>,
+    report: Rc<Reporting>,
     asked: Asked,
     /// For clients that are answered.
     places: Arc<Semaphore>,
@@ -229,13 +229,13 @@ impl ControlSocket {
     ///
     /// # Errors
     /// The kernel refuses abstract sockets. A name that is taken is no error.
-    pub(crate) fn open(
+    pub(crate) fn open<Told: Future<Output = Report> + 'static>(
         names: &[Name<'_>],
-        report: impl Fn() -> Report + 'static,
+        report: impl Fn() -> Told + 'static,
         asked: Asked,
     ) -> io::Result<Self> {
         let socket = Self {
-            report: Rc::new(report),
+            report: Rc::new(move || -> Telling { Box::pin(report()) }),
             asked,
             places: Arc::new(Semaphore::new(MAX_CLIENTS)),
             held: RefCell::default(),
@@ -327,7 +327,7 @@ impl Drop for ControlSocket {
 async fn serve(
     listener: Rc<UnixListener>,
     places: Arc<Semaphore>,
-    report: Rc<dyn Fn() -> Report>,
+    report: Rc<Reporting>,
     asked: Asked,
 ) {
     loop {
@@ -362,11 +362,7 @@ fn refuse(stream: &UnixStream) {
     }
 }
 
-async fn answer(
-    mut stream: UnixStream,
-    report: &dyn Fn() -> Report,
-    asked: &Asked,
-) -> io::Result<()> {
+async fn answer(mut stream: UnixStream, report: &Reporting, asked: &Asked) -> io::Result<()> {
     let uid = stream.peer_cred()?.uid();
     if uid != own_uid() && uid != 0 {
         return Ok(());
@@ -376,7 +372,7 @@ async fn answer(
     let mut input = BufReader::new(input.take(MAX_QUESTION_BYTES));
     tokio::time::timeout(PATIENCE, input.read_line(&mut line)).await??;
     let answer = match serde_json::from_str(&line) {
-        Ok(Question::Status) => Answer::Status(Box::new(report())),
+        Ok(Question::Status) => Answer::Status(Box::new(report().await)),
         Ok(Question::Stop { now }) => {
             let stop = if now { Stop::Now } else { Stop::Drain };
             // Nobody listens any more when the server has ended meanwhile, which is what was asked for.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use supervisor::{Process, Role};
+use supervisor::{Process, Role, Size};
 
 use crate::report::{Report, Thread};
 
@@ -21,7 +21,7 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
     write!(page, " {} ({})", report.dir, report.environment)?;
     write!(page, ", pid {}", report.pid)?;
     match front {
-        Some(front) => writeln!(page, ", up {}", up(front))?,
+        Some(front) => writeln!(page, ", up {}{}", up(front), figures(front))?,
         None => writeln!(page)?,
     }
     for listener in &report.listeners {
@@ -47,8 +47,9 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
         let (pid, state) = (process.pid, &process.state);
         writeln!(
             page,
-            "  {name:<12} pid {pid:<8} {state:<9} up {}",
-            up(process)
+            "  {name:<12} pid {pid:<8} {state:<9} up {}{}",
+            up(process),
+            figures(process)
         )?;
         let threads = report.threads.iter();
         let own = (process.generation, process.worker);
@@ -86,6 +87,20 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
         write!(page, ", of which {} killed two workers", report.killed_two)?;
     }
     writeln!(page)
+}
+
+/// What a process holds and how much it has served, as far as that is known.
+fn figures(process: &Process) -> String {
+    let mut text = String::new();
+    if let Some(bytes) = process.memory_bytes {
+        text += &format!(", {} of its own", Size(bytes));
+    }
+    match process.requests {
+        None => {}
+        Some(1) => text += ", 1 request",
+        Some(requests) => text += &format!(", {requests} requests"),
+    }
+    text
 }
 
 fn activity(thread: &Thread) -> String {
@@ -141,6 +156,13 @@ mod tests {
             generation: id.map(|(generation, _)| generation),
             state: state.into(),
             started: 1000,
+            requests: None,
+            memory_bytes: None,
+        };
+        let worker = |pid, generation, state, requests| Process {
+            requests: Some(requests),
+            memory_bytes: Some(pid as u64 * (5 << 20)),
+            ..process(pid, Role::Worker, Some((generation, Some(0))), state)
         };
         let thread = |generation, thread, path: Option<&str>| Thread {
             generation,
@@ -166,9 +188,9 @@ mod tests {
             processes: vec![
                 process(7, Role::Front, None, "ready"),
                 process(8, Role::Template, Some((1, None)), "ready"),
-                process(9, Role::Worker, Some((1, Some(0))), "stopping"),
+                worker(9, 1, "stopping", 1),
                 process(10, Role::Template, Some((2, None)), "ready"),
-                process(11, Role::Worker, Some((2, Some(0))), "ready"),
+                worker(11, 2, "ready", 1234),
             ],
             generations: vec![generation(1, "draining"), generation(2, "serving")],
             threads: vec![thread(1, 0, Some("/a")), thread(2, 0, None)],
@@ -190,12 +212,12 @@ highball 0.1.0 is serving /srv/app (production), pid 7, up 1 min 40 s
 
 generation 1, draining
   template     pid 8        ready     up 1 min 40 s
-  worker 0     pid 9        stopping  up 1 min 40 s
+  worker 0     pid 9        stopping  up 1 min 40 s, 45.0 MiB of its own, 1 request
     thread 0   GET /a for 1 s
 
 generation 2, serving
   template     pid 10       ready     up 1 min 40 s
-  worker 0     pid 11       ready     up 1 min 40 s
+  worker 0     pid 11       ready     up 1 min 40 s, 55.0 MiB of its own, 1234 requests
     thread 0   idle
 
 no worker can serve: requests are answered 503; next start in 3 s

@@ -1,10 +1,14 @@
 //! What a running server tells of itself: the shape of `status --json`, and how it is gathered. Only reads.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use front::Snapshot;
+use front::{Front, Snapshot};
 use serde::{Deserialize, Serialize};
-use supervisor::{Generation, Process, Role};
+use supervisor::{Generation, Process, Role, Supervisor};
 
 /// A server at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -43,6 +47,39 @@ pub(crate) struct Report {
     pub(crate) killed_two: u64,
     /// Where no worker can serve: the seconds until the next one is started.
     pub(crate) next_attempt_s: Option<u32>,
+}
+
+/// Whoever is asked for the status calls this.
+pub(crate) type Reporting = dyn Fn() -> Telling;
+
+/// What comes of it.
+pub(crate) type Telling = Pin<Box<dyn Future<Output = Report>>>;
+
+/// Gathers the status.
+pub(crate) struct Reporter {
+    /// What does not change.
+    pub(crate) still: Report,
+    pub(crate) front: Rc<Front>,
+    pub(crate) supervisor: Rc<Supervisor>,
+    /// What the server is about.
+    pub(crate) state: Rc<Cell<&'static str>>,
+}
+
+impl Reporter {
+    /// The server at this moment. Waits for what the kernel has to tell, for a bounded time.
+    pub(crate) async fn report(&self) -> Report {
+        let processes = self.supervisor.weighed_processes().await;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let settings = self.front.settings();
+        let report = Report {
+            environment: settings.environment.clone(),
+            state: self.state.get().to_owned(),
+            now: now.map_or(0, |elapsed| elapsed.as_secs()),
+            generations: self.supervisor.generations(),
+            ..self.still.clone()
+        };
+        report.with(self.front.snapshot(), processes, settings.threads)
+    }
 }
 
 /// A thread of a worker.

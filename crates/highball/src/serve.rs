@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use config::{LogFormat, Settings};
@@ -24,7 +24,7 @@ use crate::changes::{self, Changes};
 use crate::control_socket::{Asked, ControlSocket, Name};
 use crate::handover::{self, Handover, Names, Predecessor};
 use crate::program::Program;
-use crate::report::Report;
+use crate::report::{Report, Reporter};
 use crate::signals::{self, Stop, Stops};
 use crate::sockets::{Inherited, Origin, Sockets};
 use crate::systemd::{self, Activated, Manager};
@@ -119,17 +119,21 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
     });
     let state = Rc::new(Cell::new("booting"));
     sockets.lines().for_each(|line| say(&log, &settings, &line));
-    let reporter = Reporter {
+    let reporter = Rc::new(Reporter {
         still: still(&application, sockets.names()),
         front: Rc::clone(&front),
         supervisor: Rc::clone(&supervisor),
         state: Rc::clone(&state),
+    });
+    let report = move || {
+        let reporter = Rc::clone(&reporter);
+        async move { reporter.report().await }
     };
     let asked = Asked {
         stops: stops.asked.clone(),
         changes: ask.clone(),
     };
-    let control = ControlSocket::open(&[Name::Pid(own_pid())], move || reporter.report(), asked);
+    let control = ControlSocket::open(&[Name::Pid(own_pid())], report, asked);
     let control = Rc::new(control.context("cannot open the control socket")?);
     if predecessor.is_none() {
         take_names(&control, &application, Names::new(), &log)?;
@@ -295,30 +299,6 @@ async fn end(
             supervisor.stop(Duration::ZERO).await;
         }
         () = graceful => {}
-    }
-}
-
-/// Gathers the status.
-struct Reporter {
-    still: Report,
-    front: Rc<Front>,
-    supervisor: Rc<Supervisor>,
-    state: Rc<Cell<&'static str>>,
-}
-
-impl Reporter {
-    fn report(&self) -> Report {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let settings = self.front.settings();
-        let report = Report {
-            environment: settings.environment.clone(),
-            state: self.state.get().to_owned(),
-            now: now.map_or(0, |elapsed| elapsed.as_secs()),
-            generations: self.supervisor.generations(),
-            ..self.still.clone()
-        };
-        let processes = self.supervisor.processes();
-        report.with(self.front.snapshot(), processes, settings.threads)
     }
 }
 

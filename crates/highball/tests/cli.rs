@@ -1,8 +1,9 @@
 //! The commands: check, status, stop, and serving on every kind of listener at once.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 
-use test_support::{Application, Client, Directory, Fault, Program, Server, Status};
+use test_support::{Application, Client, Directory, Fault, Program, Server, Status, until};
 
 const HELLO: &str = r##"run lambda { |env| Test.text("hello") }"##;
 
@@ -116,6 +117,49 @@ fn status_names_every_process_with_its_pid_and_role() {
             ran.stdout
         );
     }
+}
+
+#[test]
+fn status_tells_what_each_worker_has_served_and_holds() {
+    const KEEPS: &str = r##"
+run lambda { |env|
+  $kept = "x" * (64 << 20) if env["PATH_INFO"] == "/keep"
+  Test.text(Process.pid.to_s)
+}
+"##;
+    let server = Server::app(KEEPS).workers(2).start();
+    let mut asked: BTreeMap<String, u64> = BTreeMap::new();
+    let keeps = server.get("/keep").text();
+    asked.insert(keeps.clone(), 1);
+    for _ in 0..10 {
+        *asked.entry(server.get("/").text()).or_default() += 1;
+    }
+    until("each worker's requests are told", || {
+        let status = server.status();
+        let rows = status.0["processes"].as_array().expect("rows").clone();
+        rows.iter()
+            .filter(|row| row["role"] == "worker")
+            .all(|row| {
+                let own = asked.get(&row["pid"].to_string()).copied().unwrap_or(0);
+                row["requests"].as_u64() == Some(own)
+            })
+    });
+    let status = server.status();
+    for row in status.0["processes"].as_array().expect("rows") {
+        let memory = row["memory_bytes"].as_u64().expect("its memory");
+        let keeps = row["pid"].as_u64() == keeps.parse().ok();
+        assert_eq!(memory > 64 << 20, keeps, "{row}");
+        assert_eq!(row["requests"].is_u64(), row["role"] == "worker", "{row}");
+    }
+    let page = server.command(&["status"]).stdout;
+    let line = page.lines().find(|line| line.contains(&keeps));
+    let line = line.expect("a row of the worker");
+    let requests = asked[&keeps];
+    let told = match requests {
+        1 => "MiB of its own, 1 request".to_owned(),
+        _ => format!("MiB of its own, {requests} requests"),
+    };
+    assert!(line.ends_with(&told), "{line}");
 }
 
 #[test]

@@ -33,6 +33,7 @@ pub use budget::{Bound, Held};
 pub use channel::Channel;
 pub use ending::Ending;
 pub use limits::{Limits, Why};
+pub use memory::Size;
 pub use note::Note;
 pub use process::{Generation, Process, Role};
 pub use stuck::Hang;

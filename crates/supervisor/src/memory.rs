@@ -18,8 +18,9 @@ pub(crate) struct Memory {
     pub(crate) share: u64,
 }
 
-/// Bytes, as people read them.
-pub(crate) struct Size(pub(crate) u64);
+/// Bytes, as people read them: in MiB.
+#[derive(Clone, Copy, Debug)]
+pub struct Size(pub u64);
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

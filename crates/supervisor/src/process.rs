@@ -1,13 +1,21 @@
-//! Rows of the status: the generations, and each process and what it is. Says nothing of what they serve.
+//! Rows of the status: the generations, and each process, what it is, what it holds and how much it has served. Changes
+//! nothing.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::fleet::Stage;
 use crate::members::Members;
+use crate::memory::{self, Memory};
 use crate::pool::{Pool, State};
 use crate::supervisor::Supervisor;
+
+/// How long a status may wait for the kernel to tell the memory of all processes.
+const WEIGHING: Duration = Duration::from_secs(1);
 
 /// What a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +46,12 @@ pub struct Process {
     pub state: String,
     /// When it started, in seconds of the UNIX epoch.
     pub started: u64,
+    /// Requests that a worker has finished; absent for the others.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub requests: Option<u64>,
+    /// Memory of its own, in bytes: what it shares with nobody. Absent where the kernel does not tell, or not in time.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub memory_bytes: Option<u64>,
 }
 
 /// A generation that is there.
@@ -66,6 +80,29 @@ impl Supervisor {
         .collect()
     }
 
+    /// The same as [`Supervisor::processes`], with the memory of each. It is read now, on another thread: the kernel takes
+    /// milliseconds for a large process. Where it takes longer than a status may wait, the figures are missing.
+    pub async fn weighed_processes(&self) -> Vec<Process> {
+        let mut rows = self.processes();
+        let pids: Vec<i32> = rows.iter().map(|row| row.pid).collect();
+        let weighed = timeout(WEIGHING, self.weigh(pids)).await;
+        for (row, memory) in rows.iter_mut().zip(weighed.unwrap_or_default()) {
+            row.memory_bytes = memory.map(|memory| memory.private);
+        }
+        rows
+    }
+
+    async fn weigh(&self, pids: Vec<i32>) -> Vec<Option<Memory>> {
+        // One at a time: where the kernel does not answer, whoever asks again leaves no further thread behind.
+        let turn = Arc::clone(&self.weighing).acquire_owned().await;
+        let weighed = spawn_blocking(move || {
+            let all: Vec<Option<Memory>> = pids.into_iter().map(memory::of).collect();
+            drop(turn);
+            all
+        });
+        weighed.await.unwrap_or_default()
+    }
+
     /// Every process of the server: the front, then the template and the workers of each generation.
     pub fn processes(&self) -> Vec<Process> {
         let inner = self.shared.inner.borrow();
@@ -76,11 +113,22 @@ impl Supervisor {
             generation: None,
             state: "ready".to_owned(),
             started: epoch_seconds(self.since),
+            requests: None,
+            memory_bytes: None,
         }];
         for generation in inner.fleet.generations() {
             if let Some(members) = inner.members.get(&generation.number) {
                 rows.extend(members.processes(generation.number, &generation.pool));
             }
+        }
+        drop(inner);
+        for row in &mut rows {
+            let worker = row.generation.zip(row.worker);
+            let finished = |(generation, worker)| {
+                let dispatcher = &self.shared.dispatcher;
+                dispatcher.finished(generation, worker)
+            };
+            row.requests = worker.map(finished);
         }
         rows
     }
@@ -95,6 +143,8 @@ impl Members {
             generation: Some(generation),
             state: state.to_owned(),
             started: epoch_seconds(started),
+            requests: None,
+            memory_bytes: None,
         };
         let mut rows = Vec::new();
         if let Some(template) = &self.template

@@ -5,10 +5,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use exchange::control::ToTemplate;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -31,6 +32,8 @@ pub struct Supervisor {
     /// What goes on for as long as it lives.
     tasks: RefCell<Vec<JoinHandle<()>>>,
     pub(crate) since: SystemTime,
+    /// Whose turn it is to read memory for a status.
+    pub(crate) weighing: Arc<Semaphore>,
 }
 
 /// What the tasks share.
@@ -80,6 +83,7 @@ impl Supervisor {
             shared: Rc::new(shared),
             tasks: RefCell::default(),
             since: SystemTime::now(),
+            weighing: Arc::new(Semaphore::new(1)),
         }
     }
 

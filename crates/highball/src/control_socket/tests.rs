@@ -12,7 +12,7 @@ fn run(test: impl Future<Output = ()>) {
     runtime.block_on(test);
 }
 
-fn report() -> Report {
+async fn report() -> Report {
     Report {
         pid: 7,
         ..Report::default()
@@ -127,9 +127,11 @@ fn a_name_that_is_taken_stays_with_its_owner_and_is_free_after_it() {
         let (asked, _stops, _) = asked();
         let first = ControlSocket::open(&[name], report, asked.clone()).unwrap();
         assert_eq!(first.taken(), 0);
-        let other = || Report {
-            pid: 8,
-            ..Report::default()
+        let other = || async {
+            Report {
+                pid: 8,
+                ..Report::default()
+            }
         };
         let second = ControlSocket::open(&[name, Name::Config(&own)], other, asked).unwrap();
         assert_eq!(second.taken(), 1);
@@ -151,9 +153,11 @@ fn a_name_goes_over_to_another_server_without_a_moment_in_which_nobody_has_it() 
         let names = [Name::Pid(own_pid()), name];
         let (asked, _stops, _) = asked();
         let first = ControlSocket::open(&names, report, asked.clone()).unwrap();
-        let other = || Report {
-            pid: 8,
-            ..Report::default()
+        let other = || async {
+            Report {
+                pid: 8,
+                ..Report::default()
+            }
         };
         let second = ControlSocket::open(&[], other, asked).unwrap();
         let handed: BTreeMap<_, _> = first.shared().unwrap().into_iter().collect();
