@@ -30,7 +30,7 @@ use crate::sockets::{Inherited, Origin, Sockets};
 use crate::systemd::{self, Activated, Manager};
 
 /// How long files of slow clients may take to be let go of.
-const LEAVE: Duration = Duration::from_secs(1);
+const LAST_FILES: Duration = Duration::from_secs(1);
 /// How long a client that keeps its connection may take to send another request, once another server has taken over.
 const LAST_REQUEST: Duration = Duration::from_secs(2);
 
@@ -75,7 +75,7 @@ fn start(choice: Choice, birth: Birth) -> Result<()> {
     let log = log.context("cannot write to stdout")?;
     let runtime = front::runtime::build().context("cannot start the runtime")?;
     let result = runtime.block_on(serve(application, Rc::new(log), birth));
-    runtime.shutdown_timeout(LEAVE);
+    runtime.shutdown_timeout(LAST_FILES);
     result
 }
 

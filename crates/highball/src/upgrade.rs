@@ -20,8 +20,8 @@ use crate::systemd;
 
 /// How long a successor that could serve may take to accept.
 const ACCEPT: Duration = Duration::from_secs(10);
-/// How long one whose control socket has ended may take to end as well.
-const LEAVE: Duration = Duration::from_secs(2);
+/// How long one that has failed, or has closed its control socket, may take to end by itself.
+const FAILURE_ENDS: Duration = Duration::from_secs(2);
 
 /// A server that is to take over. Dropping it kills it, unless it serves.
 struct Successor {
@@ -173,7 +173,7 @@ impl Successor {
 
     /// It ended without a word; what it wrote itself is where this server's output is.
     async fn ended<T>(&mut self) -> Result<T> {
-        let status = tokio::time::timeout(LEAVE, self.child.wait()).await;
+        let status = tokio::time::timeout(FAILURE_ENDS, self.child.wait()).await;
         match status {
             Ok(Ok(status)) => bail!(
                 "the new server ended before it was ready ({status}); what it said is in the server's output"
@@ -199,7 +199,7 @@ impl Successor {
 
     /// Ends it; one that has failed may do so itself.
     async fn end(mut self) {
-        if tokio::time::timeout(LEAVE, self.child.wait())
+        if tokio::time::timeout(FAILURE_ENDS, self.child.wait())
             .await
             .is_err()
         {

@@ -1,8 +1,16 @@
-//! How a process ended, in words.
+//! The end of a process: how long it may take, and how it ended, in words. Ends nobody.
 
 use std::fmt;
+use std::time::Duration;
 
 use rustix::process::WaitIdStatus;
+
+/// How long a template may take to end by itself: one that was told to, that could not load the application, or that has
+/// closed its control socket.
+pub(crate) const TEMPLATE_ENDS: Duration = Duration::from_secs(2);
+
+/// How long the kernel may take to end what was killed.
+pub(crate) const KILL_WORKS: Duration = Duration::from_secs(2);
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

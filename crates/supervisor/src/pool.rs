@@ -9,11 +9,9 @@ mod loss;
 mod retire;
 mod step;
 
+use crate::ending::TEMPLATE_ENDS;
 use retire::Succession;
 pub(crate) use step::{Action, Event};
-
-/// How long a template that was told to leave may take to do so.
-const LEAVE: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Template {
@@ -280,7 +278,7 @@ impl Pool {
             }
             Template::Leaving(until) if until <= now => {
                 // Its death is on its way; this only moves the clock on.
-                self.template = Template::Leaving(now + LEAVE);
+                self.template = Template::Leaving(now + TEMPLATE_ENDS);
                 actions.push(Action::KillTemplate);
             }
             _ => {}

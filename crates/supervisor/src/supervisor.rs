@@ -16,15 +16,13 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::budget::{Bound, Budget};
 use crate::channel::Channel;
 use crate::children::Child;
+use crate::ending::{KILL_WORKS, TEMPLATE_ENDS};
 use crate::fleet::{self, Fleet, Rules};
 use crate::members::{Members, TemplateHandle};
 use crate::pool::{Action, Event};
 use crate::template::{Booted, Load};
 use crate::verdict::StartError;
 use crate::{Dispatcher, Note};
-
-/// How long the template may take to leave, and the kernel to end what was killed.
-const LEAVE: Duration = Duration::from_secs(2);
 
 /// The processes of all generations. Dropping it kills them.
 pub struct Supervisor {
@@ -180,13 +178,16 @@ impl Supervisor {
             {
                 let latest = shared.inner.borrow().fleet.latest();
                 shared.dispatcher.note(latest, &Note::Killed { grace });
-            } else if timeout(LEAVE, shared.until(Fleet::finished)).await.is_ok() {
+            } else if timeout(TEMPLATE_ENDS, shared.until(Fleet::finished))
+                .await
+                .is_ok()
+            {
                 return;
             }
         }
         shared.decide(fleet::Event::Kill);
         // A process in an uninterruptible sleep is the kernel's to end.
-        let _ = timeout(LEAVE, shared.until(Fleet::finished)).await;
+        let _ = timeout(KILL_WORKS, shared.until(Fleet::finished)).await;
     }
 
     /// Kills a worker; it is replaced like any other that died.

@@ -17,12 +17,9 @@ use rustix::process::{
 
 use crate::budget::Bound;
 use crate::channel::{Channel, Pidfd};
-use crate::ending::Ending;
+use crate::ending::{Ending, TEMPLATE_ENDS};
 use crate::limits::Limits;
 use crate::orphans::Own;
-
-/// How long a template that said it will end may take to do so.
-const LEAVE: Duration = Duration::from_secs(2);
 
 /// What to run, and how.
 #[derive(Clone, Debug)]
@@ -233,7 +230,7 @@ impl Template {
                 message,
                 backtrace,
             }) => {
-                self.end(LEAVE).await;
+                self.end(TEMPLATE_ENDS).await;
                 Err(BootError::Raised {
                     class,
                     message,
@@ -243,7 +240,7 @@ impl Template {
             Some(other) => Err(BootError::Control(exchange::control::Error::Malformed(
                 format!("no answer to the start: {other:?}"),
             ))),
-            None => Err(BootError::Ended(self.end(LEAVE).await)),
+            None => Err(BootError::Ended(self.end(TEMPLATE_ENDS).await)),
         }
     }
 
@@ -267,7 +264,7 @@ impl Template {
                 Some(received) => Ok(Some(received)),
                 None => {
                     // It can tell nothing more; whether it goes on is no matter.
-                    let _ = tokio::time::timeout(LEAVE, self.pidfd.ended()).await;
+                    let _ = tokio::time::timeout(TEMPLATE_ENDS, self.pidfd.ended()).await;
                     Ok(None)
                 }
             },
@@ -298,7 +295,7 @@ impl Template {
     /// Has the template leave, for a boot that was only a check.
     pub async fn leave(mut self) {
         if self.channel.send(&ToTemplate::Exit, &[]).await.is_ok() {
-            let _ = tokio::time::timeout(LEAVE, self.pidfd.ended()).await;
+            let _ = tokio::time::timeout(TEMPLATE_ENDS, self.pidfd.ended()).await;
         }
         self.terminate_group();
         self.end(Duration::ZERO).await;

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use super::{Action, LEAVE, Phase, Pool, State, Template, numbered};
+use super::{Action, Phase, Pool, State, Template, numbered};
+use crate::ending::TEMPLATE_ENDS;
 use crate::stuck::Hang;
 
 impl Pool {
@@ -116,7 +117,7 @@ impl Pool {
 
     pub(super) fn dismiss(&mut self, now: Instant, actions: &mut Vec<Action>) {
         if self.no_workers() && self.template == Template::Up {
-            self.template = Template::Leaving(now + LEAVE);
+            self.template = Template::Leaving(now + TEMPLATE_ENDS);
             actions.push(Action::DismissTemplate);
         }
     }
