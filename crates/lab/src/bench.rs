@@ -2,8 +2,8 @@
 //! Comparisons that users make of their own applications never pass through here.
 
 pub mod idle;
-pub mod open_loop;
 pub mod report;
+mod requests;
 pub mod restart;
 pub mod results;
 pub mod session;

@@ -7,17 +7,18 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use crate::bench::open_loop::schedule::{Arrivals, Class, Plan};
-use crate::bench::open_loop::{self, End, Sample};
+use crate::bench::requests::{self, TIMEOUT, address, send};
 use crate::bench::session::BOOT_TIMEOUT;
 use crate::bench::stack::Stack;
-use crate::bench::trial::{address, send};
+use crate::load::plan::Arrivals;
+use crate::load::{Single, run_each};
 use crate::machine::{Machine, timestamp};
 use crate::stacks::{Catalogue, Deployment};
 use crate::statistics::percentile;
@@ -116,11 +117,16 @@ pub struct Figures {
 }
 
 impl Figures {
-    fn of<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Self {
+    fn of(singles: &[Single]) -> Self {
         let (mut latencies, mut errors) = (Vec::new(), 0);
-        for sample in samples {
-            errors += usize::from(sample.end != End::Answered(200));
-            latencies.push(sample.counted(sample.latency).as_secs_f64() * 1000.0);
+        for single in singles {
+            errors += usize::from(!single.good);
+            // A quick refusal is no quick answer.
+            let counted = match single.good {
+                true => single.latency,
+                false => single.latency.max(TIMEOUT),
+            };
+            latencies.push(counted.as_secs_f64() * 1000.0);
         }
         let at = |percent| percentile(&latencies, percent).unwrap_or(f64::NAN);
         Self {
@@ -135,10 +141,10 @@ impl Figures {
 
 /// The three stretches of a round.
 #[derive(Debug, Clone, Default)]
-struct Samples {
-    before: Vec<Sample>,
-    during: Vec<Sample>,
-    after: Vec<Sample>,
+struct Stretches {
+    before: Vec<Single>,
+    during: Vec<Single>,
+    after: Vec<Single>,
 }
 
 /// When a restart began, when its new generation served, and when its old one was gone.
@@ -156,19 +162,19 @@ struct Restart {
 pub fn run(options: &Options) -> Result<Report> {
     let started = timestamp();
     let mut rounds = Vec::new();
-    let mut all = Samples::default();
+    let mut all = Stretches::default();
     let mut csv = String::from("round,stretch,due_ms,latency_ms,ok\n");
     for number in 1..=options.rounds {
         eprint!("round {number}: ");
-        let (round, samples) = one_round(options, number)?;
+        let (round, stretches) = one_round(options, number)?;
         eprintln!(
             "p99 {:.1} ms before, {:.1} ms during {:.1} s of a restart, {:.1} ms after",
             round.before.p99_ms, round.during.p99_ms, round.gone_seconds, round.after.p99_ms
         );
-        samples.write(number, &mut csv)?;
-        all.before.extend(samples.before);
-        all.during.extend(samples.during);
-        all.after.extend(samples.after);
+        stretches.write(number, &mut csv)?;
+        all.before.extend(stretches.before);
+        all.during.extend(stretches.during);
+        all.after.extend(stretches.after);
         rounds.push(round);
     }
     let report = Report {
@@ -195,7 +201,7 @@ pub fn run(options: &Options) -> Result<Report> {
     Ok(report)
 }
 
-fn one_round(options: &Options, number: usize) -> Result<(Round, Samples)> {
+fn one_round(options: &Options, number: usize) -> Result<(Round, Stretches)> {
     let scratch = tempfile::tempdir().context("a folder for the server's log")?;
     let deployment = Deployment {
         app: options.redmine.clone(),
@@ -213,53 +219,49 @@ fn one_round(options: &Options, number: usize) -> Result<(Round, Samples)> {
     let address = address(&running)?;
     let capacity = capacity(address)?;
     eprint!("{capacity:.1} requests a second at most, ");
-    let plan = Plan {
-        rate: capacity * options.share,
-        duration: LEAD_IN + options.before + options.after,
-        arrivals: Arrivals::Poisson,
-        seed: options.seed + number as u64,
-        classes: vec![Class {
-            path: PATH.to_owned(),
-            weight: 1.0,
-        }],
-    };
-    let begin = Instant::now();
+    let rate = capacity * options.share;
+    let length = LEAD_IN + options.before + options.after;
+    let mode = requests::open(rate, Arrivals::Poisson, length);
+    let seed = options.seed + number as u64;
+    let plan = requests::plan(address, &[(PATH, 1.0)], mode, seed);
     let pid = running
         .entry()
         .context("the server has no process of its own")?;
-    let (restart, outcome) = thread::scope(|scope| {
+    // The load begins once its thread has started, some tenths of a millisecond later.
+    let begin = Instant::now();
+    let (restart, load) = thread::scope(|scope| {
         let restart = scope.spawn(|| {
             thread::sleep(LEAD_IN + options.before);
-            restart(&options.highball, pid, begin + plan.duration)
+            restart(&options.highball, pid, begin + length)
         });
-        let outcome = open_loop::run(address, &plan);
-        (restart.join().expect("it does not panic"), outcome)
+        let load = run_each(&plan, &AtomicBool::new(false));
+        (restart.join().expect("it does not panic"), load)
     });
-    let (restart, outcome) = (restart?, outcome?);
-    let mut samples = Samples::default();
-    for sample in outcome.samples {
-        if sample.due < begin + LEAD_IN {
+    let (restart, (_, singles)) = (restart?, load?);
+    let mut stretches = Stretches::default();
+    for single in singles {
+        if single.due < LEAD_IN {
             continue;
         }
-        let stretch = match sample.due {
-            due if due < restart.began => &mut samples.before,
-            due if due < restart.gone => &mut samples.during,
-            _ => &mut samples.after,
+        let stretch = match begin + single.due {
+            due if due < restart.began => &mut stretches.before,
+            due if due < restart.gone => &mut stretches.during,
+            _ => &mut stretches.after,
         };
-        stretch.push(sample);
+        stretch.push(single);
     }
     let round = Round {
         capacity,
-        rate: plan.rate,
+        rate,
         boot_seconds: running.boot.as_secs_f64(),
         served_seconds: (restart.served - restart.began).as_secs_f64(),
         gone_seconds: (restart.gone - restart.began).as_secs_f64(),
-        before: Figures::of(&samples.before),
-        during: Figures::of(&samples.during),
-        after: Figures::of(&samples.after),
+        before: Figures::of(&stretches.before),
+        during: Figures::of(&stretches.during),
+        after: Figures::of(&stretches.after),
     };
     running.stop();
-    Ok((round, samples))
+    Ok((round, stretches))
 }
 
 /// Requests a second over a few busy connections, once warm.
@@ -307,23 +309,23 @@ fn restart(highball: &Path, pid: i32, deadline: Instant) -> Result<Restart> {
     }
 }
 
-impl Samples {
+impl Stretches {
     fn write(&self, round: usize, csv: &mut String) -> Result<()> {
-        let first = self.before.iter().map(|sample| sample.due).min();
+        let first = self.before.iter().map(|single| single.due).min();
         let first = first.context("no request was sent before the restart")?;
         let stretches = [
             ("before", &self.before),
             ("during", &self.during),
             ("after", &self.after),
         ];
-        for (name, samples) in stretches {
-            for sample in samples {
+        for (name, singles) in stretches {
+            for single in singles {
                 writeln!(
                     csv,
                     "{round},{name},{},{:.1},{}",
-                    sample.due.saturating_duration_since(first).as_millis(),
-                    sample.latency.as_secs_f64() * 1000.0,
-                    u8::from(sample.end == End::Answered(200))
+                    single.due.saturating_sub(first).as_millis(),
+                    single.latency.as_secs_f64() * 1000.0,
+                    u8::from(single.good)
                 )?;
             }
         }
@@ -377,22 +379,19 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn sample(milliseconds: u64, end: End) -> Sample {
-        let latency = Duration::from_millis(milliseconds);
-        Sample {
-            class: 0,
-            due: Instant::now(),
-            latency,
-            service: latency,
-            end,
+    fn single(milliseconds: u64, good: bool) -> Single {
+        Single {
+            due: Duration::ZERO,
+            latency: Duration::from_millis(milliseconds),
+            good,
         }
     }
 
     #[test]
     fn a_request_that_failed_is_never_a_quick_one() {
-        let mut samples = vec![sample(10, End::Answered(200)); 50];
-        samples.push(sample(1, End::Answered(503)));
-        let figures = Figures::of(&samples);
+        let mut singles = vec![single(10, true); 50];
+        singles.push(single(1, false));
+        let figures = Figures::of(&singles);
         assert_eq!((figures.requests, figures.errors), (51, 1));
         assert_eq!(figures.p50_ms, 10.0);
         assert!(figures.max_ms >= 10_000.0);

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::bench::open_loop::schedule::Arrivals;
 use crate::bench::results::{Results, Run, Trial};
 use crate::bench::stack::Stack;
 use crate::bench::trial::{self, Figures, Pace};
 use crate::bench::workload::{App, Kind, Workload};
+use crate::load::plan::Arrivals;
 use crate::machine::{Machine, raise_open_files, timestamp};
 use crate::random::Random;
 use crate::stacks::{Catalogue, Definition, Deployment, Presence};

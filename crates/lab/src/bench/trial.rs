@@ -10,15 +10,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::bench::idle::{self, IdleConnections};
-use crate::bench::open_loop;
-use crate::bench::open_loop::schedule::{Arrivals, Class, Plan};
+use crate::bench::requests::{self, TIMEOUT, address, send};
 use crate::bench::workload::{Kind, Workload, measure};
 use crate::bench::wrk;
-use crate::load::plan::{self, ConnectionUse, Expected, Mode, Request, Target};
-use crate::load::{self, outcome::Outcome};
+use crate::load;
+use crate::load::plan::{Arrivals, Plan};
 use crate::process_tree::memory_of;
 use crate::stacks::{Definition, Deployment, Running};
-use crate::statistics::percentile;
 use meter::Meter;
 
 mod meter;
@@ -139,52 +137,6 @@ const SLOW_PATH: &str = "/slow";
 /// Busy connections beside the idle ones.
 const BUSY: usize = 12;
 
-/// When an answer counts as timed out.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Where a server listens: all of the benchmark's do on a port.
-pub(super) fn address(running: &Running) -> Result<SocketAddr> {
-    match running.target() {
-        Target::Tcp(address) => Ok(address),
-        Target::Unix(path) => bail!("it listens on {} and on no port", path.display()),
-    }
-}
-
-/// Sends so many GETs over so many connections that are kept; only status 200 is a good answer.
-pub(super) fn send(
-    address: SocketAddr,
-    path: &str,
-    connections: usize,
-    requests: usize,
-) -> Result<Outcome> {
-    let plan = plan::Plan {
-        target: Target::Tcp(address),
-        host: address.to_string(),
-        requests: vec![Request {
-            method: "GET".to_owned(),
-            path: path.to_owned(),
-            headers: vec![("Accept".to_owned(), "*/*".to_owned())],
-            body: Vec::new(),
-            weight: 1.0,
-            expected: Some(Expected {
-                status: 200,
-                length: None,
-            }),
-        }],
-        login: None,
-        mode: Mode::Closed {
-            connections,
-            end: plan::End::Requests(requests as u64),
-        },
-        connections: ConnectionUse::KeepAlive,
-        timeout: 2 * TIMEOUT,
-        threads: 1,
-        cores: Vec::new(),
-        seed: 0,
-    };
-    load::run(&plan, &mut |_| {}, &AtomicBool::new(false))
-}
-
 fn wrk_load(connections: usize, duration: Duration) -> wrk::Load {
     wrk::Load {
         connections,
@@ -243,51 +195,44 @@ fn open(
     workload: &Workload,
     pace: Pace,
 ) -> Result<()> {
-    const FAST: usize = 0;
-    const SLOW: usize = 1;
-    let class = |path: &str, weight| Class {
-        path: path.to_owned(),
-        weight,
-    };
-    let plan = Plan {
-        rate: RATE,
-        duration: pace.duration,
-        arrivals: pace.arrivals,
-        seed: pace.seed,
-        classes: vec![class(workload.path, 9.0), class(SLOW_PATH, 1.0)],
-    };
-    // The same load in short, with another schedule: every worker has then run both kinds of request.
     let address = address(running)?;
-    open_loop::run(
-        address,
-        &Plan {
-            duration: pace.warm_up,
-            seed: !pace.seed,
-            ..plan.clone()
-        },
-    )?;
+    let pages = [(workload.path, 9.0), (SLOW_PATH, 1.0)];
+    let plan = |duration, seed| {
+        let mode = requests::open(RATE, pace.arrivals, duration);
+        requests::plan(address, &pages, mode, seed)
+    };
+    let run = |plan: &Plan| load::run(plan, &mut |_| {}, &AtomicBool::new(false));
+    // The same load in short, with another schedule: every worker has then run both kinds of request.
+    run(&plan(pace.warm_up, !pace.seed))?;
     let meter = Meter::start(running);
-    let outcome = open_loop::run(address, &plan)?;
+    let outcome = run(&plan(pace.duration, pace.seed))?;
     let used = meter.stop(running, figures);
 
-    let fast = outcome.latencies_ms(FAST);
-    let slow = outcome.latencies_ms(SLOW);
-    let of = |values: &[f64], percent| percentile(values, percent).unwrap_or(f64::NAN);
-    figures.set(measure::P50, of(&fast, 50.0));
-    figures.set(measure::P99, of(&fast, 99.0));
-    figures.set(measure::MAX, of(&fast, 100.0));
-    figures.set(measure::SLOW_P50, of(&slow, 50.0));
-    figures.set(measure::SLOW_P99, of(&slow, 99.0));
-    figures.set(measure::SERVICE_P99, of(&outcome.service_ms(FAST), 99.0));
+    let [fast, slow] = outcome.requests.as_slice() else {
+        bail!(
+            "two kinds of requests were sent, and not {}",
+            outcome.requests.len()
+        );
+    };
+    figures.set(measure::P50, fast.latency.at(50.0));
+    figures.set(measure::P99, fast.latency.at(99.0));
+    figures.set(measure::MAX, fast.latency.max_ms());
+    figures.set(measure::SLOW_P50, slow.latency.at(50.0));
+    figures.set(measure::SLOW_P99, slow.latency.at(99.0));
+    figures.set(measure::SERVICE_P99, fast.service.at(99.0));
+    let errors = outcome.errors.total();
     figures.set(
         measure::RATE,
-        (outcome.samples.len() - outcome.errors()) as f64 / pace.duration.as_secs_f64(),
+        outcome.demanded.saturating_sub(errors) as f64 / pace.duration.as_secs_f64(),
     );
-    figures.set(measure::REQUESTS, outcome.samples.len() as f64);
-    figures.set(measure::ERRORS, outcome.errors() as f64);
-    figures.set(measure::LAG, outcome.max_lag.as_secs_f64() * 1000.0);
+    figures.set(measure::REQUESTS, outcome.demanded as f64);
+    figures.set(measure::ERRORS, errors as f64);
+    figures.set(measure::LAG, outcome.generator.lag.max_ms());
     figures.set(measure::CONNECTIONS, outcome.connections as f64);
-    figures.set(measure::CPU, used.microseconds_per(outcome.samples.len()));
+    figures.set(
+        measure::CPU,
+        used.microseconds_per(outcome.demanded as usize),
+    );
     Ok(())
 }
 

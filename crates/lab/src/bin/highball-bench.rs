@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Parser;
-use lab::bench::open_loop::schedule::Arrivals;
 use lab::bench::restart;
 use lab::bench::results::Results;
 use lab::bench::session::{self, Options};
 use lab::bench::stack::Stack;
 use lab::bench::{report, workload};
+use lab::load::plan::Arrivals;
 
 /// Measures Highball beside other servers and writes performance.md. To be run in the repository's root.
 #[derive(Debug, Parser)]

@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use clap::ValueEnum;
 
 use self::progress::Progress;
 use crate::duration;
@@ -49,7 +48,7 @@ pub struct Arguments {
     rate: Option<f64>,
     /// Open loop: how requests are spread: independently of each other, as people are, or at equal distances
     #[arg(long, value_name = "HOW", default_value = "poisson", help_heading = LOAD, requires = "rate")]
-    arrivals: Spread,
+    arrivals: Arrivals,
     /// Open loop: never more connections than this; a request that waits for one keeps its scheduled time
     #[arg(long, value_name = "N", default_value_t = 1000, help_heading = LOAD,
           value_parser = clap::value_parser!(u32).range(1..), requires = "rate")]
@@ -115,22 +114,6 @@ const LOAD: &str = "Load";
 const REQUESTS: &str = "Requests";
 const GENERATOR: &str = "Generator";
 const OUTPUT: &str = "Output";
-
-/// How an open loop's requests are spread.
-#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
-enum Spread {
-    Poisson,
-    Constant,
-}
-
-impl From<Spread> for Arrivals {
-    fn from(spread: Spread) -> Self {
-        match spread {
-            Spread::Poisson => Self::Poisson,
-            Spread::Constant => Self::Constant,
-        }
-    }
-}
 
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok();

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
+pub use load::Load;
 pub(super) use load::MAX_CONNECTIONS;
-pub use load::{Arrivals, Load};
 
 use crate::{duration, toml_file};
 

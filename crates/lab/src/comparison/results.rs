@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::load::outcome::Outcome;
+use crate::load::plan::Arrivals;
 use crate::machine::Machine;
 
 /// The version of this format; a file of another version is refused.
@@ -91,6 +92,9 @@ pub struct Stack {
     pub versions: BTreeMap<String, String>,
     /// The commands that started it, with names in the places of paths and ports.
     pub commands: Vec<String>,
+    /// Variables that the comparison set for its processes alone.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
     /// The files that were generated for it, with the same names: path and content.
     pub files: Vec<(String, String)>,
     /// Worker processes.
@@ -125,8 +129,17 @@ pub struct Load {
     pub open: bool,
     /// Connections of a closed loop, requests a second of an open one.
     pub size: f64,
-    /// Seconds of load.
+    /// Seconds of load; zero where a number of requests ends it.
     pub duration_s: f64,
+    /// The requests that end it.
+    #[serde(default)]
+    pub count: Option<u64>,
+    /// How an open loop's requests are spread.
+    #[serde(default)]
+    pub arrivals: Arrivals,
+    /// Requests that a connection carries; as many as the server allows where it is absent.
+    #[serde(default)]
+    pub calls: Option<u32>,
     /// Method, path and weight of what is sent.
     pub requests: Vec<(String, f64)>,
     /// Responses a second that the generator can take of this load from a server that does nothing but answer.
@@ -177,7 +190,7 @@ pub struct Trial {
 pub struct WarmUp {
     /// Seconds.
     pub seconds: f64,
-    /// Whether the rate had become steady before the time for it was over.
+    /// Whether the rate neither rose nor fell any more before the time for it was over.
     pub settled: bool,
     /// Good responses of each second.
     pub rates: Vec<f64>,

@@ -46,6 +46,17 @@ pub struct Progress {
     pub p99_ms: f64,
 }
 
+/// One request as it went, for those who ask for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Single {
+    /// When it was due, from the load's start.
+    pub due: Duration,
+    /// From then to the last byte of its response, or until it was given up.
+    pub latency: Duration,
+    /// Whether its response is a good one.
+    pub good: bool,
+}
+
 /// Carries out `plan` and tells how far it is about four times a second. Where `stop` becomes true the load ends at
 /// once with what there is; what was in flight then is neither an answer nor an error.
 ///
@@ -56,6 +67,23 @@ pub struct Progress {
 /// Where the plan can't be carried out at all ([`Plan::check`]), or the machine refuses threads or poll sets. That
 /// the server refuses or fails is an outcome and no error.
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) -> Result<Outcome> {
+    carry_out_all(plan, progress, stop, false).map(|(outcome, _)| outcome)
+}
+
+/// The same, and every request in the order in which each thread ended them: what this takes grows with the load's length.
+///
+/// # Errors
+/// As of [`run`].
+pub fn run_each(plan: &Plan, stop: &AtomicBool) -> Result<(Outcome, Vec<Single>)> {
+    carry_out_all(plan, &mut |_| {}, stop, true)
+}
+
+fn carry_out_all(
+    plan: &Plan,
+    progress: &mut dyn FnMut(&Progress),
+    stop: &AtomicBool,
+    each: bool,
+) -> Result<(Outcome, Vec<Single>)> {
     plan.check()?;
     let threads = plan.threads.min(plan.connections_at_most());
     let shared = Shared {
@@ -66,12 +94,13 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) 
         threads,
         tickets: AtomicU64::new(0),
         in_flight: AtomicU64::new(0),
+        each,
     };
     let gate = Barrier::new(threads);
     let began = OnceLock::new();
     let (out, slices) = channel();
     let mut gathering = Gathering::new(plan, threads);
-    let ended = thread::scope(|scope| {
+    let mut ended = thread::scope(|scope| {
         let mut handles = Vec::with_capacity(threads);
         for index in 0..threads {
             let (out, gate, began, shared) = (out.clone(), &gate, &began, &shared);
@@ -99,7 +128,11 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) 
         });
         joined.collect::<Result<Vec<_>>>()
     })?;
-    Ok(gathering.outcome(ended))
+    let singles = ended
+        .iter_mut()
+        .filter_map(|ended| ended.tally.singles.take());
+    let singles = singles.flatten().collect();
+    Ok((gathering.outcome(ended), singles))
 }
 
 /// A plan's requests as they leave.

@@ -136,6 +136,9 @@ pub struct OfRequest {
     pub good: u64,
     /// As in [`Outcome::latency`].
     pub latency: Latency,
+    /// As in [`Outcome::service`]; where there are several kinds alone, since of one it is the whole's.
+    #[serde(default, skip_serializing_if = "Latency::is_empty")]
+    pub service: Latency,
 }
 
 /// What the generator itself did: whether a figure describes the server at all.
@@ -263,6 +266,13 @@ impl Outcome {
         let ends = latency_s / self.elapsed_s;
         let apart = (product - in_flight).abs();
         (apart > in_flight * (LITTLE + ends)).then_some(Contradiction { product, in_flight })
+    }
+
+    /// Good responses of each whole second; the last one is rarely whole, and would look like a fall.
+    pub fn rates(&self) -> Vec<f64> {
+        let whole = self.elapsed_s.floor() as usize;
+        let seconds = self.seconds.iter().take(whole);
+        seconds.map(|second| second.good as f64).collect()
     }
 
     /// Good responses a second: the one figure that ranks.

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 mod check;
 
 /// Where a load goes.
@@ -90,11 +92,13 @@ pub enum End {
 }
 
 /// How an open loop's requests are spread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Arrivals {
-    /// Independent of each other, as people are.
+    /// Independently of each other, as people are.
+    #[default]
     Poisson,
-    /// Equal distances.
+    /// At equal distances.
     Constant,
 }
 

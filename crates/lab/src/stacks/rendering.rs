@@ -130,6 +130,7 @@ impl Definition {
             name: filling.text(&format!("{source}, name"), &self.name, &values)?,
             versions: BTreeMap::new(),
             commands,
+            environment: BTreeMap::new(),
             files: self.rendered_files(&filling, &values)?,
             workers: values.workers,
             threads: values.threads,

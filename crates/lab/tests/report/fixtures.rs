@@ -214,6 +214,7 @@ fn frame() -> Results {
         duration_s: SECONDS as f64,
         requests: vec![("GET /projects".into(), 3.0), ("GET /issues".into(), 1.0)],
         ceiling: Some(if open { 31_000.0 } else { 9_000.0 }),
+        ..Load::default()
     };
     let pairs = |pairs: &[(&str, &str)]| {
         pairs
@@ -270,6 +271,7 @@ fn stack(character: &Character) -> Stack {
         name: character.name.into(),
         versions: [("ruby".to_owned(), "3.1.2".to_owned())].into(),
         commands: vec![format!("{} --config CONFIG --listen ADDRESS", character.id)],
+        environment: [("MALLOC_ARENA_MAX".to_owned(), "2".to_owned())].into(),
         files: vec![(
             "CONFIG".into(),
             "workers = 2 # <script>alert(\"escaped?\")</script> & more\n".into(),
@@ -321,9 +323,11 @@ fn trial(character: &Character, load: &str, start: f64, random: &mut Random) -> 
         load: load.into(),
         boot_s: 1.9 * (0.05 * normal(random)).exp(),
         warm_up: WarmUp {
-            seconds: 5.0,
+            seconds: 12.0,
             settled: random.fraction() > 0.1,
-            rates: vec![rate * 0.8, rate * 0.95, rate, rate, rate],
+            rates: (0..12)
+                .map(|second| rate * (1.0 - 0.5 * (-f64::from(second) / 4.0).exp()))
+                .collect(),
         },
         outcome: Outcome {
             elapsed_s: SECONDS as f64,
@@ -337,6 +341,7 @@ fn trial(character: &Character, load: &str, start: f64, random: &mut Random) -> 
                 completed: count,
                 good: count,
                 latency: latency.clone(),
+                ..OfRequest::default()
             }],
             in_flight_s: latency.mean_ms() / 1000.0 * count as f64,
             latency,

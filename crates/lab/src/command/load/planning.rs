@@ -44,7 +44,7 @@ fn mode(arguments: &Arguments) -> Mode {
     match arguments.rate {
         Some(rate) => Mode::Open {
             rate,
-            arrivals: arguments.arrivals.into(),
+            arrivals: arguments.arrivals,
             duration: arguments.duration,
             max_connections: arguments.max_connections as usize,
         },

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Lab;
 use crate::comparison::results;
 use crate::duration;
-use crate::load::plan::{self, ConnectionUse, End, Mode};
+use crate::load::plan::{self, Arrivals, ConnectionUse, End, Mode};
 
 /// A closed loop of so many connections, or an open one at a rate: one of the two is given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -34,20 +34,9 @@ pub struct Load {
     /// Requests that a connection carries; as many as the server allows where it is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<u32>,
-    /// Warms up with so many requests, whatever the rates then are, and not until they are steady.
+    /// Warms up with so many requests, whatever the rate then does, and not until it is steady.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up_requests: Option<u64>,
-}
-
-/// How the requests of an open loop are spread.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Arrivals {
-    /// Independent of each other, as people are.
-    #[default]
-    Poisson,
-    /// At equal distances.
-    Constant,
 }
 
 impl Load {
@@ -126,6 +115,9 @@ impl Load {
             duration_s: self
                 .length(lab)
                 .map_or(0.0, |duration| duration.as_secs_f64()),
+            count: self.requests,
+            arrivals: self.arrivals,
+            calls: self.calls,
             requests: requests
                 .iter()
                 .map(|request| {
@@ -145,7 +137,7 @@ impl Load {
         match self.rate {
             Some(rate) => Mode::Open {
                 rate,
-                arrivals: self.arrivals.into(),
+                arrivals: self.arrivals,
                 duration,
                 max_connections: MAX_CONNECTIONS,
             },
@@ -168,12 +160,3 @@ impl Load {
 
 /// An open loop opens connections as it needs them; with more than these it would measure the limits of the machine.
 pub(in crate::comparison) const MAX_CONNECTIONS: usize = 10_000;
-
-impl From<Arrivals> for plan::Arrivals {
-    fn from(arrivals: Arrivals) -> Self {
-        match arrivals {
-            Arrivals::Poisson => Self::Poisson,
-            Arrivals::Constant => Self::Constant,
-        }
-    }
-}

@@ -1,6 +1,7 @@
 //! What LAB.toml may say, and how it is told what it may not.
 
 use super::*;
+use crate::load::plan::Arrivals;
 
 fn read(text: &str) -> Result<Lab> {
     let folder = tempfile::tempdir().unwrap();

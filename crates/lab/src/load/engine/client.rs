@@ -43,6 +43,8 @@ pub(super) struct Shared<'a> {
     pub(super) tickets: AtomicU64,
     /// Requests in flight in all threads.
     pub(super) in_flight: AtomicU64,
+    /// Whether each request is kept by itself.
+    pub(super) each: bool,
 }
 
 /// Where requests come from.
@@ -131,7 +133,7 @@ impl<'a> Client<'a> {
             timeout,
             waiting: false,
             room_since: 0,
-            tally: Tally::new(plan, index, end, out),
+            tally: Tally::new(plan, index, end, out, shared.each),
         })
     }
 

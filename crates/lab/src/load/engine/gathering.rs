@@ -213,6 +213,7 @@ impl<'a> Gathering<'a> {
                 whole.completed += part.completed;
                 whole.good += part.good;
                 whole.latency.merge(&part.latency);
+                whole.service.merge(&part.service);
             }
         }
         if let [only] = &mut outcome.requests[..] {

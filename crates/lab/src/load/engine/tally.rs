@@ -4,6 +4,7 @@
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use super::Single;
 use super::arrivals::nanoseconds;
 use super::framing::Response;
 use crate::load::outcome::{Bytes, Errors, Latency, OfRequest, Sample};
@@ -108,10 +109,18 @@ pub(super) struct Tally {
     pub(super) requests: Vec<OfRequest>,
     /// When the last request ended.
     pub(super) last: u64,
+    /// Each request, where somebody asks for that.
+    pub(super) singles: Option<Vec<Single>>,
 }
 
 impl Tally {
-    pub(super) fn new(plan: &Plan, thread: usize, end: u64, out: Sender<Slice>) -> Self {
+    pub(super) fn new(
+        plan: &Plan,
+        thread: usize,
+        end: u64,
+        out: Sender<Slice>,
+        each: bool,
+    ) -> Self {
         let kinds = if plan.requests.len() > 1 {
             plan.requests.len()
         } else {
@@ -141,6 +150,7 @@ impl Tally {
             sample: None,
             requests: vec![OfRequest::default(); kinds],
             last: 0,
+            singles: each.then(Vec::new),
         }
     }
 
@@ -195,7 +205,11 @@ impl Tally {
         expected: bool,
     ) {
         self.advance(times.ended);
-        self.service.record(span(times.sent, times.ended));
+        let service = span(times.sent, times.ended);
+        self.service.record(service);
+        if let Some(request) = self.requests.get_mut(kind) {
+            request.service.record(service);
+        }
         self.first_byte.record(span(times.sent, times.first));
         self.bytes.heads += response.head;
         self.bytes.bodies += response.body;
@@ -216,7 +230,7 @@ impl Tally {
             self.errors.unexpected += 1;
             self.slice.errors += 1;
         }
-        self.end_of(kind, times, !expected);
+        self.end_of(kind, times, !expected, good);
     }
 
     /// A request came to nothing.
@@ -225,11 +239,18 @@ impl Tally {
         *self.count_of(failure) += 1;
         self.slice.errors += 1;
         // An unanswered request is as old as it is; any other failure is no quick answer.
-        self.end_of(kind, times, failure != Failure::Unanswered);
+        self.end_of(kind, times, failure != Failure::Unanswered, false);
     }
 
-    fn end_of(&mut self, kind: usize, times: Times, failed: bool) {
+    fn end_of(&mut self, kind: usize, times: Times, failed: bool, good: bool) {
         let age = times.ended.saturating_sub(times.due);
+        if let Some(singles) = &mut self.singles {
+            singles.push(Single {
+                due: Duration::from_nanos(times.due),
+                latency: Duration::from_nanos(age),
+                good,
+            });
+        }
         let latency = Duration::from_nanos(if failed { age.max(self.timeout) } else { age });
         self.slice.latency.record(latency);
         if let Some(request) = self.requests.get_mut(kind) {

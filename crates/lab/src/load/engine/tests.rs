@@ -412,11 +412,41 @@ fn kinds_of_requests_are_counted_apart() {
     assert_eq!((a.good, b.good), (outcome.statuses[&200], 0));
     assert_eq!(b.completed, outcome.statuses[&404]);
     assert_eq!(a.latency.count() + b.latency.count(), 1000);
+    assert_eq!(
+        (a.service.count(), b.service.count()),
+        (a.completed, b.completed)
+    );
     assert!(
         (180..320).contains(&a.completed),
         "{} of 1000 at a weight of a quarter",
         a.completed
     );
+}
+
+#[test]
+fn each_request_is_told_to_those_who_ask() {
+    let address = serve(|request| match request.number % 2 {
+        0 => page("a"),
+        _ => Answer::Bytes(bytes("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")),
+    });
+    let mut plan = plan(address, open(500.0, 400));
+    plan.threads = 2;
+    plan.requests[0].expected = Some(Expected {
+        status: 200,
+        length: None,
+    });
+    let (outcome, singles) = run_each(&plan, &AtomicBool::new(false)).unwrap();
+    assert_eq!(singles.len() as u64, outcome.demanded);
+    let bad = singles.iter().filter(|single| !single.good).count();
+    assert_eq!(bad as u64, outcome.errors.unexpected);
+    assert!(bad > 0 && bad < singles.len());
+    let mut due: Vec<Duration> = singles.iter().map(|single| single.due).collect();
+    due.sort_unstable();
+    due.dedup();
+    assert_eq!(due.len(), singles.len());
+    assert!(due[due.len() - 1] < Duration::from_millis(400));
+    let slowest = singles.iter().map(|single| single.latency).max().unwrap();
+    assert!(slowest < plan.timeout && slowest > Duration::ZERO);
 }
 
 #[test]

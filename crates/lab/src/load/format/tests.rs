@@ -84,6 +84,7 @@ fn outcome() -> Outcome {
             completed: 1200,
             good: 1200,
             latency: latency(1200, |index| 500 + index * 2),
+            ..OfRequest::default()
         }],
         generator: Generator {
             threads: 1,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::figures::PERCENTILES;
 use super::number::{bytes, grouped, milliseconds, per_cent, rate, ratio};
 use super::{Measured, words};
-use crate::load::outcome::{Latency, OfRequest, Outcome, Second};
+use crate::load::outcome::{Latency, OfRequest, Outcome};
 use crate::load::plan::{Mode, Plan};
 
 /// Width of the names on the left.
@@ -255,6 +255,7 @@ fn by_request(out: &mut String, outcome: &Outcome) {
         completed,
         good,
         latency,
+        ..
     } in &outcome.requests
     {
         let _ = writeln!(
@@ -271,16 +272,14 @@ fn by_request(out: &mut String, outcome: &Outcome) {
 
 /// Good responses of each second as bars; several seconds share one where there are many.
 fn course(out: &mut String, outcome: &Outcome) {
-    // The last second is rarely a whole one, and would look like a fall.
-    let whole = (outcome.elapsed_s.floor() as usize).min(outcome.seconds.len());
-    let seconds: &[Second] = &outcome.seconds[..whole];
+    let seconds = outcome.rates();
     if seconds.len() < 3 {
         return;
     }
     let each = seconds.len().div_ceil(MOST_BARS);
     let rates: Vec<f64> = seconds
         .chunks(each)
-        .map(|part| part.iter().map(|second| second.good as f64).sum::<f64>() / part.len() as f64)
+        .map(|part| part.iter().sum::<f64>() / part.len() as f64)
         .collect();
     let max = rates.iter().copied().fold(0.0, f64::max);
     let min = rates.iter().copied().fold(max, f64::min);

@@ -42,6 +42,11 @@ impl Latency {
         self.0.len()
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The value that `percent` of the times do not exceed, in milliseconds; `None` where fewer than ten times lie
     /// beyond it, because then it is chance (p99 wants a thousand), save for medians and the maximum.
     pub fn percentile_ms(&self, percent: f64) -> Option<f64> {
