@@ -16,6 +16,6 @@ mod progress;
 pub mod results;
 mod search;
 mod session;
-mod steady;
+pub(crate) mod steady;
 mod store;
 mod trial;

@@ -103,6 +103,10 @@ fn facts() -> Vec<(String, String)> {
         read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
     );
     fact(
+        "Frequency boost",
+        read("/sys/devices/system/cpu/cpufreq/boost"),
+    );
+    fact(
         "Transparent huge pages",
         read("/sys/kernel/mm/transparent_hugepage/enabled"),
     );

@@ -4,6 +4,7 @@
 
 use crate::random::Random;
 
+pub mod drift;
 pub mod starts;
 
 /// How often a bootstrap resamples. Ten thousand keep the ends of a 95 % interval stable to about 1 %.

@@ -76,8 +76,8 @@ fn every_stack_is_one_series_of_every_chart() {
     let folder = Directory::new();
     let (page, _) = written(folder.path());
     let charts: Vec<&str> = page.split("<svg").skip(1).collect();
-    // Ratios, rate, p99, two distributions, peaks, replies, memory, per GB, per core; each in two widths.
-    assert_eq!(charts.len(), 20);
+    // Ratios, rate, its course, p99, two distributions, peaks, replies, memory, per GB, per core; each in two widths.
+    assert_eq!(charts.len(), 22);
     for chart in charts {
         let chart = chart.split("</svg>").next().unwrap();
         for id in ["highball", "puma-cluster", "apache+thin-byrequests"] {
@@ -150,18 +150,77 @@ fn figures_that_contradict_each_other_are_warned_of() {
 }
 
 #[test]
+fn a_rate_that_moves_within_the_load_is_warned_of() {
+    let mut results = fixtures::comparison();
+    let warned = |results: &lab::comparison::results::Results| {
+        let text = report::terminal(&Page {
+            results,
+            study: None,
+        });
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(!warned(&results).contains("rose or fell by"));
+    // Of an open loop the rate is what was asked for.
+    for load in ["open-2000", "closed-12"] {
+        let mut trials = results.trials.iter_mut();
+        let trial = trials
+            .find(|trial| trial.load == load && trial.stack == "highball")
+            .unwrap();
+        let seconds = &mut trial.outcome.seconds;
+        let half = seconds.len() / 2;
+        for second in &mut seconds[half..] {
+            second.good = second.good * 9 / 10;
+        }
+    }
+    let text = warned(&results);
+    let expect =
+        "the rate rose or fell by more than 5.0 %, and by more than it scatters: Highball in 1 of ";
+    assert!(text.contains(expect), "{text}");
+}
+
+#[test]
+fn what_a_load_sends_and_what_was_set_for_a_stack_is_told() {
+    let folder = Directory::new();
+    let mut results = fixtures::comparison();
+    results.loads[0].count = Some(10_000);
+    results.loads[0].calls = Some(1);
+    results.loads[1].arrivals = lab::load::plan::Arrivals::Constant;
+    let page = Page {
+        results: &results,
+        study: None,
+    };
+    report::write(&page, folder.path()).unwrap();
+    let text = fs::read_to_string(folder.join("report.html")).unwrap();
+    for part in [
+        "Each request has a connection of its own. 10,000 requests for each trial.",
+        "requests a second leave at equal distances, whether or not earlier ones were answered. What",
+        "<pre>MALLOC_ARENA_MAX=2</pre>",
+    ] {
+        assert!(text.contains(part), "no {part:?}");
+    }
+}
+
+#[test]
 fn what_holds_for_every_trial_of_many_stacks_is_told_once() {
     let mut results = fixtures::crowd();
+    let check = |results: &lab::comparison::results::Results, expect: &str| {
+        let text = report::terminal(&Page {
+            results,
+            study: None,
+        });
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(expect), "{words}");
+    };
     for trial in &mut results.trials {
         trial.warm_up.settled = false;
     }
-    let text = report::terminal(&Page {
-        results: &results,
-        study: None,
-    });
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let expect = "had not become steady when the warm-up was over: all ";
-    assert!(words.contains(expect), "{words}");
+    let expect = "The rate still rose or fell when the warm-up was over: all ";
+    check(&results, expect);
+    for trial in &mut results.trials {
+        trial.warm_up.rates.truncate(5);
+    }
+    let expect = "can't be told of fewer than 10 seconds: all ";
+    check(&results, expect);
 }
 
 #[test]
@@ -221,12 +280,12 @@ fn the_page_is_sound_in_a_browser_wide_and_narrow_light_and_dark() {
 
 /// What the made-up comparison's page shows.
 const STUDY: Expected = Expected {
-    charts: 10,
+    charts: 11,
     stacks: 4,
 };
 /// The same without a study, of many stacks.
 const CROWD: Expected = Expected {
-    charts: 9,
+    charts: 10,
     stacks: 4,
 };
 

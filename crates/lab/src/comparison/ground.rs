@@ -17,7 +17,7 @@ use super::meter::{self, Measured};
 use super::results::{Placement, Trial, WarmUp};
 use super::steady::Rates;
 use crate::application::Prepared;
-use crate::load::plan::{Arrivals, ConnectionUse, End, Expected, Mode, Plan, Request, Target};
+use crate::load::plan::{ConnectionUse, End, Expected, Mode, Plan, Request, Target};
 use crate::load::{Progress, headroom};
 use crate::stacks::{Catalogue, Definition, Deployment, Running};
 
@@ -254,14 +254,7 @@ impl Server {
     /// # Errors
     /// It ends, or does not answer any more.
     pub(super) fn warm_up(&mut self, ground: &Ground<'_>, plan: &Plan) -> Result<()> {
-        let random = matches!(
-            plan.mode,
-            Mode::Open {
-                arrivals: Arrivals::Poisson,
-                ..
-            }
-        );
-        let mut rates = Rates::new(random);
+        let mut rates = Rates::default();
         let timed = plan.length().is_some();
         let begin = Instant::now();
         let mut steady = |progress: &Progress| {

@@ -1,34 +1,42 @@
-//! Whether a warm-up has done its work: the good responses of the last seconds differ no more than chance has it. Pure.
+//! Whether a warm-up has done its work: the rate goes neither up nor down any more. How much it scatters is no question of
+//! the warm-up: on a machine whose cores are shared it always will. Pure.
 
 use std::time::Duration;
 
-/// The coefficient of variation below which a rate is steady (facebookresearch/DCPerf#541 uses the same).
-const VARIATION: f64 = 0.05;
+use crate::statistics::drift::Drift;
 
-/// Counts that are compared.
+/// Seconds that are held against as many before them.
 const WINDOW: usize = 5;
 
+/// A change of less than this share is none, however quiet the machine is: a verdict has the same threshold.
+const SLIGHT: f64 = crate::verdict::NOISE;
+
+/// In fewer seconds than these nothing can be told.
+pub(crate) const SECONDS: usize = 2 * WINDOW;
+
+/// Whether a rate was steady at the end of these seconds: the mean of the last five differs from that of the five before by
+/// no more than a slight change, or by no more than its standard error. Where there is no trend, two of three looks find
+/// none; where there is one of twice the error, one of six does. So a noisy rate is looked at some seconds longer, and a
+/// trend is rarely missed that the load would show.
+pub(crate) fn is_steady(rates: &[f64]) -> bool {
+    let Some(from) = rates.len().checked_sub(SECONDS) else {
+        return false;
+    };
+    let (earlier, later) = rates[from..].split_at(WINDOW);
+    Drift::between(earlier, later)
+        .is_some_and(|drift| drift.change.abs() <= drift.error.max(SLIGHT))
+}
+
 /// A series of seconds, from a running count of responses.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Rates {
     /// Good responses of each whole second.
     pub(super) rates: Vec<f64>,
     /// Time and count at the last second's end.
     last: (Duration, u64),
-    /// Whether arrivals are random, so that the counts of seconds differ for that alone.
-    random: bool,
 }
 
 impl Rates {
-    /// None so far; `random` for Poisson arrivals.
-    pub(super) fn new(random: bool) -> Self {
-        Self {
-            rates: Vec::new(),
-            last: (Duration::ZERO, 0),
-            random,
-        }
-    }
-
     /// Takes the count of good responses `elapsed` after the start.
     pub(super) fn count(&mut self, elapsed: Duration, good: u64) {
         let passed = elapsed.saturating_sub(self.last.0).as_secs_f64();
@@ -41,73 +49,122 @@ impl Rates {
 
     /// Whether the last seconds were steady.
     pub(super) fn is_steady(&self) -> bool {
-        let Some(window) = self
-            .rates
-            .len()
-            .checked_sub(WINDOW)
-            .map(|from| &self.rates[from..])
-        else {
-            return false;
-        };
-        let mean = window.iter().sum::<f64>() / WINDOW as f64;
-        if mean <= 0.0 {
-            return false;
-        }
-        let squares = window.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
-        let variation = (squares / (WINDOW - 1) as f64).sqrt() / mean;
-        variation < self.allowed(mean)
-    }
-
-    /// A Poisson count varies by the root of its mean; any count is whole, so half a response up or down is nothing.
-    fn allowed(&self, mean: f64) -> f64 {
-        if self.random {
-            (VARIATION.powi(2) + 1.0 / mean).sqrt()
-        } else {
-            VARIATION + 0.5 / mean
-        }
+        is_steady(&self.rates)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
-    fn rates(random: bool, counts: &[u64]) -> Rates {
-        let mut rates = Rates::new(random);
-        let mut good = 0;
-        for (second, count) in counts.iter().enumerate() {
-            good += count;
-            // Progress comes four times a second.
-            rates.count(
-                Duration::from_millis(second as u64 * 1000 + 500),
-                good - count / 2,
-            );
-            rates.count(Duration::from_secs(second as u64 + 1), good);
-        }
-        rates
+    /// The longest warm-up by default, in seconds.
+    const CAP: usize = 30;
+
+    /// A draw from the normal distribution (Box and Muller).
+    fn normal(random: &mut Random) -> f64 {
+        let radius = (-2.0 * (1.0 - random.fraction()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * random.fraction()).cos()
+    }
+
+    /// After how many seconds each of a thousand warm-ups ends whose rate is `course` of the second with so much noise of
+    /// each second; `None` where it does not in the time that it has.
+    fn ends(noise: f64, course: impl Fn(usize) -> f64) -> Vec<Option<usize>> {
+        let one = |seed| {
+            let mut random = Random::new(seed);
+            let mut rates = Vec::new();
+            (0..CAP).find_map(|second| {
+                rates.push(1000.0 * course(second) * (1.0 + noise * normal(&mut random)));
+                is_steady(&rates).then_some(rates.len())
+            })
+        };
+        (0..1000).map(one).collect()
+    }
+
+    /// How many of them end within so many seconds.
+    fn within(ends: &[Option<usize>], seconds: usize) -> usize {
+        let early = |end: &&Option<usize>| end.is_some_and(|end| end <= seconds);
+        ends.iter().filter(early).count()
     }
 
     #[test]
-    fn a_rate_that_rises_is_not_steady_until_it_stays() {
-        let mut counts = vec![100, 300, 600, 900, 990];
-        assert!(!rates(false, &counts).is_steady());
-        counts.extend([1000, 1005, 995, 1000]);
-        assert!(rates(false, &counts).is_steady());
-        assert_eq!(rates(false, &counts).rates.len(), 9);
+    fn seconds_come_from_a_running_count() {
+        let mut rates = Rates::default();
+        for quarter in 1..=48_u64 {
+            rates.count(Duration::from_millis(250 * quarter), 25 * quarter);
+        }
+        assert_eq!(rates.rates, [100.0; 12]);
+        assert!(rates.is_steady());
+    }
+
+    #[test]
+    fn a_quiet_rate_is_steady_at_once_and_a_noisy_one_within_its_time() {
+        assert_eq!(within(&ends(0.0, |_| 1.0), SECONDS), 1000);
+        assert!(within(&ends(0.01, |_| 1.0), SECONDS) > 950);
+        for noise in [0.05, 0.1, 0.3] {
+            let ends = ends(noise, |_| 1.0);
+            assert!(within(&ends, SECONDS) > 550, "{noise}");
+            assert!(within(&ends, CAP) > 970, "{noise}: {}", within(&ends, CAP));
+        }
+    }
+
+    #[test]
+    fn a_rate_that_rises_is_not_steady_before_it_is_near_its_end() {
+        // Half as fast at first; what is missing fades away by a factor of e in so many seconds.
+        let check = |fading: f64, noise: f64, near: f64, most: usize| {
+            let course = |second: usize| 1.0 - 0.5 * (-(second as f64) / fading).exp();
+            let ends = ends(noise, course);
+            let far = ends.iter().flatten().filter(|end| course(**end) < near);
+            let far = far.count();
+            assert!(far <= most, "{fading} s, {noise}: {far}");
+            assert!(within(&ends, CAP) > 900, "{fading} s, {noise}");
+        };
+        for fading in [3.0, 5.0, 8.0] {
+            check(fading, 0.0, 0.975, 0);
+            check(fading, 0.03, 0.93, 50);
+        }
+    }
+
+    #[test]
+    fn what_goes_on_rising_or_falling_is_not_steady() {
+        for slope in [0.01, 0.03, -0.01, -0.03] {
+            let ends = ends(0.01, |second| 1.0 + slope * second as f64);
+            assert!(within(&ends, CAP) <= 10, "{slope}: {}", within(&ends, CAP));
+        }
+    }
+
+    #[test]
+    fn a_step_is_waited_for_until_it_lies_behind() {
+        // Ten seconds in, the rate is another one from one second to the next.
+        for (noise, most) in [(0.0, 0), (0.02, 30)] {
+            let ends = ends(noise, |second| if second < 8 { 1.0 } else { 0.7 });
+            let before = within(&ends, 15);
+            assert!(before <= most, "{noise}: {before}");
+            assert!(within(&ends, CAP) > 970, "{noise}");
+        }
+    }
+
+    #[test]
+    fn what_comes_and_goes_within_a_few_seconds_is_no_trend() {
+        // A collection of garbage each third second.
+        let ends = ends(0.0, |second| if second % 3 == 0 { 0.8 } else { 1.0 });
+        assert_eq!(within(&ends, CAP), 1000);
+    }
+
+    #[test]
+    fn random_arrivals_and_small_counts_are_steady_too() {
+        assert!(is_steady(&[
+            23.0, 17.0, 25.0, 19.0, 21.0, 20.0, 24.0, 18.0, 22.0, 19.0
+        ]));
+        assert!(is_steady(&[
+            3.0, 3.0, 4.0, 3.0, 3.0, 3.0, 4.0, 3.0, 3.0, 3.0
+        ]));
     }
 
     #[test]
     fn few_seconds_and_no_answers_are_never_steady() {
-        assert!(!rates(false, &[100; 4]).is_steady());
-        assert!(rates(false, &[100; 5]).is_steady());
-        assert!(!rates(false, &[0; 9]).is_steady());
-    }
-
-    #[test]
-    fn random_arrivals_may_vary_as_chance_has_it() {
-        let counts = [23, 17, 25, 19, 21];
-        assert!(rates(true, &counts).is_steady());
-        assert!(!rates(false, &counts).is_steady());
-        assert!(!rates(true, &[5, 40, 3, 38, 20]).is_steady());
+        assert!(!is_steady(&[100.0; SECONDS - 1]));
+        assert!(is_steady(&[100.0; SECONDS]));
+        assert!(!is_steady(&[0.0; 30]));
     }
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
+use super::warnings::settled;
 use crate::comparison::results::{Footprint, Peak, Results, Trial};
 use crate::load::outcome::{Errors, Outcome};
 use crate::verdict::Measure;
@@ -76,7 +77,7 @@ fn of_trial<W: Write>(lines: &mut Lines<W>, trial: &Trial) -> Result<()> {
     }
     of_outcome(lines, place, "", &trial.outcome)?;
     let generator = &trial.outcome.generator;
-    let settled = if trial.warm_up.settled { 1.0 } else { 0.0 };
+    let settled = if settled(trial) { 1.0 } else { 0.0 };
     for (measure, unit, value) in [
         ("boot", "s", trial.boot_s),
         ("warm_up", "s", trial.warm_up.seconds),
@@ -138,6 +139,18 @@ fn of_outcome<W: Write>(
     for percent in [90.0, 95.0, 99.9] {
         if let Some(value) = outcome.latency.percentile_ms(percent) {
             lines.put(place, &format!("{prefix}latency_p{percent}"), "ms", value)?;
+        }
+    }
+    let generator = &outcome.generator;
+    for (name, times) in [
+        ("service", &outcome.service),
+        ("lag", &generator.lag),
+        ("pool_wait", &generator.pool_wait),
+    ] {
+        for (point, percent) in [("p50", 50.0), ("p99", 99.0), ("max", 100.0)] {
+            if let Some(value) = times.percentile_ms(percent) {
+                lines.put(place, &format!("{prefix}{name}_{point}"), "ms", value)?;
+            }
         }
     }
     for (status, count) in &outcome.statuses {

@@ -210,23 +210,25 @@ fn axis(title: &str) -> Axis {
 /// Lines of more points than this have no dots.
 const DOTS: usize = 20;
 
-/// Memory under load, second by second: means over the trials.
-pub(super) fn memory(results: &Results, load: &Load) -> Option<Chart> {
+/// What each second of a load gave, for each stack the mean over its trials: `of` a trial come seconds since the load's
+/// begin and values in `unit`. What is said of a stack begins with `words` of it.
+fn by_second(
+    results: &Results,
+    load: &Load,
+    unit: &str,
+    of: impl Fn(&Trial) -> Vec<(f64, f64)>,
+    words: impl Fn(&str) -> String,
+) -> Vec<Series> {
     let mut series = Vec::new();
     for stack in &results.stacks {
         let mut seconds: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-        let mut idle = Vec::new();
-        for trial in measured(results, &stack.id, &load.id) {
-            idle.push(trial.memory.idle.pss as f64 / MEGABYTE);
-            for (at, sample) in &trial.memory.under_load {
-                let values = seconds.entry(at.max(0.0).round() as u64).or_default();
-                values.push(sample.pss as f64 / MEGABYTE);
-            }
+        for (at, value) in measured(results, &stack.id, &load.id).flat_map(&of) {
+            let values = seconds.entry(at.max(0.0).round() as u64).or_default();
+            values.push(value);
         }
         // A second that few trials reached would make a step of its own.
         let most = seconds.values().map(Vec::len).max().unwrap_or_default();
         seconds.retain(|_, values| values.len() * 2 > most);
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
         let points: Vec<(f64, f64)> = seconds
             .iter()
             .map(|(at, values)| (*at as f64, mean(values)))
@@ -235,8 +237,8 @@ pub(super) fn memory(results: &Results, load: &Load) -> Option<Chart> {
             continue;
         };
         let words = format!(
-            "{} MB idle, {} MB at the load's beginning, {} MB at its end",
-            figure(mean(&idle)),
+            "{}{} {unit} at the load's beginning, {} {unit} at its end",
+            words(&stack.id),
             figure(first.1),
             figure(last.1)
         );
@@ -246,15 +248,64 @@ pub(super) fn memory(results: &Results, load: &Load) -> Option<Chart> {
             marks: points
                 .iter()
                 .filter(|_| points.len() <= DOTS)
-                .map(|point| {
-                    let words = format!("{}: {} MB after {} s", stack.id, figure(point.1), point.0);
-                    (*point, true, words)
+                .map(|(at, value)| {
+                    let words = format!("{}: {} {unit} after {at} s", stack.id, figure(*value));
+                    ((*at, *value), true, words)
                 })
                 .collect(),
             lines: vec![points],
             words,
         });
     }
+    series
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// The rate of a closed loop, second by second; `None` where it has less than two.
+pub(super) fn course(results: &Results, load: &Load) -> Option<Chart> {
+    let rates = |trial: &Trial| -> Vec<(f64, f64)> {
+        let rates = trial.outcome.rates();
+        let numbered = rates.iter().zip(1..);
+        numbered
+            .map(|(rate, second)| (f64::from(second), *rate))
+            .collect()
+    };
+    let series = by_second(results, load, "requests/s", rates, |_| String::new());
+    let lasts = series.iter().any(|one| one.lines[0].len() > 1);
+    let id = format!("course-{}", load.id);
+    (!load.open && lasts).then(|| {
+        lines::chart(&Lines {
+            id: &id,
+            title: "Rate over the load",
+            caption: "Good responses of each second, mean over a stack's trials. A line that falls is a stack that slows down, \
+                      one that rises a stack that was not warm.",
+            x: axis("seconds of load"),
+            y: axis("requests per second"),
+            series: &series,
+            diagonal: None,
+        })
+    })
+}
+
+/// Memory under load, second by second: means over the trials.
+pub(super) fn memory(results: &Results, load: &Load) -> Option<Chart> {
+    let pss = |trial: &Trial| -> Vec<(f64, f64)> {
+        let samples = trial.memory.under_load.iter();
+        samples
+            .map(|(at, sample)| (*at, sample.pss as f64 / MEGABYTE))
+            .collect()
+    };
+    let idle = |stack: &str| {
+        let idle = measured(results, stack, &load.id);
+        let idle: Vec<f64> = idle
+            .map(|trial| trial.memory.idle.pss as f64 / MEGABYTE)
+            .collect();
+        format!("{} MB idle, ", figure(mean(&idle)))
+    };
+    let series = by_second(results, load, "MB", pss, idle);
     let id = format!("memory-{}", load.id);
     (!series.is_empty()).then(|| {
         lines::chart(&Lines {

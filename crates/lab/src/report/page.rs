@@ -7,12 +7,13 @@ use minijinja::value::Serde;
 use serde::Serialize;
 
 use super::chart::Chart;
-use super::number::{counted, figure, round, seconds};
+use super::number::{count, counted, figure, round, seconds};
 use super::table::{self, Table};
 use super::warnings::{load_title, warnings};
 use super::words::{Sentence, answer, capitalised, colour, name};
 use super::{Page, curves};
 use crate::comparison::results::{Load, Missing, Results, Stack};
+use crate::load::plan::Arrivals;
 use crate::verdict::{Judgement, Measure, judge};
 use study::{OfStudy, Study, of_study, orders};
 
@@ -41,6 +42,7 @@ struct Deployed<'a> {
     shape: String,
     versions: String,
     note: &'a str,
+    environment: String,
     commands: &'a [String],
     files: &'a [(String, String)],
 }
@@ -182,7 +184,10 @@ fn of_load(results: &Results, judgement: &Judgement<'_>, load: &Load) -> OfLoad 
         Measure::Rate
     };
     let charts = find(dotted).map(|finding| curves::dots(results, finding));
-    let charts = charts.into_iter().chain(curves::latencies(results, load));
+    let charts = charts
+        .into_iter()
+        .chain(curves::latencies(results, load))
+        .chain(curves::course(results, load));
     OfLoad {
         id: load.id.clone(),
         title: capitalised(&load.title),
@@ -196,16 +201,33 @@ fn of_load(results: &Results, judgement: &Judgement<'_>, load: &Load) -> OfLoad 
 /// What was sent, in a sentence or two.
 fn about(load: &Load) -> String {
     let size = round(load.size);
-    let how = if load.open {
-        format!(
+    let how = match (load.open, load.arrivals) {
+        (true, Arrivals::Poisson) => format!(
             "{size} requests a second leave at random times, whether or not earlier ones were answered, as from \
              independent visitors. What counts is latency."
-        )
-    } else {
-        format!(
+        ),
+        (true, Arrivals::Constant) => format!(
+            "{size} requests a second leave at equal distances, whether or not earlier ones were answered. What \
+             counts is latency."
+        ),
+        (false, _) if load.size == 1.0 => {
+            "One connection, which sends its next request when the last one is answered. \
+                                           What counts is how many get through."
+                .to_owned()
+        }
+        (false, _) => format!(
             "{size} connections, each of which sends its next request when the last one is answered. What \
              counts is how many get through."
-        )
+        ),
+    };
+    let calls = match load.calls {
+        None => String::new(),
+        Some(1) => " Each request has a connection of its own.".to_owned(),
+        Some(calls) => format!(" A connection carries {calls} requests."),
+    };
+    let length = match load.count {
+        Some(requests) => count(requests) + " requests",
+        None => capitalised(&seconds(load.duration_s)),
     };
     let total: f64 = load.requests.iter().map(|(_, weight)| weight).sum();
     let requests = load.requests.iter().map(|(name, weight)| {
@@ -225,16 +247,17 @@ fn about(load: &Load) -> String {
         let rate = figure(rate);
         format!(" The load generator itself can take {rate} responses a second of this here.")
     });
-    format!(
-        "{how} {} for each trial.{sent}{ceiling}",
-        capitalised(&seconds(load.duration_s))
-    )
+    format!("{how}{calls} {length} for each trial.{sent}{ceiling}")
 }
 
 fn deployed<'a>(results: &Results, stack: &'a Stack) -> Deployed<'a> {
     let versions = stack.versions.iter();
     let versions: Vec<String> = versions
         .map(|(name, version)| format!("{name} {version}"))
+        .collect();
+    let variables = stack.environment.iter();
+    let variables: Vec<String> = variables
+        .map(|(name, value)| format!("{name}={value}"))
         .collect();
     Deployed {
         name: if stack.name.is_empty() {
@@ -251,6 +274,7 @@ fn deployed<'a>(results: &Results, stack: &'a Stack) -> Deployed<'a> {
         ),
         versions: versions.join(", "),
         note: &stack.note,
+        environment: variables.join(" "),
         commands: &stack.commands,
         files: &stack.files,
     }

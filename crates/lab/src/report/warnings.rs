@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use super::number::{count, counted, figure, listed, percent};
 use super::words::name;
 use crate::comparison::results::{Results, Trial};
+use crate::comparison::steady;
+use crate::statistics::drift::Drift;
 use crate::verdict::admission::CEILING;
 use crate::verdict::{Cause, Judgement, ROUNDS};
 
@@ -16,6 +18,15 @@ const WAITED: f64 = 0.05;
 
 /// Beyond this share of what the generator can take, its own time is a part of what is measured.
 const HEADROOM: f64 = 0.5;
+
+/// A rate that changes by more than this share from one half of a load to the other is no steady one.
+const MOVED: f64 = 0.05;
+
+/// And by more than so many standard errors: of hundred loads that chance alone moves it does so to about two.
+const CHANCE: f64 = 3.0;
+
+/// Of halves of fewer seconds nothing is told.
+const HALF: usize = 4;
 
 /// All warnings of a comparison.
 pub(super) fn warnings(results: &Results, judgement: &Judgement<'_>) -> Vec<String> {
@@ -46,6 +57,7 @@ pub(super) fn warnings(results: &Results, judgement: &Judgement<'_>) -> Vec<Stri
     warnings.extend(near_ceiling(results));
     warnings.extend(contradictions(results));
     warnings.extend(not_settled(results));
+    warnings.extend(moved(results));
     warnings.extend(disturbed(results));
     warnings.extend(left_behind(results));
     warnings
@@ -142,14 +154,56 @@ fn contradictions(results: &Results) -> Option<String> {
     })
 }
 
-fn not_settled(results: &Results) -> Option<String> {
-    let parts = by_stack(results, None, |trial| !trial.warm_up.settled);
+/// Warm-ups after which the rate still moved, and those that were too short to tell.
+fn not_settled(results: &Results) -> Vec<String> {
+    let short = |trial: &Trial| trial.warm_up.rates.len() < steady::SECONDS;
+    let moving = by_stack(results, None, |trial| !settled(trial) && !short(trial));
+    let untold = by_stack(results, None, |trial| !settled(trial) && short(trial));
+    let mut lines = Vec::new();
+    if !moving.is_empty() {
+        lines.push(format!(
+            "The rate still rose or fell when the warm-up was over: {}.",
+            listed(&moving)
+        ));
+    }
+    if !untold.is_empty() {
+        lines.push(format!(
+            "Whether the rate had become steady when the warm-up was over can't be told of fewer than {} seconds: {}.",
+            steady::SECONDS,
+            listed(&untold)
+        ));
+    }
+    lines
+}
+
+/// Closed loops whose rate was another at the end than at the beginning, by more than chance explains.
+fn moved(results: &Results) -> Option<String> {
+    let open: Vec<&str> = results
+        .loads
+        .iter()
+        .filter(|load| load.open)
+        .map(|load| load.id.as_str())
+        .collect();
+    let parts = by_stack(results, None, |trial| {
+        let rates = trial.outcome.rates();
+        let (first, second) = rates.split_at(rates.len() / 2);
+        let drift = Drift::between(first, second).filter(|_| first.len() >= HALF);
+        !open.contains(&trial.load.as_str())
+            && drift.is_some_and(|drift| drift.change.abs() > MOVED.max(CHANCE * drift.error))
+    });
     (!parts.is_empty()).then(|| {
         format!(
-            "The rate had not become steady when the warm-up was over: {}.",
+            "From the first half of the load to the second the rate rose or fell by more than {}, and by more than it \
+             scatters: {}.",
+            percent(MOVED),
             listed(&parts)
         )
     })
+}
+
+/// As the comparison found it; or as is found now, where it had a stricter rule or none.
+pub(super) fn settled(trial: &Trial) -> bool {
+    trial.warm_up.settled || steady::is_steady(&trial.warm_up.rates)
 }
 
 /// Of more stacks than these nobody reads a list that names them all.

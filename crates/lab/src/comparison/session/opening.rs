@@ -118,6 +118,7 @@ pub(super) fn describe(
     for participant in participants {
         let definition = ground.catalogue.get(&participant.kind)?;
         let mut stack = definition.describe(&ground.deployment(participant, &participant.id));
+        stack.environment.clone_from(&participant.environment);
         if participant.kind != participant.id {
             stack.name = format!("{} ({})", stack.name, participant.id);
             stack.id.clone_from(&participant.id);
