@@ -12,6 +12,7 @@ use test_support::Directory;
 
 use run::{Lab, trials_in};
 
+#[allow(dead_code, reason = "another test asks for more")]
 #[path = "compare/run.rs"]
 mod run;
 
@@ -111,6 +112,73 @@ fn a_comparison_writes_everything_and_tells_the_answer() {
     }
     assert!(!lab.output.join("work/trials").exists());
     lab.assert_nothing_is_left();
+    reports_come_again(&folder, &lab.output, &ended.stdout);
+}
+
+/// From what was found alone: nothing is started, and another comparison in the same place is refused.
+fn reports_come_again(folder: &Directory, output: &Path, answer: &str) {
+    let read = |name: &str| fs::read_to_string(output.join(name)).unwrap();
+    let reports = ["report.html", "results.csv"].map(|name| (name, read(name)));
+    for (name, _) in &reports {
+        fs::remove_file(output.join(name)).unwrap();
+    }
+    let ended = Lab::with(folder, &["--report", output.to_str().unwrap()]).run();
+    assert_eq!((ended.code, ended.text.as_str()), (Some(0), ""));
+    assert_eq!(ended.stdout, answer);
+    let [(page, html), (table, figures)] = reports;
+    assert_eq!(read(page), html);
+    let figures_now = read(table);
+    assert_eq!(figures_now.lines().count(), figures.lines().count());
+    for (now, before) in figures_now.lines().zip(figures.lines()) {
+        let ((name, now), (name_before, before)) = (
+            now.rsplit_once(',').unwrap(),
+            before.rsplit_once(',').unwrap(),
+        );
+        assert_eq!(name, name_before);
+        // What was read from JSON may differ in the last of sixteen digits.
+        if let (Ok(now), Ok(before)) = (now.parse::<f64>(), before.parse::<f64>()) {
+            assert!((now - before).abs() <= before.abs() * 1e-12, "{name}");
+        } else {
+            assert_eq!(now, before, "{name}");
+        }
+    }
+    let ended = Lab::with(folder, &["--app", "app", "--stacks", "thin"]).run();
+    assert_eq!(ended.code, Some(1));
+    let hint = format!(
+        "write its reports again with `highball compare --report {}`",
+        output.display()
+    );
+    assert!(ended.text.contains(&hint), "{}", ended.text);
+}
+
+#[test]
+fn what_is_not_installed_is_told_with_its_command_and_stops_nothing_else() {
+    let folder = hello();
+    let file = stack(&folder, "absent", "true", "");
+    let text = fs::read_to_string(&file).unwrap();
+    let text = text
+        .replace("name = \"sh\"\n", "name = \"no_such_program\"\n")
+        .replace("\"none\"", "\"apt-get install it\"");
+    fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let mut lab = Lab::new(
+        &folder,
+        &[
+            "--stacks",
+            "absent,thin",
+            "--trials",
+            "1",
+            "--stack-file",
+            file,
+        ],
+    );
+    let ended = lab.run();
+    assert_eq!(ended.code, Some(0), "{}", ended.text);
+    let told = "absent is not here: no_such_program is not there; `apt-get install it` installs it";
+    assert!(ended.text.contains(told), "{}", ended.text);
+    let results = results(&lab.output);
+    assert_eq!(measured(&results), [("thin", 1)]);
+    assert_eq!(results.missing[0].id, "absent");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! What the shipped studies hold: that they are whole, agree with themselves, and give the ratios that their texts
-//! state. No figure is measured here.
+//! state; and that those which were run give their reports again. No figure is measured here.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use lab::application::Application;
 use lab::stacks::Catalogue;
@@ -343,6 +345,45 @@ fn a_stack_in_two_rows_has_as_many_workers_in_both() {
                 study.id,
                 one.stack
             );
+        }
+    }
+}
+
+/// The reports of the studies that were run, from the data that is kept of them: what a report learns reaches them too.
+#[test]
+fn every_study_that_was_run_gives_its_report_again() {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies");
+    for study in studies() {
+        let folder = tempfile::tempdir().unwrap();
+        let applications = study.applications.iter().map(|one| one.id.as_str());
+        let mut places: Vec<&str> = applications.collect();
+        if let [only] = &mut places[..] {
+            *only = "";
+        }
+        places.retain(|place| {
+            kept.join(&study.id)
+                .join(place)
+                .join("results.json")
+                .is_file()
+        });
+        assert!(!places.is_empty(), "{}", study.id);
+        for place in &places {
+            let into = folder.path().join(place);
+            fs::create_dir_all(&into).unwrap();
+            let results = kept.join(&study.id).join(place).join("results.json");
+            fs::copy(results, into.join("results.json")).unwrap();
+        }
+        let output = Command::new(test_support::binary())
+            .args(["study", &study.id, "--report"])
+            .arg(folder.path())
+            .env("HIGHBALL_LAB", data())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {said}", study.id);
+        for place in places {
+            let report = fs::read_to_string(folder.path().join(place).join("report.html")).unwrap();
+            assert!(report.contains("Then and now: "), "{} {place}", study.id);
         }
     }
 }

@@ -36,7 +36,7 @@ pub struct Arguments {
     /// Length of each load [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     duration: Option<Duration>,
-    /// The longest that a warm-up may take until the rate is steady [default: 30s]
+    /// The longest that a warm-up may take until the rate is steady, which takes 10s to tell [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     warm_up: Option<Duration>,
     /// A request without its answer after so long has failed [default: 10s]
@@ -75,12 +75,15 @@ pub struct Arguments {
     /// Go on with a comparison that was stopped
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     resume: Option<PathBuf>,
+    /// Write the reports of a comparison again from what it found, and measure nothing
+    #[arg(long, value_name = "DIR", exclusive = true)]
+    report: Option<PathBuf>,
 }
 
 /// Trials of a quick comparison.
 const QUICK_TRIALS: usize = 2;
 const QUICK_DURATION: Duration = Duration::from_secs(3);
-const QUICK_WARM_UP: Duration = Duration::from_secs(8);
+const QUICK_WARM_UP: Duration = Duration::from_secs(15);
 
 /// What a shell expects of a process that Ctrl-C ended: 128 and the number of SIGINT.
 pub(super) const INTERRUPTED: u8 = 130;
@@ -90,6 +93,10 @@ pub(super) const INTERRUPTED: u8 = 130;
 /// # Errors
 /// Nothing can be compared, what was found can't be written, or a trial failed; in one message.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if let Some(folder) = &arguments.report {
+        tell(&comparison::read(folder)?, folder)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let stop = super::stop_on_signals()?;
     let lab = arguments.lab()?;
     let folder = match (&arguments.resume, &lab.output) {
@@ -117,17 +124,23 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         );
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    let page = report::Page {
-        results: &results,
-        study: None,
-    };
-    report::write(&page, &folder)?;
-    println!("{}", report::terminal(&page).trim_end());
-    println!("\nreport: {}", folder.join("report.html").display());
+    tell(&results, &folder)?;
     match failures(&results) {
         Some(text) => bail!("{text}"),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Writes the reports and prints the answer.
+fn tell(results: &Results, folder: &Path) -> Result<()> {
+    let page = report::Page {
+        results,
+        study: None,
+    };
+    report::write(&page, folder)?;
+    println!("{}", report::terminal(&page).trim_end());
+    println!("\nreport: {}", folder.join("report.html").display());
+    Ok(())
 }
 
 /// Below the current folder: where results go that nobody gave a place.
@@ -324,6 +337,7 @@ mod tests {
         check("--page index", "is no path");
         check("--p99 1s", "--find-peak");
         check("LAB.toml --resume there", "cannot be used with");
+        check("--report there --trials 3", "cannot be used with");
         check("--resume /nonexistent", "/nonexistent holds no comparison");
     }
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::compare::{HOME, INTERRUPTED, command_line, failures};
@@ -18,7 +18,7 @@ use crate::report::ThenAndNow;
 use crate::stacks::{Catalogue, Presence};
 use crate::study::findings::then_and_now;
 use crate::study::plan::{Part, Wish, plan};
-use crate::study::{ELSEWHERE, Participant, Study};
+use crate::study::{Application, ELSEWHERE, Participant, Study};
 use crate::{duration, machine, report};
 
 /// What `highball study` takes.
@@ -47,7 +47,7 @@ pub struct Arguments {
     /// Length of each load [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "name")]
     duration: Option<Duration>,
-    /// The longest that a warm-up may take until the rate is steady [default: 30s]
+    /// The longest that a warm-up may take until the rate is steady, which takes 10s to tell [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "name")]
     warm_up: Option<Duration>,
     /// Three short trials of each: an indication, and no result
@@ -59,13 +59,18 @@ pub struct Arguments {
     /// Go on with a study that was stopped
     #[arg(long, value_name = "DIR", requires = "name", conflicts_with = "output")]
     resume: Option<PathBuf>,
+    /// Write the reports of a study again from what was found, and measure nothing
+    #[arg(long, value_name = "DIR", requires = "name",
+          conflicts_with_all = ["app", "participants", "load", "also", "trials", "searches", "duration", "warm_up", "quick",
+                                "output", "resume"])]
+    report: Option<PathBuf>,
 }
 
 /// Fewer rounds tell nothing of the spread.
 const QUICK_TRIALS: usize = 3;
 const QUICK_SEARCHES: usize = 1;
 const QUICK_DURATION: Duration = Duration::from_secs(3);
-const QUICK_WARM_UP: Duration = Duration::from_secs(5);
+const QUICK_WARM_UP: Duration = Duration::from_secs(15);
 
 /// Lists or runs.
 ///
@@ -77,6 +82,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let study = Study::load(name)?;
+    if let Some(folder) = &arguments.report {
+        return tell_again(&study, folder);
+    }
     let parts = plan(&study, &arguments.wish())?;
     let stop = super::stop_on_signals()?;
     let folder = match (&arguments.resume, &arguments.output) {
@@ -92,7 +100,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let conduct = Conduct {
             highball: std::env::current_exe()?,
             command: command_line(),
-            folder: place(&folder, &study, part),
+            folder: place(&folder, &study, part.application),
             work: work.clone(),
             resume: false,
             stop: &stop,
@@ -112,7 +120,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             );
             return Ok(ExitCode::from(INTERRUPTED));
         }
-        tell(&study, part, &results, &conduct.folder)?;
+        tell(&study, part.application, &results, &conduct.folder)?;
         failed.extend(failures(&results));
     }
     match failed.first() {
@@ -122,11 +130,30 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// Where an application of the study has its results: a folder of its own where the study has several.
-fn place(folder: &Path, study: &Study, part: &Part<'_>) -> PathBuf {
+fn place(folder: &Path, study: &Study, application: &Application) -> PathBuf {
     match study.applications.len() {
         1 => folder.to_owned(),
-        _ => folder.join(&part.application.id),
+        _ => folder.join(&application.id),
     }
+}
+
+/// Writes and prints the report of each application that the folder has results of.
+fn tell_again(study: &Study, folder: &Path) -> Result<ExitCode> {
+    let places = study
+        .applications
+        .iter()
+        .map(|application| (application, place(folder, study, application)));
+    let there: Vec<_> = places.filter(|(_, place)| place.is_dir()).collect();
+    ensure!(
+        !there.is_empty(),
+        "{} holds no results of {}",
+        folder.display(),
+        study.id
+    );
+    for (application, place) in there {
+        tell(study, application, &comparison::read(&place)?, &place)?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What is run for a part, and whether it was begun: as it was begun then, and one that was not goes as the others went.
@@ -137,7 +164,7 @@ fn plan_of(
     part: &Part<'_>,
     resume: bool,
 ) -> (Lab, bool) {
-    let begun = |part: &Part<'_>| comparison::plan_of(&place(folder, study, part)).ok();
+    let begun = |part: &Part<'_>| comparison::plan_of(&place(folder, study, part.application)).ok();
     if !resume {
         return (part.lab.clone(), false);
     }
@@ -154,8 +181,8 @@ fn plan_of(
 }
 
 /// Writes and prints the report of a part.
-fn tell(study: &Study, part: &Part<'_>, results: &Results, folder: &Path) -> Result<()> {
-    let study = then_and_now(study, part.application, results);
+fn tell(study: &Study, application: &Application, results: &Results, folder: &Path) -> Result<()> {
+    let study = then_and_now(study, application, results);
     let page = report::Page {
         results,
         study: Some(&study),
@@ -332,6 +359,8 @@ mod tests {
             "--quick",
             "--output there",
             "x --resume here --output there",
+            "--report there",
+            "x --report here --resume there",
         ] {
             assert!(arguments(line).is_err(), "{line}");
         }

@@ -31,9 +31,8 @@ impl Store {
     pub(super) fn create(folder: &Path, lab: &Lab) -> Result<Self> {
         if folder.join(RESULTS).exists() {
             bail!(
-                "there is a comparison in {} already; name another folder with --output, or go on with \
-                 `highball compare --resume {}`",
-                folder.display(),
+                "there is a comparison in {0} already; name another folder with --output, go on with `highball compare --resume \
+                 {0}`, or write its reports again with `highball compare --report {0}`",
                 folder.display()
             );
         }

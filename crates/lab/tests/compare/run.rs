@@ -63,7 +63,7 @@ impl Lab {
             .arg("compare")
             .args(flags)
             .current_dir(folder.path());
-        if !flags.contains(&"--resume") {
+        if !flags.contains(&"--resume") && !flags.contains(&"--report") {
             command.arg("--output").arg(&output);
         }
         let (name, value) = mark.split_once('=').unwrap();
@@ -83,6 +83,11 @@ impl Lab {
             text: String::new(),
             family: None,
         }
+    }
+
+    /// A variable of its environment.
+    pub(crate) fn env(&mut self, name: &str, value: &str) {
+        self.command.env(name, value);
     }
 
     /// No file of it may become longer: as on a full disk, writing fails (setrlimit(2)).
