@@ -88,6 +88,18 @@ bench-restart: ## Measure what restarts of Redmine at 60 % load do to its latenc
 	scripts/redmine target/bench/redmine
 	$(CARGO_TARGET_DIR)/release/highball-bench --restart --highball $(HIGHBALL) --redmine target/bench/redmine $(BENCH)
 
+BENCH_LOAD ?= 5 5
+.PHONY: bench-load
+bench-load: ## Measure the load generator beside wrk, four minutes; writes docs/load/runs.csv (BENCH_LOAD="2 2": 2 rounds of 2 s)
+	scripts/install bench
+	$(MAKE) build
+	scripts/load-bench $(BENCH_LOAD)
+
+.PHONY: honesty
+honesty: install-test build ## 20 comparisons of equal servers and of one a tenth slower, half an hour; writes docs/method/honesty.csv
+	HONESTY=full HIGHBALL_BIN=$(HIGHBALL) $(CARGO) test -p highball-lab --test honesty -- --nocapture --test-threads=1 \
+	  the_rate_of_equal_servers a_server_that_stalls
+
 .PHONY: chaos
 chaos: install-test build ## The counted zero at full length: restarts, upgrades, broken deploys, killed workers, under load
 	CHAOS=full HIGHBALL_BIN=$(HIGHBALL) $(CARGO) test -p highball --test chaos the_counted_zero -- --nocapture --test-threads=1
