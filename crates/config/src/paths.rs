@@ -1,32 +1,40 @@
 //! Rules for paths: a value for the requests below each of some paths, or just the paths. Knows no request, and not
 //! what the values are for.
 
+use std::borrow::Cow;
+
 use crate::kind::{Kind, Value};
 
 /// A value for each of some paths. A path stands for itself and for all below it (`/reports` for `/reports` and
-/// `/reports/1`, not for `/reportsx`), `/` for all; of several that fit the longest counts.
+/// `/reports/1`, not for `/reportsx`), `/` for all; of several that fit the longest counts. Paths that RFC 3986 calls
+/// equivalent (section 6.2.2) or that differ by doubled slashes are one and the same, so that no client evades a rule by
+/// the spelling.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathRules<T> {
-    /// Paths without a slash at the end, so that of `/` nothing is left.
+    /// Normal paths without a slash at the end, so that of `/` nothing is left.
     rules: Vec<(String, T)>,
 }
 
 impl<T> PathRules<T> {
-    /// The value for the path of a request, as the client sent it: nothing in it is decoded.
+    /// The value for the path of a request, as the client sent it.
     pub fn find(&self, path: &str) -> Option<&T> {
         Some(&self.rules[self.find_index(path)?].1)
     }
 
     /// Which of the rules it is that [`PathRules::find`] finds, counted from 0 in the order of [`PathRules::iter`].
     pub fn find_index(&self, path: &str) -> Option<usize> {
+        if self.rules.is_empty() {
+            return None;
+        }
+        let path = normal(path);
         let rules = self.rules.iter().map(|(prefix, _)| prefix).enumerate();
-        let fitting = rules.filter(|(_, prefix)| covers(prefix, path));
+        let fitting = rules.filter(|(_, prefix)| covers(prefix, &path));
         fitting
             .max_by_key(|(_, prefix)| prefix.len())
             .map(|(index, _)| index)
     }
 
-    /// Paths and values, as they were written.
+    /// Paths and values, in the order in which they were written.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         self.rules.iter().map(|(prefix, value)| {
             let path = if prefix.is_empty() { "/" } else { prefix };
@@ -41,14 +49,63 @@ impl<P: AsRef<str>, T> FromIterator<(P, T)> for PathRules<T> {
         let rules = rules.into_iter();
         Self {
             rules: rules
-                .map(|(path, value)| (prefix(path.as_ref()).to_owned(), value))
+                .map(|(path, value)| (prefix(path.as_ref()), value))
                 .collect(),
         }
     }
 }
 
-fn prefix(path: &str) -> &str {
-    path.trim_end_matches('/')
+fn prefix(path: &str) -> String {
+    let path = normal(path);
+    path.strip_suffix('/').unwrap_or(&path).to_owned()
+}
+
+/// A path in the one form that all its spellings have in common: unreserved characters not escaped, other escapes in
+/// capitals, no dot segments (RFC 3986 section 6.2.2), and no empty segments. Most paths are that already.
+fn normal(path: &str) -> Cow<'_, str> {
+    let bytes = path.as_bytes();
+    let odd = bytes.contains(&b'%')
+        || bytes
+            .windows(2)
+            .any(|pair| pair[0] == b'/' && matches!(pair[1], b'/' | b'.'));
+    if !odd || bytes[0] != b'/' {
+        return Cow::Borrowed(path);
+    }
+    let plain = unescaped(path);
+    let mut segments = Vec::new();
+    for segment in plain.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+    }
+    Cow::Owned(format!("/{}", segments.join("/")))
+}
+
+fn unescaped(path: &str) -> String {
+    let mut plain = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((before, escape)) = rest.split_once('%') {
+        plain += before;
+        let code = escape
+            .get(..2)
+            .filter(|code| code.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
+                plain.push(char::from(byte));
+            }
+            Some(byte) => plain += &format!("%{byte:02X}"),
+            // No escape at all.
+            None => {
+                plain.push('%');
+                rest = escape;
+                continue;
+            }
+        }
+        rest = &escape[2..];
+    }
+    plain + rest
 }
 
 fn covers(prefix: &str, path: &str) -> bool {

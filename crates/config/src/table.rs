@@ -228,6 +228,9 @@ settings! {
         /// Each stands for itself and all below it. Meant for health checks, which must be answered in an overload as well:
         /// while such requests wait, no other begins. They may be as many as `queue_limit` beside the others, and take
         /// part in no share. No thread is kept free for them: where all may be taken by slow requests, `path_shares` does that.
+        ///
+        /// Here and in the other rules for paths a path counts however it is spelled: `/%75p`, `//up` and `/a/../up` are
+        /// `/up`, and `/UP` is not. The application gets it as it was sent.
         priority_paths: PathRules<()> = Kind::Paths(None), default "none", reload AtOnce;
 
         /// The share of all threads that requests below a path may take at once, so that a slow endpoint leaves some for
