@@ -290,15 +290,18 @@ settings! {
         /// The time that a request may run on past its deadline before its worker is replaced.
         ///
         /// Its client has been answered with 504 at the deadline. The worker then takes no more requests. Its other threads
-        /// may finish what they run, within their own deadlines and `drain_timeout`, and it is killed.
+        /// may finish what they run, within their own deadlines, and it is killed.
         request_grace: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "10s", reload AtOnce;
 
         /// The time the application has to load, and its workers to be ready after that.
         boot_timeout: Duration = Kind::Duration { min: MS.saturating_mul(100), max: DAY }, default "90s", reload AtOnce;
 
-        /// The time that running requests get when the server stops, or their code is replaced.
+        /// The time that what runs gets when the server stops, and what has no deadline to come when its worker leaves.
         ///
-        /// 0 cuts them at once.
+        /// A stop waits no longer than this, and 0 cuts at once. Workers that leave for new code, for a limit or for lack of
+        /// memory may finish the requests that are in time, also where their deadlines (`request_timeout`,
+        /// `request_timeouts`) are later than this. Connections that the application took over, and what runs past its
+        /// deadline, end after this time, or after one second where it is less.
         drain_timeout: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "30s", reload AtOnce;
     }
 

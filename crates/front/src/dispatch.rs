@@ -10,6 +10,7 @@
 
 mod admission;
 mod arrivals;
+mod end;
 mod feed;
 mod figures;
 mod generation;
@@ -254,29 +255,6 @@ impl Dispatcher {
     pub fn unpark(&self) {
         for generation in &self.inner.borrow().generations {
             generation.exchange.unpark();
-        }
-    }
-
-    // ===== the end =====
-
-    /// No further request is taken.
-    pub fn stop(&self) {
-        self.inner.borrow_mut().stopping = true;
-    }
-
-    /// Everything that is still here fails: the server ends now.
-    pub fn fail_all(&self, failure: Failure) {
-        self.name_suspects(u64::MAX);
-        let mut inner = self.inner.borrow_mut();
-        for request in inner.queue.drain() {
-            request.place.set(Place::Out);
-            request.fail(failure);
-        }
-        for generation in &mut inner.generations {
-            for request in generation.slots.iter().flatten() {
-                request.fail(failure);
-            }
-            generation.hijacks.fail_all(failure);
         }
     }
 

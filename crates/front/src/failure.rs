@@ -12,7 +12,7 @@ pub enum Fault {
     Client,
     /// The application or its worker failed.
     Worker,
-    /// This server refused, for load or to stop.
+    /// This server refused, for load or to stop, or ended.
     Server,
 }
 
@@ -29,8 +29,10 @@ pub enum Outcome {
     TooLarge,
     /// The client was too slow: 408, or the connection was cut.
     Timeout,
-    /// The queue was full, or the server stops: 503.
+    /// The queue was full, or the server stops, and it never ran: 503.
     Shed,
+    /// The server ended while the application ran it: 502.
+    Stopped,
     /// No worker could serve: 503.
     NoWorker,
     /// The deadline passed: 503 in the queue, 504 in a worker.
@@ -47,13 +49,14 @@ pub enum Outcome {
 
 impl Outcome {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Ok,
         Self::AppError,
         Self::Refused,
         Self::TooLarge,
         Self::Timeout,
         Self::Shed,
+        Self::Stopped,
         Self::NoWorker,
         Self::Expired,
         Self::ClientGone,
@@ -71,6 +74,7 @@ impl Outcome {
             Self::TooLarge => "too_large",
             Self::Timeout => "timeout",
             Self::Shed => "shed",
+            Self::Stopped => "stopped",
             Self::NoWorker => "no_worker",
             Self::Expired => "expired",
             Self::ClientGone => "client_gone",
@@ -93,9 +97,12 @@ pub enum Failure {
     /// No worker can serve, and the next one is started in so many seconds.
     #[error("no worker can serve")]
     NoWorker(u32),
-    /// The server stops.
+    /// The server stops, and the application has not had the request.
     #[error("the server is stopping")]
     Stopping,
+    /// The server ends while the application runs the request.
+    #[error("the server stopped while the application ran the request")]
+    Stopped,
     /// The deadline passed before a worker had the request.
     #[error("the deadline passed in the queue")]
     ExpiredInQueue,
@@ -133,6 +140,7 @@ impl Failure {
             Self::QueueFull
             | Self::NoWorker(_)
             | Self::Stopping
+            | Self::Stopped
             | Self::ExpiredInQueue
             | Self::NotStored(_) => Fault::Server,
         }
@@ -152,7 +160,7 @@ impl Failure {
             | Self::ClientGone
             | Self::NotStored(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::ExpiredInWorker => StatusCode::GATEWAY_TIMEOUT,
-            Self::WorkerDied => StatusCode::BAD_GATEWAY,
+            Self::WorkerDied | Self::Stopped => StatusCode::BAD_GATEWAY,
             Self::AppError | Self::BadResponse(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -162,6 +170,7 @@ impl Failure {
     pub const fn retry_after(self) -> Option<u32> {
         match (self, self.fault()) {
             (Self::NoWorker(seconds), _) => Some(seconds),
+            (Self::Stopped, _) => None,
             (Self::ClientGone, _) | (_, Fault::Server) => Some(1),
             _ => None,
         }
@@ -171,7 +180,7 @@ impl Failure {
     pub const fn closes(self) -> bool {
         matches!(
             self,
-            Self::Refused(_) | Self::Stopping | Self::ClientGone | Self::BodyCut
+            Self::Refused(_) | Self::Stopping | Self::Stopped | Self::ClientGone | Self::BodyCut
         )
     }
 
@@ -182,6 +191,7 @@ impl Failure {
             Self::Refused(Refusal { status: 408, .. }) => Outcome::Timeout,
             Self::Refused(_) => Outcome::Refused,
             Self::QueueFull | Self::Stopping | Self::NotStored(_) => Outcome::Shed,
+            Self::Stopped => Outcome::Stopped,
             Self::NoWorker(_) => Outcome::NoWorker,
             Self::ExpiredInQueue | Self::ExpiredInWorker => Outcome::Expired,
             Self::ClientGone | Self::BodyCut => Outcome::ClientGone,

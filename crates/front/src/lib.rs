@@ -333,7 +333,12 @@ impl Front {
     pub async fn end(&self) {
         self.stop_accepting();
         self.service.dispatcher.stop();
-        self.service.dispatcher.fail_all(Failure::Stopping);
+        let cut = self.service.dispatcher.fail_all();
+        if cut > 0 {
+            let text = "requests are cut before their deadline, for the server ends now";
+            let log = &self.service.log;
+            log.event(access_log::Level::Warn, text, &[("requests", &cut)]);
+        }
         let ended = self.until(|| self.connections.borrow().is_empty());
         let _ = tokio::time::timeout(LAST_WORDS, ended).await;
         for connection in self.connections.borrow().values() {

@@ -91,6 +91,11 @@ impl Front {
         self.service.dispatcher.worker_ended(worker, how);
     }
 
+    /// Until when, at the latest, what the worker runs is in time; none where nothing is.
+    pub fn deadline(&self, generation: u32, worker: u16) -> Option<Instant> {
+        self.service.dispatcher.deadline(generation, worker)
+    }
+
     /// Asks a worker to finish what it has and exit.
     pub fn stop_worker(&self, generation: u32, worker: u16) {
         self.service.dispatcher.stop_worker(generation, worker);

@@ -308,10 +308,54 @@ fn the_end_answers_what_runs() {
     let taken = seat.take();
     let mut waiting = server.ask("/waiting");
     server.until(|now| now.queue.length == 1);
-    assert_eq!(server.end(), 2);
-    running.response().expect(503);
-    waiting.response().expect(503);
+    server.end_now();
+    // It may have had an effect.
+    let response = running.response();
+    assert_eq!(response.expect(502).field("retry-after"), None);
+    let response = waiting.response();
+    assert_eq!(response.expect(503).field("retry-after"), Some("1"));
+    for client in [&mut running, &mut waiting] {
+        client.expect_end();
+    }
+    server.expect_outcome("/running", "stopped");
+    server.expect_outcome("/waiting", "shed");
+    let in_time = |line: &String| line.contains("cut before their deadline");
+    let lines = server.wait_for_lines(|lines| lines.iter().any(in_time));
+    let line = lines.iter().find(|line| in_time(line));
+    assert!(
+        line.is_some_and(|line| line.contains("requests=\"1\"")),
+        "{lines:#?}"
+    );
     taken.finish();
+    assert_eq!(server.end(), 2);
+}
+
+#[test]
+fn the_end_delivers_what_a_worker_has_answered() {
+    let server = Server::start(|_| {});
+    let mut seat = server.seat();
+    let mut client = server.ask("/answered");
+    let taken = seat.take();
+    // The front stands still, so the answer is there and not yet taken.
+    let (stands, begin) = std::sync::mpsc::channel();
+    let (answered, go_on) = std::sync::mpsc::channel();
+    let ended = std::thread::scope(|scope| {
+        let end = scope.spawn(|| {
+            server.with(move |front| {
+                stands.send(()).expect("the test waits");
+                go_on.recv().expect("the test goes on");
+                let front = Rc::clone(front);
+                tokio::task::spawn_local(async move { front.end().await });
+            });
+        });
+        begin.recv().expect("the front stands still");
+        taken.answer_path();
+        answered.send(()).expect("the front waits");
+        end.join()
+    });
+    assert!(ended.is_ok());
+    assert_eq!(client.response().expect(200).text(), "/answered");
+    server.expect_outcome("/answered", "ok");
 }
 
 #[test]

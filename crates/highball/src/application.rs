@@ -81,6 +81,11 @@ impl Application {
         Self::load(self.choice.clone())
     }
 
+    /// How long workers that leave have, whatever they run.
+    pub(crate) fn drain_timeout(&self) -> Duration {
+        self.settings.drain_timeout.max(LEAST_GRACE)
+    }
+
     /// What the supervisor is to run.
     fn plan(&self) -> Result<Plan> {
         let settings = &self.settings;
@@ -89,7 +94,7 @@ impl Application {
             library: library::find()?,
             workers: settings.workers,
             boot_timeout: settings.boot_timeout,
-            drain_timeout: settings.drain_timeout.max(LEAST_GRACE),
+            drain_timeout: self.drain_timeout(),
             limits: Limits {
                 requests: settings.worker_max_requests,
                 age: settings.worker_max_age,

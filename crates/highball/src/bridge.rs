@@ -66,6 +66,10 @@ impl Dispatcher for Bridge {
         self.front.worker_ended(generation, worker, how);
     }
 
+    fn deadline(&self, generation: u32, worker: u16) -> Option<Instant> {
+        self.front.deadline(generation, worker)
+    }
+
     fn stop_worker(&self, generation: u32, worker: u16) {
         self.front.stop_worker(generation, worker);
     }

@@ -34,7 +34,7 @@ async fn boot(application: &Application) -> Result<Booted> {
     let load = application.generation(FIRST_GENERATION, files, &[])?;
     let mut template = Template::spawn(&load)?;
     let booted = tokio::select! {
-        booted = template.boot(&load, false) => booted?,
+        booted = template.boot(&load, false, load.plan.boot_timeout) => booted?,
         // With the future goes the template.
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;

@@ -79,6 +79,8 @@ impl Changes {
             false => None,
         };
         self.front.apply(Rc::clone(&new.settings));
+        self.supervisor
+            .keep_to(new.settings.boot_timeout, new.drain_timeout());
         self.application = new;
         let changes: Vec<Changed> = changes.into_iter().map(Into::into).collect();
         let told: Vec<String> = changes.iter().map(ToString::to_string).collect();

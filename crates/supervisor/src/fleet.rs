@@ -33,7 +33,7 @@ pub(crate) enum Stage {
 pub(crate) struct Generation {
     pub(crate) number: u32,
     pub(crate) stage: Stage,
-    /// Those that it was launched with: the next one may have others.
+    /// Those that it was launched with, the times aside, which may change: the next one may have others.
     rules: Rules,
     pub(crate) pool: Pool,
 }
@@ -88,6 +88,21 @@ impl Fleet {
             Event::Resize { workers, leaves } => {
                 self.resize(workers, leaves, now, &mut actions);
             }
+            Event::KeepTo {
+                boot_timeout,
+                drain_timeout,
+            } => {
+                for generation in &mut self.generations {
+                    generation.rules.boot_timeout = boot_timeout;
+                    generation.rules.drain_timeout = drain_timeout;
+                    generation.pool.keep_to(boot_timeout);
+                }
+            }
+            Event::Hurry => {
+                let drains = |one: &Generation| one.stage == Stage::Draining;
+                let kill = |one: &Generation| drains(one).then_some(pool::Event::Kill);
+                self.each(kill, now, &mut actions);
+            }
             Event::Pool { generation, event } => self.pool(generation, event, now, &mut actions),
             Event::Checked { generation, passed } => {
                 self.checked(generation, passed, now, &mut actions);
@@ -114,6 +129,20 @@ impl Fleet {
         let pools = pools.filter_map(|generation| generation.pool.next());
         let rollout = self.rollout.iter().filter_map(|rollout| rollout.until);
         pools.chain(rollout).min()
+    }
+
+    /// Workers that leave and have until a moment to do so, with that moment; by their generations.
+    pub(crate) fn bounded(&self) -> impl Iterator<Item = (u32, u16, Instant)> {
+        let all = self.generations.iter();
+        all.flat_map(|one| {
+            let bounded = one.pool.bounded();
+            bounded.map(move |(worker, until)| (one.number, worker, until))
+        })
+    }
+
+    /// What a generation keeps to.
+    pub(crate) fn rules(&self, generation: u32) -> Option<Rules> {
+        Some(self.generation(generation)?.rules)
     }
 
     /// The generations that are there.

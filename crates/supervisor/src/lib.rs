@@ -9,6 +9,7 @@
 mod budget;
 mod channel;
 mod children;
+mod drain;
 mod ending;
 mod fleet;
 mod limits;
@@ -65,6 +66,9 @@ pub trait Dispatcher {
 
     /// How a worker's process ended, told before or after its death.
     fn worker_ended(&self, generation: u32, worker: u16, how: &str);
+
+    /// Until when, at the latest, what the worker runs is in time; none where nothing is.
+    fn deadline(&self, generation: u32, worker: u16) -> Option<Instant>;
 
     /// Has the worker's threads finish what they run and leave.
     fn stop_worker(&self, generation: u32, worker: u16);

@@ -162,7 +162,7 @@ impl Shared {
             return self.shrink(generation, plan, worker, weights, held, Some(why));
         }
         drop(budget);
-        let grace = plan.drain_timeout;
+        let grace = self.drain_timeout(generation);
         self.handle(generation, Event::Retire { worker, why, grace });
     }
 

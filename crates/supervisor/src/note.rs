@@ -148,6 +148,13 @@ pub enum Note {
         /// Why.
         reason: String,
     },
+    /// A worker that leaves has had its time, and goes on with what it runs in time.
+    InTime {
+        /// The worker, from 0.
+        worker: u16,
+        /// How long at most.
+        rest: Duration,
+    },
     /// Workers were killed because they took too long to leave.
     Killed {
         /// How long they had.
@@ -198,6 +205,7 @@ impl Note {
             | Self::OutageOver
             | Self::Launched
             | Self::Serves
+            | Self::InTime { .. }
             | Self::Closed => false,
             Self::WorkerLeft { status, .. } => status != "exit 0",
             _ => true,
@@ -287,7 +295,8 @@ impl fmt::Display for Note {
                 let seconds = grace.as_secs_f64();
                 write!(
                     f,
-                    "worker {worker} {is}: it takes no more, and is killed {killed}, in {seconds} s at most"
+                    "worker {worker} {is}: it takes no more, and is killed {killed}, or in {seconds} s but for what \
+                     is in time then"
                 )
             }
             Self::Followed { worker, successor } => write!(
@@ -335,6 +344,11 @@ impl fmt::Display for Note {
             Self::ForkFailed { worker, reason } => {
                 write!(f, "worker {} cannot be forked: {reason}", worker)
             }
+            Self::InTime { worker, rest } => write!(
+                f,
+                "worker {worker}, which leaves, may go on for {} s: what it runs is in time until then",
+                rest.as_secs()
+            ),
             Self::Killed { grace } => write!(
                 f,
                 "workers did not leave within {} s and were killed",

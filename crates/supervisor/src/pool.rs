@@ -127,6 +127,7 @@ impl Pool {
                 until,
             } => self.stuck(worker, hang, until, now, &mut actions),
             Event::Follow { worker } => self.follow(worker, now, &mut actions),
+            Event::InTime { worker, until } => self.prolong(worker, until),
             Event::Retire { worker, why, grace } => self.retire(worker, why, grace, &mut actions),
             Event::Resize {
                 limit,
@@ -141,6 +142,11 @@ impl Pool {
             self.fork_absent(now, &mut actions);
         }
         actions
+    }
+
+    /// A fork and a worker's start may take so long from now on.
+    pub(crate) fn keep_to(&mut self, boot_timeout: Duration) {
+        self.boot_timeout = boot_timeout;
     }
 
     /// When [`Event::Tick`] is due next.

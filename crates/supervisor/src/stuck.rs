@@ -9,7 +9,7 @@ use tokio::task::spawn_local;
 use tokio::time::Instant;
 
 use crate::pool::Event;
-use crate::supervisor::{Shared, Supervisor};
+use crate::supervisor::Supervisor;
 
 /// In what a worker hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,14 +62,5 @@ impl Supervisor {
             until,
         };
         self.shared.handle(generation, stuck);
-    }
-}
-
-impl Shared {
-    /// How long a worker of this generation may take to leave.
-    pub(crate) fn drain_timeout(&self, generation: u32) -> Duration {
-        let inner = self.inner.borrow();
-        let members = inner.members.get(&generation);
-        members.map_or(Duration::ZERO, |members| members.load.plan.drain_timeout)
     }
 }

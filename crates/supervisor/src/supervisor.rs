@@ -219,10 +219,12 @@ impl Shared {
 
     /// Tells the fleet what happened and does what it answers.
     pub(crate) fn decide(self: &Rc<Self>, event: fleet::Event) {
-        let actions = {
-            let mut inner = self.inner.borrow_mut();
-            inner.fleet.handle(event, Instant::now().into_std())
-        };
+        self.decide_at(event, Instant::now().into_std());
+    }
+
+    /// The same for something that happened then.
+    pub(crate) fn decide_at(self: &Rc<Self>, event: fleet::Event, now: std::time::Instant) {
+        let actions = self.inner.borrow_mut().fleet.handle(event, now);
         for action in actions {
             match action {
                 fleet::Action::Pool { generation, action } => self.act(generation, action),
@@ -363,7 +365,7 @@ impl Shared {
                         return;
                     }
                 }
-                () = moment => self.decide(fleet::Event::Tick),
+                () = moment => self.tick(),
             }
         }
     }

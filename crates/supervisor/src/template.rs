@@ -30,9 +30,10 @@ pub struct Plan {
     pub library: PathBuf,
     /// The number of workers.
     pub workers: u16,
-    /// How long loading the application may take, and each start of a worker.
+    /// How long loading the application may take, and each start of a worker, until [`crate::Supervisor::keep_to`] says
+    /// otherwise.
     pub boot_timeout: Duration,
-    /// How long a worker that was told to leave may take to finish what it holds.
+    /// How long a worker that was told to leave may take to finish what is not in time, until the same says otherwise.
     pub drain_timeout: Duration,
     /// What a worker's life is limited to.
     pub limits: Limits,
@@ -185,12 +186,16 @@ impl Template {
         })
     }
 
-    /// Has the application loaded, [`behind`](Start::behind) what serves or not.
+    /// Has the application loaded within so long, [`behind`](Start::behind) what serves or not.
     ///
     /// # Errors
     /// Why it was not; the process is to be dropped then. [`BootError::Starved`] only behind what serves.
-    pub async fn boot(&mut self, load: &Load, behind: bool) -> Result<Booted, BootError> {
-        let plan = &load.plan;
+    pub async fn boot(
+        &mut self,
+        load: &Load,
+        behind: bool,
+        within: Duration,
+    ) -> Result<Booted, BootError> {
         let start = ToTemplate::Start(Start {
             behind,
             ..load.start.clone()
@@ -206,9 +211,9 @@ impl Template {
             }
             self.next().await
         };
-        let answer = tokio::time::timeout(plan.boot_timeout, answer)
+        let answer = tokio::time::timeout(within, answer)
             .await
-            .map_err(|_| self.too_late(plan.boot_timeout, behind))??;
+            .map_err(|_| self.too_late(within, behind))??;
         match answer.map(|received| received.message) {
             Some(FromTemplate::Booted {
                 pid: _,

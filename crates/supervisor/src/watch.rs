@@ -86,7 +86,9 @@ impl Shared {
             handle.pid = Some(template.pid());
             handle.started = template.started();
         }
-        match template.boot(load, behind).await {
+        let rules = self.inner.borrow().fleet.rules(generation);
+        let within = rules.map_or(load.plan.boot_timeout, |rules| rules.boot_timeout);
+        match template.boot(load, behind, within).await {
             Ok(booted) => Ok((template, booted)),
             Err(error) => {
                 // Its end takes time as well, for which the front must not stand still.

@@ -38,6 +38,8 @@ struct Recorder {
     finished: RefCell<BTreeMap<u16, u64>>,
     /// Whether each worker has had a request.
     served: Cell<bool>,
+    /// Until when what they run is in time.
+    deadlines: RefCell<BTreeMap<u16, std::time::Instant>>,
     /// Whether generations pass their check.
     fit: Cell<bool>,
     changed: Notify,
@@ -113,6 +115,10 @@ impl Dispatcher for Recorder {
 
     fn worker_ended(&self, generation: u32, worker: u16, how: &str) {
         self.call(format!("{} ended with {how}", name(generation, worker)));
+    }
+
+    fn deadline(&self, _: u32, worker: u16) -> Option<std::time::Instant> {
+        self.deadlines.borrow().get(&worker).copied()
     }
 
     fn stop_worker(&self, generation: u32, worker: u16) {
@@ -657,7 +663,7 @@ fn a_check_boots_the_template_alone() {
         let app = tempfile::tempdir().unwrap();
         let (load, _release) = load(&plan(), 1, "serves", app.path());
         let mut template = Template::spawn(&load).unwrap();
-        let booted = template.boot(&load, false).await.unwrap();
+        let booted = template.boot(&load, false, PATIENCE).await.unwrap();
         assert_eq!(booted.held.len(), 1);
         assert!(is_alive(booted.pid));
         template.leave().await;
@@ -790,6 +796,56 @@ fn workers_of_the_old_generation_that_do_not_finish_are_killed_after_the_drain()
             gone(number);
         }
         assert!(!is_alive(first.pid));
+        case.supervisor.stop(PATIENCE).await;
+    });
+}
+
+#[test]
+fn what_a_worker_runs_in_time_is_waited_for_beyond_the_drain_until_somebody_else_waits() {
+    run(async {
+        let short = Duration::from_millis(100);
+        let case = Case::new("stubborn", |plan| plan.drain_timeout = short);
+        case.start().await.unwrap();
+        let now = std::time::Instant::now();
+        let deadline = now + Duration::from_secs(3600);
+        case.front.deadlines.borrow_mut().insert(1, deadline);
+        case.launch(2, "serves").await.unwrap();
+        // The other one runs nothing.
+        case.front.until_called("died 0", 1).await;
+        let noted = "worker 1, which leaves, may go on for 35";
+        case.front.until_noted(noted).await;
+        let (generation, until) = case.supervisor.unsettled().expect("one leaves");
+        assert_eq!(generation, 1);
+        assert!(until.is_some_and(|until| until > deadline));
+        assert_eq!(case.pids(Role::Worker).len(), 3);
+        case.supervisor.hurry();
+        case.supervisor.settled().await;
+        assert_eq!(case.supervisor.unsettled(), None);
+        // Its deadline comes.
+        case.front.deadlines.borrow_mut().clear();
+        case.launch(3, "stubborn").await.unwrap();
+        case.supervisor.settled().await;
+        let deadline = std::time::Instant::now() + 2 * short;
+        case.front.deadlines.borrow_mut().insert(0, deadline);
+        case.launch(4, "serves").await.unwrap();
+        case.front.until_called("died 3.1", 1).await;
+        case.front.until_called("died 3.0", 1).await;
+        case.supervisor.settled().await;
+        case.supervisor.stop(PATIENCE).await;
+    });
+}
+
+#[test]
+fn other_times_are_for_generations_that_are_there_as_well() {
+    run(async {
+        let case = Case::new("stubborn", |_| ());
+        case.start().await.unwrap();
+        let short = Duration::from_millis(100);
+        case.supervisor.keep_to(short, short);
+        // Its plan says otherwise.
+        case.launch(2, "serves").await.unwrap();
+        case.supervisor.settled().await;
+        case.front.until_called("died 1", 1).await;
         case.supervisor.stop(PATIENCE).await;
     });
 }

@@ -217,6 +217,14 @@ impl Generation {
         }
     }
 
+    /// The worker one of whose threads has the request in this slot.
+    pub(super) fn runner(&self, slot: u16) -> Option<u16> {
+        match self.exchange.holder(slot) {
+            Holder::Seat { worker, .. } => Some(worker),
+            Holder::Done { .. } | Holder::Nobody => None,
+        }
+    }
+
     /// A process is being started for this worker.
     pub(super) fn worker_starts(&mut self, worker: u16) {
         self.exchange.open(worker);

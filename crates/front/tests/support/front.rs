@@ -229,6 +229,14 @@ impl Server {
         told
     }
 
+    /// Ends everything now; the front's thread goes on.
+    pub(crate) fn end_now(&self) {
+        self.with(|front| {
+            let front = Rc::clone(front);
+            tokio::task::spawn_local(async move { front.end().await });
+        });
+    }
+
     /// Ends the front and returns how many lines it logged for requests.
     pub(crate) fn end(mut self) -> usize {
         self.stop();

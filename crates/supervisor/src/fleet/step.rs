@@ -1,6 +1,6 @@
 //! What goes into the fleet and what comes out of it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Rules;
 use crate::pool;
@@ -13,6 +13,13 @@ pub(crate) enum Event {
     /// There shall be this many workers from now on; one too many is the one that `leaves`. Only in a fleet that is
     /// settled.
     Resize { workers: u16, leaves: Option<u16> },
+    /// Other times are in force, for what begins from now on.
+    KeepTo {
+        boot_timeout: Duration,
+        drain_timeout: Duration,
+    },
+    /// Somebody waits for the generations that finish what they hold, and has waited long enough.
+    Hurry,
     /// Something happened in a generation.
     Pool { generation: u32, event: pool::Event },
     /// The check that [`Action::Check`] asked for is done.

@@ -398,6 +398,50 @@ fn workers_that_do_not_finish_within_the_drain_are_killed() {
 }
 
 #[test]
+fn whoever_has_waited_long_enough_has_the_old_generation_killed_and_no_other() {
+    let mut run = Run::serving(rules(false, false));
+    run.check(Event::Hurry, &[]);
+    run.check(run.launch(2), &[spawn(2)]);
+    run.check(Event::Hurry, &[]);
+    run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
+    run.ready(2, 0, 1, &[]);
+    run.ready(2, 1, 1, &[feed(&[2]), SERVES, stop(1, 0), stop(1, 1)]);
+    let bounded: Vec<_> = run.fleet.bounded().collect();
+    let until = run.now + DRAIN_TIMEOUT;
+    assert_eq!(bounded, [(1, 0, until), (1, 1, until)]);
+    let until = run.now + 10 * DRAIN_TIMEOUT;
+    run.check(of(1, pool::Event::InTime { worker: 1, until }), &[]);
+    run.after(DRAIN_TIMEOUT, &[kill(1, 0)]);
+    run.check(Event::Hurry, &[kill(1, 0), kill(1, 1), kill_template(1)]);
+    run.check(died(1, 0, 1), &[down(1, 0)]);
+    run.check(died(1, 1, 1), &[down(1, 1), dismiss(1)]);
+    run.check(template_died(1), &[Action::Close { generation: 1 }]);
+    assert!(run.fleet.is_settled());
+}
+
+#[test]
+fn other_times_are_for_what_begins_in_every_generation_from_then_on() {
+    const OTHER: Duration = Duration::from_secs(7);
+    let mut run = Run::serving(rules(false, false));
+    run.check(died(1, 0, 1), &[down(1, 0), fork(1, 0, 2)]);
+    let times = Event::KeepTo {
+        boot_timeout: OTHER,
+        drain_timeout: 2 * OTHER,
+    };
+    run.check(times, &[]);
+    run.check(of(1, pool::Event::Forked { worker: 0 }), &[]);
+    run.after(OTHER, &[kill(1, 0)]);
+    run.check(died(1, 0, 2), &[down(1, 0), fork(1, 0, 3)]);
+    run.ready(1, 0, 3, &[]);
+    // The next one comes with what it is launched with.
+    run.check(run.launch(2), &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
+    run.ready(2, 0, 1, &[]);
+    run.ready(2, 1, 1, &[feed(&[2]), SERVES, stop(1, 0), stop(1, 1)]);
+    run.after(2 * OTHER, &[kill(1, 0), kill(1, 1)]);
+}
+
+#[test]
 fn a_restart_within_a_restart_does_nothing() {
     let mut run = Run::serving(rules(false, false));
     run.check(run.launch(2), &[spawn(2)]);

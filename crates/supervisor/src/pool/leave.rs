@@ -78,6 +78,26 @@ impl Pool {
         }
     }
 
+    /// Gives a worker that leaves more time.
+    pub(super) fn prolong(&mut self, worker: u16, until: Instant) {
+        let found = self.workers.get_mut(usize::from(worker));
+        if let Some(State::Stopping {
+            until: Some(known), ..
+        }) = found.map(|found| &mut found.state)
+        {
+            *known = until.max(*known);
+        }
+    }
+
+    /// Workers that leave and have until a moment to do so, with that moment.
+    pub(crate) fn bounded(&self) -> impl Iterator<Item = (u16, Instant)> {
+        let all = (0..).zip(&self.workers);
+        all.filter_map(|(number, worker)| match worker.state {
+            State::Stopping { until, .. } => Some((number, until?)),
+            _ => None,
+        })
+    }
+
     pub(super) fn stop(&mut self, until: Option<Instant>, now: Instant, actions: &mut Vec<Action>) {
         if self.phase == Phase::Stopping {
             return;

@@ -32,6 +32,8 @@ pub(crate) enum Event {
     /// There is memory for a successor beside a worker that is stuck: it is forked before that one's death. Nothing
     /// happens where the spare place is taken: the successor comes after the death.
     Follow { worker: u16 },
+    /// The time of a worker that leaves is up, or soon will be, and what it runs is in time until then: it has until then.
+    InTime { worker: u16, until: Instant },
     /// The worker is to go, and its successor is to be ready before it does; it has `grace` to finish what it holds.
     /// Nothing happens where the pool is not whole: ask again.
     Retire {

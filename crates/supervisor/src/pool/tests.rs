@@ -445,6 +445,58 @@ fn a_worker_that_does_not_leave_for_its_successor_is_killed() {
 }
 
 #[test]
+fn a_worker_that_leaves_has_until_the_last_deadline_of_what_it_runs() {
+    const LONGER: Duration = Duration::from_secs(300);
+    let left = [Action::Up { worker: 2 }, Action::StopWorker { worker: 1 }];
+    let retired = || {
+        let mut run = Run::ready();
+        run.check(retire(1), &[retiring(1, 2), fork(2, 1)]);
+        run.check(Event::Forked { worker: 2 }, &[]);
+        run.check(Event::Ready { worker: 2, life: 1 }, &left);
+        run
+    };
+    let stop = |worker| Action::StopWorker { worker };
+    let resized = || {
+        let mut run = Run::ready();
+        run.check(resize(1, run.now), &[stop(1)]);
+        run
+    };
+    let stopped = || {
+        let mut run = Run::ready();
+        let until = Some(run.now + GRACE);
+        run.check(Event::Stop { until }, &[stop(0), stop(1)]);
+        run.check(died(0, 1), &[down(0)]);
+        run
+    };
+    for begin in [&retired as &dyn Fn() -> Run, &resized, &stopped] {
+        let mut run = begin();
+        let kill = [Action::Kill { worker: 1 }];
+        assert_eq!(
+            run.pool.bounded().collect::<Vec<_>>(),
+            [(1, run.now + GRACE)]
+        );
+        let in_time = |until| Event::InTime { worker: 1, until };
+        run.check(in_time(run.now + LONGER), &[]);
+        // Never less than it had.
+        run.check(in_time(run.now + GRACE), &[]);
+        run.after(LONGER, &kill);
+        run.check(in_time(run.now + LONGER), &[]);
+        assert_eq!(run.pool.bounded().count(), 0, "it is being killed");
+        // Where nothing is worth waiting for any more it is killed before.
+        let mut run = begin();
+        run.check(in_time(run.now + LONGER), &[]);
+        run.check(stuck(1, &run, Duration::ZERO), &kill);
+    }
+    // One that serves has no time that could be longer.
+    let mut run = Run::ready();
+    let until = run.now + LONGER;
+    for worker in [0, 2, 7] {
+        run.check(Event::InTime { worker, until }, &[]);
+    }
+    assert_eq!(run.pool.next(), None);
+}
+
+#[test]
 fn only_one_worker_is_replaced_at_a_time_and_only_in_a_pool_that_is_whole() {
     let mut run = Run::booted();
     run.check(retire(0), &[]);

@@ -1,0 +1,91 @@
+//! Until when what a worker runs is in time: what a drain waits for.
+
+#[path = "support/front.rs"]
+mod support;
+
+use std::time::{Duration, Instant};
+
+use exchange::response::Kind;
+use support::Server;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// For how long what this worker runs is in time, where anything is.
+fn rest(server: &Server, worker: u16) -> Option<Duration> {
+    server.with(move |front| {
+        let deadline = front.deadline(1, worker);
+        deadline.map(|deadline| deadline - Instant::now())
+    })
+}
+
+/// Asserts the number of full hours.
+#[track_caller]
+fn expect_hours(server: &Server, worker: u16, hours: u32) {
+    let rest = rest(server, worker).expect("it runs something in time");
+    assert!(
+        rest <= hours * HOUR && rest > (hours - 1) * HOUR,
+        "{rest:?}"
+    );
+}
+
+#[test]
+fn the_latest_deadline_of_what_a_worker_runs_counts_that_of_its_path_included() {
+    let server = Server::start(|settings| {
+        (settings.workers, settings.threads) = (2, 2);
+        settings.request_timeout = HOUR;
+        settings.request_timeouts = [("/reports", 3 * HOUR)].into_iter().collect();
+    });
+    let (player, other) = (server.worker(0), server.worker(1));
+    let (mut seat, mut second) = (player.seat(0), player.seat(1));
+    assert_eq!(rest(&server, 0), None);
+    let client = server.ask("/");
+    let taken = seat.take();
+    expect_hours(&server, 0, 1);
+    let _reports = server.ask("/reports/1");
+    let report = second.take();
+    expect_hours(&server, 0, 3);
+    assert_eq!(rest(&server, 1), None, "the other one runs nothing");
+    // Nobody has this one yet.
+    let _waits = server.ask("/waits");
+    server.until(|now| now.queue.length == 1);
+    expect_hours(&server, 0, 3);
+    report.answer_path();
+    server.until(|now| now.running.len() == 1);
+    expect_hours(&server, 0, 1);
+    // Its client's leaving does not change what it does to the world.
+    client.reset();
+    server.until(|now| now.requests["client_gone"] == 1);
+    expect_hours(&server, 0, 1);
+    taken.finish();
+    drop(other);
+}
+
+#[test]
+fn neither_what_is_late_nor_a_connection_that_was_taken_over_is_in_time() {
+    let server = Server::start(|settings| {
+        settings.threads = 2;
+        settings.request_timeout = HOUR;
+        let short = ("/short", Duration::from_millis(200));
+        settings.request_timeouts = [short].into_iter().collect();
+    });
+    let player = server.worker(0);
+    let (mut seat, mut second) = (player.seat(0), player.seat(1));
+    let mut late = server.ask("/short");
+    let taken = seat.take();
+    late.response().expect(504);
+    assert_eq!(rest(&server, 0), None);
+    let mut streams = server.ask("/short/stream");
+    let mut stream = second.take();
+    stream.head(200, &[]).chunk(b"begun").flush();
+    streams.head();
+    server.until(|_| rest(&server, 0).is_none());
+    taken.finish();
+    let _hijacks = server.ask("/hijack");
+    let mut hijack = seat.take();
+    expect_hours(&server, 0, 1);
+    hijack.frame(Kind::Hijacked, b"").expect("it is read");
+    hijack.flush();
+    server.until(|_| rest(&server, 0).is_none());
+    hijack.finish();
+    stream.end();
+}

@@ -1,0 +1,75 @@
+//! How long what leaves has: `drain_timeout`, or as long as what it runs is in time, unless somebody waits for it. When
+//! that is the front knows; what follows is the pool's and the fleet's business.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::time;
+
+use crate::Note;
+use crate::fleet;
+use crate::pool::Event;
+use crate::supervisor::{Shared, Supervisor};
+
+/// How long a worker goes on after the last deadline of what it runs, so that what is late by then is answered as such.
+const LAST_ANSWER: Duration = Duration::from_secs(1);
+
+impl Supervisor {
+    /// Where a generation is on its way in or out: the earliest that is, and when the last of those that finish what they
+    /// hold is killed at the latest, as far as that is known.
+    pub fn unsettled(&self) -> Option<(u32, Option<Instant>)> {
+        let inner = self.shared.inner.borrow();
+        if inner.fleet.is_settled() {
+            return None;
+        }
+        let earliest = inner.fleet.generations().first()?.number;
+        let bounded: Vec<_> = inner.fleet.bounded().collect();
+        drop(inner);
+        let latest = bounded.into_iter().map(|(generation, worker, until)| {
+            let in_time = self.shared.dispatcher.deadline(generation, worker);
+            in_time.map_or(until, |deadline| until.max(deadline + LAST_ANSWER))
+        });
+        Some((earliest, latest.max()))
+    }
+
+    /// Ends the generations that finish what they hold: somebody has waited for them long enough.
+    pub fn hurry(&self) {
+        self.shared.decide(fleet::Event::Hurry);
+    }
+
+    /// Gives what begins from now on these times, in every generation that is there.
+    pub fn keep_to(&self, boot_timeout: Duration, drain_timeout: Duration) {
+        self.shared.decide(fleet::Event::KeepTo {
+            boot_timeout,
+            drain_timeout,
+        });
+    }
+}
+
+impl Shared {
+    /// How long a worker of this generation may take to leave, whatever it runs.
+    pub(crate) fn drain_timeout(&self, generation: u32) -> Duration {
+        let rules = self.inner.borrow().fleet.rules(generation);
+        rules.map_or(Duration::ZERO, |rules| rules.drain_timeout)
+    }
+
+    /// A moment that the fleet asked for has come. Whose time to leave is up has until the last deadline of what it runs,
+    /// which is asked now and not when it began to leave: a thread may have taken a last request since.
+    pub(crate) fn tick(self: &Rc<Self>) {
+        let now = time::Instant::now().into_std();
+        let inner = self.inner.borrow();
+        let bounded = inner.fleet.bounded().filter(|(.., until)| *until <= now);
+        let overdue: Vec<_> = bounded.collect();
+        drop(inner);
+        for (generation, worker, _) in overdue {
+            if let Some(deadline) = self.dispatcher.deadline(generation, worker) {
+                let rest = deadline.saturating_duration_since(now);
+                let note = Note::InTime { worker, rest };
+                self.dispatcher.note(generation, &note);
+                let until = deadline + LAST_ANSWER;
+                self.handle(generation, Event::InTime { worker, until });
+            }
+        }
+        self.decide_at(fleet::Event::Tick, now);
+    }
+}
