@@ -136,6 +136,21 @@ fn what_is_late_is_cut_at_the_end_of_a_drain() {
 }
 
 #[test]
+fn a_restart_waits_for_the_one_before_no_longer_than_for_a_drain_and_the_log_says_so() {
+    let mut case = start(SHORT);
+    let mut long = case.long();
+    case.restart();
+    // Now somebody waits, so what is in time is cut in the end.
+    let ran = case.restart();
+    let begin = "generation 3 serves";
+    assert!(ran.stdout.starts_with(begin), "{}", ran.output());
+    let line = case.server.log().wait(|line| line.contains("waits for"));
+    assert!(line.contains("for 1 s at most") && line.contains("generation=\"1\""));
+    let response = long.response();
+    assert_eq!(response.expect(502).field("retry-after"), None);
+}
+
+#[test]
 fn a_drain_is_as_long_as_the_settings_in_force_say() {
     let case = start("workers = 2\nthreads = 1\ndrain_timeout = \"1h\"\n");
     let mut hijacked = case.hijacked();

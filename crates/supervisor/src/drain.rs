@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::time;
 
 use crate::Note;
-use crate::fleet;
+use crate::fleet::{self, Fleet};
 use crate::pool::Event;
 use crate::supervisor::{Shared, Supervisor};
 
@@ -30,6 +30,26 @@ impl Supervisor {
             in_time.map_or(until, |deadline| until.max(deadline + LAST_ANSWER))
         });
         Some((earliest, latest.max()))
+    }
+
+    /// Waits until no generation is on its way in or out, and says so. Now somebody waits: what is finished there in time has
+    /// `drain_timeout` from now on, as all else had.
+    pub async fn settled(&self) {
+        let Some((generation, until)) = self.unsettled() else {
+            return;
+        };
+        let limit = self.shared.drain_timeout(generation);
+        let now = time::Instant::now().into_std();
+        let rest = until.map_or(limit, |until| until.saturating_duration_since(now));
+        let rest = rest.min(limit);
+        self.shared
+            .dispatcher
+            .note(generation, &Note::Awaited { rest });
+        let settled = || self.shared.until(Fleet::is_settled);
+        if time::timeout(limit, settled()).await.is_err() {
+            self.hurry();
+            settled().await;
+        }
     }
 
     /// Ends the generations that finish what they hold: somebody has waited for them long enough.

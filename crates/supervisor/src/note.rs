@@ -148,6 +148,11 @@ pub enum Note {
         /// Why.
         reason: String,
     },
+    /// Another generation waits for what this one finishes.
+    Awaited {
+        /// How long at most.
+        rest: Duration,
+    },
     /// A worker that leaves has had its time, and goes on with what it runs in time.
     InTime {
         /// The worker, from 0.
@@ -205,6 +210,7 @@ impl Note {
             | Self::OutageOver
             | Self::Launched
             | Self::Serves
+            | Self::Awaited { .. }
             | Self::InTime { .. }
             | Self::Closed => false,
             Self::WorkerLeft { status, .. } => status != "exit 0",
@@ -344,6 +350,11 @@ impl fmt::Display for Note {
             Self::ForkFailed { worker, reason } => {
                 write!(f, "worker {} cannot be forked: {reason}", worker)
             }
+            Self::Awaited { rest } => write!(
+                f,
+                "what comes next waits for this generation to finish what it holds, for {} s at most",
+                rest.as_secs_f64().ceil()
+            ),
             Self::InTime { worker, rest } => write!(
                 f,
                 "worker {worker}, which leaves, may go on for {} s: what it runs is in time until then",

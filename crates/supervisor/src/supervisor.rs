@@ -156,11 +156,6 @@ impl Supervisor {
         tasks.push(spawn_local(Rc::clone(&self.shared).keep_limits()));
     }
 
-    /// Waits until no generation is on its way in or out.
-    pub async fn settled(&self) {
-        self.shared.until(Fleet::is_settled).await;
-    }
-
     /// Lets no new generation take over any more: the server is going to stop.
     pub fn call_off(&self) {
         self.shared.decide(fleet::Event::CallOff);
@@ -339,7 +334,7 @@ impl Shared {
     }
 
     /// Waits until `reached` holds of the fleet.
-    async fn until(&self, reached: impl Fn(&Fleet) -> bool) {
+    pub(crate) async fn until(&self, reached: impl Fn(&Fleet) -> bool) {
         let mut changes = self.changed.subscribe();
         while !reached(&self.inner.borrow().fleet) {
             if changes.changed().await.is_err() {
