@@ -49,10 +49,7 @@ class FakeSupervisor
 
   # Forks a worker and waits until it is ready: its process.
   def fork_worker(number = 0)
-    ours, theirs = UNIXSocket.pair(:SEQPACKET)
-    send({ Fork: { worker: number } }, theirs)
-    theirs.close
-    @workers[number] = ours
+    worker_socket(number)
     name, fields, files = message
     raise "expected Forked, got #{name}" unless name == "Forked" && files.size == 1
 
@@ -61,6 +58,14 @@ class FakeSupervisor
     raise "expected Ready, got #{ready.inspect}" unless ready == ["Ready", { "worker" => number, "pid" => fields["pid"] }]
 
     fields["pid"]
+  end
+
+  # Asks for a worker: the socket on which it would speak.
+  def worker_socket(number = 0)
+    ours, theirs = UNIXSocket.pair(:SEQPACKET)
+    send({ Fork: { worker: number } }, theirs)
+    theirs.close
+    @workers[number] = ours
   end
 
   # A worker's next message: name and fields; nil at its end.

@@ -192,6 +192,44 @@ class TemplateTest < Minitest::Test
     end
   end
 
+  # Refuses as the kernel does, or as a hook may, until there is a file.
+  REFUSED = <<~RUBY
+    refuse = -> { File.exist?(File.join(__dir__, "may_fork")) or raise Errno::ENOMEM }
+    Process.singleton_class.prepend(Module.new { define_method(:_fork) { refuse.call && super() } })
+  RUBY
+
+  def test_a_fork_that_fails_is_told_and_the_next_one_may_do
+    exits = { "hooks.rb" => 'before_fork { exit unless File.exist?(File.join(__dir__, "may_fork")) }', "config.ru" => HELLO }
+    { "Errno::ENOMEM: Cannot allocate memory" => { "config.ru" => REFUSED + HELLO },
+      "SystemExit: exit" => exits }.each do |reason, files|
+      FakeSupervisor.open(files) do |supervisor|
+        booted(supervisor)
+        2.times do |number|
+          socket = supervisor.worker_socket(number)
+          name, fields, = supervisor.message
+          assert_equal ["NotForked", number], [name, fields["worker"]]
+          assert fields["reason"].start_with?("#{reason}\n"), fields
+          assert socket.wait_readable(FakeSupervisor::TIMEOUT), "the worker's socket is left open"
+        end
+        File.write(File.join(supervisor.folder, "may_fork"), "")
+        pid = supervisor.fork_worker
+        assert_equal pid, supervisor.request.body.to_i
+      end
+    end
+  end
+
+  def test_a_worker_that_cannot_be_told_of_is_ended
+    refused = 'Highball::Native.singleton_class.prepend(Module.new { def pidfd(pid) = raise("too many files: #{pid}") })'
+    boot("#{refused}\n#{HELLO}") do |supervisor|
+      booted(supervisor)
+      supervisor.worker_socket
+      name, fields, = supervisor.message
+      assert_equal "NotForked", name
+      pid = fields["reason"][/too many files: (\d+)/, 1].to_i
+      assert_raises(Errno::ESRCH) { Process.kill(0, pid) }
+    end
+  end
+
   def test_a_worker_that_dies_is_reaped_and_told
     boot("run ->(_) { exit!(3) }") do |supervisor|
       booted(supervisor)

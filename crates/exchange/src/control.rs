@@ -31,7 +31,7 @@ pub enum ToTemplate {
     /// (eventfd). Answered by [`FromTemplate::Booted`] or [`FromTemplate::BootFailed`].
     Start(Start),
     /// Fork a worker. Beside it: the worker's end of its own control socket. Answered by
-    /// [`FromTemplate::Forked`].
+    /// [`FromTemplate::Forked`] or [`FromTemplate::NotForked`].
     Fork {
         /// Number of the worker's place, from 0 to the number of workers: one place is kept for a successor. One that
         /// died is replaced in its own.
@@ -111,6 +111,13 @@ pub enum FromTemplate {
         worker: u16,
         /// Its process.
         pid: i32,
+    },
+    /// A worker that was asked for could not be forked; nothing is left of it.
+    NotForked {
+        /// Number of the worker.
+        worker: u16,
+        /// Why: an exception, and where it was raised.
+        reason: String,
     },
     /// A worker ended and was reaped.
     Exited {

@@ -55,6 +55,7 @@ pub extern "C" fn Init_highball() {
                 (c"booted", A6(messages::booted)),
                 (c"boot_failed", A4(messages::boot_failed)),
                 (c"forked", A4(messages::forked)),
+                (c"not_forked", A3(messages::not_forked)),
                 (c"exited", A4(messages::exited)),
             ],
         );

@@ -261,6 +261,24 @@ pub(crate) unsafe extern "C" fn forked(
     }
 }
 
+/// `Native.not_forked(socket, worker, reason)`
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn not_forked(
+    _: Value,
+    socket: Value,
+    worker: Value,
+    reason: Value,
+) -> Value {
+    // SAFETY: Ruby calls with the GVL. What may raise comes before what has `Drop`.
+    unsafe {
+        let (socket, worker) = (descriptor(socket), number(worker));
+        let reason = copied(reason);
+        sent(socket, FromTemplate::NotForked { worker, reason }, &[])
+    }
+}
+
 /// `Native.exited(socket, worker, pid, status)`
 ///
 /// # Safety

@@ -106,6 +106,32 @@ fn row_36_while_the_application_does_not_load_and_no_worker_is_left_requests_get
     client.get("/").expect(200);
 }
 
+#[test]
+fn row_36_while_no_worker_can_be_forked_requests_get_503_and_the_template_goes_on() {
+    let application = Application::without_lint(r##"run ->(_) { Test.text("hello") }"##);
+    let hooks = r##"before_fork { exit if File.exist?("unforkable") }"##;
+    application.dir().write("config/highball.rb", hooks);
+    let server = Server::application_of(application).start();
+    let template = server.status().processes("template")[0].0;
+    server.application().dir().write("unforkable", "");
+    server.status().processes("worker")[0].kill();
+    let refused = |line: &str| line.contains("worker 0 cannot be forked: SystemExit: exit");
+    server.log().wait(refused);
+    server
+        .log()
+        .wait(|line| line.contains("no worker can serve"));
+    let mut client = server.connect();
+    client.send("GET /down HTTP/1.1\r\nHost: a\r\n\r\n");
+    expect_retry(&mut client);
+    expect_logged(&server, "/down", "no_worker");
+    std::fs::remove_file(server.dir().join("unforkable")).expect("it is there");
+    server
+        .log()
+        .wait(|line| line.contains("a worker serves again"));
+    client.get("/").expect(200);
+    assert_eq!(server.status().processes("template")[0].0, template);
+}
+
 // ===== priority and shares =====
 
 /// Each request waits at the gate that its path names, after it told its path; `/` answers at once.

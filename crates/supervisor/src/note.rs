@@ -319,11 +319,13 @@ impl fmt::Display for Note {
                 worker,
                 delay.as_secs_f64()
             ),
-            Self::Outage { delay } => write!(
-                f,
-                "no worker can serve: requests are answered 503 until one does; next start in {:.1} s",
-                delay.as_secs_f64()
-            ),
+            Self::Outage { delay } => {
+                f.write_str("no worker can serve: requests are answered 503 until one does; ")?;
+                match delay.is_zero() {
+                    true => f.write_str("the next start is under way"),
+                    false => write!(f, "next start in {:.1} s", delay.as_secs_f64()),
+                }
+            }
             Self::OutageOver => f.write_str("a worker serves again"),
             Self::Worker { worker, message } => write!(f, "worker {}: {message}", worker),
             Self::Misbehaved { worker, reason } => {

@@ -70,7 +70,12 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct Pool {
     template: Template,
+    /// How often it died since one of its workers became ready.
     template_deaths: u32,
+    /// Since when it can fork, where it can.
+    up_since: Option<Instant>,
+    /// When it was started last, or is to be, where that was delayed.
+    tried: Option<Instant>,
     /// By their places, of which there is one more than workers.
     workers: Vec<Worker>,
     /// How many workers there shall be; the highest numbers are left out.
@@ -100,6 +105,8 @@ impl Pool {
         Self {
             template: Template::Booting,
             template_deaths: 0,
+            up_since: None,
+            tried: None,
             workers: places,
             limit: workers,
             succession: None,
@@ -112,7 +119,7 @@ impl Pool {
     pub(crate) fn handle(&mut self, event: Event, now: Instant) -> Vec<Action> {
         let mut actions = Vec::new();
         match event {
-            Event::Booted => self.booted(&mut actions),
+            Event::Booted => self.booted(now, &mut actions),
             Event::TemplateDied => self.template_died(now, &mut actions),
             Event::Forked { worker } => self.forked(worker, now),
             Event::Ready { worker, life } => self.became_ready(worker, life, now, &mut actions),
@@ -234,11 +241,11 @@ impl Pool {
         self.template == Template::Up
     }
 
-    fn booted(&mut self, actions: &mut Vec<Action>) {
+    fn booted(&mut self, now: Instant, actions: &mut Vec<Action>) {
         match self.phase {
             Phase::Running => {
                 self.template = Template::Up;
-                self.template_deaths = 0;
+                self.up_since = Some(now);
             }
             Phase::Stopping => actions.push(Action::KillTemplate),
         }
@@ -272,6 +279,8 @@ impl Pool {
             _ => return,
         };
         found.state = State::Ready { forked, since: now };
+        // Whatever loads without being able to fork is of no use.
+        self.template_deaths = 0;
         actions.push(Action::Up { worker });
         self.succeed(worker, now, actions);
     }

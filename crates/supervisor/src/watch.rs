@@ -176,6 +176,9 @@ impl Shared {
                 drop(inner);
                 self.handle(generation, Event::Forked { worker });
             }
+            FromTemplate::NotForked { worker, reason } => {
+                self.not_forked((generation, worker), reason);
+            }
             FromTemplate::Exited {
                 worker,
                 pid,
@@ -190,6 +193,25 @@ impl Shared {
                 self.dispatcher.note(generation, &note);
             }
         }
+    }
+
+    /// The template goes on without having forked a worker: as good as that one's death.
+    fn not_forked(self: &Rc<Self>, (generation, worker): (u32, u16), reason: String) {
+        let mut inner = self.inner.borrow_mut();
+        let asked = matches!(inner.child(generation, worker), Some(Some(_)));
+        let own = inner.fleet.generation(generation).filter(|_| asked);
+        let life = own.map(|own| own.pool.life(worker));
+        drop(inner);
+        let Some(life) = life else { return };
+        let note = Note::ForkFailed { worker, reason };
+        self.dispatcher.note(generation, &note);
+        let served = self.dispatcher.has_served(generation, worker);
+        let died = Event::Died {
+            worker,
+            life,
+            served,
+        };
+        self.handle(generation, died);
     }
 
     /// Watches one life of a worker.

@@ -440,6 +440,29 @@ fn a_template_that_cannot_boot_again_is_logged_and_tried_again() {
 }
 
 #[test]
+fn a_fork_that_fails_is_a_death_of_that_worker_and_not_of_the_template() {
+    run(async {
+        let case = Case::new("serves", |_| ());
+        let first = case.start().await.unwrap();
+        let mark = case.app.path().join("unforkable");
+        std::fs::write(&mark, "").unwrap();
+        case.supervisor.kill_worker(1, 0);
+        case.front
+            .until_noted("worker 0 cannot be forked: no memory")
+            .await;
+        case.front
+            .until_noted("worker 0 ended 5 times in a row")
+            .await;
+        assert_eq!(case.pids(Role::Worker).len(), 1);
+        std::fs::remove_file(mark).unwrap();
+        case.front.until_called("up 0", 2).await;
+        assert_eq!(case.pids(Role::Template), [first.pid]);
+        case.supervisor.stop(PATIENCE).await;
+        assert_eq!(case.supervisor.processes().len(), 1);
+    });
+}
+
+#[test]
 fn the_front_is_told_that_nothing_can_serve_until_a_worker_does_again() {
     run(async {
         let case = Case::new("boots_once", |_| ());

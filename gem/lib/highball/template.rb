@@ -205,8 +205,23 @@ module Highball
       pidfd = IO.for_fd(Native.pidfd(pid))
       @children[pidfd] = Child.new(number, pid)
       Native.forked(@control.fileno, number, pid, pidfd.fileno)
+    rescue SignalException
+      raise
+    rescue Exception => error # rubocop:disable Lint/RescueException -- a hook may call exit, the system refuse
+      @children.delete(pidfd)
+      end_child(pid) if pid
+      Native.not_forked(@control.fileno, number, Highball.describe(error))
     ensure
       IO.for_fd(socket).close if socket
+    end
+
+    # Ends a child that cannot be told of.
+    def end_child(pid)
+      Process.kill("KILL", pid)
+      Process.wait(pid)
+    rescue Errno::ESRCH, Errno::ECHILD
+      # The application ignores SIGCHLD, so the kernel has reaped it.
+      nil
     end
 
     # What a worker must not hold: while it did, the supervisor would not see the template's end.

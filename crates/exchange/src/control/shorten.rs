@@ -27,6 +27,7 @@ impl Message for FromTemplate {
                     });
                 }
             }
+            FromTemplate::NotForked { reason, .. } => cut(reason, budget),
             FromTemplate::Exited { status, .. } => cut(status, budget),
             FromTemplate::Forked { .. } => {}
         }

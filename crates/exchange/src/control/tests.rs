@@ -44,6 +44,10 @@ fn every_message_arrives_as_it_was_sent() {
         },
         failed("no\nway \u{0} \u{1F682}", 2),
         FromTemplate::Forked { worker: 0, pid: 9 },
+        FromTemplate::NotForked {
+            worker: 0,
+            reason: "Errno::ENOMEM: no memory".into(),
+        },
         FromTemplate::Exited {
             worker: 0,
             pid: 9,

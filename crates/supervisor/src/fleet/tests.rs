@@ -556,6 +556,15 @@ fn nothing_can_serve_while_the_template_is_delayed_and_no_worker_is_left() {
     run.after(Duration::from_secs(1), &[spawn(1)]);
     run.check(booted(1), &[fork(1, 0, 2), fork(1, 1, 2)]);
     run.ready(1, 0, 2, &[outage(None)]);
+    // Also where the last worker dies while the template is loaded after a delay.
+    let mut run = Run::serving(rules(false, false));
+    run.check(template_died(1), &[spawn(1)]);
+    run.check(template_died(1), &[]);
+    run.after(Duration::from_millis(500), &[spawn(1)]);
+    let began = Some(run.now);
+    run.now += Duration::from_secs(1);
+    run.check(died(1, 0, 1), &[down(1, 0)]);
+    run.check(died(1, 1, 1), &[down(1, 1), outage(began)]);
     // New code that takes over ends it as well.
     let mut run = dead();
     run.check(run.launch(2), &[spawn(2)]);

@@ -10,7 +10,8 @@ impl Pool {
         self.count(|state| matches!(state, State::Ready { .. })) > 0
     }
 
-    /// When the next process is started, where none is there that could come to serve.
+    /// When the next process is started, where none is there that could come to serve. A template that is loaded after a
+    /// delay is none: it may well end as the last one did.
     pub(crate) fn delayed(&self) -> Option<Instant> {
         let comes = |worker: &Worker| match worker.state {
             State::Forking(_) | State::Starting(_) | State::Ready { .. } => true,
@@ -30,7 +31,8 @@ impl Pool {
                 });
                 delays.min()
             }
-            Template::Booting | Template::Leaving(_) | Template::Gone => None,
+            Template::Booting => self.tried,
+            Template::Leaving(_) | Template::Gone => None,
         }
     }
 }

@@ -26,6 +26,10 @@ impl Pool {
     }
 
     pub(super) fn template_died(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if self.template_lasted(now) {
+            self.template_deaths = 0;
+        }
+        self.up_since = None;
         for number in self.numbers() {
             // The process of these was never named, so its death would not be seen.
             let state = self.state(number);
@@ -57,10 +61,21 @@ impl Pool {
         self.template_deaths += 1;
         if delay.is_zero() {
             self.template = Template::Booting;
+            self.tried = None;
             actions.push(Action::SpawnTemplate);
         } else {
-            self.template = Template::Waiting(now + delay);
+            let until = now + delay;
+            self.template = Template::Waiting(until);
+            self.tried = Some(until);
         }
+    }
+
+    /// Whether the template was there for so long that its death has nothing to do with the last one, and owes nobody a
+    /// fork.
+    fn template_lasted(&self, now: Instant) -> bool {
+        let owes = self.count(|state| matches!(state, State::Forking(_))) > 0;
+        let lasted = |since: Instant| since + LONGEST_DELAY <= now;
+        !owes && self.up_since.is_some_and(lasted)
     }
 
     pub(super) fn died(

@@ -306,8 +306,53 @@ fn a_template_that_cannot_boot_again_is_tried_later_and_later() {
         run.check(Event::TemplateDied, &[]);
         run.after(Duration::from_millis(millis), &[Action::SpawnTemplate]);
     }
+    // Having booted is not enough.
     run.check(Event::Booted, &[]);
+    run.check(Event::TemplateDied, &[]);
+    run.after(LONGEST_DELAY, &[Action::SpawnTemplate]);
+    run.check(Event::Booted, &[]);
+    run.now += LONGEST_DELAY;
     run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
+}
+
+#[test]
+fn a_template_that_dies_at_its_forks_is_tried_later_and_later_until_a_worker_is_ready() {
+    let mut run = Run::ready();
+    run.check(died(0, 1), &[down(0), fork(0, 2)]);
+    let abandoned = Action::Abandon { worker: 0 };
+    run.check(Event::TemplateDied, &[abandoned, Action::SpawnTemplate]);
+    for (life, millis) in (3..).zip([500, 1000, 2000, 4000]) {
+        run.check(Event::Booted, &[fork(0, life)]);
+        // However long that takes.
+        run.now += BOOT_TIMEOUT / 2;
+        run.check(Event::TemplateDied, &[abandoned]);
+        run.after(Duration::from_millis(millis), &[Action::SpawnTemplate]);
+    }
+    run.check(Event::Booted, &[fork(0, 7)]);
+    let ready = Event::Ready { worker: 0, life: 7 };
+    run.check(ready, &[Action::Up { worker: 0 }]);
+    run.check(Event::Forked { worker: 0 }, &[]);
+    run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
+}
+
+#[test]
+fn without_workers_a_template_is_waited_for_once_and_not_when_it_is_loaded_after_a_delay() {
+    let mut run = Run::ready();
+    run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
+    run.check(died(0, 1), &[down(0)]);
+    run.check(died(1, 1), &[down(1)]);
+    assert_eq!(run.pool.delayed(), None);
+    run.check(Event::Booted, &[fork(0, 2), fork(1, 2)]);
+    let abandon = |worker| Action::Abandon { worker };
+    run.check(Event::TemplateDied, &[abandon(0), abandon(1)]);
+    let until = run.now + FIRST_DELAY;
+    assert_eq!(run.pool.delayed(), Some(until));
+    run.after(FIRST_DELAY, &[Action::SpawnTemplate]);
+    run.now += Duration::from_secs(10);
+    assert_eq!(run.pool.delayed(), Some(until));
+    // What it forks may come to serve.
+    run.check(Event::Booted, &[fork(0, 3), fork(1, 3)]);
+    assert_eq!(run.pool.delayed(), None);
 }
 
 #[test]

@@ -88,6 +88,11 @@ loop do
   exit!(0) if message.nil? || message == "Exit"
   sleep if mode == "never_forks"
   number = message.fetch("Fork").fetch("worker")
+  if File.exist?("unforkable")
+    tell(control, "NotForked" => { "worker" => number, "reason" => "no memory" })
+    socket.close
+    next
+  end
   pid = fork do
     control.close
     children.each_key(&:close)
