@@ -165,13 +165,13 @@ settings! {
         /// The memory of its own at which a worker is replaced.
         ///
         /// Counted are the pages that no other process shares (Private_Clean and Private_Dirty in
-        /// `/proc/PID/smaps_rollup`): what workers share with their template is not held against any of them. Looked at every
-        /// 5 seconds. Its successor comes first, as with `worker_max_requests`.
+        /// `/proc/PID/smaps_rollup`): what workers share with their template is not held against any of them. What is swapped
+        /// out counts as well (SwapPss). Looked at every 5 seconds. Its successor comes first, as with `worker_max_requests`.
         worker_max_memory: Option<u64> = Kind::Maybe(&Kind::Bytes { min: MIB, max: TIB }), default "none";
 
         /// The memory that front, templates and workers may hold together.
         ///
-        /// A page that several of them share counts once (Pss in `/proc/PID/smaps_rollup`). What others in the same control
+        /// A page that several of them share counts once (Pss and SwapPss in `/proc/PID/smaps_rollup`). What others in the same control
         /// groups leave is the limit in any case: `auto` is that alone, less a twentieth of each group's limit. Looked at
         /// every 5 seconds. Where more is held, the largest worker leaves, one at a time and never the last one; a fresh one
         /// comes back when there is room for it, after 10 seconds at least, later and later where memory is short again soon.

@@ -11,7 +11,7 @@ pub(crate) use cgroup::{Group, own as groups};
 /// The memory of one process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// Pages that no other process has: what its end would give back.
+    /// Pages that no other process has, and its part of what is swapped out: what its end would give back.
     pub(crate) private: u64,
     /// The same, and of each shared page the part that falls to this process. Over all processes of the server each
     /// page counts once.
@@ -43,13 +43,17 @@ fn parse(text: &str) -> Option<Memory> {
     let mut found = false;
     for line in text.lines() {
         let mut words = line.split_ascii_whitespace();
-        let sum = match words.next() {
-            Some("Private_Clean:" | "Private_Dirty:" | "Private_Hugetlb:") => &mut memory.private,
-            Some("Pss:") => &mut memory.share,
+        let (private, share) = match words.next() {
+            Some("Private_Clean:" | "Private_Dirty:" | "Private_Hugetlb:") => (true, false),
+            Some("Pss:") => (false, true),
+            // What leaks is swapped out first, and is in none of the other lines then.
+            Some("SwapPss:") => (true, true),
             _ => continue,
         };
         let kibibytes: u64 = words.next()?.parse().ok()?;
-        *sum += kibibytes * 1024;
+        let bytes = kibibytes * 1024;
+        memory.private += if private { bytes } else { 0 };
+        memory.share += if share { bytes } else { 0 };
         found = true;
     }
     found.then_some(memory)
@@ -70,16 +74,18 @@ Private_Clean:        64 kB
 Private_Dirty:     16616 kB
 Referenced:        55800 kB
 Private_Hugetlb:       0 kB
-SwapPss:               9 kB
+Swap:               1000 kB
+SwapPss:             900 kB
 ";
 
     #[test]
-    fn private_pages_and_the_share_are_read_from_their_lines() {
+    fn private_pages_the_share_and_what_is_swapped_are_read_from_their_lines() {
         let check = |text: &str, expect: Option<(u64, u64)>| {
             let found = parse(text).map(|memory| (memory.private, memory.share));
             assert_eq!(found, expect, "{text}");
         };
-        check(ROLLUP, Some(((64 + 16616) * 1024, 21037 * 1024)));
+        let (private, share) = (64 + 16616 + 900, 21037 + 900);
+        check(ROLLUP, Some((private * 1024, share * 1024)));
         // Without a rollup each mapping has its own lines.
         let each = "Pss: 4 kB\nPrivate_Dirty: 2 kB\n".repeat(3);
         check(&each, Some((6 * 1024, 12 * 1024)));
