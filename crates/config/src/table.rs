@@ -154,7 +154,7 @@ settings! {
         ///
         /// Its successor is ready before it is told to leave, and it finishes what it runs. So that not all workers go at
         /// once, each one's own limit lies somewhere in the last tenth below this number. Looked at every second: a worker
-        /// goes on for so long, and waits its turn where another one is being replaced.
+        /// goes on for so long, and waits its turn where another one is being replaced, or an old generation has not finished.
         worker_max_requests: Option<u64> = Kind::Maybe(&Kind::Integer { min: 1, max: 1_000_000_000_000 }), default "none";
 
         /// The age at which a worker is replaced, counted from when it was ready.
@@ -171,11 +171,13 @@ settings! {
 
         /// The memory that front, templates and workers may hold together.
         ///
-        /// A page that several of them share counts once (Pss and SwapPss in `/proc/PID/smaps_rollup`). What others in the same control
-        /// groups leave is the limit in any case: `auto` is that alone, less a twentieth of each group's limit. Looked at
-        /// every 5 seconds. Where more is held, the largest worker leaves, one at a time and never the last one; a fresh one
-        /// comes back when there is room for it, after 10 seconds at least, later and later where memory is short again soon.
-        /// A restart goes worker by worker where a second generation does not fit beside the first.
+        /// A page that several of them share counts once (Pss and SwapPss in `/proc/PID/smaps_rollup`). What others in the
+        /// same control groups leave is the limit in any case: `auto` is that alone, less a twentieth of each group's limit.
+        /// Looked at every 5 seconds. Where more is held, the largest worker leaves, one at a time; a fresh one comes back when
+        /// there is room for it, after 10 seconds at least, later and later where memory is short again soon. What workers hold
+        /// that leave already counts for nothing, for 30 seconds. The last worker is followed by a fresh one, where that would
+        /// hold little enough; otherwise it stays, and the log says so. Nobody goes while a restart brings workers up. A restart
+        /// goes worker by worker where a second generation does not fit beside the first.
         memory_budget: Option<MemoryBudget> = Kind::Maybe(&Kind::AutoBytes { min: MIB, max: TIB }), default "none";
     }
 

@@ -261,12 +261,32 @@ fn over_the_budget_the_largest_worker_goes_first_and_a_fresh_one_comes_when_ther
 }
 
 #[test]
+fn over_the_budget_the_last_worker_is_followed_by_a_fresh_one_where_that_is_enough() {
+    let mut working = start(FOLLOWED, |builder| {
+        let builder = builder.setting("memory_budget", "256MiB");
+        builder.setting("worker_max_requests", "1")
+    });
+    let first = working.event("up 0 ");
+    assert_eq!(working.server.get("/").text(), first);
+    // The look that has it replaced has seen what a fresh one holds.
+    let second = working.event("up 1 ");
+    assert_eq!(working.event("exit 0 "), first);
+    assert_eq!(working.server.get("/leak/320").text(), second);
+    let third = working.event("up 0 ");
+    assert_eq!(working.event("exit 1 "), second);
+    working.server.log().wait(|line| {
+        line.contains("worker 1 leaves once worker 0 is ready in its stead: it holds")
+            && line.contains("256.0 MiB are its budget (setting `memory_budget`)")
+    });
+    assert_eq!(working.server.get("/").text(), third);
+}
+
+#[test]
 fn over_the_budget_the_last_worker_stays_and_new_code_comes_worker_by_worker() {
     let mut working = start(FOLLOWED, |builder| {
-        builder.setting("memory_budget", "256MiB")
+        builder.setting("memory_budget", "8MiB")
     });
     let old = working.event("up 0 ");
-    assert_eq!(working.server.get("/leak/320").text(), old);
     working
         .server
         .log()

@@ -16,6 +16,8 @@ const RESERVE: u64 = 20;
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
+/// How long memory that leaving workers hold is as good as free.
+const AWAITED: Duration = Duration::from_secs(30);
 /// Where memory is short again so soon after a worker came back, it came back too early.
 const RELAPSE: Duration = Duration::from_secs(10 * 60);
 
@@ -36,12 +38,25 @@ pub enum Bound {
 pub(crate) struct Weights {
     /// The shares of all processes of the server.
     pub(crate) held: u64,
-    /// The share of the template of the generation that serves.
+    /// That of the front.
+    pub(crate) front: u64,
+    /// That of the template of the generation that serves.
     pub(crate) template: u64,
+    /// What those will give back that leave.
+    pub(crate) leaving: u64,
     /// The workers of the generation that serves.
     pub(crate) workers: Vec<(u16, Memory)>,
     /// The control groups that have a limit.
     pub(crate) groups: Vec<Group>,
+}
+
+impl Weights {
+    /// What this worker holds of its own.
+    pub(crate) fn private(&self, worker: u16) -> u64 {
+        let mut workers = self.workers.iter();
+        let own = workers.find(|(number, _)| *number == worker);
+        own.map_or(0, |(_, memory)| memory.private)
+    }
 }
 
 /// What the server holds, and what it may hold, in bytes.
@@ -68,9 +83,11 @@ impl fmt::Display for Held {
 pub(crate) enum Step {
     /// Have this worker leave, and nobody come in its place.
     Shrink(u16),
+    /// Have the last worker leave, for a fresh one would not be too much.
+    Replace(u16),
     /// Have a worker come back.
     Grow,
-    /// Say that the last worker alone is too much.
+    /// Say that the last worker alone is too much, however fresh.
     Warn,
 }
 
@@ -84,6 +101,8 @@ pub(crate) struct Budget {
     pause: Duration,
     /// When the last one had to go.
     went: Option<Instant>,
+    /// Since when there are some that leave, or since the last one had to go.
+    leaving: Option<Instant>,
     /// When the last one came back.
     came: Option<Instant>,
     /// The least that any worker was seen to hold of its own: what one more takes at first.
@@ -100,6 +119,7 @@ impl Budget {
             missing: 0,
             pause: FIRST_PAUSE,
             went: None,
+            leaving: None,
             came: None,
             least: None,
             warned: false,
@@ -139,34 +159,79 @@ impl Budget {
         budget.map(|budget| Held { held, budget })
     }
 
-    /// Decides on the next step. To be asked only while all workers serve that there shall be, and nothing is on its
-    /// way.
-    pub(crate) fn step(&mut self, weights: &Weights, now: Instant) -> Option<Step> {
+    /// Decides on the next step. Calm is a pool all of whose workers serve, beside which nothing is on its way: only there
+    /// does anybody come.
+    pub(crate) fn step(&mut self, weights: &Weights, calm: bool, now: Instant) -> Option<Step> {
         let own = weights.workers.iter().map(|(_, memory)| memory.private);
         self.least = self.least.into_iter().chain(own).min();
-        let Held { held, budget } = self.held(weights)?;
-        if held > budget {
+        let awaited = self.awaited(weights, now);
+        let all = self.held(weights)?;
+        let Held { held, budget } = all;
+        if held.saturating_sub(awaited) > budget {
             let largest = weights.workers.iter();
             let largest = largest.max_by_key(|(_, memory)| memory.private);
-            let step = match largest {
-                Some((worker, _)) if weights.workers.len() > 1 => Step::Shrink(*worker),
-                _ if self.warned => return None,
-                _ => Step::Warn,
-            };
-            match step {
-                Step::Shrink(_) => self.shrinks(now),
-                _ => self.warned = true,
+            let (worker, memory) = largest?;
+            if weights.workers.len() > 1 {
+                self.shrinks(now);
+                return Some(Step::Shrink(*worker));
             }
-            return Some(step);
+            return match calm {
+                true => self.relieve(*worker, memory.private, all, now),
+                false => None,
+            };
+        }
+        if held > budget {
+            return None;
         }
         self.warned = false;
-        let rested = self.went.is_none_or(|went| went + self.pause <= now);
-        if self.missing == 0 || !rested || !self.has_room(weights) {
+        if !calm || self.missing == 0 || !self.has_rested(now) || !self.has_room(weights) {
             return None;
         }
         self.missing -= 1;
         self.came = Some(now);
         Some(Step::Grow)
+    }
+
+    /// What leaving workers are about to give back: nobody else need go for that, unless they take their time.
+    fn awaited(&mut self, weights: &Weights, now: Instant) -> u64 {
+        if weights.leaving == 0 {
+            self.leaving = None;
+            return 0;
+        }
+        let since = *self.leaving.get_or_insert(now);
+        if now < since + AWAITED {
+            weights.leaving
+        } else {
+            0
+        }
+    }
+
+    /// What is to be done about the last worker, which is too much.
+    fn relieve(&mut self, worker: u16, private: u64, all: Held, now: Instant) -> Option<Step> {
+        let grown = private.saturating_sub(self.least.unwrap_or(private));
+        let would_do = grown > 0 && all.held.saturating_sub(grown) <= all.budget;
+        if would_do && self.has_rested(now) {
+            self.rest(now);
+            self.came = Some(now);
+            return Some(Step::Replace(worker));
+        }
+        if would_do || self.warned {
+            return None;
+        }
+        self.warned = true;
+        Some(Step::Warn)
+    }
+
+    /// Whether it is time for another fresh worker.
+    fn has_rested(&self, now: Instant) -> bool {
+        self.went.is_none_or(|went| went + self.pause <= now)
+    }
+
+    /// Whether what the groups leave alone has room for one more worker, such as it is at first.
+    pub(crate) fn has_reserve(&self, weights: &Weights) -> bool {
+        let more = self.least.unwrap_or(0);
+        let mut groups = weights.groups.iter();
+        groups.all(|group| group.used.saturating_add(more) <= group.limit)
     }
 
     /// Whether one more worker fits, such as it is at first; anything fits without a budget.
@@ -186,6 +251,13 @@ impl Budget {
 
     /// A worker leaves and nobody comes in its place, for now.
     pub(crate) fn shrinks(&mut self, now: Instant) {
+        self.rest(now);
+        self.missing += 1;
+        self.leaving = Some(now);
+    }
+
+    /// Somebody had to go: how long the next fresh worker has to wait.
+    fn rest(&mut self, now: Instant) {
         let early = self
             .came
             .is_some_and(|came| now < came + RELAPSE.max(2 * self.pause));
@@ -193,7 +265,6 @@ impl Budget {
             true => LONGEST_PAUSE.min(2 * self.pause),
             false => FIRST_PAUSE,
         };
-        self.missing += 1;
         self.went = Some(now);
     }
 }

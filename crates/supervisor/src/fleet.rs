@@ -161,6 +161,11 @@ impl Fleet {
         self.generations.len() < 2 && self.rollout.is_none()
     }
 
+    /// Whether a generation is being brought up, or given up.
+    pub(crate) fn is_rolling_out(&self) -> bool {
+        self.rollout.is_some()
+    }
+
     /// The latest generation's number, or 0.
     pub(crate) fn latest(&self) -> u32 {
         self.generations.last().map_or(0, |latest| latest.number)
@@ -195,12 +200,18 @@ impl Fleet {
         now: Instant,
         actions: &mut Vec<Action>,
     ) {
-        if self.stopping || !self.is_settled() {
+        if self.stopping || self.rollout.is_some() {
             return;
         }
-        if let Some(only) = self.generations.first_mut() {
-            only.rules.workers = workers;
-            only.resize_without(leaves, workers, now, actions);
+        let drains = self.generations.len() > 1;
+        let mut all = self.generations.iter_mut();
+        // Beside one that drains there is no room for more.
+        let serving = all.find(|one| {
+            one.stage == Stage::Serving && (!drains || workers < one.rules.workers)
+        });
+        if let Some(serving) = serving {
+            serving.rules.workers = workers;
+            serving.resize_without(leaves, workers, now, actions);
         }
     }
 

@@ -20,6 +20,7 @@ mod note;
 pub mod orphans;
 mod pool;
 mod process;
+mod scales;
 mod stuck;
 mod supervisor;
 mod template;

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::budget::Held;
 use crate::memory::Size;
 
 /// The parts of a limit, in thousandths, that the spread leaves at least.
@@ -112,6 +113,13 @@ pub enum Why {
         /// The limit, in bytes.
         limit: u64,
     },
+    /// It is the last one, and the server holds too much because of it.
+    Budget {
+        /// What it holds of its own, in bytes.
+        private: u64,
+        /// What all processes hold and may.
+        held: Held,
+    },
 }
 
 impl fmt::Display for Why {
@@ -133,6 +141,9 @@ impl fmt::Display for Why {
                 Size(*private),
                 Size(*limit)
             ),
+            Self::Budget { private, held } => {
+                write!(f, "it holds {} of its own, and {held}", Size(*private))
+            }
         }
     }
 }
@@ -243,6 +254,13 @@ mod tests {
         check(
             Why::Memory { private, limit },
             "333.0 MiB of memory are its own, and 300.0 MiB are its limit (setting `worker_max_memory`)",
+        );
+        let (held, budget) = (400 << 20, 256 << 20);
+        let held = Held { held, budget };
+        check(
+            Why::Budget { private, held },
+            "it holds 333.0 MiB of its own, and the server holds 400.0 MiB, and 256.0 MiB are its budget (setting \
+             `memory_budget`)",
         );
     }
 }

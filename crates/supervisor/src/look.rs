@@ -5,28 +5,30 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::Note;
 use crate::budget::{Held, Step, Weights};
 use crate::fleet::{self, Stage};
 use crate::limits::{Figures, Life, Why};
-use crate::memory::{self, Memory};
 use crate::pool::{Event, State};
-use crate::supervisor::{Inner, Shared};
+use crate::supervisor::Shared;
 use crate::template::Plan;
 
 /// How often requests and ages are looked at.
 const LOOK: Duration = Duration::from_secs(1);
-/// In each of so many looks memory is read as well, which costs the kernel milliseconds for a large process.
+/// In each of so many looks memory is read as well, which costs the kernel milliseconds for a large process; and where a
+/// worker is there that was not at the last look.
 const WEIGH: u32 = 5;
+
+/// The longest that the last worker may take to leave where its successor has to wait for that.
+const LAST_LEAVE: Duration = Duration::from_secs(30);
 
 /// A worker that serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
-    life: Life,
-    pid: i32,
+pub(crate) struct Seen {
+    pub(crate) life: Life,
+    pub(crate) pid: i32,
     since: std::time::Instant,
 }
 
@@ -37,6 +39,7 @@ impl Shared {
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut looks = 0;
+        let mut known: Vec<Life> = Vec::new();
         loop {
             look.tick().await;
             looks = (looks + 1) % WEIGH;
@@ -49,18 +52,21 @@ impl Shared {
             }
             let weighs = limits.memory.is_some() || budget;
             let seen = self.serving();
-            let Some(first) = seen.first().filter(|_| self.is_calm()) else {
+            let Some(generation) = self.alone(&seen) else {
                 continue;
             };
-            let generation = first.life.generation;
-            let weights = match weighs && looks == 0 {
+            // What a worker holds at first is what the next one will.
+            let fresh = seen.iter().any(|one| !known.contains(&one.life));
+            let weights = match weighs && (fresh || looks == 0) {
                 true => Some(self.weigh(&seen).await),
                 false => None,
             };
+            known = seen.iter().map(|one| one.life).collect();
             // Weighing takes its time: others may serve by now.
-            if self.serving() != seen || !self.is_calm() {
+            if self.serving() != seen || self.alone(&seen).is_none() {
                 continue;
             }
+            let calm = self.is_calm();
             if weights
                 .as_ref()
                 .is_some_and(|weights| weights.workers.is_empty())
@@ -71,10 +77,11 @@ impl Shared {
             }
             let weights = weights.as_ref();
             let plan = &load.plan;
-            let short = weights.is_some_and(|weights| self.keep_budget(generation, plan, weights));
+            let short =
+                weights.is_some_and(|weights| self.keep_budget(generation, plan, weights, calm));
             // A successor takes room: under a budget nobody gets one unweighed.
-            let known = weights.is_some() || !self.budget.borrow().is_set();
-            if !short && known {
+            let weighed = weights.is_some() || !self.budget.borrow().is_set();
+            if calm && !short && weighed {
                 self.retire_one(&seen, plan, weights);
             }
         }
@@ -88,10 +95,16 @@ impl Shared {
     }
 
     /// Takes a step towards the budget. True where there was one to take.
-    fn keep_budget(self: &Rc<Self>, generation: u32, plan: &Plan, weights: &Weights) -> bool {
+    fn keep_budget(
+        self: &Rc<Self>,
+        generation: u32,
+        plan: &Plan,
+        weights: &Weights,
+        calm: bool,
+    ) -> bool {
         let now = Instant::now().into_std();
         let mut budget = self.budget.borrow_mut();
-        let step = budget.step(weights, now);
+        let step = budget.step(weights, calm, now);
         let held = budget.held(weights);
         drop(budget);
         let (Some(step), Some(held)) = (step, held) else {
@@ -99,6 +112,7 @@ impl Shared {
         };
         match step {
             Step::Shrink(worker) => self.shrink(generation, plan, worker, weights, held, None),
+            Step::Replace(worker) => self.replace_last(generation, plan, worker, weights, held),
             Step::Grow => {
                 self.dispatcher.note(generation, &Note::Grows(held));
                 self.resize(generation, plan, None);
@@ -106,6 +120,31 @@ impl Shared {
             Step::Warn => self.dispatcher.note(generation, &Note::OverBudget(held)),
         }
         true
+    }
+
+    /// Has the last worker make room for a fresh one.
+    fn replace_last(
+        self: &Rc<Self>,
+        generation: u32,
+        plan: &Plan,
+        worker: u16,
+        weights: &Weights,
+        held: Held,
+    ) {
+        let private = weights.private(worker);
+        let why = Why::Budget { private, held };
+        let beside = self.budget.borrow().has_reserve(weights);
+        let grace = plan.drain_timeout;
+        let event = if beside {
+            Event::Retire { worker, why, grace }
+        } else {
+            self.dispatcher
+                .note(generation, &Note::Renewed { worker, why });
+            // Requests wait meanwhile.
+            let until = Instant::now().into_std() + grace.min(LAST_LEAVE);
+            Event::Renew { worker, until }
+        };
+        self.handle(generation, event);
     }
 
     /// Has a worker leave without a successor.
@@ -118,11 +157,9 @@ impl Shared {
         held: Held,
         why: Option<Why>,
     ) {
-        let mut workers = weights.workers.iter();
-        let own = workers.find(|(number, _)| *number == worker);
         let note = Note::Shrinks {
             worker,
-            private: own.map_or(0, |(_, memory)| memory.private),
+            private: weights.private(worker),
             held,
             why,
         };
@@ -195,6 +232,15 @@ impl Shared {
         scarce
     }
 
+    /// The generation of these workers, where they are all of one, and no other one is coming up: a rollout has bounds of
+    /// its own.
+    fn alone(&self, seen: &[Seen]) -> Option<u32> {
+        let generation = seen.first()?.life.generation;
+        let alone = seen.iter().all(|one| one.life.generation == generation);
+        let rolls_out = self.inner.borrow().fleet.is_rolling_out();
+        (alone && !rolls_out).then_some(generation)
+    }
+
     /// Whether nothing is on its way.
     fn is_calm(&self) -> bool {
         let inner = self.inner.borrow();
@@ -226,51 +272,5 @@ impl Shared {
             }
         }
         seen
-    }
-
-    /// Weighs all processes, and these workers each; on another thread.
-    async fn weigh(&self, seen: &[Seen]) -> Weights {
-        let workers = seen.iter().map(|one| (one.life.worker, one.pid)).collect();
-        let generation = seen.first().map(|one| one.life.generation);
-        let (template, others) = self.inner.borrow().others(generation, seen);
-        let weighed = spawn_blocking(move || weights(workers, template, others));
-        // Whoever panicked over it has weighed nothing.
-        weighed.await.unwrap_or_default()
-    }
-}
-
-impl Inner {
-    /// The template of this generation, and all processes but it and those that were seen.
-    fn others(&self, generation: Option<u32>, seen: &[Seen]) -> (Option<i32>, Vec<i32>) {
-        let front = rustix::process::getpid().as_raw_nonzero().get();
-        let (mut own, mut others) = (None, vec![front]);
-        for (number, members) in &self.members {
-            let template = members.template.as_ref().and_then(|one| one.pid);
-            match Some(*number) == generation {
-                true => own = template,
-                false => others.extend(template),
-            }
-            let children = members.children.iter().flatten();
-            let pids = children.filter_map(|child| child.pid);
-            others.extend(pids.filter(|pid| seen.iter().all(|one| one.pid != *pid)));
-        }
-        (own, others)
-    }
-}
-
-/// Reads what these processes hold. May wait for the kernel.
-fn weights(workers: Vec<(u16, i32)>, template: Option<i32>, others: Vec<i32>) -> Weights {
-    let workers = workers.into_iter();
-    let workers = workers.filter_map(|(number, pid)| Some((number, memory::of(pid)?)));
-    let workers: Vec<(u16, Memory)> = workers.collect();
-    let share = |pid: i32| memory::of(pid).map_or(0, |memory| memory.share);
-    let template = template.map_or(0, share);
-    let others: u64 = others.into_iter().map(share).sum();
-    let own: u64 = workers.iter().map(|(_, memory)| memory.share).sum();
-    Weights {
-        held: own + template + others,
-        template,
-        workers,
-        groups: memory::groups(),
     }
 }

@@ -46,6 +46,13 @@ pub enum Note {
         /// Why.
         why: Why,
     },
+    /// A worker is to leave; its successor comes when it is gone, for there is no memory for both.
+    Renewed {
+        /// The worker, from 0.
+        worker: u16,
+        /// Why.
+        why: Why,
+    },
     /// A worker is to leave, and nobody comes in its place for now: memory is short.
     Shrinks {
         /// The worker, from 0.
@@ -59,7 +66,7 @@ pub enum Note {
     },
     /// A worker comes back: there is memory for it.
     Grows(Held),
-    /// One worker alone is too much.
+    /// One worker alone is too much, however fresh.
     OverBudget(Held),
     /// The new generation comes worker by worker: there is no memory for both at once.
     Scarce(Held),
@@ -252,6 +259,10 @@ impl fmt::Display for Note {
             } => write!(
                 f,
                 "worker {worker} leaves once worker {successor} is ready in its stead: {why}"
+            ),
+            Self::Renewed { worker, why } => write!(
+                f,
+                "worker {worker} leaves, and another one comes when it is gone, for there is no memory for both: {why}"
             ),
             Self::Shrinks {
                 worker,

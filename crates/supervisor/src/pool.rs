@@ -136,6 +136,7 @@ impl Pool {
             Event::Follow { worker } => self.follow(worker, now, &mut actions),
             Event::InTime { worker, until } => self.prolong(worker, until),
             Event::Retire { worker, why, grace } => self.retire(worker, why, grace, &mut actions),
+            Event::Renew { worker, until } => self.renew(worker, until, &mut actions),
             Event::Resize {
                 limit,
                 leaves,

@@ -14,7 +14,17 @@ fn weights(workers: &[u64]) -> Weights {
         held: 100 + workers.iter().sum::<u64>(),
         template: 100,
         workers: (0..).zip(workers.iter().map(|own| memory(*own))).collect(),
-        groups: Vec::new(),
+        ..Weights::default()
+    }
+}
+
+/// The same, where others that leave hold so much.
+fn with_leaving(workers: &[u64], leaving: u64) -> Weights {
+    let weights = weights(workers);
+    Weights {
+        held: weights.held + leaving,
+        leaving,
+        ..weights
     }
 }
 
@@ -54,7 +64,7 @@ fn what_may_be_held_is_the_least_of_the_setting_and_what_the_groups_leave() {
 fn over_the_budget_the_largest_goes_and_never_the_last_one() {
     let mut now = Instant::now();
     let check = |budget: &mut Budget, workers: &[u64], now, expect: Option<Step>| {
-        let step = budget.step(&weights(workers), now);
+        let step = budget.step(&weights(workers), true, now);
         assert_eq!(step, expect, "{workers:?} {budget:?}");
     };
     let budget = &mut Budget::new(Bound::Bytes(600));
@@ -62,23 +72,95 @@ fn over_the_budget_the_largest_goes_and_never_the_last_one() {
     check(budget, &[200, 301, 200], now, Some(Step::Shrink(1)));
     check(budget, &[600, 100], now, Some(Step::Shrink(0)));
     assert_eq!(budget.missing(), 2);
-    check(budget, &[501], now, Some(Step::Warn));
     now += Duration::from_secs(60);
-    check(budget, &[900], now, None);
     // One comes back when there is room for what one takes at first: 100 was the least.
     check(budget, &[401], now, None);
     check(budget, &[400], now, Some(Step::Grow));
     check(budget, &[200, 20], now, Some(Step::Grow));
     check(budget, &[20, 20, 20], now, None);
+}
+
+#[test]
+fn the_last_worker_is_replaced_where_a_fresh_one_would_do_and_stays_where_not() {
+    let mut now = Instant::now();
+    let check = |budget: &mut Budget, own, calm, now, expect: Option<Step>| {
+        let step = budget.step(&weights(&[own]), calm, now);
+        assert_eq!(step, expect, "{own} {budget:?}");
+    };
+    // It has not grown, or not by enough.
+    let budget = &mut Budget::new(Bound::Bytes(110));
+    check(budget, 20, true, now, Some(Step::Warn));
+    check(budget, 20, true, now, None);
+    check(budget, 50, true, now, None);
+    check(budget, 5, true, now, None);
+    check(budget, 11, true, now, Some(Step::Replace(0)));
     // It is told again when it happens again.
-    check(budget, &[501], now, Some(Step::Warn));
+    budget.least = Some(11);
+    check(budget, 11, true, now, Some(Step::Warn));
+
+    let budget = &mut Budget::new(Bound::Bytes(600));
+    check(budget, 100, true, now, None);
+    // Only from a pool that is whole.
+    check(budget, 501, false, now, None);
+    let mut pause = FIRST_PAUSE;
+    for _ in 0..10 {
+        check(budget, 501, true, now, Some(Step::Replace(0)));
+        assert_eq!(budget.missing(), 0);
+        now += pause - Duration::from_millis(1);
+        check(budget, 501, true, now, None);
+        now += Duration::from_millis(1);
+        pause = LONGEST_PAUSE.min(2 * pause);
+    }
+}
+
+#[test]
+fn memory_of_those_that_leave_counts_when_they_take_their_time() {
+    let mut now = Instant::now();
+    let check = |budget: &mut Budget, workers: &[u64], now, expect: Option<Step>| {
+        let step = budget.step(&with_leaving(workers, 200), false, now);
+        assert_eq!(step, expect, "{workers:?} {budget:?}");
+    };
+    let budget = &mut Budget::new(Bound::Bytes(750));
+    check(budget, &[300, 300], now, None);
+    // Without them it is too much as well.
+    check(budget, &[300, 300, 51], now, Some(Step::Shrink(1)));
+    now += AWAITED - Duration::from_millis(1);
+    check(budget, &[300, 300], now, None);
+    now += Duration::from_millis(1);
+    check(budget, &[300, 300], now, Some(Step::Shrink(1)));
+    // That one has its time, too.
+    check(budget, &[300, 300], now, None);
+    // Nobody comes while others leave, or come.
+    now += LONGEST_PAUSE;
+    check(budget, &[20], now, None);
+    for calm in [false, true] {
+        let mut budget = Budget::new(Bound::Bytes(750));
+        budget.missing = 1;
+        let grown = budget.step(&weights(&[20]), calm, now);
+        assert_eq!(grown, calm.then_some(Step::Grow));
+    }
+}
+
+#[test]
+fn a_successor_may_use_what_the_groups_leave_alone() {
+    let check = |used, expect| {
+        let weights = Weights {
+            groups: vec![Group { limit: 1000, used }],
+            ..weights(&[20])
+        };
+        let mut budget = Budget::new(Bound::Auto);
+        budget.step(&weights, true, Instant::now());
+        assert_eq!(budget.has_reserve(&weights), expect, "{used}");
+    };
+    check(980, true);
+    check(981, false);
 }
 
 #[test]
 fn without_a_budget_nothing_is_too_much() {
     let mut budget = Budget::new(Bound::None);
     let much = weights(&[u64::MAX / 8; 4]);
-    assert_eq!(budget.step(&much, Instant::now()), None);
+    assert_eq!(budget.step(&much, true, Instant::now()), None);
     assert!(budget.has_room(&much) && budget.has_room_for_all(&much) && !budget.is_set());
 }
 
@@ -99,27 +181,29 @@ fn a_worker_that_comes_back_too_early_stays_away_twice_as_long_the_next_time() {
     let (over, under) = (weights(&[300, 300]), weights(&[300]));
     let mut pause = FIRST_PAUSE;
     for _ in 0..12 {
-        assert_eq!(budget.step(&over, now), Some(Step::Shrink(1)));
+        assert_eq!(budget.step(&over, true, now), Some(Step::Shrink(1)));
         // Not a moment earlier.
         now += pause - Duration::from_millis(1);
         budget.least = Some(10);
-        assert_eq!(budget.step(&under, now), None, "{pause:?}");
+        assert_eq!(budget.step(&under, true, now), None, "{pause:?}");
         now += Duration::from_millis(1);
-        assert_eq!(budget.step(&under, now), Some(Step::Grow), "{pause:?}");
+        let grown = budget.step(&under, true, now);
+        assert_eq!(grown, Some(Step::Grow), "{pause:?}");
         now += LOOK;
         pause = LONGEST_PAUSE.min(2 * pause);
     }
     // After a long time without trouble it begins anew.
     now += 2 * LONGEST_PAUSE;
-    assert_eq!(budget.step(&over, now), Some(Step::Shrink(1)));
+    assert_eq!(budget.step(&over, true, now), Some(Step::Shrink(1)));
     now += FIRST_PAUSE;
-    assert_eq!(budget.step(&under, now), Some(Step::Grow));
+    assert_eq!(budget.step(&under, true, now), Some(Step::Grow));
 }
 
 /// Workers that begin with 20 and grow to a size, or for ever, for some hours: what they hold is back within the budget
 /// as soon as whoever is to go has gone, at least one is always there, and whoever fits comes back.
 #[test]
 fn any_growth_is_kept_within_the_budget_and_leaves_a_worker() {
+    let mut all_replaced = 0;
     for seed in 1..300_u64 {
         let mut draw = crate::draws(seed);
         let places = 1 + draw(6) as u16;
@@ -129,23 +213,37 @@ fn any_growth_is_kept_within_the_budget_and_leaves_a_worker() {
         let mut budget = Budget::new(Bound::Bytes(bytes));
         let mut now = Instant::now();
         let mut workers = vec![20; usize::from(places)];
-        let mut steps = 0;
+        // What leaves takes some looks to be gone.
+        let mut leaving: Vec<(u64, u64)> = Vec::new();
+        let (mut steps, mut replaced) = (0, 0);
         for _ in 0..2000 {
             now += LOOK;
             for own in &mut workers {
                 *own = size.min(*own + draw(2 * growth));
             }
-            let weighed = weights(&workers);
-            let over = weighed.held > bytes;
-            match budget.step(&weighed, now) {
+            leaving.iter_mut().for_each(|(_, looks)| *looks -= 1);
+            leaving.retain(|(_, looks)| *looks > 0);
+            let weighed = with_leaving(&workers, leaving.iter().map(|(own, _)| own).sum());
+            let over = weighed.held - weighed.leaving > bytes;
+            let calm = leaving.is_empty() && draw(8) > 0;
+            match budget.step(&weighed, calm, now) {
                 Some(Step::Shrink(worker)) => {
                     assert!(over && workers.len() > 1, "seed {seed}");
                     let gone = workers.remove(usize::from(worker));
                     assert!(workers.iter().all(|own| *own <= gone), "seed {seed}");
+                    leaving.push((gone, 1 + draw(4)));
                     steps += 1;
                 }
+                Some(Step::Replace(worker)) => {
+                    assert!(over && calm && workers.len() == 1, "seed {seed}");
+                    assert!(120 <= bytes, "seed {seed}: a fresh one is too much as well");
+                    let gone = std::mem::replace(&mut workers[usize::from(worker)], 20);
+                    leaving.push((gone, 1 + draw(4)));
+                    steps += 1;
+                    replaced += 1;
+                }
                 Some(Step::Grow) => {
-                    assert!(!over, "seed {seed}");
+                    assert!(!over && calm, "seed {seed}");
                     workers.push(20);
                     let held = 100 + workers.iter().sum::<u64>();
                     assert!(held <= bytes, "seed {seed}: {held} of {bytes}");
@@ -168,5 +266,7 @@ fn any_growth_is_kept_within_the_budget_and_leaves_a_worker() {
         if 100 + u64::from(places) * size.min(1 << 40) <= bytes {
             assert_eq!((budget.missing(), steps), (0, 0), "seed {seed}");
         }
+        all_replaced += replaced;
     }
+    assert!(all_replaced > 100, "{all_replaced}");
 }

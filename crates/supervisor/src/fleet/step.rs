@@ -10,8 +10,8 @@ use crate::pool;
 pub(crate) enum Event {
     /// Bring up a new generation, which takes the place of the one that serves. Only in a fleet that is settled.
     Launch { generation: u32, rules: Rules },
-    /// There shall be this many workers from now on; one too many is the one that `leaves`. Only in a fleet that is
-    /// settled.
+    /// There shall be this many workers from now on; one too many is the one that `leaves`. Not within a rollout, and
+    /// beside a generation that drains only fewer.
     Resize { workers: u16, leaves: Option<u16> },
     /// Other times are in force, for what begins from now on.
     KeepTo {

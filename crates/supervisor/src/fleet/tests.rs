@@ -632,6 +632,25 @@ fn a_restart_leaves_room_for_a_worker_that_is_on_its_way_out() {
     }
 }
 
+#[test]
+fn beside_a_generation_that_drains_there_may_be_fewer_workers_and_not_more() {
+    let mut run = Run::serving(rules(false, false));
+    let resize = |workers, leaves| Event::Resize { workers, leaves };
+    run.check(run.launch(2), &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
+    // Within a rollout there is nothing to change.
+    run.check(resize(1, Some(0)), &[]);
+    run.ready(2, 0, 1, &[]);
+    run.ready(2, 1, 1, &[feed(&[2]), SERVES, stop(1, 0), stop(1, 1)]);
+    run.check(resize(1, Some(0)), &[stop(2, 0)]);
+    run.check(died(2, 0, 1), &[down(2, 0)]);
+    run.check(resize(2, None), &[]);
+    run.check(died(1, 0, 1), &[down(1, 0)]);
+    run.check(died(1, 1, 1), &[down(1, 1), dismiss(1)]);
+    run.check(template_died(1), &[Action::Close { generation: 1 }]);
+    run.check(resize(2, None), &[fork(2, 0, 2)]);
+}
+
 /// What really runs, as the actions left it.
 #[derive(Default)]
 struct World {
@@ -733,6 +752,8 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
         let mut now = Instant::now();
         let mut last = 0;
         let (mut wanted, mut by_worker) = (places, false);
+        // The most that were wanted since the fleet was settled.
+        let mut ceiling = places;
         // So many served at once since that many are wanted.
         let mut floor = 0;
         let steps = 400 + draw(300);
@@ -804,7 +825,8 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                 12 if step < steps => retire(generation, worker),
                 13 if step < steps && draw(3) == 0 => {
                     let workers = 1 + draw(u64::from(places)) as u16;
-                    if fleet.is_settled() {
+                    let fewer = workers < wanted && !fleet.is_rolling_out();
+                    if fleet.is_settled() || fewer {
                         wanted = workers;
                         floor = floor.min(usize::from(wanted));
                     }
@@ -855,12 +877,15 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                 assert!(awaited, "seed {seed}, step {step}: nothing is to come");
             }
             // Outside of a rollout there is one generation.
+            if fleet.is_settled() {
+                ceiling = wanted;
+            }
             let beside = match fleet.generations().len() {
-                2 if !by_worker => wanted,
+                2 if !by_worker => ceiling,
                 _ => 1,
             };
             // Those that a smaller size has leave are there for a while, and nobody comes meanwhile.
-            let most = (places + 1).max(wanted + beside);
+            let most = (places + 1).max(ceiling + beside);
             assert!(
                 world.lives.len() <= usize::from(most),
                 "seed {seed}: {} workers of {wanted}",

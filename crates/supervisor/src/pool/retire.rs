@@ -70,6 +70,16 @@ impl Pool {
         self.fork(successor, now, actions);
     }
 
+    /// Has a worker leave whose successor finds no room beside it. It counts for as long as it is there.
+    pub(super) fn renew(&mut self, worker: u16, until: Instant, actions: &mut Vec<Action>) {
+        if !self.is_whole() || !matches!(self.state_of(worker), Some(State::Ready { .. })) {
+            return;
+        }
+        let place = &mut self.workers[usize::from(worker)];
+        place.stuck = true;
+        place.state = dismissed(worker, place.state, Some(until), actions);
+    }
+
     /// Whether every worker that there shall be serves, nothing comes or goes, and another can be forked.
     pub(crate) fn is_whole(&self) -> bool {
         self.phase == Phase::Running

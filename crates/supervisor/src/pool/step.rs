@@ -41,6 +41,9 @@ pub(crate) enum Event {
         why: Why,
         grace: Duration,
     },
+    /// The worker leaves, killed at `until`, and only when it is gone another one comes. Nothing happens where the pool is
+    /// not whole.
+    Renew { worker: u16, until: Instant },
     /// There shall be this many workers: others are forked, or finish what they hold, killed at `until`; first of all
     /// the one that `leaves`.
     Resize {

@@ -691,6 +691,27 @@ fn a_stop_ends_a_retirement() {
 }
 
 #[test]
+fn a_worker_without_room_for_a_successor_is_followed_when_it_is_gone() {
+    let renew = |run: &Run, worker| Event::Renew {
+        worker,
+        until: run.now + GRACE,
+    };
+    let mut run = Run::ready();
+    let stop = [Action::StopWorker { worker: 0 }];
+    run.check(renew(&run, 0), &stop);
+    // The pool is not whole, and nobody waits in vain.
+    run.check(renew(&run, 1), &[]);
+    run.check(retire(1), &[]);
+    assert_eq!((run.pool.wanted(), run.pool.delayed()), (2, None));
+    run.check(died(0, 1), &[down(0), fork(0, 2)]);
+    let mut run = Run::ready();
+    run.check(renew(&run, 0), &stop);
+    run.after(GRACE, &[Action::Kill { worker: 0 }]);
+    run.check(died(0, 1), &[down(0), fork(0, 2)]);
+    run.check(renew(&run, 7), &[]);
+}
+
+#[test]
 fn a_stuck_worker_is_told_to_leave_killed_in_time_and_replaced() {
     // It does not leave.
     let mut run = Run::ready();
