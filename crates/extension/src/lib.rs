@@ -50,6 +50,7 @@ pub extern "C" fn Init_highball() {
                 (c"end_with_parent", A0(worker::end_with_parent)),
                 (c"step_back", A0(worker::step_back)),
                 (c"pidfd", A1(worker::pidfd)),
+                (c"kill", A1(worker::kill)),
                 (c"hung_up?", A1(worker::hung_up)),
                 (c"receive", A1(messages::receive)),
                 (c"booted", A6(messages::booted)),

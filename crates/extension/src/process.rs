@@ -5,7 +5,9 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, set_parent_process_death_signal,
+};
 
 /// Asks the kernel for a TERM when the parent dies (`PR_SET_PDEATHSIG`). Not inherited by a fork.
 ///
@@ -22,6 +24,11 @@ pub(crate) fn end_with_parent() -> io::Result<()> {
 pub(crate) fn pidfd(pid: i32) -> io::Result<OwnedFd> {
     let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+/// Kills a child, also one that stands still. One that has ended is left as it is.
+pub(crate) fn kill(pidfd: BorrowedFd<'_>) {
+    let _ = pidfd_send_signal(pidfd, Signal::KILL);
 }
 
 /// Whether the peer of a socket has closed both directions.

@@ -288,6 +288,16 @@ pub(crate) unsafe extern "C" fn pidfd(_: Value, pid: Value) -> Value {
     }
 }
 
+/// `Native.kill(pidfd)`: kills a child.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn kill(_: Value, pidfd: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL; the caller holds the descriptor open.
+    unsafe { process::kill(BorrowedFd::borrow_raw(number(pidfd))) };
+    NIL
+}
+
 /// `Native.hung_up?(fd)`: whether the peer of a socket has closed both directions.
 ///
 /// # Safety

@@ -171,7 +171,10 @@ module Highball
         case kind
         when :fork then fork_worker(number, socket)
         when :exit then return
-        else return leave
+        else
+          # Those that run see the front's end themselves, one that stands still (SIGSTOP) does not.
+          @children.each_key { |pidfd| Native.kill(pidfd.fileno) }
+          return leave
         end
       end
     end
