@@ -72,7 +72,7 @@ impl Front {
         self.service.dispatcher.finished(generation, worker)
     }
 
-    /// Whether the worker has had a request since it was started.
+    /// Whether the worker has come to the end of a request since it was started.
     pub fn has_served(&self, generation: u32, worker: u16) -> bool {
         self.service.dispatcher.has_served(generation, worker)
     }

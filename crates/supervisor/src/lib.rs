@@ -59,7 +59,7 @@ pub trait Dispatcher {
     /// How many requests the worker's present life has finished.
     fn finished(&self, generation: u32, worker: u16) -> u64;
 
-    /// Whether the worker's present life has ever had a request.
+    /// Whether the worker's present life has come to the end of a request.
     fn has_served(&self, generation: u32, worker: u16) -> bool;
 
     /// The worker's process is gone: what it held is to be taken back before a replacement is forked.

@@ -326,7 +326,7 @@ impl fmt::Display for Note {
                 delay,
             } => write!(
                 f,
-                "worker {} ended {deaths} times in a row before it had a request; next start in {} s",
+                "worker {} ended {deaths} times in a row before it had served a request; next start in {} s",
                 worker,
                 delay.as_secs_f64()
             ),

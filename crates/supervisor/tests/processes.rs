@@ -36,7 +36,7 @@ struct Recorder {
     noted: RefCell<Vec<u32>>,
     /// Requests that workers have finished.
     finished: RefCell<BTreeMap<u16, u64>>,
-    /// Whether each worker has had a request.
+    /// Whether each worker has finished a request.
     served: Cell<bool>,
     /// Until when what they run is in time.
     deadlines: RefCell<BTreeMap<u16, std::time::Instant>>,

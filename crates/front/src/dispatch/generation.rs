@@ -255,10 +255,11 @@ impl Generation {
         self.workers[usize::from(worker)].finished
     }
 
-    /// Whether the worker has had a request since it was started.
+    /// Whether the worker has come to the end of a request since it was started.
     pub(super) fn has_served(&self, worker: u16) -> bool {
-        let mut slots = self.slot_numbers();
-        self.finished(worker) > 0 || slots.any(|slot| self.owner(slot) == Some(worker))
+        // It may have died before anybody looked at what it said last.
+        let done = |slot| matches!(self.exchange.holder(slot), Holder::Done { worker: by, .. } if by == worker);
+        self.finished(worker) > 0 || self.slot_numbers().any(done)
     }
 
     /// A worker has finished a request.

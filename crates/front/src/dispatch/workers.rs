@@ -46,7 +46,7 @@ impl Dispatcher {
         generation.map_or(0, |generation| generation.finished(worker))
     }
 
-    /// Whether the worker has had a request since it was started.
+    /// Whether the worker has come to the end of a request since it was started.
     pub fn has_served(&self, generation: u32, worker: u16) -> bool {
         let mut inner = self.inner.borrow_mut();
         let generation = inner.generation(generation);

@@ -7,8 +7,9 @@ use super::{Action, Phase, Pool, State, Template};
 /// Deaths in a row without having been of use after which the next fork is delayed.
 const PATIENCE: u32 = 5;
 
-/// A worker that was ready for so long was of use, even if it had no request.
-pub(super) const STEADY: Duration = Duration::from_secs(1);
+/// A worker that was ready for so long was of use, even if it finished no request. Whatever ends each one after that time
+/// costs a fork in so long.
+pub(super) const STEADY: Duration = Duration::from_secs(10);
 
 /// The first delay; it doubles with each further death.
 pub(super) const FIRST_DELAY: Duration = Duration::from_millis(500);

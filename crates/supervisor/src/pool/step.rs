@@ -16,7 +16,7 @@ pub(crate) enum Event {
     Forked { worker: u16 },
     /// The threads of this life of the worker serve requests.
     Ready { worker: u16, life: u32 },
-    /// This life of the worker ended; `served` says whether it ever had a request.
+    /// This life of the worker ended; `served` says whether it ever came to the end of a request.
     Died {
         worker: u16,
         life: u32,

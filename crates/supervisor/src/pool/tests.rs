@@ -232,7 +232,7 @@ fn deaths_right_after_ready_without_a_request_are_delayed_as_well() {
     run.check(idle(5), &[down(0), delayed]);
     assert_eq!(run.pool.hopeless(), Some((0, 5)));
     run.after(delay, &[fork(0, 6)]);
-    // A request or some time makes up for all of them.
+    // A request that was finished or some time makes up for all of them.
     live(&mut run, 6);
     run.check(died(0, 6), &[down(0), fork(0, 7)]);
     for life in 7..20 {
@@ -853,6 +853,52 @@ fn a_stuck_worker_s_successor_that_does_not_come_up_is_tried_again() {
     run.check(died(0, 1), &[down(0)]);
     assert_eq!(run.pool.state(0), State::Spare);
     assert_eq!((run.pool.wanted(), run.pool.leaving()), (2, 0));
+}
+
+/// Workers that come to the end of no request, whatever ends them and whenever.
+#[test]
+fn workers_of_no_use_are_forked_at_a_bounded_rate() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    // So many lasted at least, each followed by so many without a delay, and the tries that are delayed.
+    const MOST: usize = 7 * 5 + 8;
+    for seed in 1..100_u64 {
+        let mut draw = crate::draws(seed);
+        // Most of them last for less than this, in milliseconds.
+        let patience = [1, 100, 1100, 11_000][draw(4) as usize];
+        let mut pool = Pool::new(1, BOOT_TIMEOUT);
+        let begin = Instant::now();
+        let (mut now, mut forks) = (begin, Vec::new());
+        let mut actions = pool.handle(Event::Booted, now);
+        while now < begin + 10 * MINUTE {
+            for action in std::mem::take(&mut actions) {
+                let Action::Fork { worker, life } = action else {
+                    continue;
+                };
+                forks.push(now);
+                pool.handle(Event::Forked { worker }, now);
+                if draw(4) > 0 {
+                    pool.handle(Event::Ready { worker, life }, now);
+                }
+                now += Duration::from_millis(draw(2 * patience));
+                let served = false;
+                let died = Event::Died {
+                    worker,
+                    life,
+                    served,
+                };
+                actions.extend(pool.handle(died, now));
+            }
+            if actions.is_empty() {
+                now = pool.next().expect("the next try").max(now);
+                actions = pool.handle(Event::Tick, now);
+            }
+        }
+        for (at, first) in forks.iter().enumerate() {
+            let soon = forks[at..].iter().filter(|fork| **fork < *first + MINUTE);
+            let soon = soon.count();
+            assert!(soon <= MOST, "seed {seed}: {soon} in a minute");
+        }
+    }
 }
 
 /// Every order of a few hundred events keeps one life per worker and ends in nothing left.
