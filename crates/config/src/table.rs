@@ -177,7 +177,8 @@ settings! {
         /// there is room for it, after 10 seconds at least, later and later where memory is short again soon. What workers hold
         /// that leave already counts for nothing, for 30 seconds. The last worker is followed by a fresh one, where that would
         /// hold little enough; otherwise it stays, and the log says so. Nobody goes while a restart brings workers up. A restart
-        /// goes worker by worker where a second generation does not fit beside the first.
+        /// goes worker by worker where a second generation does not fit beside the first; an upgrade begins with the workers that
+        /// fit, and is refused where none does.
         memory_budget: Option<MemoryBudget> = Kind::Maybe(&Kind::AutoBytes { min: MIB, max: TIB }), default "none";
     }
 

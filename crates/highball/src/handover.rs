@@ -34,6 +34,8 @@ pub(crate) struct Greeting {
     pub(crate) generation: u32,
     /// How many messages [`Handed`] follow.
     pub(crate) sockets: usize,
+    /// How many workers there is memory for beside the server's own; `None` for all.
+    pub(crate) workers: Option<u16>,
 }
 
 /// A socket that is handed over; beside it its descriptor.

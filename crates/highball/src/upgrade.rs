@@ -72,12 +72,15 @@ impl Changes {
                  another container with the new highball instead"
             );
         }
+        let room = self.room_beside().await?;
         let program = binary.unwrap_or(&self.program.path);
         let mut successor = Successor::start(program, &self.program.arguments)?;
-        let (pid, highball) = match self.have_serve(&mut successor).await {
+        self.supervisor.stand_beside(true);
+        let (pid, highball) = match self.have_serve(&mut successor, room).await {
             Ok(serves) => serves,
             Err(error) => {
                 successor.end().await;
+                self.supervisor.stand_beside(false);
                 return Err(error);
             }
         };
@@ -88,13 +91,27 @@ impl Changes {
         Ok((pid, highball))
     }
 
+    /// The workers that there is memory for beside this server's; `None` for all.
+    async fn room_beside(&self) -> Result<Option<u16>> {
+        let room = self.supervisor.room_beside().await;
+        room.map_err(|held| {
+            anyhow!(
+                "there is no memory for a second server beside this one: {held}; stop this one and start the new one instead"
+            )
+        })
+    }
+
     /// Brings the successor up and has it accept; its process and its version.
-    async fn have_serve(&self, successor: &mut Successor) -> Result<(i32, String)> {
+    async fn have_serve(
+        &self,
+        successor: &mut Successor,
+        room: Option<u16>,
+    ) -> Result<(i32, String)> {
         let pid = successor.child.id().and_then(|pid| i32::try_from(pid).ok());
         let pid = pid.context("the new server has ended")?;
         // As long as a start may take: twice for the load, behind this server and then beside it, and once for the workers.
         let limit = 3 * self.front.settings().boot_timeout;
-        let highball = match tokio::time::timeout(limit, self.bring_up(successor)).await {
+        let highball = match tokio::time::timeout(limit, self.bring_up(successor, room)).await {
             Ok(ready) => ready?,
             Err(_) => {
                 bail!("the new server was not ready within {limit:?} (three times `boot_timeout`)")
@@ -107,7 +124,7 @@ impl Changes {
     }
 
     /// Gives the successor everything, and waits until it could serve; its version.
-    async fn bring_up(&self, successor: &mut Successor) -> Result<String> {
+    async fn bring_up(&self, successor: &mut Successor, room: Option<u16>) -> Result<String> {
         let listeners = self.front.listeners().context("cannot duplicate sockets")?;
         let listeners = self.origins.iter().cloned().zip(listeners);
         let listeners = listeners.map(|(origin, fd)| (Handed::Listener(origin), fd));
@@ -122,6 +139,7 @@ impl Changes {
             pid: own_pid(),
             generation: self.latest,
             sockets: sockets.len(),
+            workers: room,
         };
         let given = async {
             successor.channel.send(&greeting, &[]).await?;

@@ -302,6 +302,12 @@ fn over_the_budget_the_last_worker_stays_and_new_code_comes_worker_by_worker() {
     let new = working.event("up 0 ");
     assert_eq!(working.event("exit 0 "), old);
     assert_eq!(working.server.get("/").text(), new);
+    // Another server is more than another generation.
+    let ran = working.server.command(&["upgrade"]);
+    assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
+    let why = "there is no memory for a second server beside this one: the server holds";
+    assert!(ran.output().contains(why), "{}", ran.output());
+    assert_eq!(working.server.get("/").text(), new);
 }
 
 #[test]

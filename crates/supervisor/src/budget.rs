@@ -109,6 +109,8 @@ pub(crate) struct Budget {
     least: Option<u64>,
     /// Whether it was said that one worker alone is too much.
     warned: bool,
+    /// Whether another server of the same service is there, which uses the same groups.
+    beside: bool,
 }
 
 impl Budget {
@@ -123,14 +125,39 @@ impl Budget {
             came: None,
             least: None,
             warned: false,
+            beside: false,
         }
     }
 
     /// Keeps to this bound from now on; where it is another one, as if nobody had had to go.
     pub(crate) fn keep_to(&mut self, bound: Bound) {
         if self.bound != bound {
+            let beside = self.beside;
             *self = Self::new(bound);
+            self.beside = beside;
         }
+    }
+
+    /// Begins with this bound beside another server, and with so many workers fewer until that is gone.
+    pub(crate) fn begin_beside(&mut self, bound: Bound, missing: u16) {
+        self.keep_to(bound);
+        self.beside = true;
+        // Without a bound they would never come.
+        self.missing = if self.is_set() { missing } else { 0 };
+    }
+
+    /// Whether another server is there from now on.
+    pub(crate) fn stand_beside(&mut self, other: bool) {
+        self.beside = other;
+    }
+
+    /// Of so many workers those that there may be under this bound, at least one.
+    pub(crate) fn affordable(&self, workers: u16, bound: Bound) -> u16 {
+        let missing = match self.bound == bound {
+            true => self.missing,
+            false => 0,
+        };
+        workers.saturating_sub(missing).max(1)
     }
 
     /// Whether there is one.
@@ -138,19 +165,23 @@ impl Budget {
         self.bound != Bound::None
     }
 
-    /// How many workers had to go and have not come back.
-    pub(crate) fn missing(&self) -> u16 {
-        self.missing
+    /// What is held and what may be; none without a budget. What another server beside this one leaves of a group is told
+    /// by nothing, so groups do not count then.
+    pub(crate) fn held(&self, weights: &Weights) -> Option<Held> {
+        match self.beside {
+            true => self.within(weights, &[]),
+            false => self.within(weights, &weights.groups),
+        }
     }
 
-    /// What is held and what may be; none without a budget.
-    pub(crate) fn held(&self, weights: &Weights) -> Option<Held> {
+    /// The same within these groups.
+    fn within(&self, weights: &Weights, groups: &[Group]) -> Option<Held> {
         let held = weights.held;
         let left = |group: &Group| {
             let usable = group.limit - group.limit / RESERVE;
             usable.saturating_sub(group.used.saturating_sub(held))
         };
-        let headroom = weights.groups.iter().map(left).min();
+        let headroom = groups.iter().map(left).min();
         let budget = match self.bound {
             Bound::None => None,
             Bound::Auto => headroom,
@@ -184,7 +215,10 @@ impl Budget {
             return None;
         }
         self.warned = false;
-        if !calm || self.missing == 0 || !self.has_rested(now) || !self.has_room(weights) {
+        if !calm || self.beside || self.missing == 0 {
+            return None;
+        }
+        if !self.has_rested(now) || !self.has_room(weights) {
             return None;
         }
         self.missing -= 1;
@@ -237,7 +271,7 @@ impl Budget {
     /// Whether one more worker fits, such as it is at first; anything fits without a budget.
     pub(crate) fn has_room(&self, weights: &Weights) -> bool {
         let more = self.least.unwrap_or(0);
-        let held = self.held(weights);
+        let held = self.within(weights, &weights.groups);
         held.is_none_or(|Held { held, budget }| held.saturating_add(more) <= budget)
     }
 
@@ -245,8 +279,19 @@ impl Budget {
     pub(crate) fn has_room_for_all(&self, weights: &Weights) -> bool {
         let workers = weights.workers.iter().map(|(_, memory)| memory.private);
         let more = weights.template.saturating_add(workers.sum());
-        let held = self.held(weights);
+        let held = self.within(weights, &weights.groups);
         held.is_none_or(|Held { held, budget }| held.saturating_add(more) <= budget)
+    }
+
+    /// How many workers of another server like this one fit beside it, with a front and a template; none without a budget.
+    pub(crate) fn fits_beside(&self, weights: &Weights) -> Option<u16> {
+        let Held { held, budget } = self.within(weights, &weights.groups)?;
+        let free = budget.saturating_sub(held);
+        let free = free.saturating_sub(weights.front.saturating_add(weights.template));
+        let workers = weights.workers.iter().map(|(_, memory)| memory.private);
+        let count = weights.workers.len().max(1) as u64;
+        let each = workers.sum::<u64>().div_ceil(count).max(1);
+        Some(u16::try_from(free / each).unwrap_or(u16::MAX))
     }
 
     /// A worker leaves and nobody comes in its place, for now.

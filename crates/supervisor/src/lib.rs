@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beside;
 mod budget;
 mod channel;
 mod children;

@@ -87,11 +87,10 @@ impl Shared {
         }
     }
 
-    /// Of so many workers those that memory allows, at least one.
-    pub(crate) fn affordable(&self, workers: u16) -> u16 {
-        workers
-            .saturating_sub(self.budget.borrow().missing())
-            .max(1)
+    /// Of a generation's workers those that memory allows, at least one.
+    pub(crate) fn affordable(&self, plan: &Plan) -> u16 {
+        let budget = self.budget.borrow();
+        budget.affordable(plan.workers, plan.budget)
     }
 
     /// Takes a step towards the budget. True where there was one to take.
@@ -169,7 +168,7 @@ impl Shared {
 
     /// Has as many workers serve as memory allows.
     fn resize(self: &Rc<Self>, generation: u32, plan: &Plan, leaves: Option<u16>) {
-        let workers = self.affordable(plan.workers);
+        let workers = self.affordable(plan);
         self.dispatcher.resize(generation, workers);
         self.decide(fleet::Event::Resize { workers, leaves });
     }
@@ -249,7 +248,7 @@ impl Shared {
     }
 
     /// The workers of the generation that serves.
-    fn serving(&self) -> Vec<Seen> {
+    pub(crate) fn serving(&self) -> Vec<Seen> {
         let inner = self.inner.borrow();
         let mut seen = Vec::new();
         for generation in inner.fleet.generations() {

@@ -119,7 +119,7 @@ impl Supervisor {
         let plan = &load.plan;
         let rules = Rules {
             places: plan.workers,
-            workers: shared.affordable(plan.workers),
+            workers: shared.affordable(plan),
             boot_timeout: plan.boot_timeout,
             drain_timeout: plan.drain_timeout,
             worker_by_worker: plan.worker_by_worker || scarce,

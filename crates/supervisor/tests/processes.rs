@@ -874,6 +874,38 @@ fn other_times_are_for_generations_that_are_there_as_well() {
 }
 
 #[test]
+fn beside_another_server_so_many_workers_come_as_there_is_room_for_and_the_rest_when_it_is_gone() {
+    run(async {
+        let case = Case::new("serves", |plan| {
+            plan.workers = 3;
+            plan.budget = Bound::Bytes(1 << 40);
+        });
+        case.supervisor.come_beside(&case.plan, Some(1));
+        case.start().await.unwrap();
+        assert_eq!(case.pids(Role::Worker).len(), 1);
+        assert_eq!(case.supervisor.room_beside().await, Ok(None));
+        case.supervisor.stand_beside(false);
+        for worker in 1..3 {
+            case.front.until_called(&format!("up {worker}"), 1).await;
+        }
+        case.supervisor.stop(PATIENCE).await;
+    });
+}
+
+#[test]
+fn of_another_server_nothing_fits_where_this_one_has_the_whole_budget() {
+    run(async {
+        let case = Case::new("serves", |plan| plan.budget = Bound::Bytes(1 << 20));
+        // Nobody is there whom it could hold anything against.
+        assert_eq!(case.supervisor.room_beside().await, Ok(None));
+        case.start().await.unwrap();
+        let held = case.supervisor.room_beside().await.unwrap_err();
+        assert!(held.held > held.budget, "{held}");
+        case.supervisor.stop(PATIENCE).await;
+    });
+}
+
+#[test]
 fn a_launch_while_another_is_under_way_is_refused() {
     run(async {
         let case = Case::new("serves", |_| ());

@@ -71,7 +71,7 @@ fn over_the_budget_the_largest_goes_and_never_the_last_one() {
     check(budget, &[200, 200, 100], now, None);
     check(budget, &[200, 301, 200], now, Some(Step::Shrink(1)));
     check(budget, &[600, 100], now, Some(Step::Shrink(0)));
-    assert_eq!(budget.missing(), 2);
+    assert_eq!(budget.missing, 2);
     now += Duration::from_secs(60);
     // One comes back when there is room for what one takes at first: 100 was the least.
     check(budget, &[401], now, None);
@@ -105,7 +105,7 @@ fn the_last_worker_is_replaced_where_a_fresh_one_would_do_and_stays_where_not() 
     let mut pause = FIRST_PAUSE;
     for _ in 0..10 {
         check(budget, 501, true, now, Some(Step::Replace(0)));
-        assert_eq!(budget.missing(), 0);
+        assert_eq!(budget.missing, 0);
         now += pause - Duration::from_millis(1);
         check(budget, 501, true, now, None);
         now += Duration::from_millis(1);
@@ -162,6 +162,61 @@ fn without_a_budget_nothing_is_too_much() {
     let much = weights(&[u64::MAX / 8; 4]);
     assert_eq!(budget.step(&much, true, Instant::now()), None);
     assert!(budget.has_room(&much) && budget.has_room_for_all(&much) && !budget.is_set());
+}
+
+#[test]
+fn of_another_server_so_many_workers_fit_as_there_is_room_for_beside_its_template() {
+    let check = |bytes, expect| {
+        let weights = Weights {
+            front: 50,
+            ..weights(&[200, 100])
+        };
+        let budget = Budget::new(Bound::Bytes(bytes));
+        assert_eq!(budget.fits_beside(&weights), Some(expect), "{bytes}");
+    };
+    // 400 are held, and 150 of each is the mean.
+    check(850, 2);
+    check(849, 1);
+    check(700, 1);
+    check(699, 0);
+    check(300, 0);
+    let budget = Budget::new(Bound::None);
+    assert_eq!(budget.fits_beside(&weights(&[200])), None);
+}
+
+#[test]
+fn what_a_server_beside_this_one_holds_is_no_stranger_s_and_nobody_comes_meanwhile() {
+    let now = Instant::now();
+    let crowded = Weights {
+        groups: vec![Group {
+            limit: 1000,
+            used: 990,
+        }],
+        ..weights(&[100, 100])
+    };
+    for bound in [Bound::Auto, Bound::Bytes(700)] {
+        let mut budget = Budget::new(bound);
+        budget.begin_beside(bound, 2);
+        assert_eq!(budget.step(&crowded, true, now), None, "{bound:?}");
+        assert!(!budget.has_room(&crowded) && !budget.has_room_for_all(&crowded));
+        // Also where there is room: the other one may need it.
+        assert_eq!(budget.step(&weights(&[100]), true, now), None, "{bound:?}");
+        assert_eq!(budget.affordable(4, bound), 2);
+        budget.stand_beside(false);
+        let step = budget.step(&crowded, true, now);
+        assert_eq!(step, Some(Step::Shrink(1)), "{bound:?}");
+    }
+    let mut budget = Budget::new(Bound::None);
+    budget.begin_beside(Bound::Bytes(700), 2);
+    budget.keep_to(Bound::Bytes(700));
+    budget.stand_beside(false);
+    let grown = budget.step(&weights(&[100]), true, now);
+    assert_eq!((grown, budget.missing), (Some(Step::Grow), 1));
+    // Another bound is another beginning.
+    assert_eq!(budget.affordable(4, Bound::Auto), 4);
+    let mut budget = Budget::new(Bound::None);
+    budget.begin_beside(Bound::None, 2);
+    assert_eq!(budget.affordable(4, Bound::None), 4);
 }
 
 #[test]
@@ -256,7 +311,7 @@ fn any_growth_is_kept_within_the_budget_and_leaves_a_worker() {
                 (1..=usize::from(places)).contains(&workers.len()),
                 "seed {seed}"
             );
-            assert_eq!(usize::from(places - budget.missing()), workers.len());
+            assert_eq!(usize::from(places - budget.missing), workers.len());
         }
         // A pool that is too large for its budget settles: it is not tried every ten seconds for hours.
         if size == 400 && growth > 5 {
@@ -264,7 +319,7 @@ fn any_growth_is_kept_within_the_budget_and_leaves_a_worker() {
         }
         // One that fits is complete.
         if 100 + u64::from(places) * size.min(1 << 40) <= bytes {
-            assert_eq!((budget.missing(), steps), (0, 0), "seed {seed}");
+            assert_eq!((budget.missing, steps), (0, 0), "seed {seed}");
         }
         all_replaced += replaced;
     }
