@@ -185,8 +185,9 @@ settings! {
     "Work between requests" {
         /// The requests after which a worker collects its garbage and runs the hooks `out_of_band`, between two of them.
         ///
-        /// One worker at a time, and never while requests wait or another thread of that worker has one; of several workers
-        /// only while another one idles. Where that does not hold it is tried again after the next request.
+        /// One worker of a generation at a time (a restart has two generations for a while, and an upgrade two servers), and
+        /// never while requests wait or another thread of that worker has one; of several workers only while another one
+        /// idles. Where that does not hold it is tried again after the next request.
         out_of_band_interval: Option<u32> = Kind::Maybe(&Kind::Integer { min: 1, max: 1_000_000_000 }), default "none";
     }
 
