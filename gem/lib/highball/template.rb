@@ -15,9 +15,9 @@ module Highball
   # behind it, from where no thread comes back without privileges, nor does what it forks.
   #
   # It obeys the supervisor over its control socket, which the supervisor left as file descriptor 0, and
-  # ends when that ends. Messages are those of crates/exchange/src/control.rs.
+  # ends when that ends. Messages are those of crates/exchange/src/control/messages.rs.
   class Template
-    # What the supervisor says at the start; see `Start` in control.rs.
+    # What the supervisor says at the start; see `Start` in messages.rs.
     Start = Struct.new(
       :app, :config_ru, :environment, :hooks, :threads, :compact, :behind, :warm_up,
       :early_hints, :out_of_band, :generation,

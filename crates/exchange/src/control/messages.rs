@@ -1,0 +1,161 @@
+//! What the processes say to each other: the types alone. How they are sent is `control.rs`, how they are shortened
+//! `shorten.rs`.
+
+use serde::{Deserialize, Serialize};
+
+/// What the supervisor tells the template.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToTemplate {
+    /// Load the application. Beside it: the exchange's memory (memfd), then the front's doorbell
+    /// (eventfd). Answered by [`FromTemplate::Booted`] or [`FromTemplate::BootFailed`].
+    Start(Start),
+    /// Fork a worker. Beside it: the worker's end of its own control socket. Answered by
+    /// [`FromTemplate::Forked`] or [`FromTemplate::NotForked`].
+    Fork {
+        /// Number of the worker's place, from 0 to the number of workers: one place is kept for a successor. One that
+        /// died is replaced in its own.
+        worker: u16,
+    },
+    /// Leave: nothing more will be forked.
+    Exit,
+}
+
+/// What the template needs to know to load the application.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// The application's folder, absolute.
+    pub app: String,
+    /// The rackup file, absolute.
+    pub config_ru: String,
+    /// `RACK_ENV` and `RAILS_ENV`.
+    pub environment: String,
+    /// The file of hooks, absolute; `None` where the application has none.
+    pub hooks: Option<String>,
+    /// Threads of each worker.
+    pub threads: u16,
+    /// Whether to compact Ruby's heap before the first fork.
+    pub compact: bool,
+    /// Whether the template, and with it the workers, run under `SCHED_BATCH`.
+    #[serde(default)]
+    pub batch: bool,
+    /// Whether another generation serves meanwhile: the application is loaded behind it, see
+    /// [`step_back`](crate::scheduling::step_back). Workers are not held back.
+    #[serde(default)]
+    pub behind: bool,
+    /// The path that the application is asked for before the first fork.
+    #[serde(default)]
+    pub warm_up: Option<String>,
+    /// Whether envs have `rack.early_hints`.
+    #[serde(default)]
+    pub early_hints: bool,
+    /// Requests after which a worker does its work between requests; `None` for never.
+    #[serde(default)]
+    pub out_of_band: Option<u32>,
+    /// Generation of the code, from 1.
+    pub generation: u32,
+    /// Socket files to remove if the front dies without having done so.
+    pub unix_sockets: Vec<String>,
+}
+
+/// What the template tells the supervisor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromTemplate {
+    /// The application is loaded; workers can be forked.
+    Booted {
+        /// The template's process.
+        pid: i32,
+        /// `RUBY_VERSION`.
+        ruby: String,
+        /// `Rack.release`.
+        rack: String,
+        /// How long loading took.
+        seconds: f64,
+        /// What a fork loses or shares of what the application holds, a sentence each.
+        held: Vec<String>,
+        /// Loaded gems that are known to mind a fork, a sentence each.
+        gems: Vec<String>,
+    },
+    /// The application raised while it was loaded; the template exits.
+    BootFailed {
+        /// The exception's class.
+        class: String,
+        /// The exception's message.
+        message: String,
+        /// The exception's backtrace, innermost first.
+        backtrace: Vec<String>,
+    },
+    /// A worker was forked. Beside it: its pidfd.
+    Forked {
+        /// Number of the worker.
+        worker: u16,
+        /// Its process.
+        pid: i32,
+    },
+    /// A worker that was asked for could not be forked; nothing is left of it.
+    NotForked {
+        /// Number of the worker.
+        worker: u16,
+        /// Why: an exception, and where it was raised.
+        reason: String,
+    },
+    /// A worker ended and was reaped.
+    Exited {
+        /// Number of the worker.
+        worker: u16,
+        /// Its process.
+        pid: i32,
+        /// How it ended: `exit 1`, `signal 9 (KILL)`.
+        status: String,
+    },
+}
+
+/// What the supervisor tells a worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// Tell where a thread is, if it still runs this very request. Answered by [`FromWorker::Backtrace`].
+    Backtrace {
+        /// The thread, from 0.
+        thread: u16,
+        /// Slot of the request in the exchange.
+        slot: u16,
+        /// The slot's sequence number at the claim.
+        sequence: u32,
+    },
+}
+
+/// What a worker tells the supervisor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromWorker {
+    /// Its threads serve requests.
+    Ready {
+        /// Number of the worker.
+        worker: u16,
+        /// Its process.
+        pid: i32,
+    },
+    /// The application took the connection of a request over. Beside it: the socket to splice with.
+    Hijack {
+        /// Number of the worker.
+        worker: u16,
+        /// Thread within the worker, from 0.
+        thread: u16,
+        /// Slot of the request in the exchange.
+        slot: u32,
+        /// The slot's sequence number at the claim: tells a late message from a current one.
+        sequence: u64,
+    },
+    /// The answer to [`ToWorker::Backtrace`].
+    Backtrace {
+        /// As asked.
+        slot: u16,
+        /// As asked.
+        sequence: u32,
+        /// Where the thread is, innermost first; empty where it does not run that request any more.
+        backtrace: Vec<String>,
+    },
+    /// Something to log, such as a failed hook.
+    Error {
+        /// The text; backtrace lines are separated by newlines.
+        message: String,
+    },
+}
