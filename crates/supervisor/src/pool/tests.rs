@@ -934,7 +934,8 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
                     worker,
                     life: life.unwrap_or(0),
                 },
-                (_, 4 | 5) if life.is_some() && pool.state(worker) != State::Forking(now) => {
+                // Also one that could not be forked.
+                (_, 4 | 5) if life.is_some() => {
                     lives[usize::from(worker)] = None;
                     Event::Died {
                         worker,
@@ -942,6 +943,10 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
                         served: draw(2) == 0,
                     }
                 }
+                (_, 7) if draw(4) == 0 => Event::Renew {
+                    worker,
+                    until: now + Duration::from_secs(draw(2)),
+                },
                 (_, 6) if draw(8) == 0 => Event::Stuck {
                     worker,
                     hang: Hang::Called,
