@@ -283,9 +283,7 @@ fn over_the_budget_the_last_worker_is_followed_by_a_fresh_one_where_that_is_enou
 
 #[test]
 fn over_the_budget_the_last_worker_stays_and_new_code_comes_worker_by_worker() {
-    let mut working = start(FOLLOWED, |builder| {
-        builder.setting("memory_budget", "8MiB")
-    });
+    let mut working = start(FOLLOWED, |builder| builder.setting("memory_budget", "8MiB"));
     let old = working.event("up 0 ");
     working
         .server

@@ -206,9 +206,8 @@ impl Fleet {
         let drains = self.generations.len() > 1;
         let mut all = self.generations.iter_mut();
         // Beside one that drains there is no room for more.
-        let serving = all.find(|one| {
-            one.stage == Stage::Serving && (!drains || workers < one.rules.workers)
-        });
+        let serving =
+            all.find(|one| one.stage == Stage::Serving && (!drains || workers < one.rules.workers));
         if let Some(serving) = serving {
             serving.rules.workers = workers;
             serving.resize_without(leaves, workers, now, actions);
