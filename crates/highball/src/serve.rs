@@ -111,7 +111,8 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
     });
     let supervisor = Rc::new(Supervisor::new(bridge));
     if let Some(before) = &predecessor {
-        supervisor.come_beside(&load.plan, before.greeting.workers);
+        let greeting = &before.greeting;
+        supervisor.come_beside(&load.plan, greeting.workers, greeting.pid);
     }
     // Weak, for the supervisor has the front already.
     let alarmed = Rc::downgrade(&supervisor);
@@ -186,16 +187,7 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
         serving: generation,
         latest: generation,
     };
-    let alone = {
-        let supervisor = Rc::clone(&supervisor);
-        move || supervisor.stand_beside(false)
-    };
-    let told = spawn_local(tell(
-        Rc::clone(&manager),
-        changes.status(),
-        predecessor,
-        alone,
-    ));
+    let told = spawn_local(tell(Rc::clone(&manager), changes.status(), predecessor));
     let changes = spawn_local(changes.run());
     spawn_local(changes::watch(restart_file, touched, ask));
 
@@ -266,15 +258,9 @@ async fn come_up(
 
 /// Tells the service manager that this server serves, and then for as long as it wants to hear it. Where another server
 /// was replaced it is not listened to before that one has said so.
-async fn tell(
-    manager: Rc<Manager>,
-    status: String,
-    predecessor: Option<Predecessor>,
-    alone: impl FnOnce(),
-) {
+async fn tell(manager: Rc<Manager>, status: String, predecessor: Option<Predecessor>) {
     if let Some(before) = predecessor {
         before.gone().await;
-        alone();
     }
     manager.ready(&status).await;
     manager.feed_watchdog().await;

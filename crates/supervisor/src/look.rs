@@ -111,7 +111,7 @@ impl Shared {
         };
         match step {
             Step::Shrink(worker) => self.shrink(generation, plan, worker, weights, held, None),
-            Step::Replace(worker) => self.replace_last(generation, plan, worker, weights, held),
+            Step::Replace(worker) => self.replace_last(generation, worker, weights, held),
             Step::Grow => {
                 self.dispatcher.note(generation, &Note::Grows(held));
                 self.resize(generation, plan, None);
@@ -122,18 +122,11 @@ impl Shared {
     }
 
     /// Has the last worker make room for a fresh one.
-    fn replace_last(
-        self: &Rc<Self>,
-        generation: u32,
-        plan: &Plan,
-        worker: u16,
-        weights: &Weights,
-        held: Held,
-    ) {
+    fn replace_last(self: &Rc<Self>, generation: u32, worker: u16, weights: &Weights, held: Held) {
         let private = weights.private(worker);
         let why = Why::Budget { private, held };
         let beside = self.budget.borrow().has_reserve(weights);
-        let grace = plan.drain_timeout;
+        let grace = self.drain_timeout(generation);
         let event = if beside {
             Event::Retire { worker, why, grace }
         } else {

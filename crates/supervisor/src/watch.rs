@@ -354,7 +354,7 @@ impl Shared {
     }
 }
 
-fn open_pidfd(pid: i32) -> Option<OwnedFd> {
+pub(crate) fn open_pidfd(pid: i32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 

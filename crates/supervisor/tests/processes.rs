@@ -880,11 +880,15 @@ fn beside_another_server_so_many_workers_come_as_there_is_room_for_and_the_rest_
             plan.workers = 3;
             plan.budget = Bound::Bytes(1 << 40);
         });
-        case.supervisor.come_beside(&case.plan, Some(1));
+        let other = std::process::Command::new("sleep").arg("1000").spawn();
+        let mut other = other.unwrap();
+        let pid = i32::try_from(other.id()).unwrap();
+        case.supervisor.come_beside(&case.plan, Some(1), pid);
         case.start().await.unwrap();
         assert_eq!(case.pids(Role::Worker).len(), 1);
         assert_eq!(case.supervisor.room_beside().await, Ok(None));
-        case.supervisor.stand_beside(false);
+        other.kill().unwrap();
+        other.wait().unwrap();
         for worker in 1..3 {
             case.front.until_called(&format!("up {worker}"), 1).await;
         }
