@@ -128,8 +128,9 @@ class WorkerTest < Minitest::Test
     def wait_here = [File.write("begun", ""), sleep]
     def burn = loop { @begun ||= File.write("begun", "") }
     def finish = [File.write("begun", ""), (sleep(0.01) until File.exist?("go"))]
+    def follow(env) = env["rack.after_reply"] << -> { wait_here }
     run lambda { |env|
-      __send__(env["PATH_INFO"].delete("/"))
+      env["PATH_INFO"] == "/follow" ? follow(env) : __send__(env["PATH_INFO"].delete("/"))
       [200, {}, []]
     }
   RUBY
@@ -153,6 +154,12 @@ class WorkerTest < Minitest::Test
           assert(told.first.any? { |frame| frame.match?(/config\.ru:#{line}:in .*#{name}/) }, told.first.inspect)
         end
       end
+    end
+  end
+
+  def test_a_worker_tells_where_a_thread_is_with_what_follows_a_response
+    trace(:follow, 1) do |_, _, answers|
+      assert(answers.first.any? { |frame| frame.match?(/config\.ru:1:in .*wait_here/) }, answers.first.inspect)
     end
   end
 

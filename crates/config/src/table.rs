@@ -187,7 +187,8 @@ settings! {
         ///
         /// One worker of a generation at a time (a restart has two generations for a while, and an upgrade two servers), and
         /// never while requests wait or another thread of that worker has one; of several workers only while another one
-        /// idles. Where that does not hold it is tried again after the next request.
+        /// idles. Where that does not hold it is tried again after the next request. Hooks have as much time as the request
+        /// before them (`request_timeout`).
         out_of_band_interval: Option<u32> = Kind::Maybe(&Kind::Integer { min: 1, max: 1_000_000_000 }), default "none";
     }
 
@@ -283,6 +284,15 @@ settings! {
         keep_alive_timeout: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "65s", reload AtOnce;
 
         /// The deadline of a request, counted from when it has arrived whole, its time in the queue included.
+        ///
+        /// By then its response must have begun. From there on the same time is counted anew from each piece of it: a
+        /// response of which nothing comes for so long is cut, and its thread is late as one that answered nothing is. A
+        /// stream of events that pauses longer needs a sign of life in between, or a rule in `request_timeouts`. While the
+        /// application waits for the client no time is counted.
+        ///
+        /// The same time is there for what follows a response (`close` of its body, `rack.response_finished`,
+        /// `rack.after_reply`), and for the application to notice that the client of a response or of a connection that
+        /// it took over has left.
         request_timeout: Duration = REQUEST_TIME, default "60s", reload AtOnce;
 
         /// Deadlines of their own for requests below some paths.
@@ -293,8 +303,8 @@ settings! {
 
         /// The time that a request may run on past its deadline before its worker is replaced.
         ///
-        /// Its client has been answered with 504 at the deadline. The worker then takes no more requests. Its other threads
-        /// may finish what they run, within their own deadlines, and it is killed.
+        /// Its client has been answered with 504 at the deadline, or its response cut. The worker then takes no more
+        /// requests. Its other threads may finish what they run, within their own deadlines, and it is killed.
         request_grace: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "10s", reload AtOnce;
 
         /// The time the application has to load, and its workers to be ready after that.

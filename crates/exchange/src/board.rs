@@ -31,6 +31,8 @@ const PARKED: u32 = 1;
 const WOKEN: u32 = 2;
 /// Between two requests, or about to park.
 const LOOKING: u32 = 3;
+/// Its thread looks for no request any more.
+const LEFT: u32 = 4;
 
 /// How long a request is left to an idle process before a busy one takes it after all: the idle one may
 /// be stopped, or hold its GVL for something else.
@@ -174,6 +176,11 @@ impl Board<'_> {
         self.parked.store(0, Ordering::Relaxed);
     }
 
+    /// Whether the seat's thread has not looked for work since its last request, or not yet.
+    pub fn is_away(&self, seat: u16) -> bool {
+        self.seats[usize::from(seat)].load(Ordering::SeqCst) == RUNNING
+    }
+
     /// Wakes one more idle seat where requests wait: whoever was woken for them may stand still.
     pub fn nudge(&self) {
         if self.waiting() > 0 {
@@ -278,7 +285,7 @@ impl Board<'_> {
     /// Says that the seat's thread looks for no request any more. What it was woken for goes to others: while it
     /// counted as looking, nobody else may have been woken.
     pub fn leave(&self, seat: u16) {
-        self.seats[usize::from(seat)].store(RUNNING, Ordering::SeqCst);
+        self.seats[usize::from(seat)].store(LEFT, Ordering::SeqCst);
         self.pass_on();
     }
 

@@ -111,7 +111,7 @@ impl Front {
         unsafe { std::slice::from_raw_parts_mut(self.region.request_area(slot).as_ptr(), length) }
     }
 
-    /// Publishes a slot whose request record is `length` bytes long. Also for a second run of the same record.
+    /// Publishes a slot whose request record is `length` bytes long.
     ///
     /// False when the ready ring has no place just now: keep the slot and try after the next completion.
     pub fn publish(&mut self, slot: u16, length: u32) -> bool {
@@ -196,6 +196,18 @@ impl Front {
         frame
     }
 
+    /// Whether frames of a published request are there that were not taken.
+    pub fn has_frames(&self, slot: u16) -> bool {
+        let own = self.slots[usize::from(slot)];
+        own.published && self.region.words(slot).put.load(Ordering::Acquire) != own.taken
+    }
+
+    /// Whether this thread of a worker has not looked for work since its last request.
+    pub fn is_away(&self, worker: u16, thread: u16) -> bool {
+        let board = self.region.board();
+        board.is_away(worker * board.threads + thread)
+    }
+
     /// Tells the worker that nobody wants the rest of a response; it ends early.
     pub fn abandon(&mut self, slot: u16) {
         self.region.words(slot).abandoned.store(1, Ordering::SeqCst);
@@ -204,15 +216,10 @@ impl Front {
 
     /// Makes a slot free. It must be done, retracted, or its worker dead.
     pub fn release(&mut self, slot: u16) {
-        self.reclaim(slot);
-        self.free.push(slot);
-    }
-
-    /// Takes a slot back from a dead worker but keeps it, for a second run of its request.
-    pub fn reclaim(&mut self, slot: u16) {
         let own = &mut self.slots[usize::from(slot)];
         own.published = false;
         self.region.board().take_back(slot, own.sequence);
+        self.free.push(slot);
     }
 
     /// Calls `each` for every slot that has news, once.
@@ -272,7 +279,7 @@ impl Front {
     }
 
     /// Forgets a dead worker and returns the slots that it held, in no order. They stay published: read
-    /// what it had written, then [`Front::reclaim`] or [`Front::release`] them.
+    /// what it had written, then [`Front::release`] them.
     pub fn bury(&self, worker: u16) -> Vec<u16> {
         self.region.board().bury(worker);
         (0..self.slots.len() as u16)

@@ -6,6 +6,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
+use exchange::board::Claim;
 use exchange::response::{Head, Kind, WriteError};
 use exchange::seat::{Job, Seat};
 use rb_sys::{
@@ -28,6 +29,8 @@ pub(crate) struct State {
     template: &'static Template,
     /// The request, until it is handed back.
     job: Option<Job>,
+    /// What the thread runs, until it looks for the next one: the request, and what follows its response.
+    claim: Option<Claim>,
     /// The env of the latest request.
     env: Value,
     repeated: Repeated,
@@ -121,6 +124,7 @@ pub(crate) unsafe extern "C" fn new(class: Value, thread: Value) -> Value {
             joined,
             template,
             job: None,
+            claim: None,
             env: NIL,
             repeated: Repeated::NONE,
             begun: false,
@@ -190,6 +194,7 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
             // The thread that had it ended on the way to the application.
             state(this).fail(b"the request was lost by its thread");
         }
+        state(this).claim = None;
         if state(this).joined.worker.stopping() {
             state(this).seat.leave();
             return NIL;
@@ -228,6 +233,7 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
 impl State {
     fn begin(&mut self, job: Job) {
         self.job = Some(job);
+        self.claim = Some(job.claim);
         self.begun = false;
         self.hijacked = false;
     }

@@ -363,17 +363,15 @@ impl Connection {
     }
 
     /// Moves bytes both ways between the client and the application's socket until both are done.
-    async fn splice(self: Rc<Self>, request: &Request) {
+    async fn splice(&self, request: &Rc<Request>) {
         let socket = request.socket.borrow_mut().take();
         let io = self.exchanged.io.clone();
-        let this = Rc::clone(&self);
-        drop(self);
         let Some(socket) = socket.and_then(|socket| to_stream(socket).ok()) else {
             return;
         };
         let ended = poll_fn(|cx| {
-            this.remember(cx);
-            if this.killed.get() {
+            self.remember(cx);
+            if self.killed.get() {
                 Poll::Ready(())
             } else {
                 Poll::Pending
@@ -383,6 +381,8 @@ impl Connection {
             () = ended => {}
             () = relay(io, socket) => {}
         }
+        // A thread that still serves it has its time once more to notice.
+        self.service.dispatcher.abandon(request);
     }
 }
 

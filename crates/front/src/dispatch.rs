@@ -16,6 +16,7 @@ mod figures;
 mod generation;
 mod hijacks;
 mod late;
+mod lingering;
 mod queue;
 mod still;
 mod suspects;
@@ -36,7 +37,7 @@ use crate::failure::Failure;
 use crate::request::{Place, Request};
 use crate::scheduling::Scheduling;
 use generation::Generation;
-pub use late::{Alarm, Run};
+pub use late::{Alarm, Run, Work};
 use queue::Queue;
 pub use queue::{Lane, Lanes};
 pub use still::Still;
@@ -275,8 +276,9 @@ impl Dispatcher {
         let holder = generation.exchange.holder(slot);
         generation.note_holder(slot, holder, request);
         let drained = self.take_frames(generation, slot, request);
-        if drained && let Holder::Done { worker, .. } = holder {
+        if drained && let Holder::Done { worker, thread } = holder {
             generation.count(worker);
+            generation.handed_back(slot, (worker, thread), request);
             let (claimed, finished) = request.times.get();
             self.scheduling.finished(finished.saturating_sub(claimed));
             generation.free(slot);
@@ -310,7 +312,7 @@ impl Dispatcher {
         }
         // Nobody waits any more: a front that took this for a task it woke would sleep without a doorbell.
         request.forget_waiter();
-        request.abandoned.set(true);
+        request.abandon();
         generation.exchange.abandon(slot);
         self.take_for(generation, slot, request);
     }

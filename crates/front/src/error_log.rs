@@ -9,6 +9,7 @@ use std::time::Duration;
 use exchange::scheduling::monotonic_ns;
 
 use crate::access_log::{AccessLog, AppError, Late};
+use crate::dispatch::Work;
 use crate::request::Request;
 
 /// Logs the text of an error frame.
@@ -26,21 +27,32 @@ pub fn app_error(log: &AccessLog, request: &Request, text: &str) {
     });
 }
 
-/// Logs where the thread is that runs a request past its deadline; none where its worker ended without having said so.
-pub fn late(log: &AccessLog, request: &Request, backtrace: Option<&str>) {
-    let (claimed, _) = request.times.get();
-    let by = request.worker.get();
+/// Logs where the thread is that is late with this; none where its worker ended without having said so.
+pub fn late(log: &AccessLog, work: &Work, backtrace: Option<&str>) {
+    let (what, since) = match work {
+        Work::Request(request) => ("a request", request.times.get().0),
+        Work::Afterwards { since_ns, .. } => ("what follows a response", *since_ns),
+    };
+    let message = match backtrace {
+        Some(_) => format!("{what} runs past its deadline"),
+        None => format!(
+            "{what} ran past its deadline, and its worker ended without having said where: it was stopped, or native \
+             code held Ruby's lock"
+        ),
+    };
+    let (method, path, by) = match work {
+        Work::Request(request) => (
+            request.method.as_str(),
+            request.uri.path(),
+            request.worker.get(),
+        ),
+        Work::Afterwards { by, .. } => ("-", "-", Some(*by)),
+    };
     log.late(&Late {
-        message: match backtrace {
-            Some(_) => "a request runs past its deadline",
-            None => {
-                "a request ran past its deadline, and its worker ended without having said where: it was stopped, or \
-                 native code held Ruby's lock"
-            }
-        },
-        method: request.method.as_str().as_bytes(),
-        path: request.uri.path().as_bytes(),
-        app: Duration::from_nanos(monotonic_ns().saturating_sub(claimed)),
+        message: &message,
+        method: method.as_bytes(),
+        path: path.as_bytes(),
+        app: Duration::from_nanos(monotonic_ns().saturating_sub(since)),
         worker: by.map(|by| by.worker.into()),
         generation: by.map(|by| by.generation),
         backtrace: backtrace.unwrap_or("").as_bytes(),

@@ -35,7 +35,7 @@ pub enum Outcome {
     Stopped,
     /// No worker could serve: 503.
     NoWorker,
-    /// The deadline passed: 503 in the queue, 504 in a worker.
+    /// The deadline passed: 503 in the queue, 504 in a worker; cut, where the response had begun.
     Expired,
     /// The client left before it was answered.
     ClientGone,

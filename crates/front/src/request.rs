@@ -67,7 +67,7 @@ pub struct Arrival {
     pub us: u64,
     /// The same, nanoseconds of the monotonic clock.
     pub ns: u64,
-    /// When it must be done, nanoseconds of the monotonic clock.
+    /// When its response must have begun, nanoseconds of the monotonic clock.
     pub deadline_ns: u64,
 }
 
@@ -123,8 +123,13 @@ pub struct Request {
     /// When a worker claimed it and when the application was done; 0 = not yet.
     pub times: Cell<(u64, u64)>,
     /// Whether nobody wants the response any more.
-    pub abandoned: Cell<bool>,
-    /// Whether a thread had it at its deadline, without a response. Written by the dispatcher.
+    abandoned: Cell<bool>,
+    /// When it must be done or, once its response has begun, go on: nanoseconds of the monotonic clock.
+    deadline_ns: Cell<u64>,
+    /// Whether its deadline is to be moved on: something of the response came since the last look, or the last who
+    /// wanted it left.
+    moved: Cell<bool>,
+    /// Whether a thread had it at its deadline. Written by the dispatcher.
     pub overdue: Cell<bool>,
     /// Whether a task waits for the disk to take more of the response. Written by the dispatcher.
     pub waits_for_disk: Cell<bool>,
@@ -164,6 +169,8 @@ impl Request {
             worker: Cell::new(None),
             times: Cell::new((0, 0)),
             abandoned: Cell::new(false),
+            deadline_ns: Cell::new(u64::MAX),
+            moved: Cell::new(false),
             overdue: Cell::new(false),
             waits_for_disk: Cell::new(false),
             arrived: RefCell::default(),
@@ -179,6 +186,7 @@ impl Request {
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_micros() as u64);
         let deadline_ns = ns + timeout.as_nanos() as u64;
+        self.deadline_ns.set(deadline_ns);
         // A second arrival would be a bug of the caller's; the first one counts.
         let _ = self.arrival.set(Arrival {
             body,
@@ -195,6 +203,11 @@ impl Request {
 
     /// Its deadline, nanoseconds of the monotonic clock.
     pub fn deadline_ns(&self) -> u64 {
+        self.deadline_ns.get()
+    }
+
+    /// The deadline that it had before its response began, nanoseconds of the monotonic clock.
+    pub fn first_deadline_ns(&self) -> u64 {
         self.arrival()
             .map_or(u64::MAX, |arrival| arrival.deadline_ns)
     }
@@ -204,6 +217,39 @@ impl Request {
         self.deadline_ns() <= now
     }
 
+    /// The time that it has to be answered in, in nanoseconds.
+    pub fn timeout_ns(&self) -> u64 {
+        self.arrival()
+            .map_or(0, |arrival| arrival.deadline_ns - arrival.ns)
+    }
+
+    /// Something of its response has come.
+    pub fn moves(&self) {
+        self.moved.set(true);
+    }
+
+    /// Whether something of its response came since this was last asked.
+    pub fn has_moved(&self) -> bool {
+        self.moved.take()
+    }
+
+    /// Gives it its time again, from `now` on, nanoseconds of the monotonic clock.
+    pub fn extend(&self, now: u64) {
+        self.deadline_ns.set(now.saturating_add(self.timeout_ns()));
+    }
+
+    /// Whether nobody wants the response any more.
+    pub fn is_abandoned(&self) -> bool {
+        self.abandoned.get()
+    }
+
+    /// Nobody wants the response any more. A thread that has begun it has its time once more to notice.
+    pub fn abandon(&self) {
+        if !self.abandoned.replace(true) {
+            self.moves();
+        }
+    }
+
     /// Whether it may be run a second time: a safe method (RFC 9110 section 9.2.1) of which nothing has
     /// been sent.
     pub fn may_run_again(&self) -> bool {
@@ -211,7 +257,12 @@ impl Request {
             self.method,
             Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE
         );
-        safe && !self.arrived.borrow().head_taken && !self.abandoned.get()
+        safe && !self.arrived.borrow().head_taken && !self.is_abandoned()
+    }
+
+    /// Whether a worker died with it.
+    pub fn is_suspect(&self) -> bool {
+        self.killed.borrow().is_some()
     }
 
     /// Whether its end is known.
@@ -219,9 +270,10 @@ impl Request {
         self.arrived.borrow().end.is_some()
     }
 
-    /// Forgets what a worker had answered, before the request is run again.
+    /// Forgets what a worker had answered, before the request is run again: in what is left of its first time.
     pub fn forget_response(&self) {
         *self.arrived.borrow_mut() = Arrived::default();
+        self.deadline_ns.set(self.first_deadline_ns());
     }
 
     /// Ends it without an answer of the application, unless it has ended already.

@@ -84,7 +84,11 @@ impl Record {
 
     /// `framed` says that the response declared its length.
     fn is_cut(&self, framed: bool) {
-        self.outcome.set(Some(Outcome::Aborted));
+        let outcome = match self.request.overdue.get() {
+            true => Outcome::Expired,
+            false => Outcome::Aborted,
+        };
+        self.outcome.set(Some(outcome));
         // In HTTP/1.0 the close itself is the end of such a response (RFC 9112 section 6.3).
         if !framed && self.request.version == Version::HTTP_10 {
             self.connection.needs_reset.set(true);
@@ -173,7 +177,7 @@ fn drain(request: &Rc<Request>) -> Source {
         return Source::Memory(None);
     }
     drop(arrived);
-    request.abandoned.set(true);
+    request.abandon();
     Source::Memory(None)
 }
 
@@ -364,7 +368,7 @@ impl Drop for ResponseBody {
         self.record.connection.current.borrow_mut().take();
         if self.left == Some(0) {
             // All that was promised is out. The worker is told that no more is wanted when it writes more.
-            request.abandoned.set(true);
+            request.abandon();
             // Its end may have been waiting for room all the while, and nobody would speak of it again.
             self.record.service.dispatcher.resume(request);
         } else if !request.has_ended() {

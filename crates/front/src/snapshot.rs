@@ -30,6 +30,8 @@ pub struct Snapshot {
     pub next_attempt_s: Option<u32>,
     /// Requests that a worker has now.
     pub running: Vec<Running>,
+    /// Threads that are busy with what follows a response.
+    pub finishing: Vec<Finishing>,
 }
 
 /// Requests that no worker has yet.
@@ -69,6 +71,19 @@ pub struct Running {
     pub since_ms: u64,
 }
 
+/// A thread that runs what the application wants done after a response.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finishing {
+    /// The worker's generation.
+    pub generation: u32,
+    /// The worker.
+    pub worker: u16,
+    /// Its thread.
+    pub thread: u16,
+    /// Milliseconds since the response.
+    pub since_ms: u64,
+}
+
 impl Snapshot {
     pub(crate) fn of(service: &Service) -> Self {
         let dispatcher = &service.dispatcher;
@@ -82,6 +97,15 @@ impl Snapshot {
                 thread,
                 method: request.method.to_string(),
                 path: request.uri.path().to_owned(),
+                since_ms: now.saturating_sub(since) / 1_000_000,
+            });
+        });
+        let mut finishing = Vec::new();
+        dispatcher.lingering(|by, thread, since| {
+            finishing.push(Finishing {
+                generation: by.generation,
+                worker: by.worker,
+                thread,
                 since_ms: now.saturating_sub(since) / 1_000_000,
             });
         });
@@ -102,6 +126,7 @@ impl Snapshot {
             killed_two: dispatcher.killed_two(),
             next_attempt_s: dispatcher.next_attempt(),
             running,
+            finishing,
         }
     }
 }

@@ -80,8 +80,8 @@ impl Front {
     /// A worker is dead.
     pub fn worker_died(&self, generation: u32, worker: u16) {
         let untold = self.service.dispatcher.worker_died(generation, worker);
-        for request in untold {
-            error_log::late(&self.service.log, &request, None);
+        for work in untold {
+            error_log::late(&self.service.log, &work, None);
         }
     }
 
@@ -103,10 +103,10 @@ impl Front {
 
     /// A worker has said where the thread is that runs a late request; no line where it runs it no more.
     pub fn traced(&self, by: WorkerId, slot: u16, sequence: u32, backtrace: &[String]) {
-        let request = self.service.dispatcher.traced(by, slot, sequence);
-        if let (Some(request), false) = (request, backtrace.is_empty()) {
+        let work = self.service.dispatcher.traced(by, slot, sequence);
+        if let (Some(work), false) = (work, backtrace.is_empty()) {
             let backtrace = backtrace.join("\n");
-            error_log::late(&self.service.log, &request, Some(&backtrace));
+            error_log::late(&self.service.log, &work, Some(&backtrace));
         }
     }
 

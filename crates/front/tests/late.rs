@@ -1,4 +1,5 @@
-//! Requests that run past their deadline: what the supervisor hears of them, and what the log says.
+//! Requests that run past their deadline, responses that stand still, and threads that do not come back from what follows
+//! a response: what the supervisor hears of them, and what the log says.
 
 #[path = "support/front.rs"]
 mod support;
@@ -13,20 +14,22 @@ use exchange::response::Kind;
 use highball_front::dispatch::Run;
 use highball_front::{Alarm, Still, WorkerId};
 use support::{Server, Taken};
-use test_support::PATIENCE;
+use test_support::{Fault, PATIENCE};
 
 const FIRST: WorkerId = WorkerId {
     generation: 1,
     worker: 0,
 };
 
-/// A front that gives `/late` and `/mark` little time and all else its minute, and its alarms.
+/// A front that gives `/late` and `/mark` little time, `/stream` a little more and all else its minute, and its alarms.
 fn start(change: impl FnOnce(&mut Settings)) -> (Server, Receiver<Alarm>) {
     let server = Server::start(|settings| {
         // Enough to take it before.
         let late = ("/late", Duration::from_millis(500));
         let mark = ("/mark", Duration::from_millis(10));
-        settings.request_timeouts = [late, mark].into_iter().collect();
+        // Enough for one piece after the other, also on a busy machine.
+        let stream = ("/stream", Duration::from_secs(2));
+        settings.request_timeouts = [late, mark, stream].into_iter().collect();
         settings.request_grace = Duration::ZERO;
         change(settings);
     });
@@ -82,6 +85,7 @@ fn a_late_request_sounds_an_alarm_and_is_logged_with_the_backtrace_once() {
         front.traced(FIRST, late.slot, late.sequence, &backtrace);
     });
     taken.finish();
+    assert!(seat.try_take().is_none());
     server.until_quiet();
     pass_a_deadline(&server);
     let lines = server.wait_for_lines(|lines| lines.iter().any(|line| line.contains("mark")));
@@ -142,6 +146,10 @@ fn a_worker_is_stuck_after_the_grace_and_spent_when_it_runs_nothing_that_is_in_t
     }
     useful.answer_path();
     other.response().expect(200);
+    // Also with what follows its response.
+    pass_a_deadline(&server);
+    assert!(alarms.try_recv().is_err());
+    assert!(second.try_take().is_none());
     assert_eq!(next(&alarms), Alarm::Spent(FIRST));
     pass_a_deadline(&server);
     assert!(alarms.try_recv().is_err(), "one is enough");
@@ -201,6 +209,7 @@ fn a_worker_whose_late_request_ends_within_the_grace_is_not_stuck() {
     assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
     pass_a_deadline(&server);
     taken.finish();
+    assert!(seat.try_take().is_none());
     server.until_quiet();
     pass_a_deadline(&server);
     assert!(alarms.try_recv().is_err());
@@ -219,23 +228,179 @@ fn a_request_whose_client_left_before_its_deadline_is_late_as_well() {
     server.expect_outcome("/late", "client_gone");
 }
 
+/// Begins a response and goes on with it until the deadline is over that its request had at first.
+fn stream_past_its_deadline(server: &Server, taken: &mut Taken<'_>) {
+    taken.head(200, &[]).flush();
+    // Came later, so it expires later.
+    let mut later = server.ask("/stream/later");
+    loop {
+        taken.chunk(b"piece").flush();
+        pass_a_deadline(server);
+        let lines = server.wait_for_lines(|_| true);
+        if lines.iter().any(|line| line.contains("/stream/later")) {
+            break;
+        }
+    }
+    later.response().expect(503);
+}
+
 #[test]
-fn a_response_that_has_begun_may_take_its_time() {
+fn a_response_that_goes_on_outlives_the_deadline_of_its_request() {
     let (server, alarms) = start(|_| {});
+    let mut client = server.ask("/stream");
+    let mut seat = server.seat();
+    let mut taken = seat.take();
+    stream_past_its_deadline(&server, &mut taken);
+    taken.end();
+    assert!(client.response().text().ends_with("piece"));
+    server.expect_outcome("/stream", "ok");
+    assert!(alarms.try_recv().is_err());
+}
+
+#[test]
+fn a_response_that_stands_still_is_cut_and_its_thread_is_late() {
+    // The client sees in each that it is not whole: fewer bytes than promised, or no last chunk.
+    for fields in [&[("content-length", "9")][..], &[]] {
+        let (server, alarms) = start(|_| {});
+        let mut client = server.ask("/late");
+        let mut seat = server.seat();
+        let mut taken = seat.take();
+        taken.head(200, fields).chunk(b"begun").flush();
+        match client.try_response("GET") {
+            Err(Fault::Truncated { response, .. }) => assert_eq!(response.body, b"begun"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
+        taken.until_abandoned();
+        assert_eq!(next(&alarms), Alarm::Stuck(FIRST));
+        assert_eq!(next(&alarms), Alarm::Spent(FIRST));
+        assert!(server.logged("/late").contains("status=200"));
+        server.expect_outcome("/late", "expired");
+    }
+}
+
+#[test]
+fn an_application_that_waits_for_its_client_is_not_late() {
+    let (server, alarms) = start(|settings| {
+        settings.response_memory = 4096;
+        settings.response_limit = 1 << 20;
+    });
     let mut client = server.ask("/late");
     let mut seat = server.seat();
     let mut taken = seat.take();
-    taken.head(200, &[("content-length", "4")]).flush();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(move || {
+            taken.head(200, &[]);
+            for _ in 0..1000 {
+                taken.chunk(&[b'x'; 16 * 1024]);
+            }
+            taken.end();
+        });
+        assert_eq!(client.head().status, 200);
+        // Until its time has passed, and some more.
+        for _ in 0..2 {
+            server.ask("/late/later").response().expect(503);
+        }
+        assert!(!writer.is_finished());
+        assert!(alarms.try_recv().is_err());
+        let mut bytes = 0;
+        while let Some(chunk) = client.chunk() {
+            bytes += chunk.len();
+        }
+        assert_eq!(bytes, 1000 * 16 * 1024);
+    });
+    server.expect_outcome("/late", "ok");
+}
+
+#[test]
+fn a_thread_has_its_time_once_more_to_notice_that_the_client_of_its_response_left() {
+    let (server, alarms) = start(|_| {});
+    let mut client = server.ask("/stream");
+    let mut seat = server.seat();
+    let mut taken = seat.take();
+    stream_past_its_deadline(&server, &mut taken);
     assert_eq!(client.head().status, 200);
-    // Until it has passed, and some more.
-    server.ask("/late").response().expect(503);
-    for _ in 0..3 {
-        pass_a_deadline(&server);
+    client.reset();
+    taken.until_abandoned();
+    pass_a_deadline(&server);
+    assert!(alarms.try_recv().is_err(), "it is late at once");
+    assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
+    assert_eq!(next(&alarms), Alarm::Stuck(FIRST));
+    server.expect_outcome("/stream", "client_gone");
+}
+
+#[test]
+fn a_thread_that_does_not_notice_the_end_of_the_connection_it_took_over_is_late() {
+    let (server, alarms) = start(|_| {});
+    let client = server.ask("/late");
+    let mut seat = server.seat();
+    let mut taken = seat.take();
+    let (slot, sequence) = taken.key();
+    let (_ours, theirs) = UnixStream::pair().unwrap();
+    taken.frame(Kind::Hijacked, b"").unwrap();
+    taken.flush();
+    server.with(move |front| front.hijacked(FIRST, slot, sequence, theirs.into()));
+    server.expect_outcome("/late", "hijacked");
+    client.reset();
+    taken.until_abandoned();
+    assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
+    assert_eq!(next(&alarms), Alarm::Stuck(FIRST));
+}
+
+#[test]
+fn a_thread_that_does_not_come_back_from_what_follows_a_response_is_late() {
+    let (server, alarms) = start(|_| {});
+    let mut client = server.ask("/late");
+    let mut seat = server.seat();
+    let taken = seat.take();
+    let late = run(&taken, 0);
+    taken.answer_path();
+    client.response().expect(200);
+    // It does not look for work again.
+    let now = server.until(|now| !now.finishing.is_empty());
+    assert_eq!((now.finishing[0].worker, now.finishing[0].thread), (0, 0));
+    assert_eq!(next(&alarms), Alarm::Late(late));
+    let backtrace = vec!["mailer.rb:7:in `deliver'".to_owned()];
+    server.with(move |front| front.traced(FIRST, late.slot, late.sequence, &backtrace));
+    let text = "message=\"what follows a response runs past its deadline\"";
+    let is_told = |lines: &[String]| {
+        let at = lines.iter().position(|line| line.contains(text));
+        at.is_some_and(|at| lines[at + 1].contains("mailer.rb:7"))
+    };
+    server.wait_for_lines(is_told);
+    assert_eq!(next(&alarms), Alarm::Stuck(FIRST));
+    assert_eq!(next(&alarms), Alarm::Spent(FIRST));
+    server.bury(0);
+    assert!(server.with(|front| front.snapshot().finishing.is_empty()));
+    pass_a_deadline(&server);
+    assert!(alarms.try_recv().is_err(), "one is enough");
+}
+
+#[test]
+fn a_thread_that_came_back_from_what_follows_a_response_is_not_late() {
+    let (server, alarms) = start(|settings| settings.threads = 2);
+    let player = server.worker(0);
+    let (mut first, mut second) = (player.seat(0), player.seat(1));
+    // One looks for work and finds none, the other one runs the next request.
+    for _ in 0..2 {
+        let mut client = server.ask("/late");
+        first.take().answer_path();
+        client.response().expect(200);
     }
-    taken.chunk(b"done");
-    taken.end();
-    server.wait_for_lines(|lines| lines.iter().any(|line| line.ends_with("outcome=ok")));
+    assert!(first.try_take().is_none());
+    let mut client = server.ask("/late");
+    second.take().answer_path();
+    client.response().expect(200);
+    let mut other = server.ask("/other");
+    let taken = second.take();
+    assert!(server.with(|front| front.snapshot().finishing.is_empty()));
+    // Until their time has passed, and some more.
+    for _ in 0..2 {
+        server.ask("/late/later").response().expect(503);
+    }
     assert!(alarms.try_recv().is_err());
+    taken.answer_path();
+    other.response().expect(200);
 }
 
 #[test]

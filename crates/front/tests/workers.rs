@@ -83,6 +83,56 @@ fn a_request_that_has_killed_two_workers_is_named_also_where_nobody_says_how_the
     server.wait_for_lines(|lines| lines.iter().any(|line| line.contains(text)));
 }
 
+/// Has both threads of a worker take a request each, and the worker die.
+fn die_with_two(server: &Server) -> (Client, Client) {
+    let player = server.worker(0);
+    let first = server.ask("/first");
+    assert_eq!(player.seat(0).take().path(), "/first");
+    let second = server.ask("/second");
+    assert_eq!(player.seat(1).take().path(), "/second");
+    server.bury(0);
+    (first, second)
+}
+
+#[test]
+fn requests_that_a_worker_died_with_are_run_again_one_at_a_time_so_that_one_alone_kills_two() {
+    let server = Server::start(|settings| settings.threads = 2);
+    let (mut deadly, mut innocent) = die_with_two(&server);
+    let player = server.worker(0);
+    let (mut first, mut second) = (player.seat(0), player.seat(1));
+    assert_eq!(first.take().path(), "/first");
+    assert!(second.try_take().is_none(), "they are in one worker again");
+    // Others go on beside it.
+    let mut other = server.ask("/other");
+    second.take().answer_path();
+    assert_eq!(other.response().text(), "/other");
+    server.bury(0);
+    deadly.response().expect(502);
+    server.seat().take().answer_path();
+    assert_eq!(innocent.response().text(), "/second");
+    let snapshot = server.with(|front| front.snapshot());
+    assert_eq!((snapshot.run_again, snapshot.killed_two), (2, 1));
+    server.until_quiet();
+}
+
+#[test]
+fn a_request_that_a_worker_died_with_holds_others_up_until_it_has_begun_to_answer() {
+    let server = Server::start(|settings| settings.threads = 2);
+    let (mut long, mut other) = die_with_two(&server);
+    let player = server.worker(0);
+    let (mut first, mut second) = (player.seat(0), player.seat(1));
+    let mut taken = first.take();
+    assert_eq!(taken.path(), "/first");
+    taken.head(200, &[]).chunk(b"begun").flush();
+    assert_eq!(long.head().status, 200);
+    second.take().answer_path();
+    assert_eq!(other.response().text(), "/second");
+    taken.end();
+    assert_eq!(long.chunk().as_deref(), Some(&b"begun"[..]));
+    assert_eq!(long.chunk(), None);
+    server.until_quiet();
+}
+
 #[test]
 fn without_retries_a_safe_request_dies_with_its_worker_and_is_no_culprit_yet() {
     let server = Server::start(|settings| settings.max_retries = 0);

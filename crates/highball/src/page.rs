@@ -104,12 +104,13 @@ fn figures(process: &Process) -> String {
 }
 
 fn activity(thread: &Thread) -> String {
-    match (&thread.method, &thread.path) {
-        (Some(method), Some(path)) => {
-            let time = thread.since_ms.map(milliseconds).unwrap_or_default();
-            format!("{method} {path} {time}")
-        }
+    let what = match (&thread.method, &thread.path) {
+        (Some(method), Some(path)) => format!("{method} {path}"),
         _ => thread.state.clone(),
+    };
+    match thread.since_ms {
+        Some(since) => format!("{what} {}", milliseconds(since)),
+        None => what,
     }
 }
 

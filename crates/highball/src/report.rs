@@ -91,13 +91,13 @@ pub(crate) struct Thread {
     pub(crate) worker: u16,
     /// The thread, from 0.
     pub(crate) thread: u16,
-    /// `idle` or `running`.
+    /// `idle`, `running`, or `finishing`: busy with what follows a response.
     pub(crate) state: String,
     /// The method of the request that it runs.
     pub(crate) method: Option<String>,
     /// Its path.
     pub(crate) path: Option<String>,
-    /// How long it has been running, in milliseconds.
+    /// How long it has been running or finishing, in milliseconds.
     pub(crate) since_ms: Option<u64>,
 }
 
@@ -163,17 +163,24 @@ fn rows(processes: &[Process], front: &Snapshot, threads: u16) -> Vec<Thread> {
             let of = (running.generation, running.worker, running.thread);
             of == (generation, worker, thread)
         });
+        let finishing = front.finishing.iter().find(|finishing| {
+            let of = (finishing.generation, finishing.worker, finishing.thread);
+            of == (generation, worker, thread)
+        });
+        let state = match (running, finishing) {
+            (Some(_), _) => "running",
+            (None, Some(_)) => "finishing",
+            (None, None) => "idle",
+        };
+        let since_ms = running.map(|running| running.since_ms);
         Thread {
             generation,
             worker,
             thread,
-            state: match running {
-                Some(_) => "running".to_owned(),
-                None => "idle".to_owned(),
-            },
+            state: state.to_owned(),
             method: running.map(|running| running.method.clone()),
             path: running.map(|running| running.path.clone()),
-            since_ms: running.map(|running| running.since_ms),
+            since_ms: since_ms.or(finishing.map(|finishing| finishing.since_ms)),
         }
     };
     seats.map(row).collect()

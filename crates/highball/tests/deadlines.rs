@@ -1,8 +1,10 @@
-//! Row 35 of the list of faults, and what else becomes of requests past their deadline: 504 at once, a log that says where
-//! the thread is, and a worker in the place of one that does not come to an end.
+//! Row 35 of the list of faults, and what else becomes of requests past their deadline: 504 at once, or a cut where the
+//! response had begun; a log that says where the thread is; and a worker in the place of one that does not come to an end.
 
 use rustix::process::Signal;
-use test_support::{Application, Client, Events, Gate, Process, Server, ServerBuilder, until};
+use test_support::{
+    Application, Client, Events, Fault, Gate, Process, Server, ServerBuilder, until,
+};
 
 /// What a path names is done; `/` answers with its worker at once.
 const LATE: &str = r##"
@@ -23,12 +25,29 @@ def stand_still
   Process.kill(:STOP, Process.pid)
 end
 
+# The first piece of a response, and then what the block does.
+def begin_with(piece, &rest)
+  body = Test::Body.new { |send| [send.call(piece), rest.call(send)] }
+  [200, { "content-type" => "text/plain" }, body]
+end
+
+def tell_events(send)
+  loop do
+    File.open(File.join(Test::DIR, "gate-step")) { |fifo| fifo.sysread(1) }
+    send.call("event")
+  end
+end
+
 run lambda { |env|
   case env["PATH_INFO"]
   when "/late", "/other" then wait_at_gate(env["PATH_INFO"].delete("/"))
   when "/late/spin" then spin
   when "/late/sleep" then sleep_on
   when "/late/stand" then stand_still
+  when "/late/begun/spin" then next begin_with("begun") { spin }
+  when "/late/begun/stand" then next begin_with("begun") { stand_still }
+  when "/late/events" then next begin_with("begun") { |send| tell_events(send) }
+  when "/late/after" then env["rack.after_reply"] << -> { sleep_on }
   end
   Test.text(Process.pid.to_s)
 }
@@ -39,6 +58,7 @@ struct Late {
     events: Events,
     late: Gate,
     other: Gate,
+    step: Gate,
 }
 
 /// A server with little time for what begins with `/late`, its usual minute for all else, and no grace.
@@ -50,6 +70,7 @@ fn start_with_grace(grace: &str, settings: impl FnOnce(ServerBuilder) -> ServerB
     let application = Application::new(LATE);
     let events = application.events();
     let (late, other) = (application.gate("late"), application.gate("other"));
+    let step = application.gate("step");
     let server = Server::application_of(application)
         .setting("request_timeouts", "/late=1s")
         .setting("request_grace", grace);
@@ -59,6 +80,7 @@ fn start_with_grace(grace: &str, settings: impl FnOnce(ServerBuilder) -> ServerB
         events,
         late,
         other,
+        step,
     }
 }
 
@@ -116,6 +138,76 @@ fn row_35_a_stopped_worker_gets_504_at_its_deadline_and_is_replaced() {
     let line = late.logged(&["without having said where", "path=\"/late/stand\""]);
     assert!(line.contains("method=POST"), "{line}");
     assert_eq!(late.events.rest(), [""; 0], "it was run again");
+}
+
+/// Asserts that a response was cut after its first piece, visibly.
+#[track_caller]
+fn expect_cut(client: &mut Client) {
+    match client.try_response("GET") {
+        Err(Fault::Truncated { response, .. }) => assert_eq!(response.body, b"begun"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn row_35_a_response_that_stands_still_is_cut_and_its_worker_is_replaced() {
+    let mut late = start(|builder| builder);
+    let mut client = late.server.ask("GET", "/late/begun/spin");
+    let worker = late.begun("spin");
+    let mut waiting = late.server.ask("GET", "/");
+    expect_cut(&mut client);
+    late.logged(&["runs past its deadline", "path=\"/late/begun/spin\""]);
+    late.logged(&["  | ", "config.ru:8:in `spin'"]);
+    assert_ne!(waiting.response().text(), worker.0.to_string());
+    late.replaced(worker);
+    late.logged(&["path=\"/late/begun/spin\"", "status=200", "outcome=expired"]);
+}
+
+#[test]
+fn row_35_a_worker_that_is_stopped_within_a_response_is_replaced() {
+    let mut late = start(|builder| builder);
+    let mut client = late.server.ask("GET", "/late/begun/stand");
+    let worker = late.begun("stand");
+    expect_cut(&mut client);
+    late.replaced(worker);
+    let path = "path=\"/late/begun/stand\"";
+    late.logged(&["without having said where", path]);
+    late.logged(&[path, "status=200", "outcome=expired"]);
+}
+
+#[test]
+fn events_that_keep_coming_outlive_the_time_of_their_request() {
+    let mut late = start_with_grace("1h", |builder| builder.threads(2));
+    let mut events = late.server.ask("GET", "/late/events");
+    assert_eq!(events.head().status, 200);
+    assert_eq!(events.chunk().as_deref(), Some(&b"begun"[..]));
+    // Came later and has as much time, so it expires later.
+    let mut silent = late.server.ask("GET", "/late");
+    late.begun("late");
+    let expired = || late.server.log().text().contains("status=504");
+    while !expired() {
+        late.step.admit(1);
+        assert_eq!(events.chunk().as_deref(), Some(&b"event"[..]));
+    }
+    silent.response().expect(504);
+    late.step.admit(1);
+    assert_eq!(events.chunk().as_deref(), Some(&b"event"[..]));
+    events.reset();
+    // Its thread notices with one of the next events.
+    late.step.open();
+    late.late.admit(1);
+    late.logged(&["path=\"/late/events\"", "outcome=client_gone"]);
+}
+
+#[test]
+fn a_thread_that_does_not_come_back_from_what_follows_a_response_costs_its_worker() {
+    let mut late = start(|builder| builder);
+    late.server.get("/late/after").expect(200);
+    let worker = late.begun("sleep");
+    assert_eq!(late.server.status().0["threads"][0]["state"], "finishing");
+    late.logged(&["what follows a response runs past its deadline"]);
+    late.logged(&["  | ", "config.ru:13:in `sleep_on'"]);
+    late.replaced(worker);
 }
 
 #[test]

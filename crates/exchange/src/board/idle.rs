@@ -1,6 +1,6 @@
 //! Idle seats: which of them is woken for a request, and which leaves it to another. It claims nothing.
 
-use super::{Board, LOOKING, RUNNING, WOKEN};
+use super::{Board, LEFT, LOOKING, RUNNING, WOKEN};
 use crate::sync::{Futex, Line, Ordering, fence};
 
 impl Board<'_> {
@@ -84,7 +84,8 @@ impl Board<'_> {
     /// Whether this seat should leave what waits to idle processes: another thread of its own process
     /// runs a request, and there are at least as many processes without one as requests that wait.
     pub(super) fn should_yield(&self, seat: u16) -> bool {
-        let runs = |index: usize| self.seats[index].load(Ordering::SeqCst) == RUNNING;
+        let runs =
+            |index: usize| matches!(self.seats[index].load(Ordering::SeqCst), RUNNING | LEFT);
         let own = seat / self.threads;
         if !self
             .seats_of(own)

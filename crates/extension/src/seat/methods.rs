@@ -31,7 +31,7 @@ pub(crate) unsafe extern "C" fn runs(this: Value, env: Value) -> Value {
     boolean(own.job.is_some() && own.env == env)
 }
 
-/// `seat.holds?(slot, sequence)`: whether it holds this very publication of a request.
+/// `seat.holds?(slot, sequence)`: whether its thread runs this very publication of a request, or what follows its response.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -42,8 +42,7 @@ pub(crate) unsafe extern "C" fn holds(this: Value, slot: Value, sequence: Value)
             slot: number(slot),
             sequence: number(sequence),
         };
-        let job = state(this).job;
-        boolean(job.is_some_and(|job| job.claim == wanted))
+        boolean(state(this).claim == Some(wanted))
     }
 }
 

@@ -30,25 +30,25 @@ impl Dispatcher {
         let arrived = &mut *arrived;
         let mut told = false;
         loop {
-            if !request.abandoned.get() && !self.has_room(request, arrived) {
+            if !request.is_abandoned() && !self.has_room(request, arrived) {
                 return false;
             }
             let mut payload = Vec::new();
             match generation.exchange.frame(slot, &mut payload) {
                 Ok(None) => return true,
-                Ok(Some(Kind::Chunk)) if request.abandoned.get() => {
+                Ok(Some(Kind::Chunk)) if request.is_abandoned() => {
                     // Told only now: a worker whose response is whole but for its end may end in peace.
                     if !std::mem::replace(&mut told, true) {
                         generation.exchange.abandon(slot);
                     }
                 }
-                Ok(Some(kind)) if request.abandoned.get() && kind != Kind::Error => {}
+                Ok(Some(kind)) if request.is_abandoned() && kind != Kind::Error => {}
                 Ok(Some(kind)) => {
                     self.take_frame(generation, slot, request, arrived, kind, payload)
                 }
                 Err(_) => {
                     arrived.fail(Failure::BadResponse("malformed frames"));
-                    request.abandoned.set(true);
+                    request.abandon();
                     generation.exchange.abandon(slot);
                     return true;
                 }
@@ -103,6 +103,7 @@ impl Dispatcher {
         kind: Kind,
         payload: Vec<u8>,
     ) {
+        request.moves();
         match kind {
             Kind::Hints => arrived.hint(response_head::early_hints(&payload)),
             Kind::Head => match response_head::parse(Bytes::from(payload)) {

@@ -36,7 +36,7 @@ impl Dispatcher {
             .flat_map(|one| &one.slots)
             .flatten();
         inner.queue.len() > 0
-            || slots.any(|request| !request.abandoned.get() && !request.has_ended())
+            || slots.any(|request| !request.is_abandoned() && !request.has_ended())
     }
 
     /// Cuts responses that are not whole when their deadline has passed. Those that have not begun end by themselves.
@@ -48,7 +48,7 @@ impl Dispatcher {
                 let request = generation.request(slot).cloned();
                 let cut = |request: &Rc<Request>| {
                     let begun = request.arrived.borrow().had_head && !request.has_ended();
-                    begun && request.is_late(now) && !request.abandoned.get()
+                    begun && request.first_deadline_ns() <= now && !request.is_abandoned()
                 };
                 if let Some(request) = request.filter(cut) {
                     request.fail(Failure::Stopped);
@@ -88,7 +88,7 @@ impl Dispatcher {
                     request.fail(Failure::Stopping);
                     continue;
                 }
-                cut += usize::from(!request.abandoned.get() && is_in_time(&request, now));
+                cut += usize::from(!request.is_abandoned() && is_in_time(&request, now));
                 request.fail(Failure::Stopped);
             }
             generation.hijacks.fail_all(Failure::Stopped);
@@ -105,11 +105,12 @@ fn last_deadline(generation: &Generation, of: impl Fn(u16) -> bool) -> Option<In
         .filter(|&slot| generation.runner(slot).is_some_and(&of))
         .filter_map(|slot| generation.request(slot));
     let in_time = own.filter(|request| is_in_time(request, now));
-    let last = in_time.map(|request| request.deadline_ns()).max()?;
+    let last = in_time.map(|request| request.first_deadline_ns()).max()?;
     Some(Instant::now() + Duration::from_nanos(last - now))
 }
 
-/// Whether it is not over, and its deadline still to come at `now` of the monotonic clock.
+/// Whether it is not over, and the deadline that it had at first still to come at `now` of the monotonic clock: a response
+/// that has begun and goes on for ever must not hold up an end.
 fn is_in_time(request: &Request, now: u64) -> bool {
-    !request.has_ended() && !request.is_late(now)
+    !request.has_ended() && request.first_deadline_ns() > now
 }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use exchange::Geometry;
 
 use super::generation::Generation;
+use super::queue::Next;
 use super::{Dispatcher, Inner, Lane};
 use crate::failure::Failure;
 use crate::request::{Place, Request};
@@ -72,11 +73,11 @@ impl Dispatcher {
     }
 
     fn fill_slots(&self, inner: &mut Inner) {
-        while let Some(lane) = inner.next() {
+        while let Some(next) = inner.next() {
             let Some((at, slot)) = inner.acquire() else {
                 return;
             };
-            let Some(request) = inner.queue.pop(lane) else {
+            let Some(request) = inner.queue.pop(next) else {
                 return;
             };
             match self.put(&mut inner.generations[at], slot, &request) {
@@ -110,7 +111,6 @@ impl Dispatcher {
             generation.exchange.release(slot);
             return Ok(false);
         }
-        generation.lengths[usize::from(slot)] = length;
         generation.keep(slot, request);
         Ok(true)
     }
@@ -188,13 +188,16 @@ impl Inner {
         }
     }
 
-    /// The lane whose first request is to run next. Of a share no more lie in slots than it has threads, where they are
-    /// run or about to be.
-    fn next(&self) -> Option<Lane> {
-        self.queue.next(|rule| {
+    /// The request of the queue that is to run next. Of a share no more lie in slots than it has threads, where they are
+    /// run or about to be; of those that a worker died with, no second one beside one that has not begun to answer.
+    fn next(&self) -> Option<Next> {
+        let may = |rule| {
             let engaged = self.fed().map(|generation| generation.engaged_of(rule));
             engaged.sum::<usize>() < self.lanes.share(rule).threads
-        })
+        };
+        let mut all = self.generations.iter();
+        self.queue
+            .next(may, || !all.any(Generation::tries_a_suspect))
     }
 
     /// Says to workers whether requests wait in the queue, where that has changed.

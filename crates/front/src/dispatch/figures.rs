@@ -67,4 +67,11 @@ impl Dispatcher {
             }
         }
     }
+    /// Calls `each` for every thread that is busy with what follows a response: worker, thread, handed back at
+    /// (monotonic ns).
+    pub fn lingering(&self, mut each: impl FnMut(WorkerId, u16, u64)) {
+        let inner = self.inner.borrow();
+        let all = inner.generations.iter().flat_map(Generation::linger);
+        all.for_each(|(worker, thread, since)| each(worker, thread, since));
+    }
 }

@@ -8,6 +8,7 @@ use exchange::front::Holder;
 
 use super::hijacks::Hijacks;
 use super::late::Lates;
+use super::lingering::Lingering;
 use super::still::Watch;
 use super::{Lane, Lanes};
 use crate::request::{Place, Request, WorkerId};
@@ -39,9 +40,9 @@ pub(super) struct Generation {
     pub(super) number: u32,
     pub(super) exchange: exchange::Front,
     pub(super) slots: Vec<Option<Rc<Request>>>,
-    pub(super) lengths: Vec<u32>,
     pub(super) hijacks: Hijacks,
     pub(super) lates: Lates,
+    pub(super) lingering: Lingering,
     /// By the number of a share: how many of its requests lie in slots.
     held: Vec<usize>,
     /// The workers, by their places.
@@ -63,9 +64,9 @@ impl Generation {
         Self {
             number,
             slots: vec![None; usize::from(geometry.slots)],
-            lengths: vec![0; usize::from(geometry.slots)],
             hijacks: Hijacks::default(),
             lates: Lates::default(),
+            lingering: vec![None; usize::from(geometry.places()) * usize::from(geometry.threads)],
             held: vec![0; shares],
             workers: vec![Worker::default(); usize::from(geometry.places())],
             size: geometry.workers,
@@ -139,6 +140,11 @@ impl Generation {
         worker.standing = standing;
     }
 
+    /// The number of a thread's seat.
+    pub(super) fn seat(&self, worker: u16, thread: u16) -> usize {
+        usize::from(worker) * usize::from(self.exchange.geometry().threads) + usize::from(thread)
+    }
+
     /// Threads of as many workers as shall serve at once, be they there or not.
     pub(super) fn seats(&self) -> usize {
         usize::from(self.size) * usize::from(self.exchange.geometry().threads)
@@ -169,6 +175,12 @@ impl Generation {
     /// Requests that these threads have now.
     pub(super) fn running(&self) -> usize {
         self.held_by(Standing::Up)
+    }
+
+    /// Whether a request that a worker died with lies in a slot, and has not begun to answer.
+    pub(super) fn tries_a_suspect(&self) -> bool {
+        let mut all = self.slots.iter().flatten();
+        all.any(|request| request.is_suspect() && !request.arrived.borrow().had_head)
     }
 
     /// Keeps the request that was put into a slot.
@@ -247,6 +259,7 @@ impl Generation {
     /// It is dead. Slots that it held, in no order.
     pub(super) fn bury(&mut self, worker: u16) -> Vec<u16> {
         self.stands(worker, Standing::Away);
+        self.forget_lingering(worker);
         self.exchange.bury(worker)
     }
 

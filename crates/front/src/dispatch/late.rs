@@ -1,7 +1,8 @@
-//! Requests past their deadline: they are answered in place of the application, and of those that a thread still runs
-//! the supervisor hears, which can find out where that thread is and replace its worker.
+//! Requests past their deadline: they are answered in place of the application, or cut where it had begun to answer, and
+//! of those that a thread still runs the supervisor hears, which can find out where that thread is and replace its worker.
 //!
-//! It ends no process and logs nothing.
+//! The deadline of a response that has begun moves on with each piece of it, and while the application waits for the
+//! client. It ends no process and logs nothing.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -33,7 +34,7 @@ pub struct Run {
 /// What the supervisor must hear of requests past their deadline, each once, and of workers that stand still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alarm {
-    /// A thread still runs one. Where it is, [`Dispatcher::traced`] is to be told.
+    /// A thread still runs one, or what comes after it. Where it is, [`Dispatcher::traced`] is to be told.
     Late(Run),
     /// The worker still runs one after its grace. It is to take nothing more; its other threads may finish.
     Stuck(WorkerId),
@@ -51,16 +52,32 @@ pub(super) struct Lates {
     stuck: Vec<(u16, bool)>,
 }
 
+/// What a thread is late with.
+#[derive(Clone)]
+pub enum Work {
+    /// A request.
+    Request(Rc<Request>),
+    /// What the application wants done after a response.
+    Afterwards {
+        /// The worker.
+        by: WorkerId,
+        /// When the thread handed the request back, nanoseconds of the monotonic clock.
+        since_ns: u64,
+    },
+}
+
 struct LateRun {
     run: Run,
-    request: Rc<Request>,
+    work: Work,
+    /// Its deadline, nanoseconds of the monotonic clock.
+    until: u64,
     /// Whether its worker has said where the thread is.
     traced: bool,
 }
 
 impl Dispatcher {
-    /// Ends every request whose deadline has passed: those that wait never reach Ruby, those that run are answered 504
-    /// and go on unwatched. Returns what the supervisor must hear.
+    /// Ends every request whose deadline has passed: those that wait never reach Ruby, those that run are answered 504 or
+    /// cut and go on unwatched. Returns what the supervisor must hear.
     pub fn expire(&self) -> Vec<Alarm> {
         let now = monotonic_ns();
         let passed = Duration::from_nanos(now.saturating_sub(self.looked_ns.replace(now)));
@@ -78,6 +95,8 @@ impl Dispatcher {
         });
         for generation in &mut inner.generations {
             generation.hijacks.expire(now);
+            generation.extend_deadlines(now);
+            generation.look_after(now, &mut alarms);
             generation.sound_alarms(now, grace, &mut alarms);
             let wanted = generation.nudge(now);
             generation.look_for_still(wanted, passed, between, &mut alarms);
@@ -108,24 +127,26 @@ impl Dispatcher {
             request.fail(Failure::ExpiredInQueue);
             return;
         }
-        if request.overdue.get() || has_begun(request) {
+        // Where the application has the connection, the two end it themselves.
+        if request.overdue.get() || is_taken_over(request) && !request.is_abandoned() {
             return;
         }
         request.overdue.set(true);
         let run = generation.run(slot);
-        if !request.abandoned.get() {
+        if !request.is_abandoned() {
             request.fail(Failure::ExpiredInWorker);
             self.give_up(generation, request, slot);
         }
         if let Some(run) = run {
-            generation.lates.begin(run, request);
+            let work = Work::Request(Rc::clone(request));
+            generation.lates.begin(run, work, request.deadline_ns());
             alarms.push(Alarm::Late(run));
         }
     }
 
-    /// A worker has said where the thread is that runs a late request, or that it runs it no more. The request, where
-    /// that was asked of this worker; once.
-    pub fn traced(&self, by: WorkerId, slot: u16, sequence: u32) -> Option<Rc<Request>> {
+    /// A worker has said where the thread is that runs a late request, or that it runs it no more. What it is late with,
+    /// where that was asked of this worker; once.
+    pub fn traced(&self, by: WorkerId, slot: u16, sequence: u32) -> Option<Work> {
         let mut inner = self.inner.borrow_mut();
         let lates = &mut inner.generation(by.generation)?.lates;
         let asked = |late: &&mut LateRun| {
@@ -134,24 +155,29 @@ impl Dispatcher {
         };
         let late = lates.runs.iter_mut().find(asked)?;
         late.traced = true;
-        Some(Rc::clone(&late.request))
+        Some(late.work.clone())
     }
 }
 
-/// Whether the application has begun to answer, or has taken the connection over: then it may take its time.
+/// Whether the application has begun to answer, or has taken the connection over.
 fn has_begun(request: &Request) -> bool {
-    let arrived = request.arrived.borrow();
-    arrived.had_head || arrived.end == Some(End::Hijacked)
+    request.arrived.borrow().had_head || is_taken_over(request)
+}
+
+/// Whether the application has taken the connection over.
+fn is_taken_over(request: &Request) -> bool {
+    request.arrived.borrow().end == Some(End::Hijacked)
 }
 
 impl Lates {
-    fn begin(&mut self, run: Run, request: &Rc<Request>) {
+    pub(super) fn begin(&mut self, run: Run, work: Work, until: u64) {
         // A thread that runs another one has nothing to say of the last: no more is kept than there are threads.
         let of_thread = |late: &LateRun| (late.run.by, late.run.thread) == (run.by, run.thread);
         self.runs.retain(|late| !of_thread(late));
         self.runs.push(LateRun {
             run,
-            request: Rc::clone(request),
+            work,
+            until,
             traced: false,
         });
     }
@@ -173,7 +199,26 @@ impl Generation {
     }
 
     fn goes_on(&self, run: Run) -> bool {
-        self.request(run.slot).is_some() && self.run(run.slot) == Some(run)
+        let in_slot = self.request(run.slot).is_some() && self.run(run.slot) == Some(run);
+        in_slot || self.lingers(run)
+    }
+
+    /// Moves the deadlines on of responses that have begun and go on: something of them came since the last look, or the
+    /// application waits for their client.
+    fn extend_deadlines(&self, now: u64) {
+        for slot in self.slot_numbers() {
+            let Some(request) = self.request(slot) else {
+                continue;
+            };
+            if request.overdue.get() || !has_begun(request) {
+                continue;
+            }
+            // What is not taken has no room at the client's side.
+            let waits = || request.is_late(now) && self.exchange.has_frames(slot);
+            if request.has_moved() || !request.is_abandoned() && waits() {
+                request.extend(now);
+            }
+        }
     }
 
     /// Adds what has become of late requests since the last time.
@@ -186,8 +231,7 @@ impl Generation {
             .runs
             .retain(|late| !late.traced || self.goes_on(late.run));
         let out_of_grace = |late: &&LateRun| {
-            let until = late.request.deadline_ns();
-            until.saturating_add(grace.as_nanos() as u64) <= now && self.goes_on(late.run)
+            late.until.saturating_add(grace.as_nanos() as u64) <= now && self.goes_on(late.run)
         };
         let stuck = lates.runs.iter().filter(out_of_grace);
         let stuck: Vec<WorkerId> = stuck.map(|late| late.run.by).collect();
@@ -226,22 +270,23 @@ impl Generation {
         left
     }
 
-    /// Whether the worker runs something that may still be in time, or a response that somebody takes.
+    /// Whether the worker runs something that is in time, or a connection that its application took over.
     fn is_of_use(&self, worker: u16, now: u64) -> bool {
         let mut slots = self.slot_numbers();
-        slots.any(|slot| {
+        let in_slots = slots.any(|slot| {
             let Some(request) = self.request(slot) else {
                 return false;
             };
-            let taken = has_begun(request) && !request.abandoned.get();
+            let taken = is_taken_over(request) && !request.is_abandoned();
             self.run(slot).is_some_and(|run| run.by.worker == worker)
                 && (taken || !request.is_late(now))
-        })
+        });
+        in_slots || self.winds_up(worker)
     }
 
-    /// Forgets what was known of a worker that is dead; call it before its slots are taken back. Returns the late
-    /// requests that it held and never said where.
-    pub(super) fn forget_lates(&mut self, worker: u16) -> Vec<Rc<Request>> {
+    /// Forgets what was known of a worker that is dead; call it before its slots are taken back. Returns what it was late
+    /// with and never said where.
+    pub(super) fn forget_lates(&mut self, worker: u16) -> Vec<Work> {
         if self.lates.runs.is_empty() && self.lates.stuck.is_empty() {
             return Vec::new();
         }
@@ -250,7 +295,7 @@ impl Generation {
         let of_worker = |late: &mut LateRun| late.run.by.worker == worker;
         let gone = lates.runs.extract_if(.., of_worker);
         let untold = gone.filter(|late| !late.traced && self.goes_on(late.run));
-        let untold = untold.map(|late| late.request).collect();
+        let untold = untold.map(|late| late.work).collect();
         self.lates = lates;
         untold
     }

@@ -1,7 +1,9 @@
 //! The queue: requests that have no slot yet, first in, first out, in up to three kinds of lanes.
 //!
-//! A request of a priority path goes before all others. One of a path with a share waits in a lane of its own while
-//! that share of the threads is taken, and others pass it. It knows no exchange: who has a slot is counted elsewhere.
+//! A request of a priority path goes before all others, and then one whose worker died with it: of these one is run at a
+//! time, so that the one which kills workers takes no other with it twice. One of a path with a share waits in a lane of
+//! its own while that share of the threads is taken, and others pass it. It knows no exchange: who has a slot is counted
+//! elsewhere.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -90,6 +92,17 @@ pub(super) struct Queue {
     priority: VecDeque<Rc<Request>>,
     /// By the number of the rule.
     shares: Vec<VecDeque<Rc<Request>>>,
+    /// Of any lane: those whose worker died with them. Almost always empty.
+    again: VecDeque<Rc<Request>>,
+}
+
+/// Where in the queue the next request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The first of a lane.
+    Of(Lane),
+    /// The first of those whose worker died with them.
+    Again,
 }
 
 impl Queue {
@@ -104,7 +117,7 @@ impl Queue {
     /// How many requests wait in all lanes.
     pub(super) fn len(&self) -> usize {
         let shares = self.shares.iter().map(VecDeque::len).sum::<usize>();
-        self.ordinary.len() + self.priority.len() + shares
+        self.ordinary.len() + self.priority.len() + shares + self.again.len()
     }
 
     /// How many requests wait in one lane.
@@ -116,21 +129,31 @@ impl Queue {
         }
     }
 
-    /// Puts a request at the end of its lane.
+    /// Puts a request at the end of those that it waits with.
     pub(super) fn push(&mut self, request: Rc<Request>) {
-        self.lane(request.lane.get()).push_back(request);
+        self.around(&request).push_back(request);
     }
 
-    /// Puts a request back to the front of its lane.
+    /// Puts a request back to the front of those that it waits with.
     pub(super) fn put_back(&mut self, request: Rc<Request>) {
-        self.lane(request.lane.get()).push_front(request);
+        self.around(&request).push_front(request);
     }
 
-    /// The lane whose first request is to run next: of those that may, the one that came first. `may` says whether
-    /// another request of a share may run.
-    pub(super) fn next(&self, may: impl Fn(usize) -> bool) -> Option<Lane> {
+    /// The request that is to run next: of those that may, the one that came first. `may` says whether another request of
+    /// a share may run, `again` whether one may whose worker died with it.
+    pub(super) fn next(
+        &self,
+        may: impl Fn(usize) -> bool,
+        again: impl FnOnce() -> bool,
+    ) -> Option<Next> {
         if !self.priority.is_empty() {
-            return Some(Lane::Priority);
+            return Some(Next::Of(Lane::Priority));
+        }
+        if let Some(first) = self.again.front()
+            && again()
+            && !matches!(first.lane.get(), Lane::Share(rule) if !may(rule))
+        {
+            return Some(Next::Again);
         }
         let came = |request: &Rc<Request>| request.arrival().map(|arrival| arrival.ns);
         let ordinary = self.ordinary.front();
@@ -143,23 +166,26 @@ impl Queue {
                 next = Some((first, Lane::Share(rule)));
             }
         }
-        next.map(|(_, lane)| lane)
+        next.map(|(_, lane)| Next::Of(lane))
     }
 
-    /// Takes the first request of a lane.
-    pub(super) fn pop(&mut self, lane: Lane) -> Option<Rc<Request>> {
-        self.lane(lane).pop_front()
+    /// Takes the request out that is there.
+    pub(super) fn pop(&mut self, next: Next) -> Option<Rc<Request>> {
+        match next {
+            Next::Of(lane) => self.lane(lane).pop_front(),
+            Next::Again => self.again.pop_front(),
+        }
     }
 
-    /// Takes a request out, wherever in its lane it is.
+    /// Takes a request out, wherever it waits.
     pub(super) fn remove(&mut self, request: &Rc<Request>) {
-        let lane = self.lane(request.lane.get());
-        lane.retain(|other| !Rc::ptr_eq(other, request));
+        let around = self.around(request);
+        around.retain(|other| !Rc::ptr_eq(other, request));
     }
 
     /// Keeps the requests for which `keep` holds.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&Rc<Request>) -> bool) {
-        let lanes = [&mut self.ordinary, &mut self.priority];
+        let lanes = [&mut self.ordinary, &mut self.priority, &mut self.again];
         for lane in lanes.into_iter().chain(&mut self.shares) {
             lane.retain(&mut keep);
         }
@@ -169,7 +195,15 @@ impl Queue {
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Rc<Request>> {
         let shares = self.shares.iter_mut().flat_map(|lane| lane.drain(..));
         let others = self.priority.drain(..).chain(self.ordinary.drain(..));
-        others.chain(shares)
+        self.again.drain(..).chain(others).chain(shares)
+    }
+
+    /// Those that the request waits with.
+    fn around(&mut self, request: &Request) -> &mut VecDeque<Rc<Request>> {
+        match request.is_suspect() {
+            true => &mut self.again,
+            false => self.lane(request.lane.get()),
+        }
     }
 
     fn lane(&mut self, lane: Lane) -> &mut VecDeque<Rc<Request>> {

@@ -9,7 +9,7 @@ use exchange::front::Holder;
 use exchange::scheduling::monotonic_ns;
 
 use super::generation::Generation;
-use super::{Death, Dispatcher, Inner};
+use super::{Death, Dispatcher, Inner, Work};
 use crate::failure::Failure;
 use crate::request::{Place, Request, WorkerId};
 
@@ -73,8 +73,8 @@ impl Dispatcher {
     }
 
     /// A worker is dead: what it had finished is delivered, what it held is run again where that is safe,
-    /// and otherwise failed. Returns the late requests that it still held and never said where.
-    pub fn worker_died(&self, generation: u32, worker: u16) -> Vec<Rc<Request>> {
+    /// and otherwise failed. Returns what it was late with and never said where.
+    pub fn worker_died(&self, generation: u32, worker: u16) -> Vec<Work> {
         let death = self
             .suspects
             .borrow_mut()
@@ -96,11 +96,13 @@ impl Dispatcher {
                 self.take(generation, slot);
             }
         }
-        for slot in held {
-            // First in the queue is as early as it can be.
-            if let Some(request) = self.bereave(generation, slot, &death) {
-                queue.put_back(request);
-            }
+        let orphans = held
+            .into_iter()
+            .filter_map(|slot| self.bereave(generation, slot, &death));
+        let mut orphans: Vec<_> = orphans.collect();
+        orphans.sort_by_key(|request| request.arrival().map(|arrival| arrival.ns));
+        for request in orphans.into_iter().rev() {
+            queue.put_back(request);
         }
         generation.hijacks.worker_died(worker);
         inner.recall_for_others();
@@ -152,13 +154,12 @@ impl Dispatcher {
             return Err(NotItsOwn { owner });
         }
         let expected =
-            current.is_some_and(|request| !request.abandoned.get() && !request.has_ended());
+            current.is_some_and(|request| !request.is_abandoned() && !request.has_ended());
         generation.hijacks.arrived(slot, sequence, socket, expected);
         Ok(())
     }
 
-    /// A request whose worker died while it held it. Given back where it is to be run again and its
-    /// generation has no place for it.
+    /// A request whose worker died while it held it. Given back where it is to be run again.
     fn bereave(
         &self,
         generation: &mut Generation,
@@ -179,12 +180,6 @@ impl Dispatcher {
             *request.killed.borrow_mut() = Some(Rc::clone(death));
             self.again.set(self.again.get() + 1);
             request.forget_response();
-            generation.hijacks.slot_ended(slot);
-            generation.exchange.reclaim(slot);
-            let length = generation.lengths[usize::from(slot)];
-            if generation.fed && generation.exchange.publish(slot, length) {
-                return None;
-            }
             generation.free(slot);
             request.place.set(Place::Queue);
             return Some(request);
