@@ -84,9 +84,13 @@ fn row_24_rack_files_over_to_path_never_leaves_its_root() {
     dir.write("public/deep/page.html", "deep page");
     dir.write("secret", "secret text");
     dir.write("public-secret/secret", "secret text");
+    let link = dir.join("public/link");
+    std::os::unix::fs::symlink(dir.join("secret"), link).expect("a link can be made");
     let server = Server::application_of(application).start();
     let get = |target: &str| server.connect().get(target);
     assert_eq!(get("/page.html").text(), "public page");
+    // Whoever puts a link there means it.
+    assert_eq!(get("/link").text(), "secret text");
     assert_eq!(get("/deep/page%2ehtml").text(), "deep page");
     let up = [
         "/..",
@@ -353,6 +357,7 @@ fn row_38_a_worker_out_of_memory_harms_its_own_requests_alone() {
     held.response().expect(502);
     beside.get("/").expect(200);
     server.log().wait(|line| line.contains("signal 9 (KILL)"));
+    expect_rest(server.process(), &mut beside);
 }
 
 // ===== row 40 =====

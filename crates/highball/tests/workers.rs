@@ -71,6 +71,27 @@ fn row_34_a_post_whose_worker_dies_gets_502_and_is_never_run_again() {
 }
 
 #[test]
+fn row_34_the_deaths_of_eight_workers_one_after_the_other_are_told_within_the_time_of_one_request()
+{
+    // What only a look each second or a deadline notices would take longer than that.
+    let mut working = start(WORKING, |builder| {
+        let builder = builder.workers(2);
+        builder.setting("request_timeouts", "/yardstick=3s")
+    });
+    let mut yardstick = working.server.ask("POST", "/yardstick");
+    working.called("/yardstick");
+    for round in 0..8 {
+        let path = format!("/post{round}");
+        let mut client = working.server.ask("POST", &path);
+        working.called(&path).kill();
+        client.response().expect(502);
+    }
+    yardstick.expect_silence();
+    working.gate.admit(1);
+    yardstick.response().expect(200);
+}
+
+#[test]
 fn row_34_a_safe_request_is_run_again_once_and_named_when_it_has_killed_two_workers() {
     for method in ["GET", "HEAD", "OPTIONS", "TRACE"] {
         let mut working = start(WORKING, |builder| builder);

@@ -23,18 +23,24 @@ pub(crate) enum Event {
     Upgrade,
     /// `kill -9` of a worker: it may take the unsafe requests with it that it holds.
     Kill,
+    /// The same within a restart or an upgrade.
+    KillAmid,
+    /// `kill -9` of a template within a restart or an upgrade.
+    TemplateAmid,
     /// SIGSTOP of a worker: what it holds ends at its deadline.
     Stop,
 }
 
 impl Event {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Calm,
         Self::Restart,
         Self::BrokenDeploy,
         Self::Reload,
         Self::Upgrade,
         Self::Kill,
+        Self::KillAmid,
+        Self::TemplateAmid,
         Self::Stop,
     ];
 
@@ -46,6 +52,8 @@ impl Event {
             Self::Reload => "reloads",
             Self::Upgrade => "upgrades",
             Self::Kill => "kill -9 of a worker",
+            Self::KillAmid => "the same amid a change",
+            Self::TemplateAmid => "of a template, too",
             Self::Stop => "SIGSTOP of a worker",
         }
     }
@@ -185,7 +193,7 @@ impl Ledger {
 }
 
 fn line(cells: &[String]) -> String {
-    let mut text = format!("{:<22}", cells[0]);
+    let mut text = format!("{:<24}", cells[0]);
     for cell in &cells[1..] {
         text += &format!("{cell:>14}");
     }

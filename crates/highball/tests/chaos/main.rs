@@ -1,5 +1,6 @@
-//! The counted zero: a constant load with unique ids, while code is restarted, the server is upgraded, broken code is
-//! deployed, settings are read anew, workers are killed and stopped; directly, and through HAProxy and nginx. And the soak: what a server holds after a long time of restarts.
+//! The counted zero: a constant load with unique ids, while code is restarted all at once and worker by worker, the server is
+//! upgraded, broken code is deployed, settings are read anew, workers are stopped, and workers and templates are killed, also
+//! amid a restart and an upgrade; directly, and through HAProxy and nginx. And the soak: what a server holds after a long time of restarts.
 //!
 //! `make test` runs both in short, `make chaos` and `make soak` at full length: the variables `CHAOS` (`full`),
 //! `SOAK_SECONDS` and `SOAK_RESTART_EVERY` say how much. Figures are printed, and kept in `target/chaos`.
@@ -10,6 +11,7 @@ mod proxy;
 mod soak;
 
 use std::path::PathBuf;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ledger::{Event, Ledger};
@@ -17,10 +19,15 @@ use load::{Load, Rate, Target};
 use proxy::Proxy;
 use rustix::process::Signal;
 use serde_json::Value;
-use test_support::{Application, PATIENCE, Process, Server};
+use test_support::{Application, PATIENCE, Process, Program, Ran, Server};
 
 const WORKERS: usize = 2;
 const THREADS: usize = 3;
+/// The deadline of requests, and how long a thread may go on past it.
+const DEADLINE: &str = "6s";
+const GRACE: &str = "1s";
+/// Longer than both, and the look at them.
+const STUCK: Duration = Duration::from_secs(12);
 /// The file of settings.
 const SETTINGS: &str = "workers = 2\nthreads = 3\n";
 
@@ -31,6 +38,8 @@ struct Amount {
     upgrades: usize,
     reloads: usize,
     kills: usize,
+    /// Of a worker and of a template, amid a restart and an upgrade each.
+    kills_amid: usize,
     stops: usize,
 }
 
@@ -42,13 +51,15 @@ impl Amount {
                 upgrades: 2,
                 reloads: 1,
                 kills: 3,
+                kills_amid: 1,
                 stops: 1,
             },
             Ok("full") => Self {
                 restarts: 20,
                 upgrades: 5,
-                reloads: 2,
+                reloads: 3,
                 kills: 10,
+                kills_amid: 3,
                 stops: 3,
             },
             Ok(other) => panic!("CHAOS={other}: there is `full`, or none for the short run"),
@@ -70,8 +81,9 @@ fn start() -> Server {
         .settings_file(SETTINGS)
         .setting("log_format", "json")
         .setting("ready_check", "/up")
-        // What a stopped worker holds ends then.
-        .setting("request_timeout", "6s")
+        // What a stopped worker holds ends then, and then the worker.
+        .setting("request_timeout", DEADLINE)
+        .setting("request_grace", GRACE)
         .start()
 }
 
@@ -86,12 +98,20 @@ fn keep(name: &str, value: &Value) {
 
 #[track_caller]
 fn until(what: &str, reached: impl Fn() -> bool) {
-    let deadline = Instant::now() + 2 * PATIENCE;
+    assert!(within(2 * PATIENCE, reached), "not in time: {what}");
+}
+
+/// Whether this is reached in so long.
+fn within(time: Duration, reached: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + time;
     while !reached() {
-        assert!(Instant::now() < deadline, "not in time: {what}");
+        if Instant::now() >= deadline {
+            return false;
+        }
         // Each look is a process of its own: not too many of them beside the load.
         std::thread::park_timeout(Duration::from_millis(20));
     }
+    true
 }
 
 /// Puts this version in the place of the application's code, restarts, and waits until the old code is gone.
@@ -106,6 +126,18 @@ fn restart(server: &Server, version: &str) {
 fn generations(server: &Server) -> usize {
     let status = server.status();
     status.0["generations"].as_array().map_or(0, Vec::len)
+}
+
+/// The templates that are there, that of the oldest generation first.
+fn templates(server: &Server) -> Vec<Process> {
+    let status = server.status();
+    let rows = status.0["processes"].as_array().into_iter().flatten();
+    let rows = rows.filter(|row| row["role"] == "template");
+    let mut found: Vec<_> = rows
+        .filter_map(|row| Some((row["generation"].as_u64()?, row["pid"].as_u64()?)))
+        .collect();
+    found.sort_unstable();
+    found.iter().map(|&(_, pid)| Process(pid as u32)).collect()
 }
 
 /// A server under load, and what it has gone through.
@@ -140,9 +172,56 @@ impl Run {
         restart(&self.server, &self.version.to_string());
     }
 
+    /// Runs a command beside all else.
+    fn begin(&self, command: &'static str) -> JoinHandle<Ran> {
+        let folder = self.server.dir().to_owned();
+        std::thread::spawn(move || Program::highball([command]).current_dir(folder).run())
+    }
+
+    /// Restarts, and kills this one as soon as the new code is being loaded. Where that must not harm the restart it is
+    /// `harmless`.
+    fn restart_amid(&mut self, harmless: bool, victim: impl Fn(&mut Self) -> Process) {
+        let next = (self.version + 1).to_string();
+        self.server.application().dir().write("version", next);
+        let ran = self.begin("restart");
+        until("new code is being loaded", || {
+            ran.is_finished() || templates(&self.server).len() == 2
+        });
+        victim(self).kill();
+        let ran = ran.join().expect("a command does not panic");
+        if ran.status.success() {
+            self.version += 1;
+        } else {
+            assert!(
+                !harmless && ran.status.code() == Some(1),
+                "{}",
+                ran.output()
+            );
+            let dir = self.server.application().dir();
+            dir.write("version", self.version.to_string());
+        }
+        until("one generation is left", || generations(&self.server) == 1);
+    }
+
+    /// Has another server take over, and kills this one of the one before as soon as the other one is there.
+    fn upgrade_amid(&mut self, victim: impl Fn(&mut Self) -> Process) {
+        let before = self.server.family().members().len();
+        let ran = self.begin("upgrade");
+        until("a successor is there", || {
+            ran.is_finished() || self.server.family().members().len() > before
+        });
+        victim(self).kill();
+        self.goes_over(&ran.join().expect("a command does not panic"));
+    }
+
     /// Has another server take over, and waits until the one before is gone.
     fn upgrade(&mut self) {
         let ran = self.server.command(&["upgrade"]);
+        self.goes_over(&ran);
+    }
+
+    /// Goes on with the server that has taken over.
+    fn goes_over(&mut self, ran: &Ran) {
         assert!(ran.status.success(), "{}", ran.output());
         let told = ran.stdout.split_once("(pid ").expect("a process").1;
         let pid = told.split(')').next().and_then(|pid| pid.parse().ok());
@@ -151,13 +230,18 @@ impl Run {
         assert!(old.wait_gone(2 * PATIENCE), "the old server is still there");
     }
 
-    /// Has settings read anew: first a file that is broken, which changes nothing.
+    /// Has settings read anew: first a file that is broken, which changes nothing. Restarts go worker by worker after the
+    /// first one, all at once after the second, and so on.
     fn reload(&mut self) {
         self.reloads += 1;
         let seconds = 60 + self.reloads;
+        let rollout = ["all-at-once", "worker-by-worker"][self.reloads % 2];
         let files = [
             ("keep_alive_timeot = 20\n".to_owned(), false),
-            (format!("keep_alive_timeout = \"{seconds}s\"\n"), true),
+            (
+                format!("keep_alive_timeout = \"{seconds}s\"\nrollout = \"{rollout}\"\n"),
+                true,
+            ),
         ];
         for (line, good) in files {
             let dir = self.server.application().dir();
@@ -196,20 +280,29 @@ impl Run {
         self.wait_replaced(victim);
     }
 
+    /// Stops workers until one of them held a request: what waits for it is answered at the deadline, and then the server
+    /// has another one in its place. One that stood idle may be left alone.
     fn stop(&mut self) {
-        let victim = self.any_worker();
-        victim.signal(Signal::STOP);
-        // Whoever waits for it is answered at the deadline.
-        self.load.settle(1);
-        victim.kill();
-        self.wait_replaced(victim);
+        loop {
+            let victim = self.any_worker();
+            victim.signal(Signal::STOP);
+            if within(STUCK, || self.is_replaced(victim)) {
+                return;
+            }
+            victim.signal(Signal::CONT);
+        }
     }
 
+    #[track_caller]
     fn wait_replaced(&self, victim: Process) {
         until("another worker is in its place", || {
-            let workers = self.server.status().processes("worker");
-            workers.len() == WORKERS && !workers.contains(&victim)
+            self.is_replaced(victim)
         });
+    }
+
+    fn is_replaced(&self, victim: Process) -> bool {
+        let workers = self.server.status().processes("worker");
+        workers.len() == WORKERS && !workers.contains(&victim)
     }
 }
 
@@ -250,6 +343,21 @@ fn counted_zero(name: &str, proxy: impl FnOnce(&Server) -> Option<Proxy>) {
         if number < amount.kills {
             run.go_through(Event::Kill, Run::kill);
         }
+        if number < amount.kills_amid {
+            run.go_through(Event::KillAmid, |run| {
+                run.restart_amid(true, Run::any_worker);
+            });
+            run.go_through(Event::KillAmid, |run| run.upgrade_amid(Run::any_worker));
+            run.go_through(Event::TemplateAmid, |run| {
+                run.restart_amid(true, |run| templates(&run.server)[0]);
+            });
+            run.go_through(Event::TemplateAmid, |run| {
+                run.restart_amid(false, |run| *templates(&run.server).last().expect("two"));
+            });
+            run.go_through(Event::TemplateAmid, |run| {
+                run.upgrade_amid(|run| templates(&run.server)[0]);
+            });
+        }
         if number < amount.stops {
             run.go_through(Event::Stop, Run::stop);
         }
@@ -279,16 +387,19 @@ fn counted_zero(name: &str, proxy: impl FnOnce(&Server) -> Option<Proxy>) {
         Event::BrokenDeploy,
         Event::Reload,
         Event::Upgrade,
+        Event::TemplateAmid,
     ];
     assert_eq!(ledger.failed(&gentle), 0, "{failures}");
     // A worker holds no more than its threads run, and of that a safe request is run again unless its response had begun.
-    let killed = ledger.failed(&[Event::Kill]);
-    assert!(killed <= amount.kills * THREADS, "{failures}");
-    let lost_get = format!("{}: GET", Event::Kill.name());
-    let lost_gets = ledger
-        .failures
-        .iter()
-        .filter(|failure| failure.starts_with(&lost_get) && !failure.contains("within the body"));
+    let kills = [Event::Kill, Event::KillAmid];
+    let most = (amount.kills + 2 * amount.kills_amid) * THREADS;
+    assert!(ledger.failed(&kills) <= most, "{failures}");
+    let lost_get = kills.map(|event| format!("{}: GET", event.name()));
+    let is_lost = |failure: &&String| {
+        let starts = lost_get.iter().any(|get| failure.starts_with(get));
+        starts && !failure.contains("within the body")
+    };
+    let lost_gets = ledger.failures.iter().filter(is_lost);
     assert_eq!(lost_gets.count(), 0, "{failures}");
     let stopped = ledger.failed(&[Event::Stop]);
     assert!(stopped <= amount.stops * THREADS, "{failures}");
