@@ -161,11 +161,6 @@ impl Fleet {
         self.generations.len() < 2 && self.rollout.is_none()
     }
 
-    /// Whether a generation is being brought up, or given up.
-    pub(crate) fn is_rolling_out(&self) -> bool {
-        self.rollout.is_some()
-    }
-
     /// The latest generation's number, or 0.
     pub(crate) fn latest(&self) -> u32 {
         self.generations.last().map_or(0, |latest| latest.number)

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Action, Generation, Stage};
+use super::{Action, Fleet, Generation, Stage};
 use crate::pool;
 
 /// What a generation keeps to, and the rollout that brings it up.
@@ -38,6 +38,13 @@ pub(super) enum Check {
     Due,
     Asked,
     Passed,
+}
+
+impl Fleet {
+    /// Whether a generation is being brought up, or given up.
+    pub(crate) fn is_rolling_out(&self) -> bool {
+        self.rollout.is_some()
+    }
 }
 
 /// The way from one generation to the next.
