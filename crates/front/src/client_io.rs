@@ -9,12 +9,14 @@ mod stream;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::rt::ReadBufCursor;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -152,6 +154,19 @@ impl ClientIo {
         self.inner.borrow().client == ClientState::Gone
     }
 
+    /// Shows the socket itself.
+    pub fn with_socket<T>(&self, look: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
+        look(self.inner.borrow().stream.as_fd())
+    }
+
+    /// Whether the client has sent something or has left: asked of the kernel, for the runtime hears of it later.
+    pub fn has_news(&self) -> bool {
+        self.with_socket(|socket| {
+            let mut socket = [PollFd::new(&socket, PollFlags::IN)];
+            poll(&mut socket, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        })
+    }
+
     /// Waits until the client sends something or leaves.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
         match &self.inner.borrow().stream {
@@ -213,10 +228,7 @@ impl ClientIo {
     pub fn shut_down_writing(&self) {
         let inner = self.inner.borrow();
         // An error means that the client is gone already.
-        let _ = match &inner.stream {
-            Stream::Tcp(stream) => SockRef::from(stream).shutdown(Shutdown::Write),
-            Stream::Unix(stream) => SockRef::from(stream).shutdown(Shutdown::Write),
-        };
+        let _ = SockRef::from(&inner.stream).shutdown(Shutdown::Write);
     }
 
     /// Reads and throws away what the client still sends: until it is done, or `left` bytes have come.

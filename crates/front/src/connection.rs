@@ -4,10 +4,12 @@
 //! refuses, notices a client that leaves while its request waits, and hands the socket to an application that
 //! takes it over. It never looks at what a request says.
 
+mod closing;
+
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
-use std::os::fd::OwnedFd;
-use std::pin::Pin;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -16,17 +18,14 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use tokio::net::UnixStream;
 
-use crate::answers::failure_text;
 use crate::client_io::{ClientIo, ClientState, Raw, Stream};
-use crate::failure::{Failure, Outcome};
+use crate::descriptors;
+use crate::failure::Outcome;
+use crate::handover::Kept;
 use crate::request::{Peer, Request};
 use crate::screen::{Limits, Phase, Refusal, Screen};
 use crate::service::{Exchanged, Service};
 
-/// How long a refused client may go on sending before the socket is closed on it.
-const LINGER: Duration = Duration::from_secs(2);
-/// And how much.
-const LINGER_BYTES: usize = 4 * 1024 * 1024;
 /// An idle connection gives its buffers back after this long.
 const HIBERNATE_AFTER_MS: u64 = 250;
 
@@ -39,6 +38,8 @@ pub struct Connection {
     /// Whether it is to be closed as soon as it is idle.
     leaves: Cell<bool>,
     rests: Cell<bool>,
+    /// Whether it is to give its buffers back as soon as it is idle, for then it is given away.
+    rests_early: Cell<bool>,
     /// Whether it is idle without buffers: then the sweeper need not look often.
     asleep: Cell<bool>,
     /// Whether a request has been answered: then the keep-alive time-out counts, not the header's.
@@ -61,12 +62,13 @@ enum Ending {
 }
 
 impl Connection {
-    /// A connection over an accepted socket.
+    /// A connection over an accepted socket; `answered` says whether another server answered a request on it before.
     pub fn new(
         service: Rc<Service>,
         stream: Stream,
         peer: Peer,
         clock: Rc<crate::clock::Clock>,
+        answered: bool,
     ) -> Self {
         let settings = service.settings.get();
         let limits = Limits {
@@ -94,8 +96,9 @@ impl Connection {
             killed: Cell::new(false),
             leaves: Cell::new(false),
             rests: Cell::new(false),
+            rests_early: Cell::new(false),
             asleep: Cell::new(true),
-            answered: Cell::new(false),
+            answered: Cell::new(answered),
         }
     }
 
@@ -114,16 +117,44 @@ impl Connection {
         }
     }
 
-    /// Tells the client with the next response that it is the last one.
-    pub fn announce_end(&self) {
-        self.exchanged.stopping.set(true);
-    }
-
-    /// Lets the message that is being answered end, and no further one begin.
+    /// Lets what has come be answered, and nothing more come.
     pub fn stop(&self) {
         self.exchanged.stopping.set(true);
         self.leaves.set(true);
         self.wake();
+    }
+
+    /// Has it give its buffers back as soon as it is idle, each time: then it can be given away.
+    pub fn rest_early(&self) {
+        self.rests_early.set(true);
+        self.wake();
+    }
+
+    /// Gives its socket away if it is idle without buffers, and lets go of it. Otherwise nothing happens.
+    ///
+    /// # Errors
+    /// Those of `give`; it is served on.
+    pub fn give(
+        &self,
+        give: impl Fn(BorrowedFd<'_>, &Kept) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        if self.killed.get() || !self.asleep.get() {
+            return Ok(());
+        }
+        let peer = &self.exchanged.peer;
+        // A UNIX socket's has a name instead.
+        let host = peer.local_host.parse::<IpAddr>().ok();
+        let kept = Kept {
+            listener: host.map(|ip| SocketAddr::new(ip, peer.local_port)),
+            answered: self.answered.get(),
+        };
+        self.exchanged
+            .io
+            .with_socket(|socket| give(socket, &kept))?;
+        // The socket is closed here, and not shut down.
+        self.killed.set(true);
+        self.wake();
+        Ok(())
     }
 
     /// Ends it now. `outcome` is that of a request which is still on it.
@@ -239,10 +270,10 @@ impl Connection {
                 return Poll::Ready(Ending::Hijacked(request));
             }
             let idle = || !self.is_busy();
-            if self.leaves.get() && idle() {
+            if self.leaves.get() && idle() && !self.exchanged.io.has_news() {
                 return Poll::Ready(Ending::Killed);
             }
-            if self.rests.replace(false) && idle() {
+            if (self.rests.replace(false) || self.rests_early.get()) && idle() {
                 return Poll::Ready(Ending::Rests);
             }
             self.watch_client(cx);
@@ -297,12 +328,20 @@ impl Connection {
         self.exchanged.io.release_buffers();
         let resting = &self.service.resting;
         resting.set(resting.get() + 1);
+        if self.rests_early.get() {
+            self.service.rested.notify_waiters();
+        }
         let readable = poll_fn(|cx| {
             self.remember(cx);
-            if self.killed.get() || self.leaves.get() {
+            let io = &self.exchanged.io;
+            if self.killed.get() {
                 return Poll::Ready(false);
             }
-            self.exchanged.io.poll_readable(cx).map(|()| true)
+            match io.poll_readable(cx) {
+                Poll::Ready(()) => Poll::Ready(true),
+                Poll::Pending if self.leaves.get() && !io.has_news() => Poll::Ready(false),
+                Poll::Pending => Poll::Pending,
+            }
         })
         .await;
         resting.set(resting.get() - 1);
@@ -311,61 +350,12 @@ impl Connection {
         readable
     }
 
-    /// Answers what hyper never saw, and closes in a way that lets the client read it.
-    async fn refuse(&self, refusal: Refusal) {
-        self.service.refused(refusal, &self.exchanged.io);
-        let text = failure_text(Failure::Refused(refusal));
-        let status = Failure::Refused(refusal).status();
-        let message = format!(
-            "HTTP/1.1 {} {}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\ndate: {}\r\nconnection: close\r\n\r\n{text}",
-            status.as_u16(),
-            status.canonical_reason().unwrap_or("Error"),
-            text.len(),
-            httpdate::fmt_http_date(std::time::SystemTime::now()),
-        );
-        let written = tokio::time::timeout(
-            self.service.settings.get().send_timeout,
-            self.write_all(message.as_bytes()),
-        );
-        if matches!(written.await, Ok(true)) {
-            self.close().await;
-        }
-    }
-
-    async fn write_all(&self, bytes: &[u8]) -> bool {
-        let mut io = self.exchanged.io.clone();
-        let mut at = 0;
-        while at < bytes.len() {
-            match poll_fn(|cx| hyper::rt::Write::poll_write(Pin::new(&mut io), cx, &bytes[at..]))
-                .await
-            {
-                Ok(count) if count > 0 => at += count,
-                _ => return false,
-            }
-        }
-        true
-    }
-
-    /// Says that no more comes, and reads what the client still sends, within bounds: closing at once
-    /// would reset the connection and could destroy the response on its way.
-    async fn close(&self) {
-        let io = &self.exchanged.io;
-        io.shut_down_writing();
-        let mut left = LINGER_BYTES;
-        let drained = poll_fn(|cx| {
-            self.remember(cx);
-            if self.killed.get() {
-                return Poll::Ready(());
-            }
-            io.poll_discard(cx, &mut left)
-        });
-        let _ = tokio::time::timeout(LINGER, drained).await;
-    }
-
     /// Moves bytes both ways between the client and the application's socket until both are done.
     async fn splice(&self, request: &Rc<Request>) {
         let socket = request.socket.borrow_mut().take();
         let io = self.exchanged.io.clone();
+        // Without a descriptor for it both sides see the other one leave.
+        let socket = socket.and_then(|socket| descriptors::beside_reserve(socket).ok());
         let Some(socket) = socket.and_then(|socket| to_stream(socket).ok()) else {
             return;
         };

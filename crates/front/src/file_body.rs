@@ -10,6 +10,8 @@ use bytes::{Bytes, BytesMut};
 use tokio::fs::File;
 use tokio::io::{AsyncRead, ReadBuf};
 
+use crate::descriptors;
+
 /// Bytes read at once.
 const CHUNK: usize = 256 * 1024;
 
@@ -26,9 +28,9 @@ impl FileBody {
     /// Opens a regular file.
     ///
     /// # Errors
-    /// It can't be opened, or is not a regular file.
+    /// It can't be opened, is not a regular file, or takes a descriptor of the reserve.
     pub async fn open(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path).await?;
+        let mut file = descriptors::beside_reserve(File::open(path).await?)?;
         file.set_max_buf_size(CHUNK);
         let facts = file.metadata().await?;
         if !facts.is_file() {

@@ -12,12 +12,14 @@ pub mod chunked;
 pub mod client_io;
 pub mod clock;
 pub mod connection;
+mod descriptors;
 pub mod dispatch;
 pub mod env;
 pub mod error_log;
 pub mod failure;
 pub mod file_body;
 pub mod forwarded;
+mod handover;
 pub mod listener;
 pub mod request;
 pub mod response;
@@ -33,7 +35,6 @@ mod supervised;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -47,7 +48,8 @@ use connection::Connection;
 pub use dispatch::{Alarm, Still};
 use dispatch::{Bounds, Dispatcher, Lanes};
 pub use failure::{Failure, Fault, Outcome};
-use listener::Acceptor;
+pub use handover::Kept;
+use listener::{ACCEPT_PAUSE, Acceptor};
 pub use listener::{AdoptError, BindError, Listener};
 pub use request::WorkerId;
 use runtime::Doorbell;
@@ -108,7 +110,9 @@ impl Front {
             connections: Cell::new(0),
             awake: RefCell::default(),
             resting: Cell::new(0),
+            rested: Notify::new(),
         });
+        descriptors::look(service.settings.get().workers);
         let front = Rc::new(Self {
             service,
             clock: Rc::new(Clock::new()),
@@ -136,7 +140,7 @@ impl Front {
                 front.room().await;
                 let accepted = accepts.accept(|error| front.cannot_accept(error)).await;
                 let (stream, peer) = accepted.known(&front.service.settings.get().trusted_proxies);
-                front.open(stream, peer);
+                front.open(stream, peer, false).await;
             }
         });
         self.accepting.borrow_mut().push(Accepting {
@@ -193,7 +197,10 @@ impl Front {
         }
     }
 
-    fn open(self: &Rc<Self>, stream: client_io::Stream, peer: request::Peer) {
+    /// Serves a connection; `answered` says whether a request was answered on it before. While this front stops, only
+    /// what has come on it already. Comes back when there may be descriptors for another one.
+    async fn open(self: &Rc<Self>, stream: client_io::Stream, peer: request::Peer, answered: bool) {
+        let reserved = descriptors::is_reserved(&stream);
         let number = self.next_connection.get();
         self.next_connection.set(number + 1);
         let connection = Rc::new(Connection::new(
@@ -201,6 +208,7 @@ impl Front {
             stream,
             peer,
             Rc::clone(&self.clock),
+            answered,
         ));
         self.connections
             .borrow_mut()
@@ -208,6 +216,9 @@ impl Front {
         self.service
             .connections
             .set(self.service.connections.get() + 1);
+        if self.accepting.borrow().is_empty() {
+            connection.stop();
+        }
         let open = Open {
             front: Rc::clone(self),
             number,
@@ -216,6 +227,11 @@ impl Front {
             let _open = open;
             connection.serve().await;
         });
+        while reserved && descriptors::are_short() {
+            self.cannot_accept(&descriptors::none_left());
+            // They may be had without a connection's end as well.
+            let _ = tokio::time::timeout(ACCEPT_PAUSE, self.ended.notified()).await;
+        }
     }
 
     /// Moves the coarse clock on, ends what is over time, and hands the log over.
@@ -239,6 +255,7 @@ impl Front {
             while Rc::ptr_eq(&settings, &self.settings()) {
                 ticker.tick().await;
                 self.clock.tick();
+                descriptors::look(settings.workers);
                 next = self.sweep_connections(next, ticks_in_period);
                 let alarms = self.service.dispatcher.expire();
                 if let Some(tell) = self.alarmed.get() {
@@ -277,27 +294,15 @@ impl Front {
 
     // ===== the end =====
 
-    /// Accepts nothing more, lets what was begun end, and returns when all connections are closed or
-    /// `limit` is over. True when all ended on their own.
-    ///
-    /// A connection that is idle is closed at once, or, with `patience`, when it has stayed so for that long: a request
-    /// that its client is about to send is still answered, as the last one.
-    pub async fn drain(&self, limit: Duration, patience: Duration) -> bool {
-        let until = tokio::time::Instant::now() + limit;
+    /// Accepts nothing more, closes what is idle, lets what was begun end, and returns when all connections are closed
+    /// or `limit` is over. True when all ended on their own.
+    pub async fn drain(&self, limit: Duration) -> bool {
         self.stop_accepting();
         for connection in self.connections.borrow().values() {
-            connection.announce_end();
+            connection.stop();
         }
-        let ended = || self.until(|| self.connections.borrow().is_empty());
-        if tokio::time::timeout(patience.min(limit), ended())
-            .await
-            .is_err()
-        {
-            for connection in self.connections.borrow().values() {
-                connection.stop();
-            }
-        }
-        let clean = tokio::time::timeout_at(until, ended()).await.is_ok();
+        let ended = self.until(|| self.connections.borrow().is_empty());
+        let clean = tokio::time::timeout(limit, ended).await.is_ok();
         self.service.dispatcher.stop();
         if !clean {
             self.end().await;
@@ -309,23 +314,6 @@ impl Front {
     fn stop_accepting(&self) {
         for accepting in self.accepting.borrow_mut().drain(..) {
             accepting.task.abort();
-        }
-    }
-
-    /// Duplicates of the sockets that it accepts from, in the order in which they came.
-    ///
-    /// # Errors
-    /// No descriptors are left.
-    pub fn listeners(&self) -> io::Result<Vec<OwnedFd>> {
-        let accepting = self.accepting.borrow();
-        let sockets = accepting.iter().map(|one| one.acceptor.duplicate());
-        sockets.collect()
-    }
-
-    /// Leaves the files of UNIX sockets where they are when the listeners end: another process accepts from them.
-    pub fn leave_socket_files(&self) {
-        for accepting in self.accepting.borrow().iter() {
-            accepting.acceptor.leave_file();
         }
     }
 

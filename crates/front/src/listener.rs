@@ -21,7 +21,7 @@ use crate::client_io::Stream;
 use crate::request::Peer;
 
 /// How long accepting pauses where the system has nothing to accept with.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A socket that is bound and listens.
 #[derive(Debug)]

@@ -14,6 +14,7 @@ use http::header::{self, HeaderValue};
 use http::{Method, Response, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use tokio::sync::Notify;
 
 use crate::access_log::{AccessLog, Entry, Level};
 use crate::answers;
@@ -45,6 +46,8 @@ pub struct Service {
     pub awake: RefCell<Vec<Weak<Connection>>>,
     /// Connections that idle without buffers.
     pub resting: Cell<usize>,
+    /// Told when a connection idles without buffers that is to be given away.
+    pub rested: Notify,
 }
 
 /// Settings that may be replaced while the server runs.

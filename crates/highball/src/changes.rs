@@ -1,6 +1,6 @@
-//! Changes of a running server: what asks for one (a command, a signal, a file that is touched), and one after the
-//! other. Restarts are here; `reload.rs` and `upgrade.rs` have the others. What a generation must be like to take over
-//! is the supervisor's business.
+//! Changes of a running server, one after the other, and the file that asks for one when it is touched. Restarts are
+//! here; `reload.rs` and `upgrade.rs` have the others. What a generation must be like to take over is the supervisor's
+//! business.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -10,48 +10,21 @@ use anyhow::{Context, Result};
 use front::Front;
 use front::access_log::{AccessLog, Level};
 use supervisor::Supervisor;
-use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
 use crate::application::Application;
-use crate::control_socket::{Answer, ControlSocket};
+use crate::asks::{Ask, Asker, Asks, Change};
+use crate::control_socket::ControlSocket;
+use crate::handover::Gone;
 use crate::program::Program;
+use crate::question::Answer;
 use crate::serve::ready_line;
-use crate::signals::Stop;
 use crate::sockets::Origin;
 use crate::systemd::Manager;
+use crate::upgrade::Heir;
 
 /// How often the file is looked at.
 const LOOK: Duration = Duration::from_secs(1);
-
-/// What is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// To load the application's code anew.
-    Restart,
-    /// To read the settings anew.
-    Reload,
-    /// To have a program take over, by default the one that was started.
-    Upgrade(Option<PathBuf>),
-}
-
-/// Who asks.
-#[derive(Debug)]
-pub(crate) enum Asker {
-    /// A command, which waits for the answer.
-    Command(oneshot::Sender<Answer>),
-    /// A signal, by its name.
-    Signal(&'static str),
-    /// A file was touched.
-    File,
-}
-
-/// Somebody asks for something.
-#[derive(Debug)]
-pub(crate) struct Ask {
-    pub(crate) change: Change,
-    pub(crate) asker: Asker,
-}
 
 /// What changes need.
 pub(crate) struct Changes {
@@ -66,9 +39,9 @@ pub(crate) struct Changes {
     pub(crate) origins: Vec<Origin>,
     /// The files of UNIX sockets, for templates.
     pub(crate) files: Vec<PathBuf>,
-    pub(crate) asks: mpsc::UnboundedReceiver<Ask>,
-    /// How the server is told that it was replaced.
-    pub(crate) stops: mpsc::UnboundedSender<Stop>,
+    pub(crate) asks: Rc<Asks>,
+    /// The server that this one took over from.
+    pub(crate) predecessor: Gone,
     /// The generation that serves.
     pub(crate) serving: u32,
     /// The latest that was launched.
@@ -76,47 +49,35 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Makes whatever changes are asked for, one at a time, until another program has taken over. Whoever asks while one
-    /// is under way gets another one after it, with code and settings as they are then; all who ask for the same meanwhile
-    /// get the same one.
-    pub(crate) async fn run(mut self) {
-        let mut waiting = Vec::new();
+    /// Makes whatever changes are asked for, one at a time, until another program has taken over, and says which. Whoever
+    /// asks while one is under way gets another one after it, with code and settings as they are then; all who ask for the
+    /// same meanwhile get the same one.
+    pub(crate) async fn run(mut self) -> Heir {
         loop {
-            if waiting.is_empty() {
-                let Some(first) = self.asks.recv().await else {
-                    return;
-                };
-                waiting.push(first);
-            }
+            self.asks.first().await;
+            // Two servers or generations at once are enough, and what one is given it need not pass on.
+            let limit = self.front.settings().drain_timeout;
+            self.predecessor.wait(limit).await;
             self.supervisor.settled().await;
-            while let Ok(more) = self.asks.try_recv() {
-                waiting.push(more);
-            }
-            let Some(change) = waiting.first().map(|first: &Ask| first.change.clone()) else {
-                continue;
-            };
-            let (same, others): (Vec<Ask>, Vec<Ask>) =
-                waiting.into_iter().partition(|ask| ask.change == change);
-            waiting = others;
+            let change = self.asks.first().await;
+            let same = self.asks.take(&change);
             for ask in &same {
                 self.say(ask);
             }
-            let (answer, replaced) = match &change {
-                Change::Restart => (self.restart().await, false),
-                Change::Reload => (self.reload().await, false),
+            let (answer, heir) = match &change {
+                Change::Restart => (self.restart().await, None),
+                Change::Reload => (self.reload().await, None),
                 Change::Upgrade(binary) => self.upgrade(binary.as_deref()).await,
             };
-            reply(same, &answer);
-            if replaced {
-                self.asks.close();
-                while let Ok(more) = self.asks.try_recv() {
-                    waiting.push(more);
-                }
+            for ask in same {
+                ask.reply(&answer);
+            }
+            if let Some(heir) = heir {
                 let text = "another server has taken over meanwhile: ask again";
-                reply(waiting, &Answer::Error(text.to_owned()));
-                // Where the server stops already there is nothing to tell.
-                let _ = self.stops.send(Stop::Replaced);
-                return;
+                for ask in self.asks.close() {
+                    ask.reply(&Answer::Error(text.to_owned()));
+                }
+                return heir;
             }
         }
     }
@@ -186,22 +147,13 @@ impl Changes {
     }
 }
 
-fn reply(asks: impl IntoIterator<Item = Ask>, answer: &Answer) {
-    for ask in asks {
-        if let Asker::Command(client) = ask.asker {
-            // A client that has left learns it from the log.
-            let _ = client.send(answer.clone());
-        }
-    }
-}
-
 /// Asks for a restart whenever the file was touched since the start. A look at the clock of the file and no watch of
 /// the kernel's: it works on every file system, and for a folder that is not there yet. `file` says which one it is,
 /// for that is a setting.
 pub(crate) async fn watch(
     file: impl Fn() -> PathBuf,
     mut before: Option<SystemTime>,
-    ask: mpsc::UnboundedSender<Ask>,
+    asks: Rc<Asks>,
 ) {
     let mut path = file();
     let mut look = tokio::time::interval(LOOK);
@@ -216,12 +168,9 @@ pub(crate) async fn watch(
         // Off this thread: a disk may take its time.
         let touched = tokio::fs::metadata(&path).await;
         let touched = touched.and_then(|file| file.modified()).ok();
-        let restart = Ask {
-            change: Change::Restart,
-            asker: Asker::File,
-        };
-        if touched.is_some() && touched != before && ask.send(restart).is_err() {
-            return;
+        if touched.is_some() && touched != before {
+            let (change, asker) = (Change::Restart, Asker::File);
+            asks.push(Ask { change, asker });
         }
         before = touched.or(before);
     }

@@ -1,23 +1,29 @@
 //! `status`, `restart`, `reload`, `upgrade` and `stop`: finds a running server, asks it, shows the answer. Changes
 //! nothing by itself.
 
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::AsFd;
-use std::os::linux::net::SocketAddrExt;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use config::CONFIG_FILES;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::sockopt::socket_peercred;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::application::{absolute, folder};
 use crate::arguments::Server;
-use crate::control_socket::{Answer, Name, Question, own_uid};
+use crate::control_socket::{Name, own_uid};
 use crate::page;
+use crate::question::{Answer, Question};
+
+/// How long a server may give no sign of life, also to who connects. One that works gives one much more often.
+const SILENCE: Duration = Duration::from_secs(20);
 
 /// Shows a server.
 ///
@@ -139,14 +145,34 @@ pub(crate) fn stop(server: &Server, now: bool) -> Result<()> {
         Answer::Stopping { .. } => {}
         other => bail!("the server gave another answer than that it stops: {other:?}"),
     }
+    wait_gone(&process, &connection)
+}
+
+/// Waits until a process has ended, for as long as signs of life come from it.
+fn wait_gone(process: &OwnedFd, mut connection: &UnixStream) -> Result<()> {
+    let patience = Timespec::try_from(SILENCE)?;
+    let mut connected = true;
     loop {
-        let mut fds = [PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)];
-        match poll(&mut fds, None) {
-            Ok(_) => return Ok(()),
-            Err(rustix::io::Errno::INTR) => {}
+        let mut fds = vec![PollFd::new(process, PollFlags::IN)];
+        if connected {
+            fds.push(PollFd::new(connection, PollFlags::IN));
+        }
+        match poll(&mut fds, Some(&patience)) {
+            Ok(0) => bail!(silence("the server has not ended")),
+            Ok(_) if !fds[0].revents().is_empty() => return Ok(()),
+            // Whatever it says: it lives. The connection ends a little before the process.
+            Ok(_) => connected = matches!(connection.read(&mut [0; 512]), Ok(count) if count > 0),
+            Err(Errno::INTR) => {}
             Err(error) => return Err(error).context("cannot wait for the server's end"),
         }
     }
+}
+
+fn silence(what: &str) -> String {
+    format!(
+        "{what}, and has given no sign of life for {SILENCE:?}: its process may stand still, and may yet do what it was \
+         asked for"
+    )
 }
 
 fn connect(server: &Server) -> Result<UnixStream> {
@@ -211,43 +237,70 @@ fn connect_pid(pid: i32) -> Result<UnixStream> {
 
 /// The process that listens on a socket: the kernel knows it.
 fn listening_pid(socket: &Path) -> Result<i32> {
-    let connection = UnixStream::connect(socket)
-        .with_context(|| format!("nobody listens on {}", socket.display()))?;
+    let connection = SocketAddrUnix::new(socket).and_then(|address| open(&address));
+    let connection =
+        connection.with_context(|| format!("nobody listens on {}", socket.display()))?;
     Ok(socket_peercred(&connection)?.pid.as_raw_nonzero().get())
 }
 
 /// Connects to a name of a server of user `uid`; `None` where nobody has it.
 fn reach(name: Name<'_>, uid: u32) -> Result<Option<UnixStream>> {
-    let address = name.address(uid)?;
-    let connection = match UnixStream::connect_addr(&address) {
+    let name = name.text(uid);
+    let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
+    let connection = match open(&address) {
         Ok(connection) => connection,
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(None),
+        Err(Errno::CONNREFUSED) => return Ok(None),
+        Err(Errno::AGAIN) => bail!(silence("the server answers nobody")),
         Err(error) => return Err(error).context("cannot reach the server"),
     };
     let peer = socket_peercred(&connection)?.uid.as_raw();
     if peer != uid {
-        let name = address.as_abstract_name().unwrap_or_default();
-        bail!(
-            "the name {} belongs to user {peer}, not to {uid}: that is no server of yours",
-            String::from_utf8_lossy(name)
-        );
+        bail!("the name {name} belongs to user {peer}, not to {uid}: that is no server of yours");
     }
     Ok(Some(connection))
+}
+
+/// A connection with a clock for each wait, that for a place in the other's backlog included.
+fn open(address: &SocketAddrUnix) -> rustix::io::Result<UnixStream> {
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    for wait in [Timeout::Send, Timeout::Recv] {
+        set_socket_timeout(&socket, wait, Some(SILENCE))?;
+    }
+    rustix::net::connect(&socket, address)?;
+    Ok(socket.into())
 }
 
 fn ask(mut connection: &UnixStream, question: Question) -> Result<Answer> {
     let mut line = serde_json::to_vec(&question)?;
     line.push(b'\n');
-    let mut reply = String::new();
     connection
         .write_all(&line)
-        .and_then(|()| BufReader::new(connection).read_line(&mut reply))
-        .context("the server does not answer")?;
-    if reply.is_empty() {
-        bail!("the server has ended, or does not answer this user");
+        .map_err(|error| no_answer(&error))?;
+    let mut replies = BufReader::new(connection);
+    loop {
+        let mut reply = String::new();
+        let read = replies.read_line(&mut reply);
+        read.map_err(|error| no_answer(&error))?;
+        if reply.is_empty() {
+            bail!("the server has ended, or does not answer this user");
+        }
+        let answer = serde_json::from_str(&reply);
+        match answer.context("the server gave an answer of another version")? {
+            Answer::Working => {}
+            Answer::Error(error) => bail!("the server refused: {error}"),
+            answer => return Ok(answer),
+        }
     }
-    match serde_json::from_str(&reply).context("the server gave an answer of another version")? {
-        Answer::Error(error) => bail!("the server refused: {error}"),
-        answer => Ok(answer),
+}
+
+fn no_answer(error: &io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => anyhow!(silence("the server does not answer")),
+        _ => anyhow!("the server does not answer: {error}"),
     }
 }

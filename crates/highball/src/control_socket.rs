@@ -12,19 +12,20 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixListener as StdListener};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::WriteHalf;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, spawn_local};
 
-use crate::changes::{Ask, Asker, Change};
-use crate::reload::Changed;
+use crate::asks::{Ask, Asker, Asks, Change};
+use crate::question::{Answer, Question};
 use crate::report::{Report, Reporting, Telling};
 use crate::signals::Stop;
 
@@ -34,111 +35,18 @@ const MAX_QUESTION_BYTES: u64 = 4096;
 const BACKLOG: i32 = 128;
 /// How long a client may take to ask, and to take its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How often a client that waits is given a sign of life. Whoever has left meanwhile makes room.
+const BEAT: Duration = Duration::from_secs(2);
 /// How many clients are answered at once, under all names: a restart may take its time.
 const MAX_CLIENTS: usize = 64;
 /// How long no command is accepted where no descriptor is left.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What a server is asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "command", rename_all = "lowercase")]
-pub(crate) enum Question {
-    /// What is it doing?
-    Status,
-    /// Would it load the application's code anew? Answered when that is done.
-    Restart,
-    /// Would it read its settings anew? Answered when that is done.
-    Reload,
-    /// Would it have another program take over? Answered when that is done.
-    Upgrade {
-        /// From the root; by default the file that it was started from.
-        #[serde(default)]
-        binary: Option<PathBuf>,
-    },
-    /// Would it stop?
-    Stop {
-        /// Without letting requests end.
-        #[serde(default)]
-        now: bool,
-    },
-}
-
-/// What it answers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Answer {
-    /// What it is doing.
-    Status(Box<Report>),
-    /// The new generation serves.
-    Restarted {
-        /// Its number.
-        generation: u32,
-        /// The one that served before, and finishes what it holds.
-        before: u32,
-        /// How long the application took to load.
-        load_seconds: f64,
-        /// How long it took until it served.
-        seconds: f64,
-    },
-    /// The new generation was given up.
-    NotRestarted {
-        /// Its number.
-        generation: u32,
-        /// The one that serves on.
-        serving: u32,
-        /// Why, with a backtrace where there is one.
-        reason: String,
-    },
-    /// The settings were read anew.
-    Reloaded {
-        /// What is different.
-        changes: Vec<Changed>,
-        /// The generation that it took.
-        generation: Option<u32>,
-        /// How long it took.
-        seconds: f64,
-    },
-    /// The settings stay as they are.
-    NotReloaded {
-        /// Why.
-        reason: String,
-    },
-    /// Another server has taken over.
-    Upgraded {
-        /// Its process.
-        pid: i32,
-        /// Its version of Highball.
-        highball: String,
-        /// The process that served before, and finishes what it holds.
-        before: i32,
-        /// The version that served before.
-        highball_before: String,
-        /// How long it took.
-        seconds: f64,
-    },
-    /// The other server was given up.
-    NotUpgraded {
-        /// The process that serves on.
-        pid: i32,
-        /// Its version of Highball.
-        highball: String,
-        /// Why.
-        reason: String,
-    },
-    /// It stops; the connection ends with its process.
-    Stopping {
-        /// Its process.
-        pid: i32,
-    },
-    /// The question made no sense.
-    Error(String),
-}
-
 /// Where questions go that ask for something.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
-    pub(crate) stops: mpsc::UnboundedSender<Stop>,
-    pub(crate) changes: mpsc::UnboundedSender<Ask>,
+    pub(crate) stops: mpsc::Sender<Stop>,
+    pub(crate) changes: Rc<Asks>,
 }
 
 impl Asked {
@@ -146,7 +54,7 @@ impl Asked {
     async fn change(&self, change: Change) -> Answer {
         let (answer, answered) = oneshot::channel();
         let asker = Asker::Command(answer);
-        let _ = self.changes.send(Ask { change, asker });
+        self.changes.push(Ask { change, asker });
         let stops = |_| Answer::Error("the server stops".to_owned());
         answered.await.unwrap_or_else(stops)
     }
@@ -173,7 +81,7 @@ impl Name<'_> {
     }
 
     /// The same as text.
-    fn text(self, uid: u32) -> String {
+    pub(crate) fn text(self, uid: u32) -> String {
         match self {
             Self::Dir(path) => format!("highball/{uid}/dir/{:016x}", hash(path)),
             Self::Config(path) => format!("highball/{uid}/config/{:016x}", hash(path)),
@@ -371,22 +279,40 @@ async fn answer(mut stream: UnixStream, report: &Reporting, asked: &Asked) -> io
     let (input, mut output) = stream.split();
     let mut input = BufReader::new(input.take(MAX_QUESTION_BYTES));
     tokio::time::timeout(PATIENCE, input.read_line(&mut line)).await??;
-    let answer = match serde_json::from_str(&line) {
-        Ok(Question::Status) => Answer::Status(Box::new(report().await)),
+    let change = match serde_json::from_str(&line) {
+        Ok(Question::Status) => {
+            return write(&mut output, &Answer::Status(Box::new(report().await))).await;
+        }
         Ok(Question::Stop { now }) => {
             let stop = if now { Stop::Now } else { Stop::Drain };
             // Nobody listens any more when the server has ended meanwhile, which is what was asked for.
-            let _ = asked.stops.send(stop);
-            Answer::Stopping {
-                pid: rustix::process::getpid().as_raw_nonzero().get(),
-            }
+            let _ = asked.stops.send(stop).await;
+            let pid = rustix::process::getpid().as_raw_nonzero().get();
+            write(&mut output, &Answer::Stopping { pid }).await?;
+            return alive(&mut output, std::future::pending()).await;
         }
-        Ok(Question::Restart) => asked.change(Change::Restart).await,
-        Ok(Question::Reload) => asked.change(Change::Reload).await,
-        Ok(Question::Upgrade { binary }) => asked.change(Change::Upgrade(binary)).await,
-        Err(error) => Answer::Error(error.to_string()),
+        Ok(Question::Restart) => Change::Restart,
+        Ok(Question::Reload) => Change::Reload,
+        Ok(Question::Upgrade { binary }) => Change::Upgrade(binary),
+        Err(error) => return write(&mut output, &Answer::Error(error.to_string())).await,
     };
-    let mut text = serde_json::to_vec(&answer)?;
+    let answer = alive(&mut output, asked.change(change)).await?;
+    write(&mut output, &answer).await
+}
+
+/// Waits for something, and gives a sign of life now and then.
+async fn alive<T>(output: &mut WriteHalf<'_>, wait: impl Future<Output = T>) -> io::Result<T> {
+    let mut wait = pin!(wait);
+    loop {
+        match tokio::time::timeout(BEAT, &mut wait).await {
+            Ok(done) => return Ok(done),
+            Err(_) => write(output, &Answer::Working).await?,
+        }
+    }
+}
+
+async fn write(output: &mut WriteHalf<'_>, answer: &Answer) -> io::Result<()> {
+    let mut text = serde_json::to_vec(answer)?;
     text.push(b'\n');
     tokio::time::timeout(PATIENCE, output.write_all(&text)).await?
 }

@@ -1,16 +1,20 @@
 //! How a server hands over to its successor: the messages of both, and the successor's side. The successor is started
 //! with one end of a control socket as its stdin. The server says who it is and gives its sockets; the successor says
 //! when it could serve, waits for the word, and says when it does. Until that word nothing has changed for anybody.
+//! Afterwards it is given what clients keep open, and sees by the end of the socket that the server is gone.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use exchange::control::{self, Message};
-use front::Listener;
+use exchange::control::{self, Error, Message};
+use front::{Front, Kept, Listener};
 use serde::{Deserialize, Serialize};
 use supervisor::Channel;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::sockets::{Inherited, Origin};
 
@@ -64,11 +68,15 @@ pub(crate) enum Said {
     Serving,
 }
 
-/// What it is told once it is ready.
+/// What it is told once it is ready, in this order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Told {
     /// Accept connections.
     Serve,
+    /// The service manager listens to the successor from now on.
+    Named,
+    /// An idle connection of a client; beside it its descriptor. Any number of them.
+    Connection(Kept),
 }
 
 impl Message for Greeting {}
@@ -193,9 +201,36 @@ pub(crate) struct Predecessor {
 }
 
 impl Predecessor {
-    /// Waits until it is gone. It says nothing while this one comes up, so a word is as good as its end.
-    pub(crate) async fn gone(&self) {
+    /// Waits for its next word, or for its end. It says nothing while this one comes up: there a word is as good.
+    pub(crate) async fn speaks(&self) {
         let _ = self.channel.receive::<Told>().await;
+    }
+
+    /// Takes over what its clients keep open, until it is gone. Drops `named` when the service manager listens to this
+    /// server, and `gone` in the end.
+    pub(crate) async fn follow(
+        self,
+        front: Rc<Front>,
+        named: oneshot::Sender<()>,
+        gone: mpsc::Receiver<()>,
+    ) {
+        let _gone = gone;
+        self.speaks().await;
+        drop(named);
+        loop {
+            let told = match self.channel.receive::<Told>().await {
+                Ok(Some(told)) => told,
+                // What came without its descriptor is closed: there are none left.
+                Err(Error::TooManyFds) => continue,
+                _ => return,
+            };
+            if let Told::Connection(kept) = told.message.clone()
+                && let Ok(socket) = told.only_fd()
+            {
+                // Its client may have left meanwhile.
+                let _ = front.take_over(socket, &kept).await;
+            }
+        }
     }
 
     /// Says that this server could serve, and waits until it is to.
@@ -208,7 +243,7 @@ impl Predecessor {
         let told = self.channel.receive::<Told>().await?;
         match told.map(|told| told.message) {
             Some(Told::Serve) => Ok(()),
-            None => bail!("the running server has ended, or does not want to be replaced"),
+            _ => bail!("the running server has ended, or does not want to be replaced"),
         }
     }
 
@@ -218,6 +253,24 @@ impl Predecessor {
     /// The server has ended.
     pub(crate) async fn serving(&self) -> Result<()> {
         Ok(self.channel.send(&Said::Serving, &[]).await?)
+    }
+}
+
+/// The end of the server that was replaced, where there was one.
+#[derive(Clone, Debug)]
+pub(crate) struct Gone(mpsc::Sender<()>);
+
+impl Gone {
+    /// Comes when the other half is dropped.
+    pub(crate) fn new() -> (Self, mpsc::Receiver<()>) {
+        let (here, there) = mpsc::channel(1);
+        (Self(here), there)
+    }
+
+    /// Waits for it, for `limit` at most: a server that stands still holds nobody up.
+    pub(crate) async fn wait(&self, limit: Duration) {
+        // Whoever waits goes on either way.
+        let _ = tokio::time::timeout(limit, self.0.closed()).await;
     }
 }
 

@@ -5,15 +5,18 @@
 
 mod application;
 mod arguments;
+mod asks;
 mod bridge;
 mod changes;
 mod check;
 mod client;
 mod control_socket;
+mod ending;
 mod handover;
 mod library;
 mod page;
 mod program;
+mod question;
 mod reload;
 mod report;
 mod serve;

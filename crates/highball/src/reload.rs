@@ -11,7 +11,7 @@ use front::slot_bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::Changes;
-use crate::control_socket::Answer;
+use crate::question::Answer;
 
 /// A setting that is different, for whoever asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

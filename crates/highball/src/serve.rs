@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use config::{LogFormat, Settings};
@@ -14,15 +14,17 @@ use front::access_log::{AccessLog, Level};
 use front::{Front, Listener};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use supervisor::{Dispatcher, Load, StartError, Supervisor, orphans};
-use tokio::sync::mpsc;
+use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
-use crate::application::{Application, FIRST_GENERATION, LEAST_GRACE};
+use crate::application::{Application, FIRST_GENERATION};
 use crate::arguments::Choice;
+use crate::asks::Asks;
 use crate::bridge::{self, Bridge};
 use crate::changes::{self, Changes};
 use crate::control_socket::{Asked, ControlSocket, Name};
-use crate::handover::{self, Handover, Names, Predecessor};
+use crate::ending::End;
+use crate::handover::{self, Gone, Handover, Names, Predecessor};
 use crate::program::Program;
 use crate::report::{Report, Reporter};
 use crate::signals::{self, Stop, Stops};
@@ -31,8 +33,6 @@ use crate::systemd::{self, Activated, Manager};
 
 /// How long files of slow clients may take to be let go of.
 const LAST_FILES: Duration = Duration::from_secs(1);
-/// How long a client that keeps its connection may take to send another request, once another server has taken over.
-const LAST_REQUEST: Duration = Duration::from_secs(2);
 
 /// What this process was started with.
 struct Birth {
@@ -82,8 +82,8 @@ fn start(choice: Choice, birth: Birth) -> Result<()> {
 async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Result<()> {
     // From here on no signal that is sent to servers ends the process by itself.
     let mut stops = Stops::watch()?;
-    let (ask, asks) = mpsc::unbounded_channel();
-    signals::watch_others(&ask)?;
+    let asks = Rc::new(Asks::default());
+    signals::watch_others(&asks)?;
     // Without it, zombies are left: no reason not to serve.
     spawn_local(async { drop(orphans::reap().await) });
     let manager = Rc::new(Manager::from_env().context("cannot use NOTIFY_SOCKET")?);
@@ -135,7 +135,7 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
     };
     let asked = Asked {
         stops: stops.asked.clone(),
-        changes: ask.clone(),
+        changes: Rc::clone(&asks),
     };
     let control = ControlSocket::open(&[Name::Pid(own_pid())], report, asked);
     let control = Rc::new(control.context("cannot open the control socket")?);
@@ -172,6 +172,12 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
         );
         log.event(Level::Info, &text, &[]);
     }
+    let (gone, there) = Gone::new();
+    let (name, named) = oneshot::channel();
+    match predecessor {
+        Some(before) => drop(spawn_local(before.follow(Rc::clone(&front), name, there))),
+        None => drop((name, there)),
+    }
     let changes = Changes {
         application,
         program: birth.program,
@@ -182,31 +188,42 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
         log: Rc::clone(&log),
         origins,
         files,
-        asks,
-        stops: stops.asked.clone(),
+        asks: Rc::clone(&asks),
+        predecessor: gone.clone(),
         serving: generation,
         latest: generation,
     };
-    let told = spawn_local(tell(Rc::clone(&manager), changes.status(), predecessor));
-    let changes = spawn_local(changes.run());
-    spawn_local(changes::watch(restart_file, touched, ask));
+    let told = spawn_local(tell(Rc::clone(&manager), changes.status(), named));
+    let mut changes = spawn_local(changes.run());
+    spawn_local(changes::watch(restart_file, touched, Rc::clone(&asks)));
 
-    let first = stops.next().await;
+    let (first, heir) = tokio::select! {
+        // A heir that there is must get the connections.
+        biased;
+        Ok(heir) = &mut changes => (Stop::Drain, Some(heir)),
+        stop = stops.next() => (stop, None),
+    };
     state.set("stopping");
     changes.abort();
+    // Who waits is told that the server stops.
+    drop(asks.close());
     supervisor.call_off();
-    match first {
+    match heir {
         // The service manager hears another process now.
-        Stop::Replaced => told.abort(),
-        _ => manager.stopping().await,
+        Some(_) => told.abort(),
+        None => manager.stopping().await,
     }
-    let limit = front.settings().drain_timeout;
-    let text = match first {
-        Stop::Now => "stopping at once".to_owned(),
-        _ => format!("draining: what was begun may end within {limit:?}"),
+    let end = End {
+        front: &front,
+        supervisor: &supervisor,
+        log: &log,
+        heir: heir.as_ref(),
+        predecessor: &gone,
     };
-    log.event(Level::Info, &text, &[]);
-    end(&front, &supervisor, limit, first, &mut stops).await;
+    end.reach(first, &mut stops).await;
+    if let Some(heir) = heir {
+        heir.leave();
+    }
     Ok(())
 }
 
@@ -251,59 +268,18 @@ async fn come_up(
     };
     tokio::select! {
         ready = ready => ready?,
-        () = before.gone() => bail!("the server that was to be replaced has ended"),
+        () = before.speaks() => bail!("the server that was to be replaced has ended"),
     }
     before.agree().await
 }
 
-/// Tells the service manager that this server serves, and then for as long as it wants to hear it. Where another server
-/// was replaced it is not listened to before that one has said so.
-async fn tell(manager: Rc<Manager>, status: String, predecessor: Option<Predecessor>) {
-    if let Some(before) = predecessor {
-        before.gone().await;
-    }
+/// Tells the service manager that this server serves, and then for as long as it wants to hear it. Not before `named`,
+/// for until then it listens to the server that was replaced.
+async fn tell(manager: Rc<Manager>, status: String, named: oneshot::Receiver<()>) {
+    // It is dropped and brings nothing.
+    let _ = named.await;
     manager.ready(&status).await;
     manager.feed_watchdog().await;
-}
-
-/// Lets requests end for as long as the settings allow, or until somebody has no more patience; then ends the
-/// workers.
-async fn end(
-    front: &Front,
-    supervisor: &Supervisor,
-    limit: Duration,
-    first: Stop,
-    stops: &mut Stops,
-) {
-    let began = Instant::now();
-    let patience = match first {
-        Stop::Replaced => LAST_REQUEST,
-        _ => Duration::ZERO,
-    };
-    let graceful = async {
-        front.drain(limit, patience).await;
-        let rest = limit.saturating_sub(began.elapsed());
-        supervisor.stop(rest.max(LEAST_GRACE)).await;
-    };
-    let hurry = async {
-        // A second signal means it, a second `highball stop` only waits as well.
-        let mut second = first != Stop::Replaced;
-        let mut next = first;
-        while next != Stop::Now {
-            next = stops.next().await;
-            if next == Stop::Signal && std::mem::replace(&mut second, true) {
-                return;
-            }
-        }
-    };
-    tokio::select! {
-        biased;
-        () = hurry => {
-            front.end().await;
-            supervisor.stop(Duration::ZERO).await;
-        }
-        () = graceful => {}
-    }
 }
 
 /// What does not change while the server runs.

@@ -1,12 +1,14 @@
 //! The signals of a running server, and what else asks it to stop. Handles every signal that people send to
 //! servers, so that none ends the front by accident; decides nothing about what follows.
 
+use std::rc::Rc;
+
 use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 
-use crate::changes::{Ask, Asker, Change};
+use crate::asks::{Ask, Asker, Asks, Change};
 
 /// How the server is to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,16 +19,13 @@ pub(crate) enum Stop {
     Signal,
     /// `highball stop --now`.
     Now,
-    /// Another server has taken over.
-    Replaced,
 }
 
 /// Everything that asks the server to stop.
 pub(crate) struct Stops {
-    signals: mpsc::UnboundedReceiver<()>,
-    /// For everything else.
-    pub(crate) asked: mpsc::UnboundedSender<Stop>,
-    asks: mpsc::UnboundedReceiver<Stop>,
+    /// For commands.
+    pub(crate) asked: mpsc::Sender<Stop>,
+    asks: mpsc::Receiver<Stop>,
 }
 
 impl Stops {
@@ -35,7 +34,8 @@ impl Stops {
     /// # Errors
     /// The system refuses a handler.
     pub(crate) fn watch() -> Result<Self> {
-        let (sender, signals) = mpsc::unbounded_channel();
+        // Whoever finds it full waits. Signals of a kind that come meanwhile are one: tokio keeps no more of them.
+        let (asked, asks) = mpsc::channel(1);
         let mut kinds = vec![
             SignalKind::terminate(),
             SignalKind::interrupt(),
@@ -46,27 +46,20 @@ impl Stops {
             kinds.push(SignalKind::hangup());
         }
         for kind in kinds {
-            let sender = sender.clone();
-            on(kind, move || {
+            let asked = asked.clone();
+            let mut signals = watch(kind)?;
+            spawn_local(async move {
                 // Nobody waits any more where the server has ended meanwhile.
-                let _ = sender.send(());
-            })?;
+                while signals.recv().await.is_some() && asked.send(Stop::Signal).await.is_ok() {}
+            });
         }
-        let (asked, asks) = mpsc::unbounded_channel();
-        Ok(Self {
-            signals,
-            asked,
-            asks,
-        })
+        Ok(Self { asked, asks })
     }
 
     /// Waits for the next one.
     pub(crate) async fn next(&mut self) -> Stop {
-        tokio::select! {
-            _ = self.signals.recv() => Stop::Signal,
-            // It never ends: one of its senders is here.
-            stop = self.asks.recv() => stop.unwrap_or(Stop::Drain),
-        }
+        // It never ends: one of its senders is here.
+        self.asks.recv().await.unwrap_or(Stop::Drain)
     }
 }
 
@@ -74,31 +67,26 @@ impl Stops {
 ///
 /// # Errors
 /// The system refuses a handler.
-pub(crate) fn watch_others(asks: &mpsc::UnboundedSender<Ask>) -> Result<()> {
+pub(crate) fn watch_others(asks: &Rc<Asks>) -> Result<()> {
     let asked = [
         (SignalKind::user_defined1(), "USR1", Change::Restart),
         (SignalKind::user_defined2(), "USR2", Change::Upgrade(None)),
     ];
     for (kind, name, change) in asked {
-        let asks = asks.clone();
-        on(kind, move || {
-            let (change, asker) = (change.clone(), Asker::Signal(name));
-            // Nobody listens any more where the server stops.
-            let _ = asks.send(Ask { change, asker });
-        })?;
+        let asks = Rc::clone(asks);
+        let mut signals = watch(kind)?;
+        spawn_local(async move {
+            while signals.recv().await.is_some() {
+                let (change, asker) = (change.clone(), Asker::Signal(name));
+                asks.push(Ask { change, asker });
+            }
+        });
     }
     Ok(())
 }
 
-/// Calls `act` for each signal of this kind.
-fn on(kind: SignalKind, act: impl Fn() + 'static) -> Result<()> {
-    let mut signals: Signal = signal(kind).context("cannot handle signals")?;
-    spawn_local(async move {
-        while signals.recv().await.is_some() {
-            act();
-        }
-    });
-    Ok(())
+fn watch(kind: SignalKind) -> Result<Signal> {
+    signal(kind).context("cannot handle signals")
 }
 
 /// Whether this process was started with the signal ignored. Only before it is handled: afterwards it no

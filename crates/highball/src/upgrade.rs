@@ -1,7 +1,9 @@
 //! An upgrade, the running server's side: starts its successor, gives it the sockets, and lets it accept once it could
-//! serve. One that fails, or takes too long, is killed, and all is as before. What a successor does is `handover.rs`.
+//! serve; then it gets the connections too. One that fails, or takes too long, is killed, and all is as before. What a
+//! successor does is `handover.rs`.
 
-use std::os::fd::AsFd;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -9,12 +11,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use exchange::control::Error;
 use front::access_log::Level;
+use front::{Front, Kept};
 use supervisor::Channel;
 use tokio::process::{Child, Command};
 
 use crate::changes::Changes;
-use crate::control_socket::Answer;
 use crate::handover::{Greeting, Handed, Said, Told, VARIABLE, VERSION};
+use crate::question::Answer;
 use crate::serve::own_pid;
 use crate::systemd;
 
@@ -30,13 +33,43 @@ struct Successor {
     serves: bool,
 }
 
+/// The server that has taken over, for as long as this one finishes what it holds.
+pub(crate) struct Heir(Successor);
+
+impl Heir {
+    /// Gives it the connections of clients, each as soon as nothing is under way on it, until none is left.
+    ///
+    /// # Errors
+    /// It takes none; those that are left are here.
+    pub(crate) async fn endow(&self, front: &Front) -> io::Result<()> {
+        let give = |socket: BorrowedFd<'_>, kept: &Kept| {
+            let sent = self
+                .0
+                .channel
+                .try_send(&Told::Connection(kept.clone()), &[socket]);
+            sent.map_err(|error| match error {
+                Error::Io(error) => error,
+                other => io::Error::other(other),
+            })
+        };
+        front
+            .give_away(give, async || self.0.channel.room().await)
+            .await
+    }
+
+    /// Has the kernel tell it when this process is gone, and nobody before: it waits for that.
+    pub(crate) fn leave(self) {
+        std::mem::forget(self);
+    }
+}
+
 impl Changes {
-    /// Has another program take over. True when it has: then this server is to end.
-    pub(crate) async fn upgrade(&self, binary: Option<&Path>) -> (Answer, bool) {
+    /// Has another program take over. There is an heir when it has: then this server is to end.
+    pub(crate) async fn upgrade(&self, binary: Option<&Path>) -> (Answer, Option<Heir>) {
         let began = Instant::now();
         let highball = env!("CARGO_PKG_VERSION").to_owned();
         match self.replace(binary).await {
-            Ok((pid, new)) => {
+            Ok((pid, new, heir)) => {
                 let text = format!("highball {new} (pid {pid}) has taken over");
                 self.log.event(Level::Info, &text, &[]);
                 let seconds = began.elapsed().as_secs_f64();
@@ -47,7 +80,7 @@ impl Changes {
                     highball_before: highball,
                     seconds,
                 };
-                (answer, true)
+                (answer, Some(heir))
             }
             Err(error) => {
                 let reason = format!("{error:#}");
@@ -59,13 +92,13 @@ impl Changes {
                     highball,
                     reason,
                 };
-                (answer, false)
+                (answer, None)
             }
         }
     }
 
-    /// Brings the successor up and has it serve; its process and its version.
-    async fn replace(&self, binary: Option<&Path>) -> Result<(i32, String)> {
+    /// Brings the successor up and has it serve; its process, its version, and what it is from then on.
+    async fn replace(&self, binary: Option<&Path>) -> Result<(i32, String, Heir)> {
         if rustix::process::getpid().is_init() {
             bail!(
                 "this server is the first process of its container (pid 1), and the container would end with it: start \
@@ -88,7 +121,9 @@ impl Changes {
         self.control.leave_shared();
         // Before the successor hears that it is alone, for only the service's main process is listened to.
         self.manager.replaced_by(pid).await;
-        Ok((pid, highball))
+        // One that is gone already will not miss it.
+        let _ = successor.channel.send(&Told::Named, &[]).await;
+        Ok((pid, highball, Heir(successor)))
     }
 
     /// The workers that there is memory for beside this server's; `None` for all.

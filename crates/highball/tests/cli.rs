@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 
-use test_support::{Application, Client, Directory, Fault, Program, Server, Status, until};
+use rustix::process::Signal;
+use test_support::{
+    Application, Client, Directory, Fault, PATIENCE, Program, Server, Status, until,
+};
 
 const HELLO: &str = r##"run lambda { |env| Test.text("hello") }"##;
 
@@ -267,6 +270,42 @@ fn stop_lets_running_requests_finish_and_stop_now_does_not() {
         let stopped = server.wait_end();
         assert!(stopped.status.success(), "{:?}", stopped.status);
     }
+}
+
+#[test]
+fn commands_to_a_server_that_stands_still_end_with_an_error() {
+    let application = Application::new(r##"run lambda { |env| Test.pass("work", "called") }"##);
+    let (mut events, _gate) = (application.events(), application.gate("work"));
+    let server = Server::application_of(application).start();
+    let _running = server.ask("GET", "/");
+    assert_eq!(events.wait(), "called");
+    let dir = server.dir();
+    std::thread::scope(|scope| {
+        let command = |name: &'static str| {
+            scope.spawn(move || {
+                Program::highball([name])
+                    .current_dir(dir)
+                    .patience(2 * PATIENCE)
+                    .run()
+            })
+        };
+        let stop = command("stop");
+        // It was answered, and waits for the end.
+        server.log().wait(|line| line.contains("draining"));
+        server.process().signal(Signal::STOP);
+        let others = [command("status"), command("restart"), command("stop")];
+        let stopped = stop.join().expect("it ran");
+        for ran in others.map(|one| one.join().expect("it ran")) {
+            assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
+            let told = "the server does not answer, and has given no sign of life for 20s";
+            assert!(ran.stderr.contains(told), "{}", ran.output());
+        }
+        assert_eq!(stopped.status.code(), Some(1), "{}", stopped.output());
+        let told = "the server has not ended, and has given no sign of life for 20s";
+        assert!(stopped.stderr.contains(told), "{}", stopped.output());
+    });
+    server.process().kill();
+    server.wait_end();
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use test_support::{Application, Client, Events, Gate, Server, ServerBuilder, until};
+use test_support::{Application, Client, Gated, Server, ServerBuilder, until};
 
 // ===== no worker =====
 
@@ -140,21 +140,8 @@ const WAITING: &str = r##"run lambda { |env|
   Test.text(env["PATH_INFO"])
 }"##;
 
-struct Waiting {
-    server: Server,
-    events: Events,
-    gate: Gate,
-}
-
-fn start(source: &str, settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Waiting {
-    let application = Application::without_lint(source);
-    let (events, gate) = (application.events(), application.gate("work"));
-    let server = settings(Server::application_of(application)).start();
-    Waiting {
-        server,
-        events,
-        gate,
-    }
+fn start(source: &str, settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Gated {
+    Gated::start(Application::without_lint(source), settings)
 }
 
 #[test]
@@ -170,14 +157,10 @@ fn a_health_check_passes_a_full_queue_and_goes_first() {
         waiting.server.ask("GET", "/a"),
         waiting.server.ask("GET", "/b"),
     ]);
-    until("two are in the queue", || {
-        waiting.server.status().number("/queue/length") == 2
-    });
+    waiting.wait_queued(2);
     waiting.server.get("/refused").expect(503);
     let mut check = waiting.server.ask("GET", "/up/live");
-    until("three are in the queue", || {
-        waiting.server.status().number("/queue/length") == 3
-    });
+    waiting.wait_queued(3);
     waiting.gate.admit(1);
     assert_eq!(waiting.events.wait(), "/up/live");
     waiting.gate.admit(1);
@@ -217,6 +200,34 @@ fn a_slow_path_leaves_threads_for_others() {
         client.response().expect(200);
     }
     assert_eq!(waiting.events.rest().len(), 6);
+}
+
+#[test]
+fn a_rule_counts_for_its_path_however_a_client_spells_it() {
+    let mut waiting = start(WAITING, |builder| {
+        builder.threads(3).setting("path_shares", "/slow=33%")
+    });
+    let spelled = [
+        "/%73low/1",
+        "//slow/2",
+        "/a/../slow/3",
+        "/./slow/4",
+        "/%2e/slow",
+    ];
+    let mut clients: Vec<Client> = spelled
+        .iter()
+        .map(|path| waiting.server.ask("GET", path))
+        .collect();
+    // One of them runs, as it was sent, and the others wait for it.
+    let first = waiting.events.wait();
+    assert!(spelled.contains(&&*first), "{first}");
+    waiting.wait_queued(4);
+    waiting.server.get("/").expect(200);
+    assert_eq!(waiting.events.rest(), [""; 0], "more than their share");
+    waiting.gate.open();
+    for (client, path) in clients.iter_mut().zip(spelled) {
+        assert_eq!(client.response().expect(200).text(), path);
+    }
 }
 
 // ===== one outcome =====

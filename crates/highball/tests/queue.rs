@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::time::{Instant, SystemTime};
 
-use test_support::{Application, Client, Events, Fault, Gate, Server, ServerBuilder};
+use test_support::{Application, Client, Fault, Gated, Process, Server, ServerBuilder};
 
 /// Each request waits at the gate that its path names, after it told its path and worker; `/` answers at once.
 const WAITING: &str = r##"run lambda { |env|
@@ -14,64 +14,22 @@ const WAITING: &str = r##"run lambda { |env|
   Test.text("#{name} #{env["HTTP_X_REQUEST_START"]}")
 }"##;
 
-struct Waiting {
-    server: Server,
-    events: Events,
-    gate: Gate,
+fn start(settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Gated {
+    Gated::start(Application::new(WAITING), settings)
 }
 
-fn start(settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Waiting {
-    let application = Application::new(WAITING);
-    let (events, gate) = (application.events(), application.gate("work"));
-    let server = settings(Server::application_of(application)).start();
-    Waiting {
-        server,
-        events,
-        gate,
-    }
-}
-
-impl Waiting {
-    fn ask(&self, name: &str) -> Client {
-        self.server.ask("GET", &format!("/{name}"))
-    }
-
-    /// The name and the worker of the next call; it waits at the gate.
-    #[track_caller]
-    fn called(&mut self) -> (String, String) {
-        let event = self.events.wait();
-        let words: Vec<&str> = event.split(' ').collect();
-        assert_eq!(words[0], "call", "{event}");
-        (words[1].to_owned(), words[2].to_owned())
-    }
-
-    /// Waits until this many requests are in the queue.
-    #[track_caller]
-    fn wait_queued(&self, count: u64) {
-        let deadline = Instant::now() + test_support::PATIENCE;
-        loop {
-            let status = self.server.status();
-            let queued = status.number("/queue/length");
-            if queued == count {
-                return;
-            }
-            assert!(
-                queued < count && Instant::now() < deadline,
-                "{:#}",
-                status.0
-            );
-        }
-    }
+fn ask(waiting: &Gated, name: &str) -> Client {
+    waiting.server.ask("GET", &format!("/{name}"))
 }
 
 #[test]
 fn row_37_a_full_queue_answers_503_at_once() {
     let mut waiting = start(|builder| builder.setting("queue_limit", "2"));
-    let mut first = waiting.ask("first");
+    let mut first = ask(&waiting, "first");
     waiting.called();
     // The only thread is taken: of five more, two may wait. Nothing moves on before the gate opens, so what is answered
     // until then was not held back.
-    let mut clients: Vec<Client> = (0..5).map(|n| waiting.ask(&format!("more{n}"))).collect();
+    let mut clients: Vec<Client> = (0..5).map(|n| ask(&waiting, &format!("more{n}"))).collect();
     waiting.wait_queued(2);
     let shed = |line: &str| line.contains("outcome=shed");
     let count = Cell::new(0);
@@ -105,9 +63,9 @@ fn row_37_a_full_queue_answers_503_at_once() {
 #[test]
 fn row_37_a_request_whose_deadline_passed_in_the_queue_never_reaches_ruby() {
     let mut waiting = start(|builder| builder.setting("request_timeout", "1s"));
-    let _first = waiting.ask("first");
+    let _first = ask(&waiting, "first");
     waiting.called();
-    let mut late = waiting.ask("late");
+    let mut late = ask(&waiting, "late");
     let response = late.response();
     assert!(matches!(response.status(), 503 | 504), "{response:?}");
     waiting
@@ -122,9 +80,9 @@ fn row_37_a_request_whose_deadline_passed_in_the_queue_never_reaches_ruby() {
 #[test]
 fn row_37_a_request_whose_client_left_the_queue_never_reaches_ruby() {
     let mut waiting = start(|builder| builder);
-    let mut first = waiting.ask("first");
+    let mut first = ask(&waiting, "first");
     waiting.called();
-    let gone = waiting.ask("gone");
+    let gone = ask(&waiting, "gone");
     waiting.wait_queued(1);
     gone.reset();
     waiting
@@ -141,11 +99,11 @@ fn row_37_a_request_whose_client_left_the_queue_never_reaches_ruby() {
 fn the_queue_is_first_in_first_out() {
     const MANY: usize = 20;
     let mut waiting = start(|builder| builder);
-    let _first = waiting.ask("first");
+    let _first = ask(&waiting, "first");
     waiting.called();
     let mut clients = Vec::new();
     for n in 0..MANY {
-        clients.push(waiting.ask(&format!("n{n}")));
+        clients.push(ask(&waiting, &format!("n{n}")));
         waiting.wait_queued(n as u64 + 1);
     }
     for n in 0..MANY {
@@ -163,10 +121,10 @@ fn no_worker_is_idle_while_a_request_waits() {
     let mut waiting = start(|builder| builder.workers(3).threads(1));
     for round in 0..30 {
         let mut clients: Vec<Client> = (0..5)
-            .map(|n| waiting.ask(&format!("r{round}n{n}")))
+            .map(|n| ask(&waiting, &format!("r{round}n{n}")))
             .collect();
         // Each of three runs one, and each that becomes free takes one of the two that wait.
-        let workers: HashSet<String> = (0..3).map(|_| waiting.called().1).collect();
+        let workers: HashSet<Process> = (0..3).map(|_| waiting.called().1).collect();
         assert_eq!(workers.len(), 3, "in round {round}");
         assert_eq!(waiting.events.rest(), [""; 0]);
         waiting.gate.admit(1);
@@ -187,9 +145,9 @@ fn no_worker_takes_a_second_request_while_another_is_idle() {
         // Every thread of the round before is done and asleep again.
         waiting.server.status();
         let mut clients: Vec<Client> = (0..3)
-            .map(|n| waiting.ask(&format!("r{round}n{n}")))
+            .map(|n| ask(&waiting, &format!("r{round}n{n}")))
             .collect();
-        let workers: HashSet<String> = (0..3).map(|_| waiting.called().1).collect();
+        let workers: HashSet<Process> = (0..3).map(|_| waiting.called().1).collect();
         assert_eq!(workers.len(), 3, "in round {round}");
         waiting.gate.admit(3);
         for client in &mut clients {
@@ -197,7 +155,7 @@ fn no_worker_takes_a_second_request_while_another_is_idle() {
         }
     }
     // All nine threads work at once where there is work for them.
-    let mut clients: Vec<Client> = (0..9).map(|n| waiting.ask(&format!("n{n}"))).collect();
+    let mut clients: Vec<Client> = (0..9).map(|n| ask(&waiting, &format!("n{n}"))).collect();
     for _ in 0..9 {
         waiting.called();
     }
@@ -210,7 +168,7 @@ fn no_worker_takes_a_second_request_while_another_is_idle() {
 #[test]
 fn one_worker_that_hangs_holds_up_nobody_else() {
     let mut waiting = start(|builder| builder.workers(2).threads(1));
-    let mut stuck = waiting.ask("stuck");
+    let mut stuck = ask(&waiting, "stuck");
     waiting.called();
     // On connections of their own and on one kept connection: none of them may stick to the busy worker.
     let mut kept = waiting.server.connect();
@@ -242,10 +200,10 @@ fn now() -> f64 {
 #[test]
 fn x_request_start_tells_when_the_request_arrived_not_when_it_ran() {
     let mut waiting = start(|builder| builder);
-    let mut first = waiting.ask("first");
+    let mut first = ask(&waiting, "first");
     waiting.called();
     let before = now();
-    let mut second = waiting.ask("second");
+    let mut second = ask(&waiting, "second");
     waiting.wait_queued(1);
     let queued = now();
     waiting.gate.admit(2);
@@ -280,7 +238,7 @@ fn the_deadline_is_in_the_env() {
 #[test]
 fn a_request_that_expires_while_it_is_answered_never_looks_whole() {
     let mut waiting = start(|builder| builder.setting("request_timeout", "1s").workers(2));
-    let mut slow = waiting.ask("slow");
+    let mut slow = ask(&waiting, "slow");
     waiting.called();
     match slow.try_response("GET") {
         Ok(response) => assert!(response.status() >= 500, "{response:?}"),

@@ -451,6 +451,30 @@ fn a_restart_within_a_restart_comes_after_it_with_the_code_as_it_is_then() {
 }
 
 #[test]
+fn any_number_of_signals_within_a_restart_is_one_more_restart() {
+    let application = versioned();
+    let (mut events, gate) = (application.events(), application.gate("load"));
+    let server = Server::application_of(application).start();
+    server.application().dir().write("version", "gated");
+    server.process().signal(Signal::USR1);
+    assert_eq!(events.wait(), "loads gated");
+    for _ in 0..30 {
+        server.process().signal(Signal::USR1);
+        // It has been heard when the next question is answered.
+        server.status();
+    }
+    gate.admit(1);
+    assert_eq!(events.wait(), "loads gated");
+    gate.admit(1);
+    // What is asked for last comes last.
+    assert!(server.command(&["reload"]).status.success());
+    assert_eq!(events.rest(), [""; 0]);
+    until("nothing else is there", || {
+        generations(&server) == [(3, "serving".to_owned())]
+    });
+}
+
+#[test]
 fn a_stop_within_a_restart_leaves_nothing_behind() {
     for (version, rollout) in [("hangs", "all-at-once"), ("gated", "worker-by-worker")] {
         let application = versioned();

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use test_support::{Application, Client, Fault, Probe, Program, Server};
 
@@ -186,23 +186,20 @@ fn row_27_many_slow_clients_of_every_kind_leave_good_ones_alone() {
 #[test]
 fn row_28_a_newcomer_is_served_at_once_beside_more_idle_connections_than_threads() {
     const IDLE: usize = 1000;
-    let server = Server::app(HELLO).start();
+    // Far longer than a test waits: a newcomer who had to wait for one of them would not be answered.
+    let server = Server::app(HELLO)
+        .setting("keep_alive_timeout", "1h")
+        .start();
     let mut idle: Vec<Client> = (0..IDLE).map(|_| server.connect()).collect();
     for client in &mut idle {
         client.get("/").expect(200);
     }
-    let mut times: Vec<Duration> = (0..15)
-        .map(|_| {
-            let start = Instant::now();
-            server.get("/").expect(200);
-            start.elapsed()
-        })
-        .collect();
-    times.sort();
-    // The median: a machine that is busy elsewhere may hold up one of them.
-    assert!(times[7] < Duration::from_millis(100), "{times:?}");
-    // The idle ones are still good.
+    for _ in 0..15 {
+        server.get("/").expect(200);
+    }
+    // None of them had to go, and all are still good.
     for client in &mut idle {
+        assert!(client.is_idle());
         client.get("/").expect(200);
     }
 }

@@ -11,7 +11,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
-use test_support::{Application, Client, Events, Probe, Process, Program, Server, ServerBuilder};
+use test_support::{
+    Application, Client, Events, Probe, Process, Program, Server, ServerBuilder, until,
+};
 
 /// `/sleep` takes two seconds by a clock that no test moves; `/work` waits at the gate; `/big` answers with more than
 /// is held in memory for a client; `/memory` takes all there is; anything else answers with the length of its body.
@@ -175,6 +177,39 @@ fn row_38_without_descriptors_accepting_pauses_and_goes_on_when_there_are_some()
     let told = server.log().lines();
     let told = told.iter().filter(|line| line.contains("accepting pauses"));
     assert!(told.count() < 5);
+}
+
+#[test]
+fn row_38_clients_that_want_every_descriptor_leave_some_for_commands_and_workers() {
+    const ALL: usize = 160;
+    let limit = format!("--nofile={ALL}");
+    let builder = Server::app(APPLICATION).threads(2);
+    let server = builder.under(&["prlimit", &limit]).start();
+    let (mut here, mut upload) = (server.connect(), server.connect());
+    here.get("/").expect(200);
+    upload.get("/").expect(200);
+    let idle: Vec<Client> = (0..ALL).map(|_| server.connect()).collect();
+    let line = server.log().wait(|line| line.contains("accepting pauses"));
+    assert!(line.contains("Too many open files"), "{line}");
+    expect_rest(server.process(), &mut here);
+    assert!(server.process().descriptors().expect("it runs") < ALL);
+    // A body that would need a file is a client's as well.
+    upload.post("/", vec![b'a'; 200_000]).expect(503);
+    let worker = server.status().processes("worker")[0];
+    worker.kill();
+    until("a worker takes its place", || {
+        let workers = server.status().processes("worker");
+        !workers.is_empty() && workers[0] != worker
+    });
+    here.get("/").expect(200);
+    let ran = server.command(&["restart"]);
+    assert!(ran.status.success(), "{}", ran.output());
+    here.get("/").expect(200);
+    let mut newcomer = server.connect();
+    newcomer.ask("GET", "/");
+    drop(idle);
+    newcomer.response().expect(200);
+    assert_eq!(here.post("/", vec![b'a'; 200_000]).text(), "200000");
 }
 
 // ===== row 38: a full disk =====

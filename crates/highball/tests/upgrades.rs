@@ -116,10 +116,8 @@ fn row_39_upgrades_under_load_lose_no_request_on_new_and_on_kept_connections() {
                     }
                     match client.try_response(method) {
                         Ok(response) if response.status() == 200 && response.text() == path => {
-                            // Every other client keeps its connection, until it is told that this is the end.
-                            let keeps = number.is_multiple_of(2)
-                                && response.field("connection") != Some("close");
-                            kept = keeps.then_some(client);
+                            // Every other client keeps its connection for good.
+                            kept = number.is_multiple_of(2).then_some(client);
                         }
                         Ok(response) => return Some(format!("{path}: {response:?}")),
                         Err(fault) => return Some(format!("{path}: {fault}")),
@@ -209,15 +207,13 @@ fn a_request_that_runs_ends_in_the_old_server_while_the_new_one_serves() {
         page.contains("is stopping") && page.contains("/long"),
         "{page}"
     );
-    // A connection that was not used yet is answered once, and then given up.
-    let last = idle.get("/last");
-    assert_eq!(last.expect(200).field("connection"), Some("close"));
+    // A connection that was not used yet is the new server's.
+    assert_eq!(idle.get("/idle").expect(200).field("connection"), None);
     gate.admit(1);
-    let response = long.response();
-    assert_eq!(response.expect(200).field("connection"), Some("close"));
-    long.expect_end();
+    long.response().expect(200);
     assert!(old.wait_gone(PATIENCE));
-    server.get("/after").expect(200);
+    // And so is the one of the request that the old server has answered.
+    long.get("/follows").expect(200);
     let stopped = server.stop();
     let line = |part: &str| stopped.log.iter().any(|line| line.contains(part));
     assert!(line("an upgrade was asked for (highball upgrade)"));
@@ -233,17 +229,79 @@ fn a_request_that_runs_ends_in_the_old_server_while_the_new_one_serves() {
         let mut lines = stopped.log.iter();
         lines.any(|line| line.contains(&path) && line.contains(&generation))
     };
-    assert!(path("/long", 1) && path("/last", 1) && path("/new", 2) && path("/after", 2));
+    assert!(path("/long", 1) && path("/idle", 2) && path("/new", 2) && path("/follows", 2));
 }
 
 #[test]
-fn an_idle_connection_is_closed_when_nothing_more_comes() {
-    let mut server = start(|builder| builder);
-    let mut client = server.connect();
-    client.get("/").expect(200);
+fn connections_that_clients_keep_outlive_every_server_that_they_began_with() {
+    let mut server = Server::application_of(application())
+        .listen(["127.0.0.1:0", "unix:a.sock"])
+        .start();
+    let mut kept = server.connect();
+    kept.get("/first").expect(200);
+    let mut clients = [
+        kept,
+        server.connect(),
+        Client::connect_unix(&server.dir().join("a.sock")),
+    ];
+    for round in 1..=3 {
+        let old = upgrade(&mut server);
+        // It has given away what it held: nothing keeps it.
+        assert!(old.wait_gone(PATIENCE));
+        for (number, client) in clients.iter_mut().enumerate() {
+            let path = format!("/{number}/{round}");
+            assert_eq!(client.post(&path, "").expect(200).text(), path);
+        }
+    }
+}
+
+#[test]
+fn a_stop_waits_for_the_server_that_was_replaced() {
+    let application = application();
+    let (mut events, gate) = (application.events(), application.gate("work"));
+    let mut server = Server::application_of(application).start();
+    let mut long = server.ask("POST", "/long");
+    assert_eq!(events.wait(), "calls");
     let old = upgrade(&mut server);
-    client.expect_end();
+    let new = server.process();
+    let status = server.status();
+    let own: Vec<Process> = ["template", "worker"]
+        .into_iter()
+        .flat_map(|role| status.processes(role))
+        .collect();
+    new.signal(Signal::TERM);
+    for process in own {
+        assert!(process.wait_gone(PATIENCE), "{process:?}");
+    }
+    // Everything of its own has ended, and it is there: what a service manager would kill with its end is not done yet.
+    let ran = server.command(&["status", "--pid", &new.0.to_string()]);
+    assert!(ran.stdout.contains("is stopping"), "{}", ran.output());
+    assert!(old.is_alive());
+    gate.admit(1);
+    long.response().expect(200);
     assert!(old.wait_gone(PATIENCE));
+    server.wait_end();
+}
+
+#[test]
+fn a_replaced_server_that_stands_still_is_waited_for_no_longer_than_for_requests() {
+    let application = application();
+    let (mut events, _gate) = (application.events(), application.gate("work"));
+    let mut server = Server::application_of(application).start();
+    let _long = server.ask("POST", "/long");
+    assert_eq!(events.wait(), "calls");
+    // For the new one alone.
+    let dir = server.application().dir();
+    dir.write("highball.toml", "drain_timeout = \"1s\"\n");
+    let old = upgrade(&mut server);
+    old.signal(Signal::STOP);
+    let ran = server.command(&["restart"]);
+    assert!(ran.status.success(), "{}", ran.output());
+    server.process().signal(Signal::TERM);
+    assert!(server.process().wait_gone(PATIENCE));
+    assert!(old.is_alive());
+    old.kill();
+    server.wait_end();
 }
 
 #[test]
@@ -266,7 +324,7 @@ fn a_program_that_is_no_server_is_backed_out_of() {
         .wait(|line| line.contains("the upgrade is given up") && line.contains("exit status: 3"));
     check(
         &script("exec sleep 1000"),
-        &["not ready within 4s", "boot_timeout"],
+        &["not ready within 6s", "boot_timeout"],
     );
     check(
         &script("exec sleep 1000 < /dev/null"),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use test_support::{
-    Application, Client, Events, Fault, Gate, PATIENCE, Process, Server, ServerBuilder, until,
+    Application, Client, Fault, Gated, PATIENCE, Process, Server, ServerBuilder, until,
 };
 
 /// `/` answers with its worker's number; anything else tells it and waits at the gate first.
@@ -19,34 +19,16 @@ const WORKING: &str = r##"run lambda { |env|
   Test.text(Process.pid.to_s)
 }"##;
 
-struct Working {
-    server: Server,
-    events: Events,
-    gate: Gate,
+fn start(source: &str, settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Gated {
+    Gated::start(Application::without_lint(source), settings)
 }
 
-fn start(source: &str, settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Working {
-    let application = Application::without_lint(source);
-    let (events, gate) = (application.events(), application.gate("work"));
-    let server = settings(Server::application_of(application)).start();
-    Working {
-        server,
-        events,
-        gate,
-    }
-}
-
-impl Working {
-    /// The worker that the next request waits in.
-    #[track_caller]
-    fn called(&mut self, path: &str) -> Process {
-        let event = self.events.wait();
-        let pid = event.strip_prefix(&format!("call {path} "));
-        Process(
-            pid.and_then(|pid| pid.parse().ok())
-                .unwrap_or_else(|| panic!("{event}")),
-        )
-    }
+/// The worker that the next request waits in, which is one for this path.
+#[track_caller]
+fn called(working: &mut Gated, path: &str) -> Process {
+    let (name, worker) = working.called();
+    assert_eq!(name, path);
+    worker
 }
 
 #[test]
@@ -55,7 +37,7 @@ fn row_34_a_post_whose_worker_dies_gets_502_and_is_never_run_again() {
     for round in 0..7 {
         let path = format!("/post{round}");
         let mut client = working.server.ask("POST", &path);
-        let worker = working.called(&path);
+        let worker = called(&mut working, &path);
         worker.kill();
         // Not the 504 that it gets where nobody sees the death.
         client.response().expect(502);
@@ -79,11 +61,11 @@ fn row_34_the_deaths_of_eight_workers_one_after_the_other_are_told_within_the_ti
         builder.setting("request_timeouts", "/yardstick=3s")
     });
     let mut yardstick = working.server.ask("POST", "/yardstick");
-    working.called("/yardstick");
+    called(&mut working, "/yardstick");
     for round in 0..8 {
         let path = format!("/post{round}");
         let mut client = working.server.ask("POST", &path);
-        working.called(&path).kill();
+        called(&mut working, &path).kill();
         client.response().expect(502);
     }
     yardstick.expect_silence();
@@ -96,8 +78,8 @@ fn row_34_a_safe_request_is_run_again_once_and_named_when_it_has_killed_two_work
     for method in ["GET", "HEAD", "OPTIONS", "TRACE"] {
         let mut working = start(WORKING, |builder| builder);
         let mut client = working.server.ask(method, "/once");
-        working.called("/once").kill();
-        let second = working.called("/once");
+        called(&mut working, "/once").kill();
+        let second = called(&mut working, "/once");
         working.gate.admit(1);
         let response = client.response_to(method);
         response.expect(200);
@@ -106,7 +88,7 @@ fn row_34_a_safe_request_is_run_again_once_and_named_when_it_has_killed_two_work
         }
         let mut client = working.server.ask(method, "/deadly");
         for _ in 0..2 {
-            working.called("/deadly").kill();
+            called(&mut working, "/deadly").kill();
         }
         client.response_to(method).expect(502);
         working.server.get("/").expect(200);
@@ -135,7 +117,7 @@ fn row_34_a_response_that_began_is_cut_visibly_and_never_run_again() {
         |builder| builder,
     );
     let mut client = working.server.ask("GET", "/begun");
-    let worker = working.called("/begun");
+    let worker = called(&mut working, "/begun");
     assert_eq!(client.head().status, 200);
     assert_eq!(client.chunk().as_deref(), Some(&b"begun"[..]));
     worker.kill();
@@ -149,7 +131,7 @@ fn row_34_a_response_that_began_is_cut_visibly_and_never_run_again() {
 fn row_34_requests_that_wait_outlive_the_worker() {
     let mut working = start(WORKING, |builder| builder);
     let mut dying = working.server.ask("POST", "/dying");
-    let worker = working.called("/dying");
+    let worker = called(&mut working, "/dying");
     let mut waiting: Vec<Client> = (0..10).map(|_| working.server.ask("POST", "/")).collect();
     worker.kill();
     dying.response().expect(502);
@@ -371,7 +353,7 @@ fn term_int_quit_and_hup_let_running_requests_finish() {
     for signal in [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP] {
         let mut working = start(WORKING, |builder| builder.workers(2).threads(2));
         let mut running = working.server.ask("POST", "/running");
-        working.called("/running");
+        called(&mut working, "/running");
         let mut idle = working.server.connect();
         idle.get("/").expect(200);
         let address = working.server.address();
@@ -394,7 +376,7 @@ fn term_int_quit_and_hup_let_running_requests_finish() {
 fn what_outlasts_the_drain_is_cut() {
     let mut working = start(WORKING, |builder| builder.setting("drain_timeout", "500ms"));
     let mut running = working.server.ask("GET", "/running");
-    working.called("/running");
+    called(&mut working, "/running");
     let stopped = working.server.stop();
     assert!(!stopped.log.is_empty());
     match running.try_response("GET") {
@@ -408,7 +390,7 @@ fn what_outlasts_the_drain_is_cut() {
 fn requests_in_the_queue_are_served_while_draining() {
     let mut working = start(WORKING, |builder| builder);
     let mut running = working.server.ask("POST", "/running");
-    working.called("/running");
+    called(&mut working, "/running");
     let mut queued = working.server.ask("POST", "/");
     until("it waits", || {
         working.server.status().number("/queue/length") > 0

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use exchange::control::{self, Error, Message, Received};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -52,8 +53,26 @@ impl Channel {
     }
 
     /// Sends a message, if there is room.
-    pub(crate) fn try_send<M: Message>(&self, message: &M) -> Result<(), Error> {
-        control::try_send(self.0.get_ref(), message, &[])
+    ///
+    /// # Errors
+    /// Those of [`control::try_send`].
+    pub fn try_send<M: Message>(&self, message: &M, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        control::try_send(self.0.get_ref(), message, fds)
+    }
+
+    /// Waits for room where there was none, or for the end. Loses nothing when it is dropped.
+    ///
+    /// # Errors
+    /// The runtime has ended.
+    pub async fn room(&self) -> io::Result<()> {
+        loop {
+            let mut ready = self.0.writable().await?;
+            let mut socket = [PollFd::new(self.0.get_ref(), PollFlags::OUT)];
+            if poll(&mut socket, Some(&Timespec::default()))? > 0 {
+                return Ok(());
+            }
+            ready.clear_ready();
+        }
     }
 
     /// Sends a message, waiting for room.

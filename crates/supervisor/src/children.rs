@@ -67,7 +67,7 @@ impl Child {
 
     /// Tells it something, if it takes messages: one that stands still need not hear of more than its socket holds.
     pub(crate) fn tell(&self, message: &ToWorker) {
-        let _ = self.channel.try_send(message);
+        let _ = self.channel.try_send(message, &[]);
     }
 
     /// Kills it, now or as soon as its process is known.

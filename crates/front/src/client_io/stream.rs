@@ -1,6 +1,7 @@
 //! An accepted socket of either family, as one type. It adds nothing to what the sockets do.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -14,6 +15,15 @@ pub enum Stream {
     Tcp(TcpStream),
     /// A UNIX socket.
     Unix(UnixStream),
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
 }
 
 impl AsyncRead for Stream {

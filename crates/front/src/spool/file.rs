@@ -12,6 +12,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::SpoolError;
+use crate::descriptors;
 
 /// Only this user may open it, through `/proc`.
 const MODE: u32 = 0o600;
@@ -45,7 +46,7 @@ impl LazyFile {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
-        let file = create(&self.directory)?;
+        let file = descriptors::beside_reserve(create(&self.directory)?)?;
         Ok(self.file.get_or_init(|| file))
     }
 

@@ -10,10 +10,11 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use config::Settings;
 use exchange::Region;
@@ -21,8 +22,9 @@ use exchange::request::{ENV_KEYS, Record, Text};
 use exchange::response::{Head, Kind, WriteError};
 use exchange::seat::{Job, Seat, Worker};
 use highball_front::access_log::{AccessLog, Format};
-use highball_front::{Front, Listener, Snapshot, runtime};
+use highball_front::{Front, Kept, Listener, Snapshot, runtime};
 use test_support::{Client, PATIENCE};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 type Task = Box<dyn FnOnce(&Rc<Front>) + Send>;
@@ -216,14 +218,41 @@ impl Server {
         }
     }
 
-    /// Begins to drain the front, with no limit and so much patience with idle connections; what comes is whether all
-    /// ended by itself.
-    pub(crate) fn drain(&self, patience: Duration) -> mpsc::Receiver<bool> {
+    /// Begins to drain the front, with no limit; what comes is whether all ended by itself.
+    pub(crate) fn drain(&self) -> mpsc::Receiver<bool> {
+        self.with(begin_drain)
+    }
+
+    /// Begins to give the front's connections to another one. `first` is called before each is given, while this front
+    /// stands still, and may have it fail, until `room` is told where that is for lack of room; what comes is how it ended.
+    pub(crate) fn give_to(
+        &self,
+        other: &Self,
+        first: impl Fn() -> std::io::Result<()> + Send + 'static,
+        room: Arc<Notify>,
+    ) -> mpsc::Receiver<std::io::Result<()>> {
+        let tasks = other.tasks.clone();
         let (tell, told) = mpsc::channel();
         self.with(move |front| {
             let front = Rc::clone(front);
             tokio::task::spawn_local(async move {
-                let _ = tell.send(front.drain(4 * PATIENCE, patience).await);
+                let give = |socket: BorrowedFd<'_>, kept: &Kept| {
+                    first()?;
+                    let (socket, kept) = (socket.try_clone_to_owned()?, kept.clone());
+                    let task: Task = Box::new(move |front| {
+                        let front = Rc::clone(front);
+                        tokio::task::spawn_local(async move {
+                            front.take_over(socket, &kept).await.unwrap();
+                        });
+                    });
+                    assert!(tasks.send(task).is_ok(), "the other front has ended");
+                    Ok(())
+                };
+                let room = async || {
+                    room.notified().await;
+                    Ok(())
+                };
+                let _ = tell.send(front.give_away(give, room).await);
             });
         });
         told
@@ -466,4 +495,14 @@ impl Taken<'_> {
         let path = self.path();
         self.answer(&path);
     }
+}
+
+/// As [`Server::drain`], in a task of the front.
+pub(crate) fn begin_drain(front: &Rc<Front>) -> mpsc::Receiver<bool> {
+    let (tell, told) = mpsc::channel();
+    let front = Rc::clone(front);
+    tokio::task::spawn_local(async move {
+        let _ = tell.send(front.drain(4 * PATIENCE).await);
+    });
+    told
 }

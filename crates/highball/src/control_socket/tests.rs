@@ -19,12 +19,17 @@ async fn report() -> Report {
     }
 }
 
-type Receiver<T> = mpsc::UnboundedReceiver<T>;
+fn asked() -> (Asked, mpsc::Receiver<Stop>, Rc<Asks>) {
+    let (stops, stop) = mpsc::channel(1);
+    let changes = Rc::new(Asks::default());
+    let asks = Rc::clone(&changes);
+    (Asked { stops, changes }, stop, asks)
+}
 
-fn asked() -> (Asked, Receiver<Stop>, Receiver<Ask>) {
-    let (stops, stop) = mpsc::unbounded_channel();
-    let (changes, change) = mpsc::unbounded_channel();
-    (Asked { stops, changes }, stop, change)
+/// The next one who asks for something.
+async fn next(asks: &Asks) -> Ask {
+    let change = asks.first().await;
+    asks.take(&change).remove(0)
 }
 
 async fn connect(name: Name<'_>) -> io::Result<UnixStream> {
@@ -60,7 +65,10 @@ fn status_and_stop_are_answered_under_every_name() {
                 ("{\"command\":\"stop\"}\n", Stop::Drain),
                 ("{\"command\":\"stop\",\"now\":true}\n", Stop::Now),
             ] {
-                let reply = ask(name, question).await;
+                let mut client = connect(name).await.unwrap();
+                client.write_all(question.as_bytes()).await.unwrap();
+                let mut reply = String::new();
+                BufReader::new(client).read_line(&mut reply).await.unwrap();
                 assert!(reply.starts_with("{\"stopping\":{\"pid\":"), "{reply}");
                 assert_eq!(stops.recv().await, Some(stop));
             }
@@ -73,32 +81,56 @@ fn a_restart_is_answered_when_it_is_done_and_when_the_server_stops_instead() {
     run(async {
         let dir = tempfile::tempdir().unwrap();
         let name = Name::Dir(dir.path());
-        let (asked, _stops, mut restarts) = asked();
+        let (asked, _stops, restarts) = asked();
         let _socket = ControlSocket::open(&[name], report, asked).unwrap();
         let restart = async || ask(name, "{\"command\":\"restart\"}\n").await;
         let done = async {
-            let ask = restarts.recv().await.unwrap();
+            let ask = next(&restarts).await;
             assert_eq!(ask.change, Change::Restart);
-            let Asker::Command(client) = ask.asker else {
-                panic!("a command asked");
-            };
-            client
-                .send(Answer::Restarted {
-                    generation: 2,
-                    before: 1,
-                    load_seconds: 0.5,
-                    seconds: 1.0,
-                })
-                .unwrap();
+            ask.reply(&Answer::Restarted {
+                generation: 2,
+                before: 1,
+                load_seconds: 0.5,
+                seconds: 1.0,
+            });
         };
         let (reply, ()) = tokio::join!(restart(), done);
         assert!(
             reply.starts_with("{\"restarted\":{\"generation\":2,"),
             "{reply}"
         );
-        let stops = async { drop(restarts.recv().await) };
+        let stops = async { drop(next(&restarts).await) };
         let (reply, ()) = tokio::join!(restart(), stops);
         assert_eq!(reply, "{\"error\":\"the server stops\"}\n");
+    });
+}
+
+#[test]
+fn a_client_hears_that_its_change_is_under_way_and_whoever_leaves_makes_room() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let name = Name::Dir(dir.path());
+        let (asked, _stops, restarts) = asked();
+        let socket = ControlSocket::open(&[name], report, asked).unwrap();
+        let question = b"{\"command\":\"restart\"}\n";
+        let mut leaves = connect(name).await.unwrap();
+        leaves.write_all(question).await.unwrap();
+        let mut stays = connect(name).await.unwrap();
+        stays.write_all(question).await.unwrap();
+        restarts.first().await;
+        drop(leaves);
+        let mut replies = BufReader::new(stays).lines();
+        for _ in 0..2 {
+            let reply = replies.next_line().await.unwrap();
+            assert_eq!(reply.as_deref(), Some("\"working\""));
+        }
+        assert_eq!(socket.places.available_permits(), MAX_CLIENTS - 1);
+        let error = Answer::Error("told".to_owned());
+        for ask in restarts.take(&Change::Restart) {
+            ask.reply(&error);
+        }
+        let reply = replies.next_line().await.unwrap();
+        assert_eq!(reply.as_deref(), Some("{\"error\":\"told\"}"));
     });
 }
 

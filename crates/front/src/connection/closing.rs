@@ -1,0 +1,70 @@
+//! The end of a connection that hyper is done with: the answer to what hyper never saw, and a close that destroys no
+//! response on its way. It decides nothing.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::Connection;
+use crate::answers::failure_text;
+use crate::failure::Failure;
+use crate::screen::Refusal;
+
+/// How long a refused client may go on sending before the socket is closed on it.
+const LINGER: Duration = Duration::from_secs(2);
+/// And how much.
+const LINGER_BYTES: usize = 4 * 1024 * 1024;
+
+impl Connection {
+    /// Answers what hyper never saw, and closes in a way that lets the client read it.
+    pub(super) async fn refuse(&self, refusal: Refusal) {
+        self.service.refused(refusal, &self.exchanged.io);
+        let text = failure_text(Failure::Refused(refusal));
+        let status = Failure::Refused(refusal).status();
+        let message = format!(
+            "HTTP/1.1 {} {}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\ndate: {}\r\nconnection: close\r\n\r\n{text}",
+            status.as_u16(),
+            status.canonical_reason().unwrap_or("Error"),
+            text.len(),
+            httpdate::fmt_http_date(std::time::SystemTime::now()),
+        );
+        let written = tokio::time::timeout(
+            self.service.settings.get().send_timeout,
+            self.write_all(message.as_bytes()),
+        );
+        if matches!(written.await, Ok(true)) {
+            self.close().await;
+        }
+    }
+
+    async fn write_all(&self, bytes: &[u8]) -> bool {
+        let mut io = self.exchanged.io.clone();
+        let mut at = 0;
+        while at < bytes.len() {
+            match poll_fn(|cx| hyper::rt::Write::poll_write(Pin::new(&mut io), cx, &bytes[at..]))
+                .await
+            {
+                Ok(count) if count > 0 => at += count,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Says that no more comes, and reads what the client still sends, within bounds: closing at once
+    /// would reset the connection and could destroy the response on its way.
+    pub(super) async fn close(&self) {
+        let io = &self.exchanged.io;
+        io.shut_down_writing();
+        let mut left = LINGER_BYTES;
+        let drained = poll_fn(|cx| {
+            self.remember(cx);
+            if self.killed.get() {
+                return Poll::Ready(());
+            }
+            io.poll_discard(cx, &mut left)
+        });
+        let _ = tokio::time::timeout(LINGER, drained).await;
+    }
+}

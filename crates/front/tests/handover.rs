@@ -1,0 +1,190 @@
+//! Connections that go over to another front: each at a moment when nothing is under way on it, so that no client notices.
+
+#[path = "support/front.rs"]
+mod support;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+
+use support::{Server, TestSeat};
+use test_support::Client;
+use tokio::sync::Notify;
+
+const REQUEST: &str = "GET /next HTTP/1.1\r\nHost: test\r\n\r\n";
+
+/// One more request of a connection, which this seat gets. The connection stays open.
+#[track_caller]
+fn expect_served(client: &mut Client, seat: &mut TestSeat) {
+    client.send(REQUEST);
+    seat.take().answer_path();
+    let response = client.response();
+    assert_eq!(response.expect(200).text(), "/next");
+    assert_eq!(response.field("connection"), None);
+}
+
+#[test]
+fn what_is_idle_goes_over_at_once_and_what_runs_after_its_response() {
+    let (old, new) = (Server::start(|one| one.threads = 2), Server::start(|_| {}));
+    let player = old.worker(0);
+    let (mut seat, mut other) = (player.seat(0), player.seat(1));
+    let mut heir = new.seat();
+    let mut fresh = old.connect();
+    let mut kept = old.ask("/kept");
+    seat.take().answer_path();
+    kept.response().expect(200);
+    let mut resting = old.ask("/resting");
+    seat.take().answer_path();
+    resting.response().expect(200);
+    old.until(|now| now.resting >= 1);
+    let mut running = old.ask("/running");
+    let taken = seat.take();
+    // It is there while the first one still runs.
+    running.send("GET /pipelined HTTP/1.1\r\nHost: test\r\n\r\n");
+    let mut streaming = old.ask("/streaming");
+    let mut stream = other.take();
+    stream.head(200, &[]).chunk(b"begun").flush();
+    streaming.head();
+    streaming.chunk();
+    let mut sending = old.connect();
+    sending.send("GET /sending HTTP/1.1\r\n");
+    old.until(|now| now.connections == 6);
+    let given = old.give_to(&new, || Ok(()), Arc::default());
+    old.until(|now| now.connections == 3);
+    new.until(|now| now.connections == 3);
+    assert!(Client::try_connect(old.address).is_err());
+    for client in [&mut fresh, &mut kept, &mut resting] {
+        expect_served(client, &mut heir);
+    }
+    taken.answer_path();
+    running.response().expect(200);
+    seat.take().answer_path();
+    assert_eq!(running.response().text(), "/pipelined");
+    expect_served(&mut running, &mut heir);
+    stream.end();
+    assert_eq!(streaming.chunk(), None);
+    expect_served(&mut streaming, &mut heir);
+    sending.send("Host: a\r\n\r\n");
+    seat.take().answer_path();
+    assert_eq!(sending.response().text(), "/sending");
+    assert!(given.recv().expect("it ends").is_ok());
+    expect_served(&mut sending, &mut heir);
+    assert_eq!(new.until(|now| now.connections == 6).connections, 6);
+}
+
+#[test]
+fn a_request_that_comes_at_that_very_moment_is_answered_by_the_other() {
+    let (old, new) = (Server::start(|_| {}), Server::start(|_| {}));
+    let mut seat = old.seat();
+    let mut heir = new.seat();
+    let mut client = old.ask("/kept");
+    seat.take().answer_path();
+    client.response().expect(200);
+    // The front has found the connection idle, and stands still until the request is there.
+    let (reached, at_it) = mpsc::channel();
+    let (go_on, told) = mpsc::channel();
+    let given = old.give_to(
+        &new,
+        move || {
+            reached.send(()).expect("the test waits");
+            told.recv().expect("the test goes on");
+            Ok(())
+        },
+        Arc::default(),
+    );
+    at_it.recv().expect("the connection is given");
+    client.send(REQUEST);
+    go_on.send(()).expect("the front waits");
+    heir.take().answer_path();
+    assert_eq!(client.response().text(), "/next");
+    expect_served(&mut client, &mut heir);
+    assert!(given.recv().expect("it ends").is_ok());
+}
+
+#[test]
+fn a_connection_that_there_is_no_room_for_yet_is_served_where_it_is() {
+    let (old, new) = (Server::start(|_| {}), Server::start(|_| {}));
+    let mut seat = old.seat();
+    let mut heir = new.seat();
+    let mut client = old.connect();
+    let mut another = old.connect();
+    old.until(|now| now.connections == 2);
+    let full = Arc::new(AtomicBool::new(true));
+    let room = Arc::new(Notify::new());
+    let asked = Arc::clone(&full);
+    let given = old.give_to(
+        &new,
+        move || match asked.load(Ordering::Relaxed) {
+            true => Err(io::ErrorKind::WouldBlock.into()),
+            false => Ok(()),
+        },
+        Arc::clone(&room),
+    );
+    for _ in 0..3 {
+        expect_served(&mut client, &mut seat);
+        expect_served(&mut another, &mut seat);
+    }
+    full.store(false, Ordering::Relaxed);
+    room.notify_one();
+    assert!(given.recv().expect("it ends").is_ok());
+    expect_served(&mut client, &mut heir);
+    expect_served(&mut another, &mut heir);
+}
+
+#[test]
+fn where_nobody_takes_them_they_are_served_on() {
+    let (old, new) = (Server::start(|_| {}), Server::start(|_| {}));
+    let mut seat = old.seat();
+    let mut client = old.ask("/kept");
+    seat.take().answer_path();
+    client.response().expect(200);
+    let given = old.give_to(
+        &new,
+        || Err(io::ErrorKind::BrokenPipe.into()),
+        Arc::default(),
+    );
+    let error = given
+        .recv()
+        .expect("it ends")
+        .expect_err("nobody takes them");
+    assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    expect_served(&mut client, &mut seat);
+    let drained = old.drain();
+    client.expect_end();
+    assert!(drained.recv().expect("the drain ends"));
+}
+
+#[test]
+fn a_front_that_stops_closes_what_it_is_given() {
+    let (old, new) = (Server::start(|_| {}), Server::start(|_| {}));
+    let mut seat = old.seat();
+    let mut client = old.ask("/kept");
+    seat.take().answer_path();
+    client.response().expect(200);
+    assert!(new.drain().recv().expect("the drain ends"));
+    let given = old.give_to(&new, || Ok(()), Arc::default());
+    client.expect_end();
+    assert!(given.recv().expect("it ends").is_ok());
+}
+
+#[test]
+fn one_that_is_given_waits_for_a_place_like_a_new_one() {
+    let (old, new) = (
+        Server::start(|_| {}),
+        Server::start(|one| one.max_connections = 1),
+    );
+    let mut heir = new.seat();
+    let mut client = old.connect();
+    let first = new.connect();
+    old.until(|now| now.connections == 1);
+    new.until(|now| now.connections == 1);
+    let given = old.give_to(&new, || Ok(()), Arc::default());
+    assert!(given.recv().expect("it ends").is_ok());
+    client.send(REQUEST);
+    for _ in 0..3 {
+        assert_eq!(new.with(|front| front.snapshot().connections), 1);
+    }
+    drop(first);
+    heir.take().answer_path();
+    assert_eq!(client.response().text(), "/next");
+}
