@@ -16,7 +16,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::rt::ReadBufCursor;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -157,14 +156,6 @@ impl ClientIo {
     /// Shows the socket itself.
     pub fn with_socket<T>(&self, look: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
         look(self.inner.borrow().stream.as_fd())
-    }
-
-    /// Whether the client has sent something or has left: asked of the kernel, for the runtime hears of it later.
-    pub fn has_news(&self) -> bool {
-        self.with_socket(|socket| {
-            let mut socket = [PollFd::new(&socket, PollFlags::IN)];
-            poll(&mut socket, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-        })
     }
 
     /// Waits until the client sends something or leaves.

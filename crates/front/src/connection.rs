@@ -270,7 +270,7 @@ impl Connection {
                 return Poll::Ready(Ending::Hijacked(request));
             }
             let idle = || !self.is_busy();
-            if self.leaves.get() && idle() && !self.exchanged.io.has_news() {
+            if self.leaves.get() && idle() && !self.has_news() {
                 return Poll::Ready(Ending::Killed);
             }
             if (self.rests.replace(false) || self.rests_early.get()) && idle() {
@@ -339,7 +339,7 @@ impl Connection {
             }
             match io.poll_readable(cx) {
                 Poll::Ready(()) => Poll::Ready(true),
-                Poll::Pending if self.leaves.get() && !io.has_news() => Poll::Ready(false),
+                Poll::Pending if self.leaves.get() && !self.has_news() => Poll::Ready(false),
                 Poll::Pending => Poll::Pending,
             }
         })

@@ -1,10 +1,12 @@
-//! The end of a connection that hyper is done with: the answer to what hyper never saw, and a close that destroys no
-//! response on its way. It decides nothing.
+//! The end of a connection: the look whether something has come on it still, the answer to what hyper never saw, and a
+//! close that destroys no response on its way. It decides nothing.
 
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Connection;
 use crate::answers::failure_text;
@@ -17,6 +19,14 @@ const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 4 * 1024 * 1024;
 
 impl Connection {
+    /// Whether the client has sent something or has left: asked of the kernel, for the runtime hears of it later.
+    pub(super) fn has_news(&self) -> bool {
+        self.exchanged.io.with_socket(|socket| {
+            let mut socket = [PollFd::new(&socket, PollFlags::IN)];
+            poll(&mut socket, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        })
+    }
+
     /// Answers what hyper never saw, and closes in a way that lets the client read it.
     pub(super) async fn refuse(&self, refusal: Refusal) {
         self.service.refused(refusal, &self.exchanged.io);
