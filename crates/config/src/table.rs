@@ -313,9 +313,10 @@ settings! {
         /// The time that what runs gets when the server stops, and what has no deadline to come when its worker leaves.
         ///
         /// A stop waits no longer than this, and 0 cuts at once. Workers that leave for new code, for a limit or for lack of
-        /// memory may finish the requests that are in time, also where their deadlines (`request_timeout`,
-        /// `request_timeouts`) are later than this. Connections that the application took over, and what runs past its
-        /// deadline, end after this time, or after one second where it is less.
+        /// memory, and a server that was replaced by an upgrade, may finish the requests that are in time, also where their
+        /// deadlines (`request_timeout`, `request_timeouts`) are later than this. Connections that the application took
+        /// over, and what runs past its deadline, end after this time, or after one second where it is less. Whoever waits
+        /// for that, such as the next restart, waits no longer than this either.
         drain_timeout: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "30s", reload AtOnce;
     }
 

@@ -35,6 +35,8 @@ pub struct Connection {
     service: Rc<Service>,
     waker: RefCell<Option<Waker>>,
     killed: Cell<bool>,
+    /// Whether the application has it.
+    spliced: Cell<bool>,
     /// Whether it is to be closed as soon as it is idle.
     leaves: Cell<bool>,
     rests: Cell<bool>,
@@ -83,6 +85,7 @@ impl Connection {
             current: RefCell::new(None),
             hijacked: RefCell::new(None),
             busy: Cell::new(false),
+            responds: Cell::new(false),
             stopping: Cell::new(false),
             cut_by: Cell::new(None),
             needs_reset: Cell::new(false),
@@ -94,6 +97,7 @@ impl Connection {
             service,
             waker: RefCell::new(None),
             killed: Cell::new(false),
+            spliced: Cell::new(false),
             leaves: Cell::new(false),
             rests: Cell::new(false),
             rests_early: Cell::new(false),
@@ -167,6 +171,17 @@ impl Connection {
     /// Whether it is idle without buffers.
     pub fn is_asleep(&self) -> bool {
         self.asleep.get()
+    }
+
+    /// Whether something on it is or may become a worker's: all but a response that is being sent. (What of its body is
+    /// still to come the dispatcher knows.)
+    pub fn may_need_worker(&self) -> bool {
+        !(self.exchanged.busy.get() && self.exchanged.responds.get())
+    }
+
+    /// Whether the application has taken it over.
+    pub fn is_spliced(&self) -> bool {
+        self.spliced.get()
     }
 
     /// Whether a message is on it.
@@ -352,6 +367,7 @@ impl Connection {
 
     /// Moves bytes both ways between the client and the application's socket until both are done.
     async fn splice(&self, request: &Rc<Request>) {
+        self.spliced.set(true);
         let socket = request.socket.borrow_mut().take();
         let io = self.exchanged.io.clone();
         // Without a descriptor for it both sides see the other one leave.

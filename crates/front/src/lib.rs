@@ -20,6 +20,7 @@ pub mod failure;
 pub mod file_body;
 pub mod forwarded;
 mod handover;
+mod leaving;
 pub mod listener;
 pub mod request;
 pub mod response;

@@ -78,6 +78,8 @@ pub struct Exchanged {
     pub hijacked: RefCell<Option<Rc<Request>>>,
     /// Whether a message is being answered: from its head until the response's body is dropped.
     pub busy: Cell<bool>,
+    /// Whether the response to it is there, save what may still come of its body.
+    pub responds: Cell<bool>,
     /// Whether the next message is to be its last one.
     pub stopping: Cell<bool>,
     /// What ended it before its time, other than the client's leaving. Written by the connection.
@@ -106,6 +108,7 @@ impl Service {
         message: hyper::Request<Incoming>,
     ) -> Result<Response<ResponseBody>, Over> {
         connection.busy.set(true);
+        connection.responds.set(false);
         let (parts, incoming) = message.into_parts();
         let head = RequestHead {
             method: parts.method,
@@ -136,6 +139,7 @@ impl Service {
             }
         };
         watch.disarm();
+        connection.responds.set(true);
         answer.map(|mut response| {
             if connection.stopping.get() {
                 let headers = response.headers_mut();

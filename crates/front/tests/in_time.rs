@@ -1,12 +1,17 @@
-//! Until when what a worker runs is in time: what a drain waits for.
+//! Until when what a worker runs is in time: what a drain waits for; and what a front waits for that another one has
+//! replaced.
 
 #[path = "support/front.rs"]
 mod support;
 
 use std::time::{Duration, Instant};
 
+use std::rc::Rc;
+use std::sync::mpsc;
+
 use exchange::response::Kind;
 use support::Server;
+use test_support::PATIENCE;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -88,4 +93,75 @@ fn neither_what_is_late_nor_a_connection_that_was_taken_over_is_in_time() {
     server.until(|_| rest(&server, 0).is_none());
     hijack.finish();
     stream.end();
+}
+
+/// Begins to let the workers go, whose drain takes so long; what comes is that none is needed any more.
+fn let_workers_go(server: &Server, limit: Duration) -> mpsc::Receiver<()> {
+    let (tell, told) = mpsc::channel();
+    server.with(move |front| {
+        let front = Rc::clone(front);
+        tokio::task::spawn_local(async move {
+            front.let_workers_go(limit).await;
+            let _ = tell.send(());
+        });
+    });
+    told
+}
+
+#[test]
+fn workers_are_needed_until_all_that_clients_wait_for_is_here() {
+    let server = Server::start(|settings| settings.threads = 2);
+    let player = server.worker(0);
+    let (mut seat, mut second) = (player.seat(0), player.seat(1));
+    let mut running = server.ask("/running");
+    let taken = seat.take();
+    let mut sending = server.connect();
+    sending.send("POST /sending HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
+    server.until(|now| now.connections == 2);
+    let gone = let_workers_go(&server, 4 * PATIENCE);
+    // Neither the end of what runs, nor a request that is still being read, leaves a worker without use.
+    let large = vec![b'x'; 100_000];
+    let mut answer = taken;
+    answer.head(200, &[]);
+    for _ in 0..100 {
+        answer.frame(Kind::Chunk, &large).expect("there is room");
+    }
+    answer.end();
+    sending.send("hello");
+    let last = second.take();
+    assert_eq!(gone.try_recv(), Err(mpsc::TryRecvError::Empty));
+    last.answer_path();
+    sending.response().expect(200);
+    drop(sending);
+    gone.recv_timeout(PATIENCE).expect("no worker is needed");
+    // The client takes its response when it likes.
+    let response = running.response();
+    assert_eq!(response.expect(200).body.len(), 100 * large.len());
+}
+
+#[test]
+fn what_has_no_deadline_to_come_ends_with_the_drain_of_a_front_that_was_replaced() {
+    let server = Server::start(|settings| {
+        settings.threads = 2;
+        let short = ("/short", Duration::from_millis(200));
+        settings.request_timeouts = [short].into_iter().collect();
+    });
+    let player = server.worker(0);
+    let (mut seat, mut second) = (player.seat(0), player.seat(1));
+    let mut streams = server.ask("/short");
+    let mut stream = seat.take();
+    stream.head(200, &[]).chunk(b"begun").flush();
+    streams.head();
+    let mut running = server.ask("/running");
+    let taken = second.take();
+    let gone = let_workers_go(&server, Duration::ZERO);
+    streams.chunk();
+    streams.expect_end();
+    server.expect_outcome("/short", "aborted");
+    assert_eq!(gone.try_recv(), Err(mpsc::TryRecvError::Empty));
+    taken.answer_path();
+    running.response().expect(200);
+    drop(running);
+    gone.recv_timeout(PATIENCE).expect("no worker is needed");
+    stream.finish();
 }

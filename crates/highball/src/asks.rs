@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::question::Answer;
 
@@ -62,6 +62,8 @@ pub(crate) struct Asks {
     waiting: RefCell<Vec<Ask>>,
     came: Notify,
     closed: Cell<bool>,
+    /// What all of them wait for just now; empty where they wait for each other alone.
+    told: watch::Sender<String>,
 }
 
 impl Asks {
@@ -103,6 +105,18 @@ impl Asks {
         waiting
             .extract_if(.., |ask| ask.change == *change)
             .collect()
+    }
+
+    /// Tells who waits, and who comes, what for.
+    pub(crate) fn tell(&self, what_for: &str) {
+        self.told.send_replace(what_for.to_owned());
+    }
+
+    /// What is told, now and from now on.
+    pub(crate) fn told(&self) -> watch::Receiver<String> {
+        let mut told = self.told.subscribe();
+        told.mark_changed();
+        told
     }
 
     /// From now on nobody waits any more. Takes out who did.

@@ -54,11 +54,11 @@ impl Changes {
     /// same meanwhile get the same one.
     pub(crate) async fn run(mut self) -> Heir {
         loop {
-            self.asks.first().await;
-            // Two servers or generations at once are enough, and what one is given it need not pass on.
-            let limit = self.front.settings().drain_timeout;
-            self.predecessor.wait(limit).await;
-            self.supervisor.settled().await;
+            let first = self.asks.first().await;
+            // A reload finds out what it takes. Whoever asks for the same meanwhile gets the same.
+            if first != Change::Reload {
+                self.settle(&first).await;
+            }
             let change = self.asks.first().await;
             let same = self.asks.take(&change);
             for ask in &same {
@@ -83,11 +83,7 @@ impl Changes {
     }
 
     fn say(&self, ask: &Ask) {
-        let (what, command) = match ask.change {
-            Change::Restart => ("a restart", "highball restart"),
-            Change::Reload => ("a reload of the settings", "highball reload"),
-            Change::Upgrade(_) => ("an upgrade", "highball upgrade"),
-        };
+        let (what, command) = names(&ask.change);
         let who = match ask.asker {
             Asker::Command(_) => command.to_owned(),
             Asker::Signal(name) => format!("signal {name}"),
@@ -114,6 +110,31 @@ impl Changes {
                 reason: format!("{error:#}"),
             },
         }
+    }
+
+    /// Waits until what was there before is gone, for two generations or servers at once are enough, but no longer than
+    /// `drain_timeout`; and tells who asks.
+    pub(crate) async fn settle(&self, change: &Change) {
+        let (what, _) = names(change);
+        let limit = self.application.drain_timeout();
+        let tell = |who: &str, rest: Duration| {
+            let seconds = rest.min(limit).as_secs_f64().ceil();
+            let text = format!("{who} finishes what it holds, for {seconds} s at most");
+            self.asks.tell(&text);
+            text
+        };
+        if self.predecessor.is_awaited() {
+            let text = tell("the server before this one", limit);
+            let text = format!("{what} waits: {text}");
+            self.log.event(Level::Info, &text, &[]);
+            self.predecessor.wait(limit).await;
+        }
+        if let Some((generation, until)) = self.supervisor.unsettled() {
+            let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
+            tell(&format!("generation {generation}"), rest.unwrap_or(limit));
+            self.supervisor.settled().await;
+        }
+        self.asks.tell("");
     }
 
     /// Brings a generation of this application up, with its settings, and says how long it took to load.
@@ -144,6 +165,15 @@ impl Changes {
     /// What serves, for the service manager.
     pub(crate) fn status(&self) -> String {
         ready_line(&self.front.settings(), self.serving)
+    }
+}
+
+/// What a change is called, and the command that asks for it.
+fn names(change: &Change) -> (&'static str, &'static str) {
+    match change {
+        Change::Restart => ("a restart", "highball restart"),
+        Change::Reload => ("a reload of the settings", "highball reload"),
+        Change::Upgrade(_) => ("an upgrade", "highball upgrade"),
     }
 }
 

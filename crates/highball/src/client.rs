@@ -292,6 +292,10 @@ fn ask(mut connection: &UnixStream, question: Question) -> Result<Answer> {
         let answer = serde_json::from_str(&reply);
         match answer.context("the server gave an answer of another version")? {
             Answer::Working => {}
+            Answer::Waits { reason } => {
+                // A stderr that is closed is no reason not to wait.
+                let _ = writeln!(io::stderr(), "waits: {reason}");
+            }
             Answer::Error(error) => bail!("the server refused: {error}"),
             answer => return Ok(answer),
         }

@@ -289,25 +289,29 @@ async fn answer(mut stream: UnixStream, report: &Reporting, asked: &Asked) -> io
             let _ = asked.stops.send(stop).await;
             let pid = rustix::process::getpid().as_raw_nonzero().get();
             write(&mut output, &Answer::Stopping { pid }).await?;
-            return alive(&mut output, std::future::pending()).await;
+            loop {
+                tokio::time::sleep(BEAT).await;
+                write(&mut output, &Answer::Working).await?;
+            }
         }
         Ok(Question::Restart) => Change::Restart,
         Ok(Question::Reload) => Change::Reload,
         Ok(Question::Upgrade { binary }) => Change::Upgrade(binary),
         Err(error) => return write(&mut output, &Answer::Error(error.to_string())).await,
     };
-    let answer = alive(&mut output, asked.change(change)).await?;
-    write(&mut output, &answer).await
-}
-
-/// Waits for something, and gives a sign of life now and then.
-async fn alive<T>(output: &mut WriteHalf<'_>, wait: impl Future<Output = T>) -> io::Result<T> {
-    let mut wait = pin!(wait);
+    let mut told = asked.changes.told();
+    let mut change = pin!(asked.change(change));
     loop {
-        match tokio::time::timeout(BEAT, &mut wait).await {
-            Ok(done) => return Ok(done),
-            Err(_) => write(output, &Answer::Working).await?,
-        }
+        let answer = tokio::select! {
+            biased;
+            answer = &mut change => return write(&mut output, &answer).await,
+            Ok(()) = told.changed() => match told.borrow_and_update().clone() {
+                reason if reason.is_empty() => continue,
+                reason => Answer::Waits { reason },
+            },
+            () = tokio::time::sleep(BEAT) => Answer::Working,
+        };
+        write(&mut output, &answer).await?;
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use front::Front;
 use front::access_log::{AccessLog, Level};
 use supervisor::Supervisor;
+use tokio::time::timeout_at;
 
 use crate::application::LEAST_GRACE;
 use crate::handover::Gone;
@@ -29,14 +30,17 @@ impl End<'_> {
     /// workers.
     pub(crate) async fn reach(&self, first: Stop, stops: &mut Stops) {
         let limit = self.front.settings().drain_timeout;
-        let text = match first {
-            Stop::Now => "stopping at once".to_owned(),
-            _ => format!("draining: what was begun may end within {limit:?}"),
+        let text = match (first, self.heir) {
+            (Stop::Now, _) => "stopping at once".to_owned(),
+            (_, None) => format!("draining: what was begun may end within {limit:?}"),
+            (_, Some(_)) => {
+                format!("draining: what is in time may end, what has no deadline within {limit:?}")
+            }
         };
         self.log.event(Level::Info, &text, &[]);
         tokio::select! {
             biased;
-            () = self.hurry(first, stops) => {
+            () = self.hurry(limit, first, stops) => {
                 self.front.end().await;
                 self.supervisor.stop(Duration::ZERO).await;
             }
@@ -50,27 +54,62 @@ impl End<'_> {
         // A service manager takes this process for the last one, and kills what is left behind it.
         let predecessor = self.predecessor.wait(limit);
         let own = async {
-            if let Some(heir) = self.heir
-                && let Ok(Err(error)) = tokio::time::timeout(limit, heir.endow(self.front)).await
-            {
-                let text = "the new server takes no connections: those that are idle are closed";
-                self.log.event(Level::Warn, text, &[("reason", &error)]);
+            match self.heir {
+                Some(heir) => self.leave_to(heir, limit).await,
+                None => {
+                    self.front.drain(limit).await;
+                    self.supervisor.stop(rest().max(LEAST_GRACE)).await;
+                }
             }
-            self.front.drain(rest()).await;
-            self.supervisor.stop(rest().max(LEAST_GRACE)).await;
         };
         let _ = tokio::join!(predecessor, own);
     }
 
+    /// Another server has taken over: what is in time ends here, clients take and give at their own pace, and the workers
+    /// go when nothing needs them any more.
+    async fn leave_to(&self, heir: &Heir, limit: Duration) {
+        let clients = async {
+            let error = tokio::select! {
+                given = heir.endow(self.front) => match given {
+                    Ok(()) => return,
+                    Err(error) => error,
+                },
+                () = heir.gone() => std::io::Error::other("it has ended"),
+            };
+            let text = "the new server takes no connections: this one ends as in a stop";
+            self.log.event(Level::Warn, text, &[("reason", &error)]);
+            self.front.drain(limit).await;
+        };
+        let workers = async {
+            let began = Instant::now();
+            self.front.let_workers_go(limit).await;
+            let rest = limit.saturating_sub(began.elapsed());
+            let rest = rest.max(self.front.in_time()).max(LEAST_GRACE);
+            self.supervisor.stop(rest).await;
+        };
+        tokio::join!(clients, workers);
+    }
+
     /// Waits for somebody who wants the end at once.
-    async fn hurry(&self, first: Stop, stops: &mut Stops) {
+    async fn hurry(&self, limit: Duration, first: Stop, stops: &mut Stops) {
         // A second signal means it, a second `highball stop` only waits as well.
         let mut second = self.heir.is_none();
+        let mut until = None;
         let mut next = first;
         while next != Stop::Now {
-            next = stops.next().await;
+            next = match until {
+                None => stops.next().await,
+                Some(until) => match timeout_at(until, stops.next()).await {
+                    Ok(next) => next,
+                    Err(_) => return,
+                },
+            };
             if next == Stop::Signal && std::mem::replace(&mut second, true) {
                 return;
+            }
+            // A server that was replaced has no clock for the whole of its end before it is asked to stop itself.
+            if self.heir.is_some() && until.is_none() {
+                until = Some(tokio::time::Instant::now() + limit);
             }
         }
     }

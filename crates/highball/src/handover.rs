@@ -267,6 +267,11 @@ impl Gone {
         (Self(here), there)
     }
 
+    /// Whether it is still to come.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.0.is_closed()
+    }
+
     /// Waits for it, for `limit` at most: a server that stands still holds nobody up.
     pub(crate) async fn wait(&self, limit: Duration) {
         // Whoever waits goes on either way.

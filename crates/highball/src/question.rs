@@ -95,6 +95,11 @@ pub(crate) enum Answer {
     },
     /// A sign of life; the answer is still to come.
     Working,
+    /// Something else must end before what was asked for can begin; the answer is still to come.
+    Waits {
+        /// What that is, and how long it takes at most.
+        reason: String,
+    },
     /// It stops; the connection ends with its process, with signs of life until then.
     Stopping {
         /// Its process.

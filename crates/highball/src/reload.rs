@@ -10,6 +10,7 @@ use front::access_log::Level;
 use front::slot_bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::asks;
 use crate::changes::Changes;
 use crate::question::Answer;
 
@@ -69,6 +70,7 @@ impl Changes {
         let generation = grows || changes.iter().any(|one| one.reload == Reload::Generation);
         let generation = match generation {
             true => {
+                self.settle(&asks::Change::Reload).await;
                 let launched = self.launch(&new).await;
                 launched.with_context(|| {
                     let (given_up, serving) = (self.latest, self.serving);

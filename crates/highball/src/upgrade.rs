@@ -57,6 +57,12 @@ impl Heir {
             .await
     }
 
+    /// Waits for its end.
+    pub(crate) async fn gone(&self) {
+        // It says nothing more.
+        let _ = self.0.channel.receive::<Said>().await;
+    }
+
     /// Has the kernel tell it when this process is gone, and nobody before: it waits for that.
     pub(crate) fn leave(self) {
         std::mem::forget(self);

@@ -1,15 +1,27 @@
-//! What leaves finishes first: requests that are in time outlast `drain_timeout` wherever nobody waits for their worker.
-//! What is not in time, and what somebody waits for, is cut.
+//! What leaves finishes first: requests that are in time outlast `drain_timeout` wherever nobody waits for their worker, and
+//! clients of a server that was replaced are served at their own pace. What is not in time, and what somebody waits for, is
+//! cut.
 
-use test_support::{Application, Client, Events, Gate, Process, Ran, Server, until};
+use std::thread::{Scope, ScopedJoinHandle};
 
-/// `/long` waits at a gate; `/hijack` takes its connection over and keeps it for as long as its worker is there. One
-/// version of it comes no further than its load.
+use rustix::process::Signal;
+use test_support::{
+    Application, Client, Events, Gate, PATIENCE, Process, Program, Ran, Server, until,
+};
+
+/// More than sockets hold on their way.
+const LARGE: usize = 32 * 1024 * 1024;
+
+/// `/long` waits at a gate; `/hijack` takes its connection over and keeps it for as long as its worker is there; `/large`
+/// answers with much; `/echo` with what it was sent. One version of it comes no further than its load.
 const SOURCE: &str = r##"
+LARGE = 32 * 1024 * 1024
 sleep if File.read("version") == "hangs"
 run lambda { |env|
   case env["PATH_INFO"]
   when "/long" then Test.pass("work", "calls")
+  when "/large" then next [200, { "content-length" => LARGE.to_s }, ["x" * LARGE]]
+  when "/echo" then next Test.text(env["rack.input"].read)
   when "/hijack"
     io = env["rack.hijack"].call
     io.write("HTTP/1.1 101 Switching Protocols\r\n\r\n")
@@ -20,6 +32,9 @@ run lambda { |env|
 
 /// Two workers of one thread, whose drain is as short as one can be.
 const SHORT: &str = "workers = 2\nthreads = 1\ndrain_timeout = \"1s\"\n";
+/// The same with a drain that no test waits for.
+const ENDLESS: &str = "workers = 2\nthreads = 1\ndrain_timeout = \"1h\"\n";
+
 struct Case {
     server: Server,
     events: Events,
@@ -59,12 +74,31 @@ impl Case {
         expect_success(self.server.command(&["restart"]))
     }
 
+    /// Has another server take over, and goes on with that one. The one before comes back.
+    #[track_caller]
+    fn upgrade(&mut self) -> Process {
+        let ran = expect_success(self.server.command(&["upgrade"]));
+        let told = ran.stdout.split_once("(pid ").expect("a process").1;
+        let pid = told.split(')').next().and_then(|pid| pid.parse().ok());
+        self.server.replaced_by(Process(pid.expect("its number")))
+    }
+
     /// Writes the settings anew and has them read.
     #[track_caller]
     fn reload(&self, settings: &str) -> Ran {
         let dir = self.server.application().dir();
         dir.write("highball.toml", settings);
         expect_success(self.server.command(&["reload"]))
+    }
+
+    /// A command in a thread of its own.
+    fn beside<'scope>(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        command: &'static str,
+    ) -> ScopedJoinHandle<'scope, Ran> {
+        let dir = self.server.dir().to_owned();
+        scope.spawn(move || Program::highball([command]).current_dir(dir).run())
     }
 
     /// The worker that answers now.
@@ -113,7 +147,7 @@ fn a_post_in_time_outlasts_the_drain_of_a_worker_that_reached_its_limit() {
     assert!(first.is_alive());
     case.work.admit(1);
     long.response().expect(200);
-    assert!(first.wait_gone(test_support::PATIENCE));
+    assert!(first.wait_gone(PATIENCE));
 }
 
 #[test]
@@ -136,27 +170,61 @@ fn what_is_late_is_cut_at_the_end_of_a_drain() {
 }
 
 #[test]
+fn a_drain_is_as_long_as_the_settings_in_force_say() {
+    let case = start(ENDLESS);
+    let mut hijacked = case.hijacked();
+    let ran = case.reload(SHORT);
+    assert_eq!(ran.stdout, "drain_timeout: 1h -> 1s", "{}", ran.output());
+    // The generation was launched with the other one.
+    case.restart();
+    hijacked.expect_end();
+}
+
+#[test]
 fn a_restart_waits_for_the_one_before_no_longer_than_for_a_drain_and_the_log_says_so() {
     let mut case = start(SHORT);
     let mut long = case.long();
     case.restart();
     // Now somebody waits, so what is in time is cut in the end.
     let ran = case.restart();
-    let begin = "generation 3 serves";
-    assert!(ran.stdout.starts_with(begin), "{}", ran.output());
-    let line = case.server.log().wait(|line| line.contains("waits for"));
-    assert!(line.contains("for 1 s at most") && line.contains("generation=\"1\""));
+    assert!(
+        ran.stdout.starts_with("generation 3 serves"),
+        "{}",
+        ran.output()
+    );
+    let told = "waits: generation 1 finishes what it holds, for 1 s at most";
+    assert!(ran.stderr.contains(told), "{}", ran.output());
     let response = long.response();
     assert_eq!(response.expect(502).field("retry-after"), None);
 }
 
 #[test]
-fn a_drain_is_as_long_as_the_settings_in_force_say() {
-    let case = start("workers = 2\nthreads = 1\ndrain_timeout = \"1h\"\n");
+fn a_change_that_waits_goes_on_as_soon_as_the_old_generation_is_gone() {
+    // Nothing but the end of the request ends the wait in time.
+    let mut case = start(ENDLESS);
+    let mut long = case.long();
+    case.restart();
+    std::thread::scope(|scope| {
+        let restart = case.beside(scope, "restart");
+        let log = case.server.log();
+        log.wait(|line| line.contains("what comes next waits"));
+        // Who comes later hears it as well.
+        let another = case.beside(scope, "restart");
+        case.work.admit(1);
+        long.response().expect(200);
+        for command in [restart, another] {
+            let ran = expect_success(command.join().expect("it ran"));
+            assert!(ran.stdout.contains("serves after"), "{}", ran.output());
+        }
+    });
+}
+
+#[test]
+fn a_reload_waits_for_nobody_and_shortens_the_wait_of_a_restart() {
+    let case = start(ENDLESS);
     let mut hijacked = case.hijacked();
-    let ran = case.reload(SHORT);
-    assert_eq!(ran.stdout, "drain_timeout: 1h -> 1s", "{}", ran.output());
-    // The generation was launched with the other one.
+    case.restart();
+    case.reload(SHORT);
     case.restart();
     hijacked.expect_end();
 }
@@ -183,4 +251,76 @@ fn a_stop_says_what_it_cuts_in_time() {
         let found = stopped.log.iter().any(|line| line.contains(part));
         assert!(found, "{part}: {:#?}", stopped.log);
     }
+}
+
+#[test]
+fn clients_and_what_is_in_time_outlast_the_drain_of_a_server_that_was_replaced() {
+    let mut case = start(SHORT);
+    let mut long = case.long();
+    let mut hijacked = case.hijacked();
+    let mut download = case.server.ask("GET", "/large");
+    assert_eq!(download.head().status, 200);
+    let mut upload = case.server.connect();
+    upload.send(
+        "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n",
+    );
+    // Its body is being read.
+    assert_eq!(upload.head().status, 100);
+    upload.send("hello");
+    let workers = case.server.status().processes("worker");
+    let old = case.upgrade();
+    // What has no deadline ends with the drain, and the rest goes on beyond it.
+    hijacked.expect_end();
+    upload.send("world");
+    assert_eq!(upload.response().expect(200).text(), "helloworld");
+    assert!(workers.iter().any(|worker| worker.is_alive()));
+    case.work.admit(1);
+    long.response().expect(200);
+    // Nobody needs them any more, and the front alone serves the last client.
+    for worker in workers {
+        assert!(worker.wait_gone(PATIENCE), "{worker:?}");
+    }
+    assert!(old.is_alive());
+    let bytes = download.bytes(LARGE);
+    assert!(bytes.iter().all(|&byte| byte == b'x'));
+    assert!(old.wait_gone(PATIENCE));
+    let log = case.server.stop().log;
+    for path in ["/long", "/large", "/echo"] {
+        let path = format!("path=\"{path}\"");
+        let line = log
+            .iter()
+            .find(|line| line.contains(&path))
+            .expect("a line");
+        assert!(
+            line.contains(" generation=1 ") && line.ends_with("outcome=ok"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_was_replaced_and_is_told_to_stop_has_a_drain_from_then() {
+    let mut case = start(SHORT);
+    let mut long = case.long();
+    let mut hijacked = case.hijacked();
+    let old = case.upgrade();
+    hijacked.expect_end();
+    assert!(old.is_alive());
+    old.signal(Signal::TERM);
+    long.response().expect(502);
+    assert!(old.wait_gone(PATIENCE));
+    case.server.get("/").expect(200);
+}
+
+#[test]
+fn a_server_whose_successor_has_ended_has_a_drain_from_then() {
+    let mut case = start(SHORT);
+    let mut long = case.long();
+    let old = case.upgrade();
+    case.server.process().kill();
+    let log = case.server.log();
+    log.wait(|line| line.contains("this one ends as in a stop"));
+    long.response().expect(502);
+    assert!(old.wait_gone(PATIENCE));
+    case.server.wait_end();
 }
