@@ -44,6 +44,9 @@ pub use still::Still;
 pub use suspects::Death;
 use suspects::Suspects;
 
+/// Turns over the completed slots, of all generations, before the front goes back to its tasks.
+const PASSES: usize = 32;
+
 /// The bounds the dispatcher keeps.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
@@ -208,13 +211,17 @@ impl Dispatcher {
 
     // ===== the exchange =====
 
-    /// Takes what workers have completed. True when it woke a task.
+    /// Takes what workers have completed. True when it woke a task. What comes as fast as it is taken comes to an end
+    /// here after some turns: clients want to be written to as well.
     pub fn complete(&self) -> bool {
         let mut inner = self.inner.borrow_mut();
         let mut slots = [0_u16; 64];
         let mut woke = false;
         let mut at = 0;
-        while let Some(generation) = inner.generations.get_mut(at) {
+        for _ in 0..PASSES {
+            let Some(generation) = inner.generations.get_mut(at) else {
+                break;
+            };
             let mut count = 0;
             generation.exchange.completed(|slot| {
                 if count < slots.len() {
