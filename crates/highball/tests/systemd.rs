@@ -1,4 +1,5 @@
-//! What a service manager and a server tell each other, with the test in the manager's place, and the unit files.
+//! What a service manager and a server tell each other, with the test in the manager's place. The unit files are
+//! for `units`.
 
 use std::collections::BTreeMap;
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -6,9 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Instant;
 
-use test_support::{
-    Application, Client, Directory, PATIENCE, Program, Server, ServerBuilder, binary, workspace,
-};
+use test_support::{Application, Client, Directory, PATIENCE, Server, ServerBuilder};
 
 const HELLO: &str = r##"run lambda { |env| Test.text("hello") }"##;
 
@@ -246,31 +245,4 @@ fn without_a_word_on_where_to_listen_the_managers_sockets_are_all() {
     let server = activated(builder, &[&socket], &path);
     assert_eq!(server.addresses(), [format!("unix:{socket}")]);
     Client::connect_unix(&path).get("/").expect(200);
-}
-
-/// The unit files, with the binary under test in the place of the installed one.
-fn units() -> Directory {
-    let dir = Directory::new();
-    for name in ["highball@.service", "highball@.socket"] {
-        let text = std::fs::read_to_string(workspace().join("contrib/systemd").join(name))
-            .expect("it can be read");
-        let own = binary().display().to_string();
-        dir.write(name, text.replace("/usr/bin/highball", &own));
-    }
-    dir
-}
-
-#[test]
-fn the_unit_files_are_sound() {
-    let units = units();
-    for name in ["highball@app.service", "highball@app.socket"] {
-        let ran = Program::new("systemd-analyze")
-            .arg("verify")
-            .arg("--man=no")
-            .arg(units.join(name))
-            .run();
-        assert!(ran.status.success(), "{name}: {}", ran.output());
-        let about_ours = ran.stderr.lines().find(|line| line.contains("highball"));
-        assert_eq!(about_ours, None);
-    }
 }

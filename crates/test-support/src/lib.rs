@@ -10,6 +10,7 @@ mod directory;
 mod fifo;
 mod gated;
 mod log;
+mod machine;
 mod probe;
 mod process;
 mod program;
@@ -25,6 +26,7 @@ pub use directory::Directory;
 pub use fifo::{Events, Gate};
 pub use gated::Gated;
 pub use log::Log;
+pub use machine::{Left, MachineError, REPORT, run_machine};
 pub use probe::Probe;
 pub use process::{Family, Process};
 pub use program::{Program, Ran, binary, ruby_library, workspace};
@@ -33,7 +35,7 @@ pub use status::Status;
 
 /// How long a test waits for an event that must come before it fails. Long, since machines are shared:
 /// a test that measures a time compares it itself.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until `reached`, asked again and again: for what no event tells.
 ///
