@@ -278,8 +278,7 @@ impl Generation {
                 return false;
             };
             let taken = is_taken_over(request) && !request.is_abandoned();
-            self.run(slot).is_some_and(|run| run.by.worker == worker)
-                && (taken || !request.is_late(now))
+            self.runner(slot) == Some(worker) && (taken || !request.is_late(now))
         });
         in_slots || self.winds_up(worker)
     }

@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use exchange::front::Holder;
-
 use super::generation::Generation;
 use super::late::Alarm;
 use crate::request::WorkerId;
@@ -103,7 +101,7 @@ impl Generation {
             let works = self.exchange.is_at_work(worker);
             let look = Look {
                 // One that idles is not asked.
-                holds: (called || works) && self.holds(worker),
+                holds: (called || works) && self.runs(worker),
                 finished: self.finished(worker),
                 called,
                 works,
@@ -117,12 +115,9 @@ impl Generation {
     }
 
     /// Whether the worker has a request that it has not finished.
-    fn holds(&self, worker: u16) -> bool {
+    fn runs(&self, worker: u16) -> bool {
         let mut slots = self.slot_numbers();
-        slots.any(|slot| {
-            let holder = self.exchange.holder(slot);
-            matches!(holder, Holder::Seat { worker: by, .. } if by == worker)
-        })
+        slots.any(|slot| self.runner(slot) == Some(worker))
     }
 }
 
