@@ -51,11 +51,11 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    /// What this worker holds of its own.
-    pub(crate) fn private(&self, worker: u16) -> u64 {
+    /// What this worker holds of its own; none where it was not weighed.
+    pub(crate) fn private(&self, worker: u16) -> Option<u64> {
         let mut workers = self.workers.iter();
         let own = workers.find(|(number, _)| *number == worker);
-        own.map_or(0, |(_, memory)| memory.private)
+        own.map(|(_, memory)| memory.private)
     }
 }
 

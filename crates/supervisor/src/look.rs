@@ -123,7 +123,7 @@ impl Shared {
 
     /// Has the last worker make room for a fresh one.
     fn replace_last(self: &Rc<Self>, generation: u32, worker: u16, weights: &Weights, held: Held) {
-        let private = weights.private(worker);
+        let private = weights.private(worker).unwrap_or_default();
         let why = Why::Budget { private, held };
         let beside = self.budget.borrow().has_reserve(weights);
         let grace = self.drain_timeout(generation);
@@ -151,7 +151,7 @@ impl Shared {
     ) {
         let note = Note::Shrinks {
             worker,
-            private: weights.private(worker),
+            private: weights.private(worker).unwrap_or_default(),
             held,
             why,
         };
@@ -170,12 +170,10 @@ impl Shared {
     fn retire_one(self: &Rc<Self>, seen: &[Seen], plan: &Plan, weights: Option<&Weights>) {
         let now = Instant::now().into_std();
         let due = seen.iter().find_map(|Seen { life, since, .. }| {
-            let mut weighed = weights.into_iter().flat_map(|weights| &weights.workers);
-            let own = weighed.find(|(worker, _)| *worker == life.worker);
             let figures = Figures {
                 requests: self.dispatcher.finished(life.generation, life.worker),
                 age: now.saturating_duration_since(*since),
-                memory: own.map(|(_, memory)| memory.private),
+                memory: weights.and_then(|weights| weights.private(life.worker)),
             };
             let why = plan.limits.reached(&figures, *life)?;
             Some((*life, why))
