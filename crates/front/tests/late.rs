@@ -329,17 +329,23 @@ fn a_thread_has_its_time_once_more_to_notice_that_the_client_of_its_response_lef
     server.expect_outcome("/stream", "client_gone");
 }
 
+/// Has the application take the connection of a request over; its end of it.
+fn take_over(server: &Server, taken: &mut Taken<'_>) -> UnixStream {
+    let (slot, sequence) = taken.key();
+    let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+    taken.frame(Kind::Hijacked, b"").expect("there is room");
+    taken.flush();
+    server.with(move |front| front.hijacked(FIRST, slot, sequence, theirs.into()));
+    ours
+}
+
 #[test]
 fn a_thread_that_does_not_notice_the_end_of_the_connection_it_took_over_is_late() {
     let (server, alarms) = start(|_| {});
     let client = server.ask("/late");
     let mut seat = server.seat();
     let mut taken = seat.take();
-    let (slot, sequence) = taken.key();
-    let (_ours, theirs) = UnixStream::pair().unwrap();
-    taken.frame(Kind::Hijacked, b"").unwrap();
-    taken.flush();
-    server.with(move |front| front.hijacked(FIRST, slot, sequence, theirs.into()));
+    let _ours = take_over(&server, &mut taken);
     server.expect_outcome("/late", "hijacked");
     client.reset();
     taken.until_abandoned();
@@ -409,11 +415,7 @@ fn a_connection_that_the_application_took_over_has_no_deadline() {
     let _client = server.ask("/late");
     let mut seat = server.seat();
     let mut taken = seat.take();
-    let (slot, sequence) = taken.key();
-    let (_ours, theirs) = UnixStream::pair().unwrap();
-    taken.frame(Kind::Hijacked, b"").unwrap();
-    taken.flush();
-    server.with(move |front| front.hijacked(FIRST, slot, sequence, theirs.into()));
+    let _ours = take_over(&server, &mut taken);
     // Until it has passed, and some more.
     server.ask("/late").response().expect(503);
     for _ in 0..3 {

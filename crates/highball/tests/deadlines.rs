@@ -284,14 +284,21 @@ fn the_log_names_the_line_of_the_application_in_which_a_late_request_is() {
     }
 }
 
-#[test]
-fn deadlines_differ_by_path() {
+/// A worker of two threads, one of which is past its deadline: the client of the other one, and the worker.
+#[track_caller]
+fn one_late_of_two() -> (Late, Client, Process) {
     let mut late = start(|builder| builder.threads(2));
-    let mut other = late.server.ask("GET", "/other");
+    let other = late.server.ask("GET", "/other");
     late.begun("other");
     let mut client = late.server.ask("GET", "/late");
     let worker = late.begun("late");
     client.response().expect(504);
+    (late, other, worker)
+}
+
+#[test]
+fn deadlines_differ_by_path() {
+    let (late, mut other, worker) = one_late_of_two();
     // The one that came first is in time, and so ends with its worker waiting for it.
     late.logged(&["worker 0 is stuck"]);
     late.other.admit(1);
@@ -302,12 +309,7 @@ fn deadlines_differ_by_path() {
 
 #[test]
 fn a_stuck_worker_s_successor_serves_while_that_one_finishes_what_is_in_time() {
-    let mut late = start(|builder| builder.threads(2));
-    let mut other = late.server.ask("GET", "/other");
-    late.begun("other");
-    let mut client = late.server.ask("GET", "/late");
-    let worker = late.begun("late");
-    client.response().expect(504);
+    let (late, mut other, worker) = one_late_of_two();
     let successor = late.server.get("/").text();
     assert_ne!(successor, worker.0.to_string());
     late.logged(&["worker 1 is started in the stead of worker 0, which is still there"]);

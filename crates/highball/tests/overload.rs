@@ -92,14 +92,21 @@ fn row_36_while_the_application_does_not_load_and_no_worker_is_left_requests_get
     for worker in server.status().processes("worker") {
         worker.kill();
     }
+    expect_outage_until_gone(&server, "unbootable");
+}
+
+/// Asserts that requests are refused with the time of the next attempt, and that one is served again once this file of the
+/// application is gone.
+#[track_caller]
+fn expect_outage_until_gone(server: &Server, file: &str) {
     server
         .log()
         .wait(|line| line.contains("no worker can serve"));
     let mut client = server.connect();
     client.send("GET /down HTTP/1.1\r\nHost: a\r\n\r\n");
     expect_retry(&mut client);
-    expect_logged(&server, "/down", "no_worker");
-    std::fs::remove_file(server.dir().join("unbootable")).expect("it is there");
+    expect_logged(server, "/down", "no_worker");
+    std::fs::remove_file(server.dir().join(file)).expect("it is there");
     server
         .log()
         .wait(|line| line.contains("a worker serves again"));
@@ -117,18 +124,7 @@ fn row_36_while_no_worker_can_be_forked_requests_get_503_and_the_template_goes_o
     server.status().processes("worker")[0].kill();
     let refused = |line: &str| line.contains("worker 0 cannot be forked: SystemExit: exit");
     server.log().wait(refused);
-    server
-        .log()
-        .wait(|line| line.contains("no worker can serve"));
-    let mut client = server.connect();
-    client.send("GET /down HTTP/1.1\r\nHost: a\r\n\r\n");
-    expect_retry(&mut client);
-    expect_logged(&server, "/down", "no_worker");
-    std::fs::remove_file(server.dir().join("unforkable")).expect("it is there");
-    server
-        .log()
-        .wait(|line| line.contains("a worker serves again"));
-    client.get("/").expect(200);
+    expect_outage_until_gone(&server, "unforkable");
     assert_eq!(server.status().processes("template")[0].0, template);
 }
 

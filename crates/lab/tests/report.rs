@@ -178,26 +178,33 @@ fn a_rate_that_moves_within_the_load_is_warned_of() {
     assert!(text.contains(expect), "{text}");
 }
 
-#[test]
-fn what_a_load_sends_and_what_was_set_for_a_stack_is_told() {
+/// Asserts that the report on these results has all these parts.
+#[track_caller]
+fn expect_told(results: &lab::comparison::results::Results, parts: &[&str]) {
     let folder = Directory::new();
-    let mut results = fixtures::comparison();
-    results.loads[0].count = Some(10_000);
-    results.loads[0].calls = Some(1);
-    results.loads[1].arrivals = lab::load::plan::Arrivals::Constant;
     let page = Page {
-        results: &results,
+        results,
         study: None,
     };
     report::write(&page, folder.path()).unwrap();
     let text = fs::read_to_string(folder.join("report.html")).unwrap();
-    for part in [
+    for part in parts {
+        assert!(text.contains(part), "no {part:?}");
+    }
+}
+
+#[test]
+fn what_a_load_sends_and_what_was_set_for_a_stack_is_told() {
+    let mut results = fixtures::comparison();
+    results.loads[0].count = Some(10_000);
+    results.loads[0].calls = Some(1);
+    results.loads[1].arrivals = lab::load::plan::Arrivals::Constant;
+    let parts = [
         "Each request has a connection of its own. 10,000 requests for each trial.",
         "requests a second leave at equal distances, whether or not earlier ones were answered. What",
         "<pre>MALLOC_ARENA_MAX=2</pre>",
-    ] {
-        assert!(text.contains(part), "no {part:?}");
-    }
+    ];
+    expect_told(&results, &parts);
 }
 
 #[test]
@@ -225,24 +232,16 @@ fn what_holds_for_every_trial_of_many_stacks_is_told_once() {
 
 #[test]
 fn a_quick_run_that_was_stopped_says_so() {
-    let folder = Directory::new();
     let mut results = fixtures::comparison();
     results.quick = true;
     results.finished = None;
     results.trials.retain(|trial| trial.round <= 2);
-    let page = Page {
-        results: &results,
-        study: None,
-    };
-    report::write(&page, folder.path()).unwrap();
-    let text = fs::read_to_string(folder.join("report.html")).unwrap();
-    for part in [
+    let parts = [
         "quick run: indicative only",
         "stopped midway",
         "There are too few rounds for a verdict.",
-    ] {
-        assert!(text.contains(part), "no {part:?}");
-    }
+    ];
+    expect_told(&results, &parts);
 }
 
 #[test]
