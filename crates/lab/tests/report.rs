@@ -186,8 +186,8 @@ fn expect_told(results: &lab::comparison::results::Results, parts: &[&str]) {
         results,
         study: None,
     };
-    report::write(&page, folder.path()).unwrap();
-    let text = fs::read_to_string(folder.join("report.html")).unwrap();
+    report::write(&page, folder.path()).expect("the report is written");
+    let text = fs::read_to_string(folder.join("report.html")).expect("the report is read back");
     for part in parts {
         assert!(text.contains(part), "no {part:?}");
     }
