@@ -372,20 +372,18 @@ impl Connection {
         let io = self.exchanged.io.clone();
         // Without a descriptor for it both sides see the other one leave.
         let socket = socket.and_then(|socket| descriptors::beside_reserve(socket).ok());
-        let Some(socket) = socket.and_then(|socket| to_stream(socket).ok()) else {
-            return;
-        };
-        let ended = poll_fn(|cx| {
-            self.remember(cx);
-            if self.killed.get() {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
+        if let Some(socket) = socket.and_then(|socket| to_stream(socket).ok()) {
+            let killed = poll_fn(|cx| {
+                self.remember(cx);
+                match self.killed.get() {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                }
+            });
+            tokio::select! {
+                () = killed => {}
+                () = relay(io, socket) => {}
             }
-        });
-        tokio::select! {
-            () = ended => {}
-            () = relay(io, socket) => {}
         }
         // A thread that still serves it has its time once more to notice.
         self.service.dispatcher.abandon(request);
