@@ -241,8 +241,8 @@ settings! {
         /// The share of all threads that requests below a path may take at once, so that a slow endpoint leaves some for
         /// others.
         ///
-        /// With `/reports=50%`, at most half of the threads of all workers (rounded, at least one) run requests for
-        /// `/reports` and all below it, and others pass those that wait. They take no more than the same share of
+        /// With `/reports=50%`, at most half of the threads of all workers that serve just now (rounded, at least one) run
+        /// requests for `/reports` and all below it, and others pass those that wait. They take no more than the same share of
         /// `queue_limit` either.
         path_shares: PathRules<u16> = Kind::Paths(Some(&Kind::Percent)), default "none", reload AtOnce;
     }

@@ -140,6 +140,32 @@ fn a_path_never_has_more_threads_than_its_share_and_others_pass_what_waits() {
 }
 
 #[test]
+fn a_share_is_one_of_the_threads_that_serve_now() {
+    let server = Server::start(|settings| {
+        settings.workers = 4;
+        settings.path_shares = [("/reports", 50)].into_iter().collect();
+    });
+    let [mut first, mut second, mut third, _] =
+        [0, 1, 2, 3].map(|worker| server.worker(worker).seat(0));
+    let reports = ask_in_order(&server, &["/reports/1", "/reports/2", "/reports/3"]);
+    let running = (first.take(), second.take());
+    assert!(third.try_take().is_none(), "half of four is two");
+    running.0.answer_path();
+    answer(&mut third, "/reports/3");
+    running.1.answer_path();
+    expect_all(reports);
+    server.bury(2);
+    server.bury(3);
+    let reports = ask_in_order(&server, &["/reports/4", "/reports/5"]);
+    let running = first.take();
+    assert!(second.try_take().is_none(), "half of two is one");
+    running.answer_path();
+    answer(&mut second, "/reports/5");
+    expect_all(reports);
+    server.until_quiet();
+}
+
+#[test]
 fn among_those_that_may_run_the_one_that_came_first_is_first() {
     let (server, [mut first, mut second]) = with_share(10);
     let mut busy = [server.ask("/busy"), server.ask("/busy")];

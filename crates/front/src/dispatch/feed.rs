@@ -188,12 +188,13 @@ impl Inner {
         }
     }
 
-    /// The request of the queue that is to run next. Of a share no more lie in slots than it has threads, where they are
-    /// run or about to be; of those that a worker died with, no second one beside one that has not begun to answer.
+    /// The request of the queue that is to run next. Of a share no more lie in slots than it has of the threads that
+    /// serve now, where they are run or about to be; of those that a worker died with, no second one beside one that has not begun to answer.
     fn next(&self) -> Option<Next> {
         let may = |rule| {
             let engaged = self.fed().map(|generation| generation.engaged_of(rule));
-            engaged.sum::<usize>() < self.lanes.share(rule).threads
+            let seats = self.fed().map(Generation::seats_up).sum();
+            engaged.sum::<usize>() < self.lanes.share(rule).of_threads(seats)
         };
         let mut all = self.generations.iter();
         self.queue

@@ -36,19 +36,24 @@ pub struct Lanes {
 /// How much the requests of one rule may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
-    /// Threads at once.
-    pub(super) threads: usize,
+    percent: u16,
     /// Places in the queue.
     pub(super) places: usize,
+}
+
+impl Share {
+    /// Threads at once, where so many serve.
+    pub(super) fn of_threads(self, all: usize) -> usize {
+        part(all, self.percent)
+    }
 }
 
 impl Lanes {
     /// The lanes of these settings.
     pub fn new(settings: &Settings) -> Self {
-        let threads = usize::from(settings.workers) * usize::from(settings.threads);
         let shares = settings.path_shares.clone();
         let bounds = shares.iter().map(|(_, &percent)| Share {
-            threads: part(threads, percent),
+            percent,
             places: part(settings.queue_limit, percent),
         });
         Self {
