@@ -116,22 +116,21 @@ impl Changes {
     /// `drain_timeout`; and tells who asks.
     pub(crate) async fn settle(&self, change: &Change) {
         let (what, _) = names(change);
-        let limit = self.application.drain_timeout();
         let tell = |who: &str, rest: Duration| {
-            let seconds = rest.min(limit).as_secs_f64().ceil();
+            let seconds = rest.as_secs_f64().ceil();
             let text = format!("{who} finishes what it holds, for {seconds} s at most");
             self.asks.tell(&text);
             text
         };
         if self.predecessor.is_awaited() {
+            let limit = self.application.drain_timeout();
             let text = tell("the server before this one", limit);
             let text = format!("{what} waits: {text}");
             self.log.event(Level::Info, &text, &[]);
             self.predecessor.wait(limit).await;
         }
-        if let Some((generation, until)) = self.supervisor.unsettled() {
-            let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
-            tell(&format!("generation {generation}"), rest.unwrap_or(limit));
+        if let Some((generation, rest)) = self.supervisor.unsettled() {
+            tell(&format!("generation {generation}"), rest);
             self.supervisor.settled().await;
         }
         self.asks.tell("");

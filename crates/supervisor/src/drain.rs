@@ -2,7 +2,7 @@
 //! that is the front knows; what follows is the pool's and the fleet's business.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::time;
 
@@ -15,9 +15,8 @@ use crate::supervisor::{Shared, Supervisor};
 const LAST_ANSWER: Duration = Duration::from_secs(1);
 
 impl Supervisor {
-    /// Where a generation is on its way in or out: the earliest that is, and when the last of those that finish what they
-    /// hold is killed at the latest, as far as that is known.
-    pub fn unsettled(&self) -> Option<(u32, Option<Instant>)> {
+    /// Where a generation is on its way in or out: the earliest that is, and how long [`Supervisor::settled`] takes at most.
+    pub fn unsettled(&self) -> Option<(u32, Duration)> {
         let inner = self.shared.inner.borrow();
         if inner.fleet.is_settled() {
             return None;
@@ -25,27 +24,26 @@ impl Supervisor {
         let earliest = inner.fleet.generations().first()?.number;
         let bounded: Vec<_> = inner.fleet.bounded().collect();
         drop(inner);
-        let latest = bounded.into_iter().map(|(generation, worker, until)| {
+        let limit = self.shared.drain_timeout(earliest);
+        let now = time::Instant::now().into_std();
+        let rests = bounded.into_iter().map(|(generation, worker, until)| {
             let in_time = self.shared.dispatcher.deadline(generation, worker);
-            in_time.map_or(until, |deadline| until.max(deadline + LAST_ANSWER))
+            let until = in_time.map_or(until, |deadline| until.max(deadline + LAST_ANSWER));
+            until.saturating_duration_since(now)
         });
-        Some((earliest, latest.max()))
+        Some((earliest, rests.max().unwrap_or(limit).min(limit)))
     }
 
     /// Waits until no generation is on its way in or out, and says so. Now somebody waits: what is finished there in time has
     /// `drain_timeout` from now on, as all else had.
     pub async fn settled(&self) {
-        let Some((generation, until)) = self.unsettled() else {
+        let Some((generation, rest)) = self.unsettled() else {
             return;
         };
-        let limit = self.shared.drain_timeout(generation);
-        let now = time::Instant::now().into_std();
-        let rest = until.map_or(limit, |until| until.saturating_duration_since(now));
-        let rest = rest.min(limit);
-        self.shared
-            .dispatcher
-            .note(generation, &Note::Awaited { rest });
+        let note = Note::Awaited { rest };
+        self.shared.dispatcher.note(generation, &note);
         let settled = || self.shared.until(Fleet::is_settled);
+        let limit = self.shared.drain_timeout(generation);
         if time::timeout(limit, settled()).await.is_err() {
             self.hurry();
             settled().await;
