@@ -2,11 +2,12 @@
 //! workers, and leaves no process behind when it is dropped.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use exchange::control::{FromTemplate, Received, Start, ToTemplate};
@@ -334,10 +335,15 @@ impl Template {
     }
 
     fn reap(&mut self) -> Ending {
-        let status = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
         self.reaped = true;
-        status.ok().flatten().map_or(Ending::Unknown, Ending::from)
+        reap(self.pidfd.as_fd())
     }
+}
+
+/// Waits for the end of a child, and takes its status from the kernel.
+fn reap(pidfd: BorrowedFd<'_>) -> Ending {
+    let status = waitid(WaitId::PidFd(pidfd), WaitIdOptions::EXITED);
+    status.ok().flatten().map_or(Ending::Unknown, Ending::from)
 }
 
 /// Whether the main thread of a process is ready to run, and waits for nothing else (proc_pid_stat(5), field 3).
@@ -352,8 +358,17 @@ fn wants_a_core(pid: i32) -> bool {
 
 impl Drop for Template {
     fn drop(&mut self) {
+        if self.reaped {
+            return;
+        }
         self.kill_group();
-        if !self.reaped {
+        // The kernel may take its time, above all where the process waits for a disk, and this thread is the front's. With
+        // no thread or descriptor to be had it has to wait itself.
+        let waits = self.pidfd.as_fd().try_clone_to_owned().and_then(|pidfd| {
+            let wait = move || reap(pidfd.as_fd());
+            thread::Builder::new().name("reaper".to_owned()).spawn(wait)
+        });
+        if waits.is_err() {
             self.reap();
         }
     }
