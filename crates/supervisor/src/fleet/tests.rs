@@ -756,7 +756,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
         let mut ceiling = places;
         // So many served at once since that many are wanted.
         let mut floor = 0;
-        let steps = 400 + draw(300);
+        let steps = 450 + draw(350);
         for step in 0.. {
             let numbers: Vec<u32> = fleet.generations().iter().map(|one| one.number).collect();
             let generation = match numbers.len() as u64 {
@@ -769,7 +769,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
             let leaves = world.told_to_leave.contains(&id);
             let template = world.templates.get(&generation).copied();
             let ending = step > steps + 60;
-            let event = match draw(16) {
+            let event = match draw(19) {
                 _ if step == steps => Event::CallOff,
                 _ if step == steps + 20 => Event::Stop,
                 _ if step == steps + 60 => Event::Kill,
@@ -842,6 +842,15 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                     },
                 ),
                 15 if trouble => of(generation, pool::Event::Follow { worker }),
+                16 if leaves => {
+                    let until = now + Duration::from_secs(draw(600));
+                    of(generation, pool::Event::InTime { worker, until })
+                }
+                17 => Event::Hurry,
+                18 => Event::KeepTo {
+                    boot_timeout: Duration::from_secs(1 + draw(600)),
+                    drain_timeout: Duration::from_secs(draw(600)),
+                },
                 _ => Event::Tick,
             };
             let before = world.launched;
@@ -867,6 +876,15 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                     _ => {}
                 }
                 world.take(action, seed);
+            }
+            if event == Event::Hurry {
+                // Of what drains nothing is waited for any longer.
+                let drains = |number| {
+                    let found = fleet.generation(number);
+                    found.is_some_and(|one| one.stage == Stage::Draining)
+                };
+                let mut bounded = fleet.bounded();
+                assert!(bounded.all(|(number, ..)| !drains(number)), "seed {seed}");
             }
             if world.outage && step < steps {
                 assert_eq!(world.serving(), 0, "seed {seed}, step {step}");

@@ -7,8 +7,8 @@ use crate::ending::TEMPLATE_ENDS;
 use crate::stuck::Hang;
 
 impl Pool {
-    /// Has the workers that are beyond the limit leave: the one that `leaves`, then those that hold no request, then
-    /// the highest numbers.
+    /// Has the workers that are beyond the limit leave: the one that `leaves`, unless it is the only one that is ready, then
+    /// those that are not, then the highest numbers.
     pub(super) fn resize(
         &mut self,
         limit: u16,
@@ -31,6 +31,7 @@ impl Pool {
         }
         if let Some(worker) = leaves
             && excess > 0
+            && self.ready() > 1
             && let Some(State::Ready { .. }) = self.state_of(worker)
         {
             let place = &mut self.workers[usize::from(worker)];
@@ -127,6 +128,10 @@ impl Pool {
         for (number, worker) in numbered(&mut self.workers) {
             if worker.state != State::Gone {
                 actions.push(Action::Kill { worker: number });
+            }
+            if let State::Stopping { until, .. } = &mut worker.state {
+                // Nothing that it runs gives it more time.
+                *until = None;
             }
         }
         actions.append(&mut stopping);

@@ -647,6 +647,21 @@ fn a_pool_that_shrinks_lets_go_of_whom_it_is_told_to_and_grows_again() {
 }
 
 #[test]
+fn a_pool_that_shrinks_keeps_the_only_worker_that_is_ready_whoever_was_to_leave() {
+    let mut run = Run::booted();
+    run.check(Event::Forked { worker: 0 }, &[]);
+    let up = Action::Up { worker: 0 };
+    run.check(Event::Ready { worker: 0, life: 1 }, &[up]);
+    let shrink = Event::Resize {
+        limit: 1,
+        leaves: Some(0),
+        until: run.now + GRACE,
+    };
+    run.check(shrink, &[Action::Kill { worker: 1 }]);
+    assert_eq!(run.pool.ready(), 1);
+}
+
+#[test]
 fn a_template_that_dies_while_a_worker_is_replaced_leaves_one_place_spare() {
     // A successor whose process was not named yet is forked by the next template.
     let mut run = Run::ready();
