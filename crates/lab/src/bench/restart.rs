@@ -1,7 +1,6 @@
 //! What a restart of Redmine under load does to its latency: an open loop at a share of what the server can do, p99
 //! before the restart, and from its begin until the old generation is gone. It measures Highball alone.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
@@ -55,6 +54,8 @@ pub struct Options {
     pub after: Duration,
     /// What the arrivals depend on.
     pub seed: u64,
+    /// Whether the template asks for the page itself before it forks (setting `warm_up`).
+    pub warmed: bool,
     /// Where the figures go.
     pub folder: PathBuf,
 }
@@ -155,7 +156,8 @@ struct Restart {
     gone: Instant,
 }
 
-/// Runs everything, telling its progress on stderr, and writes `restart.json` (figures) and `restart.csv` (each request).
+/// Runs everything, telling its progress on stderr, and writes `restart.json` (figures) and `restart.csv` (each request),
+/// or `restart-warmed` where the setting is in force.
 ///
 /// # Errors
 /// When the server does not start or restart, or the figures cannot be written.
@@ -193,23 +195,27 @@ pub fn run(options: &Options) -> Result<Report> {
     };
     fs::create_dir_all(&options.folder)
         .with_context(|| format!("creating {}", options.folder.display()))?;
-    write(
-        "restart.json",
-        &(serde_json::to_string_pretty(&report)? + "\n"),
-    )?;
-    write("restart.csv", &csv)?;
+    let name = match options.warmed {
+        true => "restart-warmed",
+        false => "restart",
+    };
+    let figures = serde_json::to_string_pretty(&report)? + "\n";
+    write(&format!("{name}.json"), &figures)?;
+    write(&format!("{name}.csv"), &csv)?;
     Ok(report)
 }
 
 fn one_round(options: &Options, number: usize) -> Result<(Round, Stretches)> {
     let scratch = tempfile::tempdir().context("a folder for the server's log")?;
+    let settings =
+        [("HIGHBALL_WARM_UP", PATH)].map(|(key, value)| (key.to_owned(), value.to_owned()));
     let deployment = Deployment {
         app: options.redmine.clone(),
         highball: options.highball.clone(),
         scratch: scratch.path().to_owned(),
         workers: options.workers,
         threads: 1,
-        environment: BTreeMap::new(),
+        environment: settings.into_iter().filter(|_| options.warmed).collect(),
         path: PATH.to_owned(),
         boot_timeout: BOOT_TIMEOUT,
         cores: Vec::new(),

@@ -61,6 +61,9 @@ struct Arguments {
     /// restart.csv. --duration is that of the load before the restart [default: 20], and twice that follows
     #[arg(long, conflicts_with_all = ["only", "stacks", "quick", "report_only", "warm_up", "arrivals"])]
     restart: bool,
+    /// With --restart: have the template ask for the page before it forks (setting `warm_up`); writes restart-warmed.*
+    #[arg(long, requires = "restart")]
+    warmed: bool,
 }
 
 fn main() -> ExitCode {
@@ -113,6 +116,7 @@ fn restarts(arguments: &Arguments) -> Result<bool> {
         before,
         after: 2 * before,
         seed: arguments.seed,
+        warmed: arguments.warmed,
         folder: output.join("reliability"),
     })?;
     println!("{}", report.table());
