@@ -10,9 +10,11 @@ use serde::Deserialize;
 
 use crate::{shipped, toml_file};
 pub use measure::{Better, Measure};
+pub use participant::{ELSEWHERE, Participant};
 
 pub mod findings;
 mod measure;
+mod participant;
 pub mod plan;
 
 /// A study: its text as data, and what stands for it today.
@@ -124,27 +126,6 @@ pub struct LoadToday {
     /// How it differs from that of then beyond the generator and the length, which always differ.
     pub difference: Option<String>,
 }
-
-/// A stack that took part.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Participant {
-    /// Unique in the study.
-    pub id: String,
-    /// As the text names it.
-    pub name: String,
-    /// How it was set up, in the text's words.
-    pub then: String,
-    /// Its worker processes or cluster's servers; `None` where the text does not say.
-    pub workers: Option<usize>,
-    /// The stack of today, an id of `lab/stacks`; [`ELSEWHERE`] where none can be started here.
-    pub stack: String,
-    /// What stands in and why; `None` where it is the same program.
-    pub stand_in: Option<String>,
-}
-
-/// The stack's id of what the lab can't start.
-pub const ELSEWHERE: &str = "url";
 
 /// What one passage of the text tells of one participant.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

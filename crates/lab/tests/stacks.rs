@@ -35,6 +35,8 @@ every_stack! {
     apache_before_puma: "apache+puma",
     apache_before_thin_byrequests: "apache+thin-byrequests",
     apache_before_thin_bybusyness: "apache+thin-bybusyness",
+    apache_prefork_before_puma: "apache-prefork+puma",
+    apache_prefork_before_thin: "apache-prefork+thin",
     haproxy_before_thin: "haproxy+thin",
     highball: "highball",
     lighttpd_before_thin: "lighttpd+thin",

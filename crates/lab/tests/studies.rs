@@ -1,12 +1,14 @@
 //! What the shipped studies hold: that they are whole, agree with themselves, and give the ratios that their texts
 //! state; and that those which were run give their reports again. No figure is measured here.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use lab::application::Application;
-use lab::stacks::Catalogue;
+use lab::stacks::{Catalogue, Deployment};
 use lab::study::{Better, Cell, ELSEWHERE, Measure, Study, Table};
 
 fn data() -> PathBuf {
@@ -321,8 +323,48 @@ fn everything_of_today_is_there() {
         for one in &study.participants {
             let stack = catalogue.get(&one.stack).unwrap();
             assert_eq!(stack.is_external(), one.stack == ELSEWHERE, "{}", one.name);
+            if let Some(earlier) = &one.earlier {
+                catalogue.get(&earlier.stack).unwrap();
+            }
         }
     }
+}
+
+/// The event MPM is the heir of the worker MPM: a row that has it says so.
+#[test]
+fn apache_has_the_mpm_of_the_text_in_every_row() {
+    let catalogue = Catalogue::load_from(&data(), &[]).unwrap();
+    let deployment = Deployment {
+        app: PathBuf::from("/app"),
+        highball: PathBuf::from("/highball"),
+        scratch: PathBuf::from("/scratch"),
+        workers: 2,
+        threads: 1,
+        environment: BTreeMap::new(),
+        path: "/".to_owned(),
+        boot_timeout: Duration::from_secs(1),
+        cores: Vec::new(),
+    };
+    let mut rows = Vec::new();
+    for study in studies() {
+        for one in &study.participants {
+            let stack = catalogue.get(&one.stack).unwrap().describe(&deployment);
+            let Some((_, configuration)) =
+                stack.files.iter().find(|(name, _)| name == "apache.conf")
+            else {
+                continue;
+            };
+            let has = |mpm: &str| configuration.contains(&format!("LoadModule mpm_{mpm}_module"));
+            assert!(has("prefork") != has("event"), "{}", one.stack);
+            if has("event") {
+                let why = one.stand_in.as_deref().unwrap();
+                assert!(why.contains("worker MPM"), "{}: {why}", one.name);
+                assert!(one.name.contains("worker MPM"), "{}", one.name);
+            }
+            rows.push(one.name.clone());
+        }
+    }
+    assert_eq!(rows.len(), 9, "{rows:?}");
 }
 
 #[test]

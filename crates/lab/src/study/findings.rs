@@ -123,21 +123,18 @@ impl Today<'_> {
     }
 
     fn row(&self, participant: &Participant, load: &Load, measure: Measure) -> Row {
-        let stack = self
-            .results
-            .stacks
-            .iter()
-            .find(|stack| stack.id == participant.stack);
-        let missing = self
-            .results
-            .missing
-            .iter()
-            .find(|one| one.id == participant.stack);
-        let mut stand_in = participant.stand_in.clone();
-        if let Some(missing) = missing {
-            let absent = format!("Not measured: {}.", missing.reason.trim_end_matches('.'));
-            stand_in = Some(stand_in.map_or(absent.clone(), |why| format!("{why} {absent}")));
-        }
+        let id = participant.stack_in(self.results);
+        let stack = self.results.stacks.iter().find(|stack| stack.id == id);
+        let missing = self.results.missing.iter().find(|one| one.id == id);
+        let absent =
+            missing.map(|one| format!("Not measured: {}.", one.reason.trim_end_matches('.')));
+        let earlier = participant.earlier_in(self.results);
+        let known = [
+            participant.stand_in.clone(),
+            earlier.map(|earlier| earlier.difference.clone()),
+            absent,
+        ];
+        let known: Vec<String> = known.into_iter().flatten().collect();
         Row {
             then_name: participant.name.clone(),
             then: self.then(participant, load, measure),
@@ -146,7 +143,7 @@ impl Today<'_> {
             now: stack.and_then(|stack| self.now(&stack.id, load, measure)),
             set_aside: stack.is_some_and(|stack| self.is_set_aside(&stack.id, load, measure)),
             ratio: stack.and_then(|stack| self.ratio(&stack.id, load, measure)),
-            stand_in,
+            stand_in: (!known.is_empty()).then(|| known.join(" ")),
         }
     }
 
@@ -189,10 +186,11 @@ impl Today<'_> {
     fn ratio(&self, stack: &str, load: &Load, measure: Measure) -> Option<Estimate> {
         let reference = self.study.participant(&self.study.reference).ok()?;
         let set_aside = |stack| self.is_set_aside(stack, load, measure);
-        if reference.stack == stack || set_aside(stack) || set_aside(&reference.stack) {
+        let reference = reference.stack_in(self.results);
+        if reference == stack || set_aside(stack) || set_aside(reference) {
             return None;
         }
-        let (ratio, _) = self.versus(stack, &reference.stack, load, measure)?;
+        let (ratio, _) = self.versus(stack, reference, load, measure)?;
         Some(ratio)
     }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::comparison::results::{self, Missing, Stack, Trial};
 use crate::load::outcome::Outcome;
 use crate::report::then_and_now::Order;
+use crate::study::participant::Earlier;
 use crate::study::tests::small;
 
 fn trial(stack: &str, round: usize, rate: u64, memory: i64) -> Trial {
@@ -133,6 +134,45 @@ fn what_could_not_be_measured_says_why_in_its_row() {
         Some("Thin for another. Not measured: nginx is not there.")
     );
     assert_eq!(found.findings[0].order(), Order::Unknown);
+}
+
+#[test]
+fn a_run_with_a_stack_that_was_replaced_since_keeps_its_figures_and_says_so() {
+    let mut study = small();
+    for one in &mut study.participants {
+        let earlier = Earlier {
+            stack: one.stack.clone(),
+            difference: format!("It was {} in this run.", one.stack),
+        };
+        one.earlier = Some(earlier);
+        one.stack = format!("{}-2", one.stack);
+    }
+    let mut results = results([1500, 1510, 1490]);
+    let of = |results: &Results| then_and_now(&study, &study.applications[0], results);
+    let rates = &of(&results).findings[0];
+    let cluster = &rates.rows[2];
+    assert_eq!(cluster.stack.as_deref(), Some("nginx+thin"));
+    assert_eq!(
+        cluster.stand_in.as_deref(),
+        Some("Thin for another. It was nginx+thin in this run.")
+    );
+    assert!(cluster.ratio.is_some() && rates.rows[0].now.is_some());
+    assert_eq!(rates.order(), Order::Same);
+
+    // Where today's could not be measured, the other one beside it is no substitute.
+    results.missing.push(Missing {
+        id: "nginx+thin-2".to_owned(),
+        reason: "nginx is not there".to_owned(),
+        ..Missing::default()
+    });
+    let cluster = &of(&results).findings[0].rows[2];
+    assert_eq!(
+        (cluster.now, cluster.stand_in.as_deref()),
+        (
+            None,
+            Some("Thin for another. Not measured: nginx is not there.")
+        )
+    );
 }
 
 #[test]
