@@ -152,6 +152,34 @@ fn reports_come_again(folder: &Directory, output: &Path, answer: &str) {
 }
 
 #[test]
+fn a_page_that_differs_each_time_is_compared_by_status_and_length_and_the_report_says_so() {
+    let folder = Directory::new();
+    folder.write(
+        "app/config.ru",
+        "require 'securerandom'\nrun(lambda do |env|\n  page = env['PATH_INFO'] == '/same' ? 'x' * 37 : \
+         \"token: #{SecureRandom.hex(15)}\"\n  [200, { 'content-type' => 'text/plain' }, [page]]\nend)\n",
+    );
+    let mut lab = Lab::new(&folder, &["--stacks", "thin,puma", "--trials", "1"]);
+    let ended = lab.run();
+    assert_eq!(ended.code, Some(0), "{}", ended.text);
+    let found = results(&lab.output);
+    assert_eq!(measured(&found), [("puma", 1), ("thin", 1)]);
+    let page = &found.varying[0];
+    assert_eq!((page.name.as_str(), page.length), ("GET /", true));
+    assert_eq!(page.stacks, ["thin", "puma"]);
+    let words: Vec<&str> = ended.stdout.split_whitespace().collect();
+    let told = "GET / was not the same twice under Thin and Puma";
+    assert!(words.join(" ").contains(told), "{}", ended.stdout);
+    let mut lab = Lab::new(
+        &folder,
+        &["--stacks", "thin", "--trials", "1", "--page", "/same"],
+    );
+    fs::remove_dir_all(&lab.output).unwrap();
+    assert_eq!(lab.run().code, Some(0));
+    assert_eq!(results(&lab.output).varying, []);
+}
+
+#[test]
 fn what_is_not_installed_is_told_with_its_command_and_stops_nothing_else() {
     let folder = hello();
     let file = stack(&folder, "absent", "true", "");

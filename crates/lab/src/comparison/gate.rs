@@ -42,25 +42,90 @@ pub(super) fn ask(
     requests.iter().map(ask).collect()
 }
 
+/// How much two answers to the same request must have in common, least first; each demands what stands before it too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Likeness {
+    /// The status, and that there is a body at all.
+    Status,
+    /// The length, within a tenth or 16 bytes: a page with a token or a time in it.
+    Length,
+    /// The very same body.
+    Body,
+}
+
+/// Lengths of a page that differs each time are alike within this share of it, or within [`SHORT`].
+const TOLERANCE: f64 = 0.1;
+/// In bytes: on a short page a number may be longer than a tenth.
+const SHORT: usize = 16;
+/// What to do where a page differs for a good reason.
+const CURE: &str = "; `same_body = false` for the page in app.toml says that it differs each time";
+
+/// How alike the answers to each request must be, where each stack was asked twice: where one differs from itself, no more
+/// can be asked of others. But two stacks that send the very same page each time show that it does not differ.
+pub(super) fn likeness(asked: &[[Answers; 2]], most: Likeness) -> Vec<Likeness> {
+    let count = asked.first().map_or(0, |[first, _]| first.len());
+    let of_request = |index: usize| {
+        let (mut least, mut constant) = (most, Vec::new());
+        for [first, second] in asked {
+            if let (Some(first), Some(second)) = (&first[index], &second[index]) {
+                match alike(first, second) {
+                    Likeness::Body => constant.push(first),
+                    less => least = least.min(less),
+                }
+            }
+        }
+        let again = |(place, one): (usize, &&Answer)| constant[..place].contains(one);
+        if constant.iter().enumerate().any(again) {
+            most
+        } else {
+            least
+        }
+    };
+    (0..count).map(of_request).collect()
+}
+
+/// Whether the stack sent another body the second time, for each request.
+pub(super) fn differs([first, second]: &[Answers; 2], index: usize) -> bool {
+    first[index] != second[index]
+}
+
+/// What two answers have in common beside their status.
+fn alike(one: &Answer, other: &Answer) -> Likeness {
+    let lengths = [one.body.len(), other.body.len()];
+    let apart = lengths[0].abs_diff(lengths[1]);
+    let tolerated = (lengths[0] as f64 * TOLERANCE).max(SHORT as f64);
+    if one.body == other.body {
+        Likeness::Body
+    } else if apart as f64 <= tolerated {
+        Likeness::Length
+    } else {
+        Likeness::Status
+    }
+}
+
 /// The answers that most stacks give; of equally many those of the stack that comes first, against which others are held.
-pub(super) fn agreed(answers: &[Answers], same_body: bool) -> Option<&Answers> {
+pub(super) fn agreed<'a>(answers: &[&'a Answers], likeness: &[Likeness]) -> Option<&'a Answers> {
     let votes = |one: &Answers| {
-        let agrees = |other: &&Answers| fault(one, other, same_body).is_none();
+        let agrees = |other: &&&Answers| fault(one, other, likeness).is_none();
         answers.iter().filter(agrees).count()
     };
     // Of equal ones `max_by_key` takes the last.
-    answers.iter().rev().max_by_key(|one| votes(one))
+    answers.iter().rev().copied().max_by_key(|one| votes(one))
 }
 
-/// What is wrong with `answers`, where `expected` is right.
-pub(super) fn fault(expected: &Answers, answers: &Answers, same_body: bool) -> Option<String> {
-    let pairs = expected.iter().zip(answers);
+/// What is wrong with `answers`, where `expected` is right and each has to be so much like it.
+pub(super) fn fault(
+    expected: &Answers,
+    answers: &Answers,
+    likeness: &[Likeness],
+) -> Option<String> {
+    let pairs = expected.iter().zip(answers).zip(likeness);
     pairs
-        .filter_map(|pair| match pair {
-            (Some(expected), Some(answer)) => Some((expected, answer)),
+        .filter_map(|(pair, likeness)| match pair {
+            (Some(expected), Some(answer)) => Some((expected, answer, *likeness)),
             _ => None,
         })
-        .find_map(|(expected, answer)| {
+        .find_map(|(expected, answer, likeness)| {
             let (status, length) = (answer.status, answer.body.len());
             if !(200..400).contains(&status) {
                 return Some(format!("it answers with status {status}"));
@@ -74,11 +139,13 @@ pub(super) fn fault(expected: &Answers, answers: &Answers, same_body: bool) -> O
             if length == 0 && !expected.body.is_empty() {
                 return Some("its page is empty".to_owned());
             }
-            (same_body && answer.body != expected.body).then(|| {
-                format!(
-                    "its page ({length} bytes) is not the one of others ({} bytes)",
-                    expected.body.len()
-                )
+            let what = match likeness {
+                Likeness::Body => "the one of others",
+                _ => "about as long as that of others",
+            };
+            (alike(expected, answer) < likeness).then(|| {
+                let others = expected.body.len();
+                format!("its page ({length} bytes) is not {what} ({others} bytes){CURE}")
             })
         })
 }
@@ -90,10 +157,11 @@ pub(super) fn has_effect(method: &str) -> bool {
 
 /// What a response under load must be: the status of the page that was agreed on, and its length where it is always the
 /// same.
-pub(super) fn expected(answer: &Answer, same_body: bool) -> Expected {
+pub(super) fn expected(answer: &Answer, likeness: Likeness) -> Expected {
+    let length = answer.body.len() as u64;
     Expected {
         status: answer.status,
-        length: same_body.then_some(answer.body.len() as u64),
+        length: (likeness == Likeness::Body).then_some(length),
     }
 }
 
@@ -141,84 +209,4 @@ fn talk(mut stream: impl Read + Write, host: &str, request: &Request) -> Result<
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn answers(status: u16, body: &str) -> Answers {
-        vec![Some(Answer {
-            status,
-            body: body.into(),
-        })]
-    }
-
-    #[test]
-    fn what_answers_something_else_is_told_so() {
-        let good = answers(200, "Hello World");
-        let check = |other: &Answers, same_body: bool, expect: Option<&str>| {
-            assert_eq!(fault(&good, other, same_body).as_deref(), expect);
-        };
-        check(&good, true, None);
-        check(
-            &answers(500, "Hello World"),
-            true,
-            Some("it answers with status 500"),
-        );
-        check(
-            &answers(302, ""),
-            true,
-            Some("it answers with status 302 where others have 200"),
-        );
-        check(&answers(200, ""), false, Some("its page is empty"));
-        check(
-            &answers(200, "Hello"),
-            true,
-            Some("its page (5 bytes) is not the one of others (11 bytes)"),
-        );
-        check(
-            &answers(200, "Hello W0rld"),
-            true,
-            Some("its page (11 bytes) is not the one of others (11 bytes)"),
-        );
-        check(&answers(200, "Hello you"), false, None);
-        check(&vec![None], true, None);
-    }
-
-    #[test]
-    fn most_stacks_are_right() {
-        let (good, short) = (answers(200, "Hello World"), answers(200, "Hello"));
-        let all = [short.clone(), good.clone(), good.clone()];
-        assert_eq!(agreed(&all, true), Some(&good));
-        // One against one: the first is what others are held against.
-        assert_eq!(agreed(&[short.clone(), good.clone()], true), Some(&short));
-        assert_eq!(agreed(&[], true), None);
-        // All agree that they fail: nobody is right.
-        let failing = [answers(500, ""), answers(500, "")];
-        let agreed = agreed(&failing, true).unwrap();
-        assert!(fault(agreed, &failing[0], true).is_some());
-    }
-
-    #[test]
-    fn the_load_expects_the_page_that_was_agreed_on() {
-        let check = |status: u16, body: &str, same_body: bool, length: Option<u64>| {
-            let answer = answers(status, body).remove(0).unwrap();
-            assert_eq!(
-                expected(&answer, same_body),
-                Expected { status, length },
-                "{body}"
-            );
-        };
-        check(200, "Hello", true, Some(5));
-        check(200, "Hello", false, None);
-        check(302, "", true, Some(0));
-    }
-
-    #[test]
-    fn what_may_change_a_page_is_known_by_its_method() {
-        assert!(
-            ["POST", "PUT", "DELETE", "PURGE"]
-                .into_iter()
-                .all(has_effect)
-        );
-        assert!(!["GET", "HEAD", "OPTIONS"].into_iter().any(has_effect));
-    }
-}
+mod tests;

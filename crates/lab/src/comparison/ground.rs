@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::gate::{self, Answer, Answers};
+use super::gate::{self, Answer, Answers, Likeness};
 use super::lab::{Lab, Load, Participant};
 use super::meter::{self, Measured};
 use super::results::{Placement, Trial, WarmUp};
@@ -42,6 +42,8 @@ pub(super) struct Ground<'a> {
     pub(super) login: Option<Request>,
     /// What every stack must answer to a request without effect.
     pub(super) agreed: Option<Answers>,
+    /// How much like it, for each request; nothing is known before the rehearsal.
+    pub(super) likeness: Vec<Likeness>,
     pub(super) placement: Placement,
     /// Cores of the machine.
     pub(super) cores: usize,
@@ -100,7 +102,7 @@ impl Ground<'_> {
         let answers = gate::ask(&running.target(), &host, self.requests, self.lab.timeout);
         let fault = match (&answers, &self.agreed) {
             (Err(error), _) => Some(format!("{error:#}")),
-            (Ok(answers), Some(agreed)) => gate::fault(agreed, answers, self.same_body()),
+            (Ok(answers), Some(agreed)) => gate::fault(agreed, answers, &self.likeness),
             (Ok(_), None) => None,
         };
         if let Some(fault) = fault {
@@ -150,13 +152,18 @@ impl Ground<'_> {
         )
     }
 
-    /// Whether all stacks must send the very same pages: not where the application says otherwise, not behind a login, and
-    /// not where other requests may change them.
-    pub(super) fn same_body(&self) -> bool {
+    /// Whether all stacks must send the very same pages, or the same statuses alone: where the application says so, behind a
+    /// login, and where other requests may change them.
+    pub(super) fn likeness_at_most(&self) -> Likeness {
         let mut methods = self.requests.iter().map(|request| &request.method);
-        self.application.same_body
+        let same = self.application.same_body
             && self.login.is_none()
-            && !methods.any(|method| gate::has_effect(method))
+            && !methods.any(|method| gate::has_effect(method));
+        if same {
+            Likeness::Body
+        } else {
+            Likeness::Status
+        }
     }
 
     /// What the load's generator is told.
@@ -178,7 +185,7 @@ impl Ground<'_> {
         Plan {
             target: Target::Tcp(([127, 0, 0, 1], 0).into()),
             host: "localhost".to_owned(),
-            requests: self.expecting(|answer| gate::expected(answer, self.same_body())),
+            requests: self.expecting(gate::expected),
             login: self.login.clone(),
             mode,
             connections,
@@ -189,10 +196,14 @@ impl Ground<'_> {
         }
     }
 
-    /// What is sent, each with what its response must be, as far as it is known: `of` an answer that was agreed on. Behind a
+    /// What is sent, each with what its response must be, as far as it is known: `of` an answer that was agreed on, and how
+    /// much like it. Behind a
     /// login it is a page's status alone: a refused login shows as a redirection, which would be a good answer otherwise.
-    fn expecting(&self, of: impl Fn(&Answer) -> Expected) -> Vec<Request> {
-        let agreed = |index: usize| self.agreed.as_ref()?.get(index)?.as_ref();
+    fn expecting(&self, of: impl Fn(&Answer, Likeness) -> Expected) -> Vec<Request> {
+        let expected = |index: usize| {
+            let answer = self.agreed.as_ref()?.get(index)?.as_ref()?;
+            Some(of(answer, *self.likeness.get(index)?))
+        };
         let requests = self.requests.iter().enumerate();
         let requests = requests.map(|(index, request)| {
             let behind_login = || Expected {
@@ -201,7 +212,7 @@ impl Ground<'_> {
             };
             let expected = match self.login {
                 Some(_) => (request.method == "GET").then(behind_login),
-                None => agreed(index).map(&of),
+                None => expected(index),
             };
             Request {
                 expected,
@@ -219,7 +230,7 @@ impl Ground<'_> {
     pub(super) fn ceiling(&self, load: &Load) -> Result<f64> {
         let plan = self.plan_without_server(load.mode(self.lab), load.connection_use(), 0);
         let plan = Plan {
-            requests: self.expecting(|answer| gate::expected(answer, true)),
+            requests: self.expecting(|answer, _| gate::expected(answer, Likeness::Body)),
             ..plan
         };
         Ok(headroom(&plan, &self.placement.server, CEILING)?.ceiling)
@@ -297,7 +308,11 @@ impl Server {
         })
     }
 
-    fn ask_again(&self, ground: &Ground<'_>) -> Result<Answers> {
+    /// The same requests once more; one that is still busy with others has longer to answer.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub(super) fn ask_again(&self, ground: &Ground<'_>) -> Result<Answers> {
         let patience = ground.lab.timeout * PATIENCE;
         let target = self.running.target();
         gate::ask(&target, &self.host, ground.requests, patience)
@@ -305,7 +320,7 @@ impl Server {
 
     fn hold_against(&self, ground: &Ground<'_>, answers: &Answers, when: &str) -> Result<()> {
         let agreed = ground.agreed.as_ref();
-        match agreed.and_then(|agreed| gate::fault(agreed, answers, ground.same_body())) {
+        match agreed.and_then(|agreed| gate::fault(agreed, answers, &ground.likeness)) {
             Some(fault) => bail!("{}", with_log(&format!("{fault}, {when}"), &self.running)),
             None => Ok(()),
         }

@@ -42,6 +42,9 @@ pub struct Results {
     pub stacks: Vec<Stack>,
     /// What could not take part.
     pub missing: Vec<Missing>,
+    /// Pages whose bodies could not be compared, although the application does not say that they differ each time.
+    #[serde(default)]
+    pub varying: Vec<Varying>,
     /// What was sent.
     pub loads: Vec<Load>,
     /// Every trial, in order.
@@ -116,6 +119,17 @@ pub struct Missing {
     pub install: Option<String>,
     /// What stands in for it, in a study.
     pub stand_in: Option<String>,
+}
+
+/// A page that a stack answered in two ways when it was asked for twice.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Varying {
+    /// Method and path.
+    pub name: String,
+    /// The ids of those that did.
+    pub stacks: Vec<String>,
+    /// Whether its length was still compared, roughly; otherwise it was the status alone.
+    pub length: bool,
 }
 
 /// What was sent to every stack.

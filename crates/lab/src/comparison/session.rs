@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 
-use super::gate::{self, Answers};
+use super::gate::{self, Answers, Likeness};
 use super::ground::Ground;
 use super::lab::{FindPeak, Lab, Load, Participant};
 use super::order::{self, Group, Task};
 use super::progress::{self, Progress};
-use super::results::{Peak, Results, Trial};
+use super::results::{Peak, Results, Trial, Varying};
 use super::store::Store;
 use super::{placement, trial};
 use crate::application::Application;
@@ -75,6 +75,7 @@ pub fn run(lab: &Lab, conduct: &Conduct<'_>) -> Result<Results> {
         requests: &requests,
         login: lab.login.as_ref().map(opening::plan_request),
         agreed: None,
+        likeness: Vec::new(),
         placement: placement::place(&lab, &cores),
         cores: cores.len(),
         highball: &conduct.highball,
@@ -168,38 +169,64 @@ impl Session<'_, '_> {
             self.results.application.name,
             self.store.folder().display()
         );
-        let mut answered: Vec<(Participant, Answers)> = Vec::new();
+        let (mut answered, mut asked) = (Vec::new(), Vec::new());
         for participant in self.participants.clone() {
             let started = self
                 .ground
-                .start(&participant, &format!("rehearsal-{}", participant.id));
+                .start(&participant, &format!("rehearsal-{}", participant.id))
+                .and_then(|server| server.ask_again(self.ground).map(|again| (server, again)));
             if self.stopped() {
                 return Ok(());
             }
             match started {
-                Ok(server) => {
+                Ok((server, again)) => {
                     eprintln!("{} is up in {:.1} s", participant.id, server.trial.boot_s);
-                    answered.push((participant, server.answers.clone()));
+                    answered.push(participant);
+                    asked.push([server.answers.clone(), again]);
                     server.stop();
                 }
                 Err(error) => self.leave_out(&participant, &format!("{error:#}"))?,
             }
         }
-        let same_body = self.ground.same_body();
-        let all: Vec<Answers> = answered
-            .iter()
-            .map(|(_, answers)| answers.clone())
-            .collect();
-        self.ground.agreed = gate::agreed(&all, same_body).cloned();
+        let likeness = gate::likeness(&asked, self.ground.likeness_at_most());
+        let first: Vec<&Answers> = asked.iter().map(|[first, _]| first).collect();
+        let agreed = gate::agreed(&first, &likeness);
+        self.note_varying(&answered, &asked, &likeness);
         self.participants.clear();
-        for (participant, answers) in answered {
-            let agreed = self.ground.agreed.as_ref();
-            match agreed.and_then(|agreed| gate::fault(agreed, &answers, same_body)) {
+        for (participant, asked) in answered.into_iter().zip(&asked) {
+            let fault = |answers| gate::fault(agreed?, answers, &likeness);
+            match asked.iter().find_map(fault) {
                 None => self.participants.push(participant),
                 Some(fault) => self.leave_out(&participant, &fault)?,
             }
         }
+        self.ground.agreed = agreed.cloned();
+        self.ground.likeness = likeness;
         self.store.save(&self.results)
+    }
+
+    /// Writes down of which pages less can be compared than was to be, and under whom that was found.
+    fn note_varying(
+        &mut self,
+        participants: &[Participant],
+        asked: &[[Answers; 2]],
+        likeness: &[Likeness],
+    ) {
+        let most = self.ground.likeness_at_most();
+        let requests = self.ground.requests.iter().enumerate().zip(likeness);
+        for ((index, request), likeness) in requests.filter(|(_, likeness)| **likeness < most) {
+            let differing = participants.iter().zip(asked);
+            let differing = differing.filter(|(_, asked)| gate::differs(asked, index));
+            let page = Varying {
+                name: format!("{} {}", request.method, request.path),
+                stacks: differing.map(|(one, _)| one.id.clone()).collect(),
+                length: *likeness >= Likeness::Length,
+            };
+            eprintln!("{} differs each time it is asked for", page.name);
+            // One that goes on may have found it before.
+            self.results.varying.retain(|one| one.name != page.name);
+            self.results.varying.push(page);
+        }
     }
 
     /// What the generator could do at most, beside which every rate is to be read.

@@ -46,6 +46,7 @@ pub(super) fn warnings(results: &Results, judgement: &Judgement<'_>) -> Vec<Stri
             "Fewer than {ROUNDS} rounds were run: nothing is known of how far two starts of the same stack differ."
         ));
     }
+    warnings.extend(varying(results));
     warnings.extend(set_aside(results, judgement));
     if results.placement.is_shared() && !results.trials.is_empty() {
         warnings.push(
@@ -61,6 +62,25 @@ pub(super) fn warnings(results: &Results, judgement: &Judgement<'_>) -> Vec<Stri
     warnings.extend(disturbed(results));
     warnings.extend(left_behind(results));
     warnings
+}
+
+/// Pages whose bodies were not compared.
+fn varying(results: &Results) -> impl Iterator<Item = String> + '_ {
+    results.varying.iter().map(|page| {
+        let stacks = page.stacks.iter().map(|id| name(results, id).to_owned());
+        let stacks: Vec<String> = stacks.collect();
+        let compared = if page.length {
+            "statuses, and lengths roughly"
+        } else {
+            "statuses alone"
+        };
+        format!(
+            "{} was not the same twice under {}: whether all stacks send the same page can't be told. Compared were \
+             {compared}.",
+            page.name,
+            listed(&stacks)
+        )
+    })
 }
 
 /// One line for each stack, load and cause.

@@ -150,6 +150,7 @@ pub(super) fn describe(
             .collect(),
         stacks,
         missing,
+        varying: Vec::new(),
         trials: Vec::new(),
         peaks: Vec::new(),
     })
