@@ -49,48 +49,37 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Makes whatever changes are asked for, one at a time, until another program has taken over, and says which. Whoever
+    /// Makes whatever changes are asked for, one at a time, until another program has taken over, and says which: who waits
+    /// then is for that one. Whoever
     /// asks while one is under way gets another one after it, with code and settings as they are then; all who ask for the
     /// same meanwhile get the same one.
     pub(crate) async fn run(mut self) -> Heir {
         loop {
+            self.asks.tell("");
             let first = self.asks.first().await;
             // A reload finds out what it takes. Whoever asks for the same meanwhile gets the same.
             if first != Change::Reload {
                 self.settle(&first).await;
             }
             let change = self.asks.first().await;
-            let same = self.asks.take(&change);
-            for ask in &same {
-                self.say(ask);
-            }
+            self.asks.begin(&change, &self.under_way(&change));
             let (answer, heir) = match &change {
                 Change::Restart => (self.restart().await, None),
                 Change::Reload => (self.reload().await, None),
                 Change::Upgrade(binary) => self.upgrade(binary.as_deref()).await,
             };
-            for ask in same {
-                ask.reply(&answer);
-            }
+            self.asks.finish(&answer);
             if let Some(heir) = heir {
-                let text = "another server has taken over meanwhile: ask again";
-                for ask in self.asks.close() {
-                    ask.reply(&Answer::Error(text.to_owned()));
-                }
                 return heir;
             }
         }
     }
 
-    fn say(&self, ask: &Ask) {
-        let (what, command) = names(&ask.change);
-        let who = match ask.asker {
-            Asker::Command(_) => command.to_owned(),
-            Asker::Signal(name) => format!("signal {name}"),
-            Asker::File => "its file was touched".to_owned(),
-        };
-        let text = format!("{what} was asked for ({who})");
-        self.log.event(Level::Info, &text, &[]);
+    /// For who waits until it is done.
+    fn under_way(&self, change: &Change) -> String {
+        let (what, _) = change.names();
+        let limit = self.application.settings.boot_timeout;
+        format!("{what} is under way, each step of which may take {limit:?} (`boot_timeout`)")
     }
 
     async fn restart(&mut self) -> Answer {
@@ -115,7 +104,7 @@ impl Changes {
     /// Waits until what was there before is gone, for two generations or servers at once are enough, but no longer than
     /// `drain_timeout`; and tells who asks.
     pub(crate) async fn settle(&self, change: &Change) {
-        let (what, _) = names(change);
+        let (what, _) = change.names();
         let tell = |who: &str, rest: Duration| {
             let seconds = rest.as_secs_f64().ceil();
             let text = format!("{who} finishes what it holds, for {seconds} s at most");
@@ -164,15 +153,6 @@ impl Changes {
     /// What serves, for the service manager.
     pub(crate) fn status(&self) -> String {
         ready_line(&self.front.settings(), self.serving)
-    }
-}
-
-/// What a change is called, and the command that asks for it.
-fn names(change: &Change) -> (&'static str, &'static str) {
-    match change {
-        Change::Restart => ("a restart", "highball restart"),
-        Change::Reload => ("a reload of the settings", "highball reload"),
-        Change::Upgrade(_) => ("an upgrade", "highball upgrade"),
     }
 }
 

@@ -31,7 +31,7 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// There is none, or it does not answer.
 pub(crate) fn status(server: &Server, json: bool) -> Result<()> {
     let connection = connect(server)?;
-    let Answer::Status(report) = ask(&connection, Question::Status)? else {
+    let Answer::Status(report) = ask(&connection, &Question::Status)? else {
         bail!("the server gave another answer than its status; is it another version?");
     };
     let text = match json {
@@ -50,8 +50,7 @@ pub(crate) fn status(server: &Server, json: bool) -> Result<()> {
 /// # Errors
 /// There is no server, it does not answer, or the new code is not fit to serve.
 pub(crate) fn restart(server: &Server) -> Result<()> {
-    let connection = connect(server)?;
-    match ask(&connection, Question::Restart)? {
+    match have_changed(server, &Question::Restart)? {
         Answer::Restarted {
             generation,
             before,
@@ -75,8 +74,7 @@ pub(crate) fn restart(server: &Server) -> Result<()> {
 /// # Errors
 /// There is no server, it does not answer, or it keeps the settings that it has.
 pub(crate) fn reload(server: &Server) -> Result<()> {
-    let connection = connect(server)?;
-    match ask(&connection, Question::Reload)? {
+    match have_changed(server, &Question::Reload)? {
         Answer::Reloaded {
             changes,
             generation,
@@ -104,10 +102,9 @@ pub(crate) fn reload(server: &Server) -> Result<()> {
 /// # Errors
 /// There is no server, it does not answer, or its successor does not come up.
 pub(crate) fn upgrade(server: &Server, binary: Option<&Path>) -> Result<()> {
-    let connection = connect(server)?;
     // The server stands in another folder.
     let binary = binary.map(std::path::absolute).transpose()?;
-    match ask(&connection, Question::Upgrade { binary })? {
+    match have_changed(server, &Question::Upgrade { binary })? {
         Answer::Upgraded {
             pid,
             highball,
@@ -141,7 +138,7 @@ pub(crate) fn stop(server: &Server, now: bool) -> Result<()> {
     let pid = socket_peercred(&connection)?.pid;
     // Before it is asked, while the number is surely its own.
     let process = pidfd_open(pid, PidfdFlags::empty()).context("cannot watch the server")?;
-    match ask(&connection, Question::Stop { now })? {
+    match ask(&connection, &Question::Stop { now })? {
         Answer::Stopping { .. } => {}
         other => bail!("the server gave another answer than that it stops: {other:?}"),
     }
@@ -275,8 +272,30 @@ fn open(address: &SocketAddrUnix) -> rustix::io::Result<UnixStream> {
     Ok(socket.into())
 }
 
-fn ask(mut connection: &UnixStream, question: Question) -> Result<Answer> {
-    let mut line = serde_json::to_vec(&question)?;
+/// Asks for a change: of whoever has taken over, where the server is replaced before it comes to that.
+fn have_changed(server: &Server, question: &Question) -> Result<Answer> {
+    let mut connection = connect(server)?;
+    loop {
+        match ask(&connection, question)? {
+            Answer::Moved { pid } => {
+                wait_for(&format!(
+                    "another server has taken over (pid {pid}), and is asked"
+                ));
+                connection = connect_pid(pid)?;
+            }
+            answer => return Ok(answer),
+        }
+    }
+}
+
+/// Tells why there is no answer yet.
+fn wait_for(reason: &str) {
+    // A stderr that is closed is no reason not to wait.
+    let _ = writeln!(io::stderr(), "waits: {reason}");
+}
+
+fn ask(mut connection: &UnixStream, question: &Question) -> Result<Answer> {
+    let mut line = serde_json::to_vec(question)?;
     line.push(b'\n');
     connection
         .write_all(&line)
@@ -292,10 +311,7 @@ fn ask(mut connection: &UnixStream, question: Question) -> Result<Answer> {
         let answer = serde_json::from_str(&reply);
         match answer.context("the server gave an answer of another version")? {
             Answer::Working => {}
-            Answer::Waits { reason } => {
-                // A stderr that is closed is no reason not to wait.
-                let _ = writeln!(io::stderr(), "waits: {reason}");
-            }
+            Answer::Waits { reason } => wait_for(&reason),
             Answer::Error(error) => bail!("the server refused: {error}"),
             answer => return Ok(answer),
         }

@@ -13,7 +13,6 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixListener as StdListener};
 use std::path::Path;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +20,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::WriteHalf;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{JoinHandle, spawn_local};
 
 use crate::asks::{Ask, Asker, Asks, Change};
@@ -47,17 +46,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Asked {
     pub(crate) stops: mpsc::Sender<Stop>,
     pub(crate) changes: Rc<Asks>,
-}
-
-impl Asked {
-    /// Asks for a change and waits until it is made.
-    async fn change(&self, change: Change) -> Answer {
-        let (answer, answered) = oneshot::channel();
-        let asker = Asker::Command(answer);
-        self.changes.push(Ask { change, asker });
-        let stops = |_| Answer::Error("the server stops".to_owned());
-        answered.await.unwrap_or_else(stops)
-    }
 }
 
 /// One of a server's names.
@@ -299,19 +287,21 @@ async fn answer(mut stream: UnixStream, report: &Reporting, asked: &Asked) -> io
         Ok(Question::Upgrade { binary }) => Change::Upgrade(binary),
         Err(error) => return write(&mut output, &Answer::Error(error.to_string())).await,
     };
-    let mut told = asked.changes.told();
-    let mut change = pin!(asked.change(change));
+    let (client, mut shown) = watch::channel(Answer::Working);
+    let asker = Asker::Command(client);
+    asked.changes.push(Ask { change, asker });
     loop {
         let answer = tokio::select! {
-            biased;
-            answer = &mut change => return write(&mut output, &answer).await,
-            Ok(()) = told.changed() => match told.borrow_and_update().clone() {
-                reason if reason.is_empty() => continue,
-                reason => Answer::Waits { reason },
+            more = shown.changed() => match more {
+                Ok(()) => shown.borrow_and_update().clone(),
+                Err(_) => Answer::Error("the server stops".to_owned()),
             },
             () = tokio::time::sleep(BEAT) => Answer::Working,
         };
         write(&mut output, &answer).await?;
+        if !matches!(answer, Answer::Working | Answer::Waits { .. }) {
+            return Ok(());
+        }
     }
 }
 

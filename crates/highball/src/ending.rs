@@ -10,6 +10,7 @@ use supervisor::Supervisor;
 use tokio::time::timeout_at;
 
 use crate::application::LEAST_GRACE;
+use crate::asks::Asks;
 use crate::handover::Gone;
 use crate::signals::{Stop, Stops};
 use crate::upgrade::Heir;
@@ -19,6 +20,8 @@ pub(crate) struct End<'a> {
     pub(crate) front: &'a Rc<Front>,
     pub(crate) supervisor: &'a Supervisor,
     pub(crate) log: &'a AccessLog,
+    /// What it is asked for meanwhile, which is for the heir.
+    pub(crate) asks: &'a Asks,
     /// Who has taken over.
     pub(crate) heir: Option<&'a Heir>,
     /// Whom this server took over from.
@@ -45,6 +48,15 @@ impl End<'_> {
                 self.supervisor.stop(Duration::ZERO).await;
             }
             () = self.drain(limit) => {}
+            () = self.pass_on() => {}
+        }
+    }
+
+    /// Never ends.
+    async fn pass_on(&self) {
+        match self.heir {
+            Some(heir) => heir.pass_on(self.asks, self.log).await,
+            None => std::future::pending().await,
         }
     }
 

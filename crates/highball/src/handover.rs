@@ -1,7 +1,8 @@
 //! How a server hands over to its successor: the messages of both, and the successor's side. The successor is started
 //! with one end of a control socket as its stdin. The server says who it is and gives its sockets; the successor says
 //! when it could serve, waits for the word, and says when it does. Until that word nothing has changed for anybody.
-//! Afterwards it is given what clients keep open, and sees by the end of the socket that the server is gone.
+//! Afterwards it is given what clients keep open and what the server is still asked for, and sees by the end of the socket
+//! that the server is gone.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use supervisor::Channel;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::asks::{Ask, Asker, Asks, Change};
 use crate::sockets::{Inherited, Origin};
 
 /// Set where this process is to take over from a running server.
@@ -75,8 +77,10 @@ pub(crate) enum Told {
     Serve,
     /// The service manager listens to the successor from now on.
     Named,
-    /// An idle connection of a client; beside it its descriptor. Any number of them.
+    /// An idle connection of a client; beside it its descriptor. Any number of them, as of the next.
     Connection(Kept),
+    /// Somebody who waits for no answer has asked the server for this.
+    Asked(Change),
 }
 
 impl Message for Greeting {}
@@ -206,11 +210,12 @@ impl Predecessor {
         let _ = self.channel.receive::<Told>().await;
     }
 
-    /// Takes over what its clients keep open, until it is gone. Drops `named` when the service manager listens to this
+    /// Takes over what its clients keep open, and what it is asked for, until it is gone. Drops `named` when the service manager listens to this
     /// server, and `gone` in the end.
     pub(crate) async fn follow(
         self,
         front: Rc<Front>,
+        asks: Rc<Asks>,
         named: oneshot::Sender<()>,
         gone: mpsc::Receiver<()>,
     ) {
@@ -224,11 +229,18 @@ impl Predecessor {
                 Err(Error::TooManyFds) => continue,
                 _ => return,
             };
-            if let Told::Connection(kept) = told.message.clone()
-                && let Ok(socket) = told.only_fd()
-            {
-                // Its client may have left meanwhile.
-                let _ = front.take_over(socket, &kept).await;
+            match told.message.clone() {
+                Told::Connection(kept) => {
+                    if let Ok(socket) = told.only_fd() {
+                        // Its client may have left meanwhile.
+                        let _ = front.take_over(socket, &kept).await;
+                    }
+                }
+                Told::Asked(change) => {
+                    let asker = Asker::Predecessor;
+                    asks.push(Ask { change, asker });
+                }
+                Told::Serve | Told::Named => {}
             }
         }
     }

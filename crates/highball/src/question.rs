@@ -100,6 +100,11 @@ pub(crate) enum Answer {
         /// What that is, and how long it takes at most.
         reason: String,
     },
+    /// Another server has taken over before it came to that, and is to be asked.
+    Moved {
+        /// Its process.
+        pid: i32,
+    },
     /// It stops; the connection ends with its process, with signs of life until then.
     Stopping {
         /// Its process.

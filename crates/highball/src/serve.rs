@@ -82,7 +82,11 @@ fn start(choice: Choice, birth: Birth) -> Result<()> {
 async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Result<()> {
     // From here on no signal that is sent to servers ends the process by itself.
     let mut stops = Stops::watch()?;
-    let asks = Rc::new(Asks::default());
+    let asks = {
+        let log = Rc::clone(&log);
+        Rc::new(Asks::new(move |text| log.event(Level::Info, text, &[])))
+    };
+    asks.tell("this server has not come up yet");
     signals::watch_others(&asks)?;
     // Without it, zombies are left: no reason not to serve.
     spawn_local(async { drop(orphans::reap().await) });
@@ -175,7 +179,12 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
     let (gone, there) = Gone::new();
     let (name, named) = oneshot::channel();
     match predecessor {
-        Some(before) => drop(spawn_local(before.follow(Rc::clone(&front), name, there))),
+        Some(before) => drop(spawn_local(before.follow(
+            Rc::clone(&front),
+            Rc::clone(&asks),
+            name,
+            there,
+        ))),
         None => drop((name, there)),
     }
     let changes = Changes {
@@ -195,7 +204,7 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
     };
     let told = spawn_local(tell(Rc::clone(&manager), changes.status(), named));
     let mut changes = spawn_local(changes.run());
-    spawn_local(changes::watch(restart_file, touched, Rc::clone(&asks)));
+    let watch = spawn_local(changes::watch(restart_file, touched, Rc::clone(&asks)));
 
     let (first, heir) = tokio::select! {
         // A heir that there is must get the connections.
@@ -205,8 +214,12 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
     };
     state.set("stopping");
     changes.abort();
-    // Who waits is told that the server stops.
-    drop(asks.close());
+    // An heir looks at the file itself.
+    watch.abort();
+    if heir.is_none() {
+        // Who waits is told that the server stops.
+        asks.close();
+    }
     supervisor.call_off();
     match heir {
         // The service manager hears another process now.
@@ -217,6 +230,7 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
         front: &front,
         supervisor: &supervisor,
         log: &log,
+        asks: &asks,
         heir: heir.as_ref(),
         predecessor: &gone,
     };

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use exchange::control::Error;
-use front::access_log::Level;
+use front::access_log::{AccessLog, Level};
 use front::{Front, Kept};
 use supervisor::Channel;
 use tokio::process::{Child, Command};
 
+use crate::asks::{Ask, Asks};
 use crate::changes::Changes;
 use crate::handover::{Greeting, Handed, Said, Told, VARIABLE, VERSION};
 use crate::question::Answer;
@@ -25,6 +26,8 @@ use crate::systemd;
 const ACCEPT: Duration = Duration::from_secs(10);
 /// How long one that has failed, or has closed its control socket, may take to end by itself.
 const FAILURE_ENDS: Duration = Duration::from_secs(2);
+/// How long one that serves may take to make room for what is passed on to it.
+const PASS_ON: Duration = Duration::from_secs(10);
 
 /// A server that is to take over. Dropping it kills it, unless it serves.
 struct Successor {
@@ -34,7 +37,10 @@ struct Successor {
 }
 
 /// The server that has taken over, for as long as this one finishes what it holds.
-pub(crate) struct Heir(Successor);
+pub(crate) struct Heir {
+    successor: Successor,
+    pid: i32,
+}
 
 impl Heir {
     /// Gives it the connections of clients, each as soon as nothing is under way on it, until none is left.
@@ -44,7 +50,7 @@ impl Heir {
     pub(crate) async fn endow(&self, front: &Front) -> io::Result<()> {
         let give = |socket: BorrowedFd<'_>, kept: &Kept| {
             let sent = self
-                .0
+                .successor
                 .channel
                 .try_send(&Told::Connection(kept.clone()), &[socket]);
             sent.map_err(|error| match error {
@@ -53,14 +59,37 @@ impl Heir {
             })
         };
         front
-            .give_away(give, async || self.0.channel.room().await)
+            .give_away(give, async || self.successor.channel.room().await)
             .await
     }
 
     /// Waits for its end.
     pub(crate) async fn gone(&self) {
         // It says nothing more.
-        let _ = self.0.channel.receive::<Said>().await;
+        let _ = self.successor.channel.receive::<Said>().await;
+    }
+
+    /// Passes on whatever this server is still asked for, as long as it is there: commands are sent to the heir, and
+    /// what nobody waits for is told to it.
+    pub(crate) async fn pass_on(&self, asks: &Asks, log: &AccessLog) {
+        loop {
+            let change = asks.first().await;
+            let (silent, commands): (Vec<_>, _) =
+                asks.take(&change).into_iter().partition(Ask::is_silent);
+            for ask in commands {
+                ask.reply(&Answer::Moved { pid: self.pid });
+            }
+            if silent.is_empty() {
+                continue;
+            }
+            let (what, _) = change.names();
+            let told = Told::Asked(change);
+            let told = self.successor.channel.send(&told, &[]);
+            if !matches!(tokio::time::timeout(PASS_ON, told).await, Ok(Ok(()))) {
+                let text = format!("{what} was asked for in vain: the new server does not take it");
+                log.event(Level::Warn, &text, &[]);
+            }
+        }
     }
 
     /// Has the kernel tell it when this process is gone, and nobody before: it waits for that.
@@ -129,7 +158,7 @@ impl Changes {
         self.manager.replaced_by(pid).await;
         // One that is gone already will not miss it.
         let _ = successor.channel.send(&Told::Named, &[]).await;
-        Ok((pid, highball, Heir(successor)))
+        Ok((pid, highball, Heir { successor, pid }))
     }
 
     /// The workers that there is memory for beside this server's; `None` for all.

@@ -438,6 +438,11 @@ fn a_restart_within_a_restart_comes_after_it_with_the_code_as_it_is_then() {
         // However many ask meanwhile, one more restart serves them all.
         let others = [(); 3].map(|()| restart_beside(scope, &server));
         server.process().signal(Signal::USR1);
+        let waits = "and waits: a restart is under way";
+        until("the log says that they wait", || {
+            let lines = server.log().lines();
+            lines.iter().filter(|line| line.contains(waits)).count() == 4
+        });
         gate.admit(1);
         expect_success(&first.join().expect("it ran"), 2);
         assert_eq!(events.wait(), "loads gated-3");
@@ -445,6 +450,8 @@ fn a_restart_within_a_restart_comes_after_it_with_the_code_as_it_is_then() {
         for other in others {
             let ran = other.join().expect("it ran");
             assert!(ran.status.success(), "{}", ran.output());
+            let told = "waits: a restart is under way, each step of which may take";
+            assert!(ran.stderr.contains(told), "{}", ran.output());
         }
     });
     assert_eq!(server.get("/").text(), "gated-3 /");

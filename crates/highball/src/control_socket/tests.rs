@@ -21,7 +21,7 @@ async fn report() -> Report {
 
 fn asked() -> (Asked, mpsc::Receiver<Stop>, Rc<Asks>) {
     let (stops, stop) = mpsc::channel(1);
-    let changes = Rc::new(Asks::default());
+    let changes = Rc::new(Asks::new(|_| {}));
     let asks = Rc::clone(&changes);
     (Asked { stops, changes }, stop, asks)
 }
