@@ -226,7 +226,12 @@ fn the_largest_rate_is_searched_on_fresh_servers() {
     assert!(peak.finished && peak.failure.is_none() && peak.unloaded_ms.is_some());
     assert_eq!(peak.criterion, "p99 within 10000 ms");
     let overload = usize::from(peak.overload.is_some());
-    assert_eq!(trials_in(&lab.output).len(), peak.steps.len() + overload);
+    let unloaded = 1;
+    assert_eq!(
+        trials_in(&lab.output).len(),
+        unloaded + peak.steps.len() + overload
+    );
+    assert_eq!(peak.start, peak.steps[0].rate);
     let held = peak
         .steps
         .iter()

@@ -317,3 +317,32 @@ async fn look_with(browser: &Browser, folder: &Path) -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn one_limit_is_told_once_and_limits_that_differ_with_their_stacks() {
+    let section = |results: &lab::comparison::results::Results| {
+        let folder = Directory::new();
+        let page = Page {
+            results,
+            study: None,
+        };
+        report::write(&page, folder.path()).expect("the folder can be written");
+        let text = fs::read_to_string(folder.join("report.html")).expect("it was written");
+        text.replace('\u{a0}', " ")
+    };
+    let mut results = fixtures::comparison();
+    let text = section(&results);
+    assert!(
+        text.contains("Quick enough means for every stack: p99 at most 1 s."),
+        "{text}"
+    );
+    results.peaks[0].criterion = "median within 20.4 ms".to_owned();
+    let text = section(&results);
+    for part in [
+        "another latency for each stack",
+        "for Highball median within 20.4 ms; for ",
+        "for Puma cluster p99 at most 1 s",
+    ] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+}

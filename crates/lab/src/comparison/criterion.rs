@@ -7,9 +7,8 @@
 //! A generator that fell behind makes requests come in bursts and adds to every latency: a rate that was held nevertheless
 //! was held, and one that was not says nothing of the server.
 
-use std::time::Duration;
-
-use super::results::{Limit, Step};
+use super::lab::FindPeak;
+use super::results::{Limit, Peak, Step};
 use crate::load::outcome::{Outcome, Second};
 
 /// Good answers over demanded ones.
@@ -28,21 +27,35 @@ const UNNOTICED_MS: f64 = 5.0;
 /// The slowest hundredth where nobody named a limit (rails/rails#50450), in milliseconds.
 const SLOWEST_MS: f64 = 1000.0;
 
-/// The latency that must be kept.
+/// The latency that must be kept, by every stack of a comparison alike: a slow one with a limit of its own would be granted
+/// more than the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Within {
     /// For 99 of 100 requests, in milliseconds.
     P99(f64),
-    /// The median of the unloaded server in milliseconds; from it follows what the median may be.
+    /// The median of the quickest unloaded server in milliseconds; from it follows what the median may be.
     Unloaded(f64),
 }
 
 impl Within {
-    /// The limit that was named, or the one that follows from the unloaded server.
-    pub(super) fn new(p99: Option<Duration>, unloaded_ms: f64) -> Self {
-        p99.map_or(Self::Unloaded(unloaded_ms), |p99| {
-            Self::P99(p99.as_secs_f64() * 1000.0)
-        })
+    /// The limit that was named, or the one that follows from the quickest of the unloaded servers. Those of the first
+    /// searches decide, so that it is the same in all rounds; `None` while none is known.
+    pub(super) fn of(find: &FindPeak, peaks: &[Peak]) -> Option<Self> {
+        if let Some(p99) = find.p99 {
+            return Some(Self::P99(p99.as_secs_f64() * 1000.0));
+        }
+        let known = peaks
+            .iter()
+            .filter_map(|peak| Some((peak.round, peak.unloaded_ms?)));
+        let first = known.clone().map(|(round, _)| round).min()?;
+        let of_first = known.filter(|(round, _)| *round == first);
+        let quickest = of_first.map(|(_, unloaded_ms)| unloaded_ms);
+        quickest.min_by(f64::total_cmp).map(Self::Unloaded)
+    }
+
+    /// Whether a server that takes so long with nothing else to do keeps it at no rate.
+    pub(super) fn is_beyond(self, unloaded_ms: f64) -> bool {
+        matches!(self, Self::Unloaded(quickest) if unloaded_ms > median_limit(quickest))
     }
 
     /// In words.
@@ -50,7 +63,7 @@ impl Within {
         match self {
             Self::P99(limit) => format!("p99 within {limit:.0} ms"),
             Self::Unloaded(unloaded) => format!(
-                "median within {:.1} ms (unloaded {unloaded:.1} ms) and p99 within {SLOWEST_MS:.0} ms",
+                "median within {:.1} ms (the quickest stack unloaded: {unloaded:.1} ms) and p99 within {SLOWEST_MS:.0} ms",
                 median_limit(unloaded)
             ),
         }
@@ -138,6 +151,8 @@ fn backlog_grew(seconds: &[Second]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::load::outcome::{Errors, Generator};
 
@@ -181,6 +196,36 @@ mod tests {
         );
         assert_eq!(why(&held(7), Within::Unloaded(3.0)), "");
         assert_eq!(why(&held(29), Within::Unloaded(20.0)), "");
+    }
+
+    #[test]
+    fn the_quickest_unloaded_server_of_the_first_round_sets_the_limit_of_all() {
+        let peak = |round, unloaded_ms| Peak {
+            round,
+            unloaded_ms,
+            ..Peak::default()
+        };
+        let find = FindPeak::default();
+        let peaks = [
+            peak(1, Some(18.8)),
+            peak(1, None),
+            peak(1, Some(13.6)),
+            peak(2, Some(9.0)),
+        ];
+        assert_eq!(Within::of(&find, &[]), None);
+        let within = Within::of(&find, &peaks).unwrap();
+        assert_eq!(within, Within::Unloaded(13.6));
+        assert_eq!(
+            within.text(),
+            "median within 20.4 ms (the quickest stack unloaded: 13.6 ms) and p99 within 1000 ms"
+        );
+        assert!(!within.is_beyond(18.8) && within.is_beyond(20.5));
+        let named = FindPeak {
+            p99: Some(Duration::from_millis(500)),
+            ..find
+        };
+        assert_eq!(Within::of(&named, &[]), Some(Within::P99(500.0)));
+        assert!(!Within::P99(500.0).is_beyond(600.0));
     }
 
     #[test]

@@ -117,8 +117,8 @@ pub struct Setting {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FindPeak {
-    /// The latency that 99 of 100 requests must keep. Where it is absent, the median may grow by half over the unloaded
-    /// server's, and p99 to a second.
+    /// The latency that 99 of 100 requests must keep. Where it is absent, the median may grow by half over that of the
+    /// quickest unloaded server, and p99 to a second.
     #[serde(with = "duration::option", skip_serializing_if = "Option::is_none")]
     pub p99: Option<Duration>,
     /// Searches for each stack; three where it is absent, or fewer where there are fewer trials.

@@ -264,12 +264,15 @@ pub struct Peak {
     pub overload: Option<Overload>,
     /// Why the search gave nothing.
     pub failure: Option<String>,
-    /// The latency that a rate had to keep to count as held, in words.
+    /// The latency that a rate had to keep to count as held, in words: the same for all stacks.
     #[serde(default)]
     pub criterion: String,
-    /// Median latency of one request after the other, in milliseconds.
+    /// Median latency of one request after the other, in milliseconds, as found in the stack's first search.
     #[serde(default)]
     pub unloaded_ms: Option<f64>,
+    /// The rate to begin with, in requests a second; found with `unloaded_ms`.
+    #[serde(default)]
+    pub start: f64,
     /// Whether the search came to its end.
     #[serde(default)]
     pub finished: bool,

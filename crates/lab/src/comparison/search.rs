@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use super::criterion::{self, Within};
 use super::ground::{Ground, Server};
@@ -12,7 +12,6 @@ use super::lab::{FindPeak, Participant};
 use super::meter;
 use super::peak::{self, Search};
 use super::results::{Overload, Peak, Trial};
-use crate::load::outcome::Outcome;
 use crate::load::plan::{Arrivals, ConnectionUse, End, Mode};
 use crate::load::run;
 
@@ -30,24 +29,29 @@ const QUICK_REQUESTS: u64 = 5;
 /// What comes next in `peak`'s search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Next {
-    /// A rate; `None` for the first one, which depends on the server.
-    Rate(Option<f64>),
+    /// What the server takes with next to nothing to do: from that of all stacks follows what a rate may take.
+    Unloaded,
+    /// A rate.
+    Rate(f64),
     /// What is beyond the peak.
     Overload,
     /// Nothing.
     Done,
 }
 
-/// What comes next.
-pub(super) fn next(find: &FindPeak, peak: &Peak) -> Next {
+/// What comes next where a rate must keep `within`; nothing is known of that before the first server was asked.
+pub(super) fn next(find: &FindPeak, peak: &Peak, within: Option<Within>) -> Next {
     if peak.finished {
         return Next::Done;
     }
-    if peak.steps.is_empty() {
-        return Next::Rate(None);
+    let Some((unloaded_ms, within)) = peak.unloaded_ms.zip(within) else {
+        return Next::Unloaded;
+    };
+    if within.is_beyond(unloaded_ms) {
+        return Next::Done;
     }
     match search(find, peak).next() {
-        Some(rate) => Next::Rate(Some(rate)),
+        Some(rate) => Next::Rate(rate),
         None if find.overload
             && peak.overload.is_none()
             && search(find, peak).bracket().0 > 0.0 =>
@@ -58,6 +62,36 @@ pub(super) fn next(find: &FindPeak, peak: &Peak) -> Next {
     }
 }
 
+/// Asks a fresh, warm server one request after the other, and writes down in `peak` how long they took and which rate is to
+/// be tried first. Gives the raw data.
+///
+/// # Errors
+/// The server gave no figures; with the end of its log.
+pub(super) fn unloaded(
+    ground: &Ground<'_>,
+    participant: &Participant,
+    peak: &mut Peak,
+    seed: u64,
+    name: &str,
+) -> Result<Trial> {
+    let mut server = warm(ground, participant, seed, name)?;
+    let mode = Mode::Closed {
+        connections: 1,
+        end: End::After(UNLOADED),
+    };
+    let plan = ground.plan(&server, mode, ConnectionUse::KeepAlive, 0);
+    let measured = server.measure(ground, &plan)?;
+    ensure!(
+        measured.outcome.good > 0,
+        "no good answer from the unloaded server"
+    );
+    peak.unloaded_ms = Some(measured.outcome.latency.at(50.0));
+    peak.start = first_rate(&server.trial.warm_up.rates);
+    let mut trial = server.stop();
+    trial.outcome = measured.outcome;
+    Ok(trial)
+}
+
 /// Takes the next step of a search on a fresh server and writes it down in `peak`. Gives the raw data.
 ///
 /// # Errors
@@ -66,23 +100,16 @@ pub(super) fn step(
     ground: &Ground<'_>,
     participant: &Participant,
     find: &FindPeak,
+    within: Within,
     peak: &mut Peak,
     seed: u64,
     name: &str,
 ) -> Result<Trial> {
-    let next = next(find, peak);
-    let mut server = ground.start(participant, name)?;
-    let warm_up = ground.busy(&server, participant, ground.lab.warm_up, !seed);
-    server.warm_up(ground, &warm_up)?;
-    if peak.unloaded_ms.is_none() {
-        peak.unloaded_ms = Some(unloaded(ground, &server)?.latency.at(50.0));
-    }
-    let within = Within::new(find.p99, peak.unloaded_ms.unwrap_or_default());
+    let mut server = warm(ground, participant, seed, name)?;
     peak.criterion = within.text();
-    let rate = match next {
-        Next::Rate(Some(rate)) => rate,
-        Next::Rate(None) => first_rate(&server.trial.warm_up.rates),
-        Next::Overload | Next::Done => peak::round(search(find, peak).bracket().0 * OVERLOAD),
+    let (rate, is_overload) = match next(find, peak, Some(within)) {
+        Next::Rate(rate) => (rate, false),
+        _ => (peak::round(search(find, peak).bracket().0 * OVERLOAD), true),
     };
     let plan = ground.plan(
         &server,
@@ -91,7 +118,7 @@ pub(super) fn step(
         seed,
     );
     let measured = server.measure(ground, &plan)?;
-    let recovered_s = (next == Next::Overload)
+    let recovered_s = is_overload
         .then(|| recovery(ground, &mut server, within, peak))
         .transpose()?;
     let mut trial = server.stop();
@@ -115,6 +142,14 @@ pub(super) fn step(
     Ok(trial)
 }
 
+/// A fresh server after its warm-up.
+fn warm(ground: &Ground<'_>, participant: &Participant, seed: u64, name: &str) -> Result<Server> {
+    let mut server = ground.start(participant, name)?;
+    let warm_up = ground.busy(&server, participant, ground.lab.warm_up, !seed);
+    server.warm_up(ground, &warm_up)?;
+    Ok(server)
+}
+
 /// Where the search stands: the largest rate held, the smallest that was not.
 pub(super) fn bracket(find: &FindPeak, peak: &Peak) -> (f64, Option<f64>) {
     search(find, peak).bracket()
@@ -122,7 +157,7 @@ pub(super) fn bracket(find: &FindPeak, peak: &Peak) -> (f64, Option<f64>) {
 
 fn search<'a>(find: &FindPeak, peak: &'a Peak) -> Search<'a> {
     Search {
-        start: peak.steps.first().map_or(0.0, |step| step.rate),
+        start: peak.start,
         precision: find.precision,
         steps: &peak.steps,
     }
@@ -141,19 +176,6 @@ fn open(rate: f64, duration: Duration) -> Mode {
         duration,
         max_connections: super::lab::MAX_CONNECTIONS,
     }
-}
-
-/// One request after the other on a warm server.
-fn unloaded(ground: &Ground<'_>, server: &Server) -> Result<Outcome> {
-    let mode = Mode::Closed {
-        connections: 1,
-        end: End::After(UNLOADED),
-    };
-    run(
-        &ground.plan(server, mode, ConnectionUse::KeepAlive, 0),
-        &mut |_| {},
-        ground.stop,
-    )
 }
 
 /// Seconds until requests are answered as quickly as before: in a row, none slower than what 99 of 100 took at the
@@ -192,8 +214,12 @@ mod tests {
     use super::super::results::Step;
     use super::*;
 
+    const WITHIN: Option<Within> = Some(Within::Unloaded(2.0));
+
     fn peak(steps: &[(f64, bool)]) -> Peak {
         Peak {
+            unloaded_ms: Some(3.0),
+            start: 100.0,
             steps: steps
                 .iter()
                 .map(|(rate, held)| Step {
@@ -209,9 +235,9 @@ mod tests {
     #[test]
     fn a_search_ends_with_what_is_beyond_the_peak() {
         let find = FindPeak::default();
-        let check = |peak: &Peak, expect: Next| assert_eq!(next(&find, peak), expect);
-        check(&peak(&[]), Next::Rate(None));
-        check(&peak(&[(100.0, true)]), Next::Rate(Some(200.0)));
+        let check = |peak: &Peak, expect: Next| assert_eq!(next(&find, peak, WITHIN), expect);
+        check(&peak(&[]), Next::Rate(100.0));
+        check(&peak(&[(100.0, true)]), Next::Rate(200.0));
         let mut over = peak(&[(100.0, true), (104.0, false), (104.0, false)]);
         check(&over, Next::Overload);
         over.overload = Some(Overload::default());
@@ -222,7 +248,18 @@ mod tests {
             ..find.clone()
         };
         over.overload = None;
-        assert_eq!(next(&without, &over), Next::Done);
+        assert_eq!(next(&without, &over, WITHIN), Next::Done);
+    }
+
+    #[test]
+    fn a_search_begins_with_the_unloaded_server_and_ends_there_where_that_is_too_slow() {
+        let find = FindPeak::default();
+        let mut slow = peak(&[]);
+        slow.unloaded_ms = None;
+        assert_eq!(next(&find, &slow, WITHIN), Next::Unloaded);
+        assert_eq!(next(&find, &peak(&[]), None), Next::Unloaded);
+        slow.unloaded_ms = Some(7.5);
+        assert_eq!(next(&find, &slow, WITHIN), Next::Done);
     }
 
     #[test]

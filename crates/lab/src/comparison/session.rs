@@ -379,8 +379,16 @@ impl Session<'_, '_> {
             .iter()
             .filter(|peak| peak.finished && done(&peak.stack))
             .count();
+        let searched = of(|task| *task == Task::Search) > 0;
+        let asked = self
+            .results
+            .peaks
+            .iter()
+            .filter(|peak| peak.round == 1 && peak.unloaded_ms.is_some() && done(&peak.stack));
+        // Each stack is asked once without a load.
+        let unloaded = usize::from(searched) * stacks.saturating_sub(asked.count());
         Progress::new(
-            of(|task| matches!(task, Task::Trial(_))).saturating_sub(trials),
+            of(|task| matches!(task, Task::Trial(_))).saturating_sub(trials) + unloaded,
             of(|task| *task == Task::Search).saturating_sub(searches),
         )
     }

@@ -81,7 +81,6 @@ pub(super) fn render(page: &Page<'_>) -> Result<String> {
             .map(|(index, finding)| of_study(results, finding, index))
             .collect::<Vec<_>>()
     });
-    let criterion = results.peaks.iter().find(|peak| !peak.criterion.is_empty());
     let view = View {
         style: STYLE,
         results: Overview::of(results),
@@ -97,7 +96,7 @@ pub(super) fn render(page: &Page<'_>) -> Result<String> {
             .map(|load| capitalised(&load.title))
             .unwrap_or_default(),
         peaks: table::peaks(results, &judgement),
-        criterion: criterion.map_or("", |peak| &peak.criterion),
+        criterion: criterion(results),
         peak_charts,
         memory,
         memory_chart,
@@ -129,7 +128,7 @@ struct View<'a> {
     loads: Vec<OfLoad>,
     first_load: String,
     peaks: Option<Table>,
-    criterion: &'a str,
+    criterion: String,
     peak_charts: Vec<Chart>,
     memory: Option<Table>,
     memory_chart: Option<Chart>,
@@ -277,6 +276,34 @@ fn deployed<'a>(results: &Results, stack: &'a Stack) -> Deployed<'a> {
         environment: variables.join(" "),
         commands: &stack.commands,
         files: &stack.files,
+    }
+}
+
+/// The latency that a rate had to keep, in a sentence; empty where nobody searched. Searches of earlier versions gave each
+/// stack a limit of its own.
+fn criterion(results: &Results) -> String {
+    let peaks = results.peaks.iter();
+    let told = peaks.filter(|peak| !peak.criterion.is_empty());
+    let mut limits: Vec<(&str, &str)> = told
+        .map(|peak| (peak.stack.as_str(), peak.criterion.as_str()))
+        .collect();
+    limits.sort_by_key(|(stack, _)| colour(results, stack));
+    limits.dedup();
+    match limits.as_slice() {
+        [] => String::new(),
+        [(_, first), ..] if limits.iter().all(|(_, limit)| limit == first) => {
+            format!("Quick enough means for every stack: {first}.")
+        }
+        _ => {
+            let limits = limits.iter();
+            let each: Vec<String> = limits
+                .map(|(stack, limit)| format!("for {} {limit}", name(results, stack)))
+                .collect();
+            format!(
+                "Quick enough means another latency for each stack, so the rates are not held under one limit: {}.",
+                each.join("; ")
+            )
+        }
     }
 }
 

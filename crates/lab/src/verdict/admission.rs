@@ -110,7 +110,11 @@ pub(super) fn refusal_of_peak(peak: &Peak) -> Option<(Cause, String)> {
     } else if !peak.finished {
         Some((Cause::Failure, "the search was stopped midway".into()))
     } else if peak.last_good <= 0.0 {
-        Some((Cause::Errors, "no rate was held".into()))
+        let alone = peak.unloaded_ms.filter(|_| peak.steps.is_empty());
+        let alone = alone.map_or(String::new(), |median| {
+            format!(": one request after the other takes {median:.1} ms, beyond the limit of all")
+        });
+        Some((Cause::Errors, format!("no rate was held{alone}")))
     } else if peak.first_bad.is_none() {
         let reason = format!(
             "the generator's own limit came first, at {:.0} requests/s",

@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::{Session, folder_name};
+use crate::comparison::criterion::Within;
 use crate::comparison::lab::{FindPeak, Participant};
 use crate::comparison::order::Group;
 use crate::comparison::progress;
@@ -15,6 +16,16 @@ const UNFINISHED: &str = "the search was stopped before its end";
 impl Session<'_, '_> {
     /// One search for each stack, their steps in turns, so that all meet the machine in the same weather.
     pub(super) fn searches(&mut self, group: &Group, find: &FindPeak) -> Result<()> {
+        // The quickest unloaded server sets the limit for all, so each is asked before any rate is judged.
+        for participant in self.turns(group) {
+            let place = self.peak(&participant, group.round);
+            if self.next(find, &self.results.peaks[place]) == Next::Unloaded {
+                self.search_step(group, find, &participant, group.seed)?;
+            }
+            if self.stopped() {
+                return Ok(());
+            }
+        }
         for lap in 0.. {
             let mut moved = false;
             for participant in self.turns(group) {
@@ -45,16 +56,37 @@ impl Session<'_, '_> {
             return Ok(false);
         }
         let steps = peak.steps.len() + 1;
-        if search::next(find, &peak) != Next::Done {
-            let mut blank = self.blank(participant, "peak", group.round);
+        let next = self.next(find, &peak);
+        if next != Next::Done {
+            let kind = if next == Next::Unloaded {
+                "unloaded"
+            } else {
+                "peak"
+            };
+            let mut blank = self.blank(participant, kind, group.round);
             let name = folder_name(&blank);
-            let found = search::step(self.ground, participant, find, &mut peak, seed, &name);
+            let within = Within::of(find, &self.results.peaks);
+            let found = match within.filter(|_| next != Next::Unloaded) {
+                Some(within) => search::step(
+                    self.ground,
+                    participant,
+                    find,
+                    within,
+                    &mut peak,
+                    seed,
+                    &name,
+                ),
+                None => search::unloaded(self.ground, participant, &mut peak, seed, &name),
+            };
             if self.stopped() {
                 return Ok(true);
             }
             let line = match found {
                 Ok(found) => {
-                    let line = step_line(&peak, steps);
+                    let line = match next {
+                        Next::Unloaded => unloaded_line(&peak),
+                        _ => step_line(&peak, steps),
+                    };
                     blank = Trial {
                         stack: blank.stack,
                         load: blank.load,
@@ -75,7 +107,7 @@ impl Session<'_, '_> {
             self.store.keep(
                 blank.position,
                 &participant.id,
-                &format!("peak-{}", group.round),
+                &format!("{kind}-{}", group.round),
                 &blank,
             )?;
             self.progress.did_trial();
@@ -84,7 +116,12 @@ impl Session<'_, '_> {
                 group.round, participant.id
             ));
         }
-        if !peak.finished && search::next(find, &peak) == Next::Done {
+        // Before all stacks were asked nobody knows the limit.
+        let limit_known = next != Next::Unloaded;
+        if limit_known && !peak.finished && self.next(find, &peak) == Next::Done {
+            if let Some(within) = Within::of(find, &self.results.peaks) {
+                peak.criterion = within.text();
+            }
             (peak.last_good, peak.first_bad) = search::bracket(find, &peak);
             peak.failure = None;
             peak.finished = true;
@@ -96,6 +133,10 @@ impl Session<'_, '_> {
         Ok(true)
     }
 
+    fn next(&self, find: &FindPeak, peak: &Peak) -> Next {
+        search::next(find, peak, Within::of(find, &self.results.peaks))
+    }
+
     /// The place of a search in the results, where it is made if it is not there.
     fn peak(&mut self, participant: &Participant, round: usize) -> usize {
         let peaks = &mut self.results.peaks;
@@ -103,15 +144,27 @@ impl Session<'_, '_> {
             .iter()
             .position(|peak| peak.stack == participant.id && peak.round == round);
         found.unwrap_or_else(|| {
+            let before = peaks
+                .iter()
+                .find(|peak| peak.stack == participant.id && peak.unloaded_ms.is_some());
+            let (unloaded_ms, start) =
+                before.map_or((None, 0.0), |peak| (peak.unloaded_ms, peak.start));
             peaks.push(Peak {
                 stack: participant.id.clone(),
                 round,
+                unloaded_ms,
+                start,
                 failure: Some(UNFINISHED.to_owned()),
                 ..Peak::default()
             });
             peaks.len() - 1
         })
     }
+}
+
+fn unloaded_line(peak: &Peak) -> String {
+    let median = peak.unloaded_ms.unwrap_or_default();
+    format!("unloaded, median {median:.1} ms")
 }
 
 fn step_line(peak: &Peak, steps: usize) -> String {
