@@ -8,6 +8,7 @@ mod criterion;
 mod gate;
 mod ground;
 pub mod lab;
+mod lock;
 mod meter;
 mod order;
 mod peak;

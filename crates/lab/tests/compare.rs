@@ -306,6 +306,52 @@ fn a_stack_that_still_boots_is_waited_for_no_longer_than_somebody_wants() {
 }
 
 #[test]
+fn a_folder_in_which_a_comparison_is_at_work_is_left_alone_by_others() {
+    let folder = hello();
+    let booting = folder.join("booting");
+    let script = format!(
+        "mkfifo {0}; echo up > {0}; exec sleep 600",
+        booting.display()
+    );
+    let file = stack(&folder, "slow", &script, "");
+    let file = file.to_str().unwrap();
+    let mut lab = Lab::new(&folder, &["--stacks", "slow", "--stack-file", file]);
+    lab.start();
+    lab.wait_for("comparing slow");
+    while !booting.exists() {
+        std::thread::yield_now();
+    }
+    assert_eq!(fs::read_to_string(&booting).unwrap(), "up\n");
+
+    let output = lab.output.to_str().unwrap();
+    for flags in [
+        &["--app", "app", "--stacks", "thin"][..],
+        &["--resume", output],
+    ] {
+        let ended = Lab::with(&folder, flags).run();
+        assert_eq!(ended.code, Some(1), "{}", ended.text);
+        assert!(
+            ended
+                .text
+                .starts_with("highball: another comparison (process ")
+                && ended.text.contains("is at work in "),
+            "{}",
+            ended.text
+        );
+    }
+    let trials = lab.output.join("work/trials");
+    assert!(trials.join("rehearsal-slow").is_dir());
+
+    lab.signal(Signal::KILL);
+    lab.end();
+    lab.assert_nothing_is_left();
+    // Only the lock went with it.
+    let ended = Lab::with(&folder, &["--app", "app", "--stacks", "thin"]).run();
+    let told = "there is a comparison in";
+    assert!(ended.text.contains(told), "{}", ended.text);
+}
+
+#[test]
 fn nothing_is_left_of_a_lab_that_was_killed() {
     let folder = hello();
     let mut lab = Lab::new(&folder, &["--stacks", "puma-cluster,thin", "--trials", "2"]);

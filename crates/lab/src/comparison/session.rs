@@ -10,6 +10,7 @@ use anyhow::Result;
 use super::gate::{self, Answers, Likeness};
 use super::ground::Ground;
 use super::lab::{FindPeak, Lab, Load, Participant};
+use super::lock::Lock;
 use super::order::{self, Group, Task};
 use super::progress::{self, Progress};
 use super::results::{Peak, Results, Trial, Varying};
@@ -51,6 +52,9 @@ pub fn run(lab: &Lab, conduct: &Conduct<'_>) -> Result<Results> {
     raise_open_files()?;
     let mut lab = lab.clone();
     opening::make_whole(&mut lab);
+    // Before anything is read or removed there. Two that were given no place have the same work folder.
+    let _folder = Lock::take(&conduct.folder)?;
+    let _work = Lock::take(&conduct.work)?;
     let begun = conduct
         .resume
         .then(|| Store::open(&conduct.folder))
