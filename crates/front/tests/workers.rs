@@ -83,6 +83,22 @@ fn a_request_that_has_killed_two_workers_is_named_also_where_nobody_says_how_the
     server.wait_for_lines(|lines| lines.iter().any(|line| line.contains(text)));
 }
 
+#[test]
+fn how_the_first_of_two_workers_ended_is_waited_for_as_well() {
+    let server = Server::start(|settings| settings.workers = 2);
+    let mut client = server.ask("/deadly");
+    for worker in [0, 1] {
+        server.worker(worker).seat(0).take();
+        server.bury(worker);
+    }
+    client.response().expect(502);
+    for worker in [1, 0] {
+        server.with(move |front| front.worker_ended(1, worker, "signal 9 (KILL)"));
+    }
+    let text = "worker 0 of generation 1 (signal 9 (KILL)), then worker 1 of generation 1 (signal 9 (KILL))";
+    server.wait_for_lines(|lines| lines.iter().any(|line| line.contains(text)));
+}
+
 /// Has both threads of a worker take a request each, and the worker die.
 fn die_with_two(server: &Server) -> (Client, Client) {
     let player = server.worker(0);

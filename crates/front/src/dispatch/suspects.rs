@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use crate::request::{Request, WorkerId};
 
-/// How long the line waits for how the second worker ended, in nanoseconds. Without a template nobody tells.
+/// How long the line waits for how the workers ended, in nanoseconds. Without a template nobody tells.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// A worker's death.
@@ -94,8 +94,8 @@ impl Suspects {
     /// Takes those whose line waits no longer, with its text.
     pub(super) fn ready(&mut self, now: u64) -> Vec<(Rc<Request>, String)> {
         let ready = |suspect: &mut Suspect| {
-            suspect.deaths[1].how.get().is_some()
-                || now.saturating_sub(suspect.since_ns) >= PATIENCE_NS
+            let told = |death: &Rc<Death>| death.how.get().is_some();
+            suspect.deaths.iter().all(told) || now.saturating_sub(suspect.since_ns) >= PATIENCE_NS
         };
         let ready = self.suspects.extract_if(.., ready);
         let text = |suspect: Suspect| {
