@@ -177,8 +177,9 @@ settings! {
         /// there is room for it, after 10 seconds at least, later and later where memory is short again soon. What workers hold
         /// that leave already counts for nothing, for 30 seconds. The last worker is followed by a fresh one, where that would
         /// hold little enough; otherwise it stays, and the log says so. Nobody goes while a restart brings workers up. A restart
-        /// goes worker by worker where a second generation does not fit beside the first; an upgrade begins with the workers that
-        /// fit, and is refused where none does.
+        /// goes worker by worker where a second generation does not fit beside the first. Where not even its template and one
+        /// worker fit, it goes so all the same, for new code may be what helps: that much may be held above the budget until the
+        /// old generation is gone. An upgrade begins with the workers that fit, and is refused where none does.
         memory_budget: Option<MemoryBudget> = Kind::Maybe(&Kind::AutoBytes { min: MIB, max: TIB }), default "none";
     }
 

@@ -309,6 +309,26 @@ fn over_the_budget_the_last_worker_stays_and_new_code_comes_worker_by_worker() {
 }
 
 #[test]
+fn under_a_budget_new_code_is_taken_for_as_large_as_the_old_one_that_all_workers_share() {
+    // A fifth of it is each process's part.
+    const LARGE: &str = r##"$loaded = "x" * (160 << 20)
+run ->(env) { Test.text("large") }"##;
+    let server = Server::application_of(Application::without_lint(LARGE))
+        .workers(4)
+        .setting("memory_budget", "330MiB")
+        .start();
+    let ran = server.command(&["restart"]);
+    assert_eq!(ran.status.code(), Some(0), "{}", ran.output());
+    let told = "the new generation comes worker by worker, for there is no memory for both at once";
+    server.log().wait(|line| line.contains(told));
+    let ran = server.command(&["upgrade"]);
+    assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
+    let why = "there is no memory for a second server beside this one: the server holds";
+    assert!(ran.output().contains(why), "{}", ran.output());
+    server.get("/").expect(200);
+}
+
+#[test]
 fn one_worker_at_a_time_collects_its_garbage_between_requests() {
     const HOOKS: &str = r##"
 after_fork { |worker| GC.disable; Test.tell("up #{worker} #{GC.count}") }

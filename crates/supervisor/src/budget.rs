@@ -40,8 +40,8 @@ pub(crate) struct Weights {
     pub(crate) held: u64,
     /// That of the front.
     pub(crate) front: u64,
-    /// That of the template of the generation that serves.
-    pub(crate) template: u64,
+    /// What the template of the generation that serves has loaded, be it its own or shared with workers.
+    pub(crate) loaded: u64,
     /// What those will give back that leave.
     pub(crate) leaving: u64,
     /// The workers of the generation that serves.
@@ -278,7 +278,7 @@ impl Budget {
     /// Whether a second template and as many workers as there are fit beside these; anything fits without a budget.
     pub(crate) fn has_room_for_all(&self, weights: &Weights) -> bool {
         let workers = weights.workers.iter().map(|(_, memory)| memory.private);
-        let more = weights.template.saturating_add(workers.sum());
+        let more = weights.loaded.saturating_add(workers.sum());
         let held = self.within(weights, &weights.groups);
         held.is_none_or(|Held { held, budget }| held.saturating_add(more) <= budget)
     }
@@ -287,7 +287,7 @@ impl Budget {
     pub(crate) fn fits_beside(&self, weights: &Weights) -> Option<u16> {
         let Held { held, budget } = self.within(weights, &weights.groups)?;
         let free = budget.saturating_sub(held);
-        let free = free.saturating_sub(weights.front.saturating_add(weights.template));
+        let free = free.saturating_sub(weights.front.saturating_add(weights.loaded));
         let workers = weights.workers.iter().map(|(_, memory)| memory.private);
         let count = weights.workers.len().max(1) as u64;
         let each = workers.sum::<u64>().div_ceil(count).max(1);

@@ -81,6 +81,7 @@ fn weights(workers: Vec<(u16, i32)>, others: Others) -> Weights {
     let workers: Vec<(u16, Memory)> = workers.collect();
     let own: u64 = workers.iter().map(|(_, memory)| memory.share).sum();
     let template = shares(&weighed(others.template.as_slice()));
+    let loaded = loaded(template, &workers);
     let front = shares(&weighed(&[others.front]));
     let leaving = weighed(&others.leaving);
     // Of a whole generation everything goes, of a worker what it has alone.
@@ -90,9 +91,35 @@ fn weights(workers: Vec<(u16, i32)>, others: Others) -> Weights {
     Weights {
         held: front + template + own + draining + shares(&leaving) + rest,
         front,
-        template,
+        loaded,
         leaving: draining + alone,
         workers,
         groups: memory::groups(),
+    }
+}
+
+/// What is held by a template of this share or by more than one of these workers: what loading the application took.
+fn loaded(template: u64, workers: &[(u16, Memory)]) -> u64 {
+    let common = |memory: &Memory| memory.share.saturating_sub(memory.private);
+    let common = workers.iter().map(|(_, memory)| common(memory));
+    template + common.sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_loaded_once_is_not_smaller_for_being_shared_by_many() {
+        let (loaded_once, private) = (1200, 70);
+        for count in 1..6_u16 {
+            let share = loaded_once / u64::from(count + 1);
+            let worker = Memory {
+                share: share + private,
+                private,
+            };
+            let workers: Vec<_> = (0..count).map(|number| (number, worker)).collect();
+            assert_eq!(loaded(share, &workers), loaded_once, "{count}");
+        }
     }
 }

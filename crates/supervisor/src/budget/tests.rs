@@ -12,7 +12,7 @@ fn weights(workers: &[u64]) -> Weights {
     };
     Weights {
         held: 100 + workers.iter().sum::<u64>(),
-        template: 100,
+        loaded: 100,
         workers: (0..).zip(workers.iter().map(|own| memory(*own))).collect(),
         ..Weights::default()
     }
