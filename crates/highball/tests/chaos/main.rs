@@ -281,7 +281,7 @@ impl Run {
     }
 
     /// Stops workers until one of them held a request: what waits for it is answered at the deadline, and then the server
-    /// has another one in its place. One that stood idle may be left alone.
+    /// has another one in its place. One that stood idle is found only when a request calls it.
     fn stop(&mut self) {
         loop {
             let victim = self.any_worker();
