@@ -31,7 +31,7 @@ pub enum Outcome {
     Timeout,
     /// The queue was full, or the server stops, and it never ran: 503.
     Shed,
-    /// The server ended while the application ran it: 502.
+    /// The server ended while the application ran it, or had no more time for its generation: 502.
     Stopped,
     /// No worker could serve: 503.
     NoWorker,
@@ -100,7 +100,7 @@ pub enum Failure {
     /// The server stops, and the application has not had the request.
     #[error("the server is stopping")]
     Stopping,
-    /// The server ends while the application runs the request.
+    /// The server ends while the application runs the request, or has no more time for the generation that does.
     #[error("the server stopped while the application ran the request")]
     Stopped,
     /// The deadline passed before a worker had the request.

@@ -96,6 +96,12 @@ impl Front {
         self.service.dispatcher.deadline(generation, worker)
     }
 
+    /// The workers of a generation are about to be killed, whatever they run. Returns how many requests that are in time
+    /// are lost with them.
+    pub fn cut(&self, generation: u32) -> usize {
+        self.service.dispatcher.cut(generation)
+    }
+
     /// Asks a worker to finish what it has and exit.
     pub fn stop_worker(&self, generation: u32, worker: u16) {
         self.service.dispatcher.stop_worker(generation, worker);

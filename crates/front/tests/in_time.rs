@@ -66,6 +66,28 @@ fn the_latest_deadline_of_what_a_worker_runs_counts_that_of_its_path_included() 
 }
 
 #[test]
+fn what_is_cut_with_its_generation_is_stopped_or_run_again_and_blamed_for_nothing() {
+    let server = Server::start(|settings| settings.threads = 2);
+    let player = server.worker(0);
+    let (mut seat, mut second) = (player.seat(0), player.seat(1));
+    let mut post = server.connect();
+    post.send("POST /post HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(seat.take().path(), "/post");
+    let mut get = server.ask("/get");
+    assert_eq!(second.take().path(), "/get");
+    server.open(2);
+    let mut new = server.worker_of(2, 0).seat(0);
+    server.feed(&[2]);
+    assert_eq!(server.with(|front| front.cut(1)), 1);
+    server.bury(0);
+    post.response().expect(502);
+    server.expect_outcome("/post", "stopped");
+    new.take().answer_path();
+    get.response().expect(200);
+    server.until_quiet();
+}
+
+#[test]
 fn neither_what_is_late_nor_a_connection_that_was_taken_over_is_in_time() {
     let server = Server::start(|settings| {
         settings.threads = 2;

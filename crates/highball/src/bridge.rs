@@ -70,6 +70,10 @@ impl Dispatcher for Bridge {
         self.front.deadline(generation, worker)
     }
 
+    fn cut(&self, generation: u32) -> usize {
+        self.front.cut(generation)
+    }
+
     fn stop_worker(&self, generation: u32, worker: u16) {
         self.front.stop_worker(generation, worker);
     }

@@ -196,6 +196,11 @@ fn a_restart_waits_for_the_one_before_no_longer_than_for_a_drain_and_the_log_say
     assert!(ran.stderr.contains(told), "{}", ran.output());
     let response = long.response();
     assert_eq!(response.expect(502).field("retry-after"), None);
+    let cut = "for another change waits; requests in time that are lost with it: 1";
+    case.server.log().wait(|line| line.contains(cut));
+    case.server
+        .log()
+        .wait(|line| line.contains("outcome=stopped"));
 }
 
 #[test]

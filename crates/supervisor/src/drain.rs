@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time;
 
 use crate::Note;
-use crate::fleet::{self, Fleet};
+use crate::fleet::{self, Fleet, Stage};
 use crate::pool::Event;
 use crate::supervisor::{Shared, Supervisor};
 
@@ -52,6 +52,16 @@ impl Supervisor {
 
     /// Ends the generations that finish what they hold: somebody has waited for them long enough.
     pub fn hurry(&self) {
+        let inner = self.shared.inner.borrow();
+        let all = inner.fleet.generations().iter();
+        let draining = all.filter(|one| one.stage == Stage::Draining);
+        let draining: Vec<_> = draining.map(|one| one.number).collect();
+        drop(inner);
+        for generation in draining {
+            let requests = self.shared.dispatcher.cut(generation);
+            let note = Note::Hurried { requests };
+            self.shared.dispatcher.note(generation, &note);
+        }
         self.shared.decide(fleet::Event::Hurry);
     }
 

@@ -72,6 +72,9 @@ pub trait Dispatcher {
     /// Until when, at the latest, what the worker runs is in time; none where nothing is.
     fn deadline(&self, generation: u32, worker: u16) -> Option<Instant>;
 
+    /// The generation's workers are about to be killed, whatever they run. How many requests in time that loses.
+    fn cut(&self, generation: u32) -> usize;
+
     /// Has the worker's threads finish what they run and leave.
     fn stop_worker(&self, generation: u32, worker: u16);
 

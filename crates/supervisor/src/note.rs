@@ -167,6 +167,11 @@ pub enum Note {
         /// How long at most.
         rest: Duration,
     },
+    /// Somebody has waited long enough for a generation that finishes what it holds.
+    Hurried {
+        /// Requests in time that are lost with it.
+        requests: usize,
+    },
     /// Workers were killed because they took too long to leave.
     Killed {
         /// How long they had.
@@ -219,6 +224,7 @@ impl Note {
             | Self::Serves
             | Self::Awaited { .. }
             | Self::InTime { .. }
+            | Self::Hurried { requests: 0 }
             | Self::Closed => false,
             Self::WorkerLeft { status, .. } => status != "exit 0",
             _ => true,
@@ -372,6 +378,13 @@ impl fmt::Display for Note {
                 f,
                 "worker {worker}, which leaves, may go on for {} s: what it runs is in time until then",
                 rest.as_secs()
+            ),
+            Self::Hurried { requests: 0 } => {
+                f.write_str("what is left of it is killed, for another change waits")
+            }
+            Self::Hurried { requests } => write!(
+                f,
+                "what is left of it is killed, for another change waits; requests in time that are lost with it: {requests}"
             ),
             Self::Killed { grace } => write!(
                 f,

@@ -121,6 +121,11 @@ impl Dispatcher for Recorder {
         self.deadlines.borrow().get(&worker).copied()
     }
 
+    fn cut(&self, generation: u32) -> usize {
+        self.call(format!("cut {generation}"));
+        1
+    }
+
     fn stop_worker(&self, generation: u32, worker: u16) {
         self.call(format!("stop {}", name(generation, worker)));
         self.stops.borrow_mut().remove(&generation);
@@ -840,6 +845,9 @@ fn what_a_worker_runs_in_time_is_waited_for_beyond_the_drain_until_somebody_else
         assert_eq!(case.supervisor.unsettled(), Some((1, short)));
         assert_eq!(case.pids(Role::Worker).len(), 3);
         case.supervisor.hurry();
+        case.front.until_called("cut 1", 1).await;
+        let noted = "what is left of it is killed, for another change waits; requests in time that are lost with it: 1";
+        case.front.until_noted(noted).await;
         case.supervisor.settled().await;
         assert_eq!(case.supervisor.unsettled(), None);
         // Its deadline comes.

@@ -58,6 +58,27 @@ impl Dispatcher {
         }
     }
 
+    /// The workers of a generation are about to be killed, whatever they run, and no request is blamed for that. Returns
+    /// how many that are in time are lost: those that are not run again.
+    pub fn cut(&self, generation: u32) -> usize {
+        self.complete();
+        let (now, most) = (monotonic_ns(), self.bounds.get().max_retries);
+        let mut inner = self.inner.borrow_mut();
+        let Some(generation) = inner.generation(generation) else {
+            return 0;
+        };
+        generation.cut = true;
+        let runs = |&slot: &u16| generation.runner(slot).is_some();
+        let held = generation.slot_numbers().filter(runs);
+        let lost = |request: &&Rc<Request>| {
+            let again = request.retries.get() < most && request.may_run_again();
+            !again && !request.is_abandoned() && is_in_time(request, now)
+        };
+        held.filter_map(|slot| generation.request(slot))
+            .filter(lost)
+            .count()
+    }
+
     /// No further request is taken.
     pub fn stop(&self) {
         self.inner.borrow_mut().stopping = true;

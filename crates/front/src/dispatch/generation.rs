@@ -53,6 +53,8 @@ pub(super) struct Generation {
     leaving: u16,
     /// Whether requests go from the queue to it.
     pub(super) fed: bool,
+    /// Whether its workers are killed, whatever they run.
+    pub(super) cut: bool,
     /// Whether all its processes are gone; it goes once nobody waits for what they left in it.
     pub(super) closed: bool,
 }
@@ -72,6 +74,7 @@ impl Generation {
             size: geometry.workers,
             leaving: 0,
             fed: false,
+            cut: false,
             closed: false,
             exchange,
         }

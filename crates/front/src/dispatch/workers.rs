@@ -186,12 +186,15 @@ impl Dispatcher {
         }
         generation.free(slot);
         let before = request.killed.borrow().clone();
-        if let (Some(before), false) = (before, request.has_ended()) {
+        if let (Some(before), false, false) = (before, generation.cut, request.has_ended()) {
             let deaths = [before, Rc::clone(death)];
             let mut suspects = self.suspects.borrow_mut();
             suspects.suspect(&request, deaths, monotonic_ns());
         }
-        request.fail(Failure::WorkerDied);
+        request.fail(match generation.cut {
+            true => Failure::Stopped,
+            false => Failure::WorkerDied,
+        });
         None
     }
 }
