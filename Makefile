@@ -100,9 +100,10 @@ honesty: install-test build ## 20 comparisons of equal servers and of one a tent
 	HONESTY=full HIGHBALL_BIN=$(HIGHBALL) $(CARGO) test -p highball-lab --test honesty -- --nocapture --test-threads=1 \
 	  the_rate_of_equal_servers a_server_that_stalls
 
+CHAOS ?= 3
 .PHONY: chaos
-chaos: install-test build ## The counted zero at full length: restarts, upgrades, broken deploys, killed workers, under load
-	CHAOS=full HIGHBALL_BIN=$(HIGHBALL) $(CARGO) test -p highball --test chaos the_counted_zero -- --nocapture --test-threads=1
+chaos: install-test build ## The counted zero, three times as much as in the tests: restarts, upgrades, killed workers, under load
+	CHAOS=$(CHAOS) HIGHBALL_BIN=$(HIGHBALL) $(CARGO) test -p highball --test chaos the_counted_zero -- --nocapture --test-threads=1
 
 SOAK_SECONDS ?= 1800
 SOAK_RESTART_EVERY ?= 60
