@@ -248,6 +248,58 @@ fn code_that_gets_no_time_behind_what_serves_is_loaded_beside_it() {
     });
 }
 
+/// The first code comes back from no fork where the file `forks_hang` is there, and tells it.
+const HANGS_IN_FORKS: &str = r##"before_fork do
+  if VERSION == "1" && File.exist?("forks_hang")
+    Test.tell("hangs")
+    sleep
+  end
+end"##;
+
+fn versioned_with(hooks: &str) -> Application {
+    let application = versioned();
+    application.dir().write("config/highball.rb", hooks);
+    application
+}
+
+#[test]
+fn an_old_template_that_hangs_in_the_fork_of_a_successor_is_killed_and_the_restart_goes_on() {
+    let application = versioned_with(HANGS_IN_FORKS);
+    let mut events = application.events();
+    let builder = Server::application_of(application).workers(2);
+    let builder = builder.setting("worker_max_requests", "5");
+    let server = builder.setting("boot_timeout", "4s").start();
+    server.application().dir().write("forks_hang", "");
+    for _ in 0..20 {
+        server.get("/").expect(200);
+    }
+    assert_eq!(events.wait(), "hangs");
+    expect_success(&restart(&server, "2"), 2);
+    assert_eq!(server.get("/").text(), "2 /");
+    expect_success(&restart(&server, "3"), 3);
+}
+
+#[test]
+fn an_old_template_that_hangs_in_a_fork_when_it_is_to_leave_is_killed() {
+    const TWO: &str = "workers = 2\nthreads = 1\n";
+    let application = versioned_with(HANGS_IN_FORKS);
+    let mut events = application.events();
+    let builder = Server::application_of(application);
+    let server = builder.settings_file(TWO).start();
+    let dir = server.application().dir();
+    dir.write("forks_hang", "");
+    server.status().processes("worker")[0].kill();
+    assert_eq!(events.wait(), "hangs");
+    expect_success(&restart(&server, "2"), 2);
+    // The time for a fork is that of the settings in force.
+    dir.write("highball.toml", format!("{TWO}boot_timeout = \"500ms\"\n"));
+    let reloaded = server.command(&["reload"]);
+    assert!(reloaded.status.success(), "{}", reloaded.output());
+    server.log().wait(|line| {
+        line.contains("the generation has ended") && line.contains("generation=\"1\"")
+    });
+}
+
 #[test]
 fn a_boot_that_hangs_ends_at_boot_timeout() {
     let server = start(|builder| builder.setting("boot_timeout", "2s"));

@@ -19,6 +19,8 @@ enum Template {
     Up,
     /// Dead; to be started again then.
     Waiting(Instant),
+    /// Killed, for it did not fork in time; not dead yet.
+    Killed,
     /// Told to leave; killed then.
     Leaving(Instant),
     /// Dead for good.
@@ -34,17 +36,14 @@ pub(crate) enum State {
     Spare,
     /// Not there; forked then.
     Waiting(Instant),
-    /// The template was told to fork it then.
-    Forking(Instant),
+    /// The template was told to fork it.
+    Forking,
     /// Forked then, not yet ready.
     Starting(Instant),
-    /// Serves requests since then. `forked`: the template has told its process.
-    Ready { forked: bool, since: Instant },
-    /// Told to leave, or killed on the way out. `forked`: as above. `until`: killed then.
-    Stopping {
-        forked: bool,
-        until: Option<Instant>,
-    },
+    /// Serves requests since then.
+    Ready { since: Instant },
+    /// Told to leave, or killed on the way out. `until`: killed then.
+    Stopping { until: Option<Instant> },
     /// Gone for good.
     Gone,
 }
@@ -53,6 +52,9 @@ pub(crate) enum State {
 struct Worker {
     state: State,
     life: u32,
+    /// Since when the template owes its process, whatever became of it meanwhile: it was told to fork it then, and has not
+    /// named it.
+    owed: Option<Instant>,
     /// Deaths in a row without having been of use.
     deaths: u32,
     /// Whether it counts for as long as it is there, although it was told to leave: it was stuck, and its successor comes
@@ -93,6 +95,7 @@ impl Pool {
         let absent = Worker {
             state: State::Absent,
             life: 0,
+            owed: None,
             deaths: 0,
             stuck: false,
         };
@@ -166,11 +169,18 @@ impl Pool {
         let worker = |worker: &Worker| match worker.state {
             // Without a template a delayed fork cannot happen: its boot is the event.
             State::Waiting(until) if self.template == Template::Up => Some(until),
-            State::Forking(since) | State::Starting(since) => Some(since + self.boot_timeout),
-            State::Stopping { until, .. } => until,
+            State::Starting(since) => Some(since + self.boot_timeout),
+            State::Stopping { until } => until,
             _ => None,
         };
-        self.workers.iter().filter_map(worker).chain(template).min()
+        let workers = self.workers.iter().filter_map(worker);
+        workers.chain(self.fork_until()).chain(template).min()
+    }
+
+    /// When the template is killed unless it has forked what it was told to.
+    fn fork_until(&self) -> Option<Instant> {
+        let oldest = self.workers.iter().filter_map(|worker| worker.owed).min()?;
+        (self.template == Template::Up).then_some(oldest + self.boot_timeout)
     }
 
     /// How many workers there shall be.
@@ -180,7 +190,9 @@ impl Pool {
 
     /// How many workers serve requests, in a known process.
     pub(crate) fn ready(&self) -> u16 {
-        self.count(|state| matches!(state, State::Ready { forked: true, .. }))
+        let ready =
+            |worker: &&Worker| matches!(worker.state, State::Ready { .. }) && worker.owed.is_none();
+        self.workers.iter().filter(ready).count() as u16
     }
 
     /// How many workers were told to leave and are still there, those aside that count among the wanted ones.
@@ -190,12 +202,20 @@ impl Pool {
         self.workers.iter().filter(leaves).count() as u16
     }
 
+    /// Whether what leaves is being waited for, and what is late of it will be killed at [`Pool::next`] at the latest.
+    pub(crate) fn awaits_leaving(&self) -> bool {
+        let owed = self.fork_until().is_some();
+        let mut all = self.workers.iter();
+        all.any(|worker| match worker.state {
+            State::Stopping { until } => until.is_some() || owed && worker.owed.is_some(),
+            _ => false,
+        })
+    }
+
     /// How many workers there are or will be, those aside that leave for good.
     fn wanted(&self) -> u16 {
         let wanted = |worker: &&Worker| match worker.state {
-            State::Waiting(_) | State::Forking(_) | State::Starting(_) | State::Ready { .. } => {
-                true
-            }
+            State::Waiting(_) | State::Forking | State::Starting(_) | State::Ready { .. } => true,
             State::Stopping { .. } => worker.stuck,
             State::Absent | State::Spare | State::Gone => false,
         };
@@ -256,17 +276,9 @@ impl Pool {
         let Some(found) = self.workers.get_mut(usize::from(worker)) else {
             return;
         };
-        match found.state {
-            State::Forking(_) => found.state = State::Starting(now),
-            State::Ready { since, .. } => {
-                let forked = true;
-                found.state = State::Ready { forked, since };
-            }
-            State::Stopping { until, .. } => {
-                let forked = true;
-                found.state = State::Stopping { forked, until };
-            }
-            _ => {}
+        found.owed = None;
+        if found.state == State::Forking {
+            found.state = State::Starting(now);
         }
     }
 
@@ -274,12 +286,10 @@ impl Pool {
         let Some(found) = self.current(worker, life) else {
             return;
         };
-        let forked = match found.state {
-            State::Forking(_) => false,
-            State::Starting(_) => true,
-            _ => return,
-        };
-        found.state = State::Ready { forked, since: now };
+        if !matches!(found.state, State::Forking | State::Starting(_)) {
+            return;
+        }
+        found.state = State::Ready { since: now };
         // Whatever loads without being able to fork is of no use.
         self.template_deaths = 0;
         actions.push(Action::Up { worker });
@@ -299,11 +309,9 @@ impl Pool {
             }
             _ => {}
         }
-        let mut stuck = false;
         for (number, worker) in numbered(&mut self.workers) {
             match worker.state {
                 State::Waiting(until) if until <= now => worker.state = State::Absent,
-                State::Forking(since) if since + self.boot_timeout <= now => stuck = true,
                 State::Starting(since) if since + self.boot_timeout <= now => {
                     actions.push(Action::Kill { worker: number });
                     // Its death is on its way; this only stops the clock.
@@ -312,14 +320,9 @@ impl Pool {
                 _ => leave::kill_late(number, &mut worker.state, now, actions),
             }
         }
-        if stuck && self.template == Template::Up {
+        if self.fork_until().is_some_and(|until| until <= now) {
+            self.template = Template::Killed;
             actions.push(Action::KillTemplate);
-            // Its death is on its way and makes these absent.
-            for worker in &mut self.workers {
-                if let State::Forking(since) = &mut worker.state {
-                    *since = now;
-                }
-            }
         }
     }
 
@@ -340,7 +343,8 @@ impl Pool {
         let place = &mut self.workers[usize::from(worker)];
         place.life += 1;
         place.stuck = false;
-        place.state = State::Forking(now);
+        place.owed = Some(now);
+        place.state = State::Forking;
         let life = place.life;
         actions.push(Action::Fork { worker, life });
     }

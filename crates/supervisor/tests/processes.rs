@@ -865,6 +865,43 @@ fn what_a_worker_runs_in_time_is_waited_for_beyond_the_drain_until_somebody_else
 }
 
 #[test]
+fn an_old_template_that_hangs_in_a_fork_is_killed_and_holds_nothing_up() {
+    let short = Duration::from_millis(100);
+    // The successor of a worker that reached its limit has its place until it is known not to come.
+    run(async {
+        let case = Case::new("serves", |plan| plan.limits.requests = Some(100));
+        case.start().await.unwrap();
+        std::fs::write(case.app.path().join("forks_hang_1"), "").unwrap();
+        case.front.finished.borrow_mut().insert(0, 1000);
+        case.front.until_called("prepare 2", 1).await;
+        case.front.finished.borrow_mut().clear();
+        let killed = async {
+            case.front.until_called("up 2.0", 1).await;
+            case.supervisor.keep_to(short, PATIENCE);
+            case.front.until_noted("signal 9 (KILL)").await;
+            case.supervisor.keep_to(PATIENCE, PATIENCE);
+        };
+        let (launched, ()) = tokio::join!(case.launch(2, "serves"), killed);
+        launched.unwrap();
+        case.front.until_called("close 1", 1).await;
+        case.supervisor.stop(PATIENCE).await;
+    });
+    // A worker that died does not come back where all are to leave.
+    run(async {
+        let case = Case::new("serves", |_| ());
+        let first = case.start().await.unwrap();
+        std::fs::write(case.app.path().join("forks_hang_1"), "").unwrap();
+        case.supervisor.kill_worker(1, 0);
+        case.front.until_called("prepare 0", 2).await;
+        case.launch(2, "serves").await.unwrap();
+        case.supervisor.keep_to(short, PATIENCE);
+        case.front.until_called("close 1", 1).await;
+        assert!(!is_alive(first.pid));
+        case.supervisor.stop(PATIENCE).await;
+    });
+}
+
+#[test]
 fn other_times_are_for_generations_that_are_there_as_well() {
     run(async {
         let case = Case::new("stubborn", |_| ());

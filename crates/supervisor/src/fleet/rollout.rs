@@ -132,6 +132,7 @@ impl Rollout {
             }
             return true;
         }
+        let mut no_room = false;
         if let Some(old) = old {
             let spared = old.rules.workers.saturating_sub(self.arrived);
             if one_by_one && serves && spared < old.pool.limit() {
@@ -141,9 +142,14 @@ impl Rollout {
             let room = self.room(others, &rules);
             if room > new.pool.limit() {
                 new.resize(room, now, actions);
+                self.until = None;
             }
+            // What leaves has clocks of its own, which may well be longer.
+            no_room = new.pool.limit() < rules.workers
+                && !old.pool.awaits_leaving()
+                && !new.pool.awaits_leaving();
         }
-        let awaited = ready < new.pool.limit() || self.check == Check::Asked;
+        let awaited = ready < new.pool.limit() || no_room || self.check == Check::Asked;
         self.until = match (awaited, self.until) {
             (false, _) => None,
             (true, None) => Some(now + rules.boot_timeout),

@@ -633,6 +633,77 @@ fn a_restart_leaves_room_for_a_worker_that_is_on_its_way_out() {
 }
 
 #[test]
+fn an_old_template_that_hangs_in_a_fork_holds_a_restart_up_no_longer_than_a_boot() {
+    const LATER: Duration = Duration::from_secs(20);
+    let killed = [kill_template(1)];
+    let abandon = |worker| own(1, pool::Action::Abandon { worker });
+    for worker_by_worker in [false, true] {
+        // In that of a successor: nobody wants it any more, and it may yet come.
+        let mut run = Run::serving(rules(worker_by_worker, false));
+        run.check(retire(1, 0), &[retiring(1, 0, 2), fork(1, 2, 1)]);
+        run.now += LATER;
+        run.check(run.launch(2), &[kill(1, 2), spawn(2)]);
+        let mut next = 0;
+        if worker_by_worker {
+            run.check(booted(2), &[]);
+        } else {
+            run.check(booted(2), &[fork(2, 0, 1)]);
+            run.ready(2, 0, 1, &[]);
+            next = 1;
+        }
+        run.after(BOOT_TIMEOUT - LATER, &killed);
+        // However long its death takes.
+        run.now += LATER;
+        run.check(
+            template_died(1),
+            &[down(1, 2), abandon(2), spawn(1), fork(2, next, 1)],
+        );
+        let rest = run.fleet.next().map(|next| next - run.now);
+        assert_eq!(rest, Some(BOOT_TIMEOUT), "for the one that comes now");
+        run.check(booted(1), &[]);
+        let both = [stop(1, 0), stop(1, 1)];
+        if worker_by_worker {
+            run.ready(2, 0, 1, &[feed(&[1, 2]), stop(1, 1)]);
+            run.check(died(1, 1, 1), &[down(1, 1), fork(2, 1, 1)]);
+            run.ready(2, 1, 1, &[feed(&[2]), SERVES, stop(1, 0)]);
+        } else {
+            run.ready(2, 1, 1, &[&[feed(&[2]), SERVES], &both[..]].concat());
+        }
+    }
+    // In that of a worker that died: the new generation serves, and the old one is to go.
+    let mut run = Run::serving(rules(false, false));
+    run.check(died(1, 0, 1), &[down(1, 0), fork(1, 0, 2)]);
+    run.now += LATER;
+    run.check(run.launch(2), &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
+    run.ready(2, 0, 1, &[]);
+    run.ready(2, 1, 1, &[feed(&[2]), SERVES, kill(1, 0), stop(1, 1)]);
+    run.check(died(1, 1, 1), &[down(1, 1)]);
+    run.after(BOOT_TIMEOUT - LATER, &killed);
+    let closed = Action::Close { generation: 1 };
+    run.check(template_died(1), &[abandon(0), closed]);
+    assert!(run.fleet.is_settled());
+}
+
+#[test]
+fn a_new_generation_that_gets_no_room_is_given_up_once_nobody_can_be_waited_for() {
+    let mut run = Run::serving(rules(true, false));
+    run.check(run.launch(2), &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1)]);
+    run.ready(2, 0, 1, &[feed(&[1, 2]), stop(1, 1)]);
+    // What it runs in time may take longer than a boot.
+    let until = run.now + 10 * BOOT_TIMEOUT;
+    run.check(of(1, pool::Event::InTime { worker: 1, until }), &[]);
+    run.after(10 * BOOT_TIMEOUT, &[kill(1, 1)]);
+    // It was killed, and the kernel does not end it.
+    run.after(
+        BOOT_TIMEOUT,
+        &[given_up(Why::Timeout), feed(&[1]), stop(2, 0)],
+    );
+    run.check(died(2, 0, 1), &[down(2, 0), dismiss(2)]);
+}
+
+#[test]
 fn beside_a_generation_that_drains_there_may_be_fewer_workers_and_not_more() {
     let mut run = Run::serving(rules(false, false));
     let resize = |workers, leaves| Event::Resize { workers, leaves };
@@ -655,7 +726,13 @@ fn beside_a_generation_that_drains_there_may_be_fewer_workers_and_not_more() {
 #[derive(Default)]
 struct World {
     templates: BTreeMap<u32, bool>,
+    /// Generations whose template never comes back from a fork.
+    hung: BTreeSet<u32>,
+    templates_killed: BTreeSet<u32>,
     lives: BTreeMap<(u32, u16), u32>,
+    /// Workers whose process their template has named.
+    named: BTreeSet<(u32, u16)>,
+    killed: BTreeSet<(u32, u16)>,
     /// Workers that requests can go to.
     up: BTreeSet<(u32, u16)>,
     told_to_leave: BTreeSet<(u32, u16)>,
@@ -701,8 +778,11 @@ impl World {
                 let old = self.lives.insert((generation, worker), life);
                 assert_eq!(old, None, "seed {seed}: two lives of one worker");
             }
+            pool::Action::KillTemplate => {
+                self.templates_killed.insert(generation);
+            }
             pool::Action::Abandon { worker } => {
-                self.lives.remove(&(generation, worker));
+                self.end((generation, worker));
                 self.told_to_leave.remove(&(generation, worker));
             }
             pool::Action::Up { worker } => {
@@ -716,9 +796,77 @@ impl World {
                 if self.lives.contains_key(&(generation, worker)) =>
             {
                 self.told_to_leave.insert((generation, worker));
+                if matches!(action, pool::Action::Kill { .. }) {
+                    self.killed.insert((generation, worker));
+                }
             }
             _ => {}
         }
+    }
+
+    /// The present life of a worker, where it can do anything.
+    fn life(&self, id: (u32, u16)) -> Option<u32> {
+        let there = !self.hung.contains(&id.0) || self.named.contains(&id);
+        self.lives.get(&id).copied().filter(|_| there)
+    }
+
+    fn end(&mut self, id: (u32, u16)) {
+        self.lives.remove(&id);
+        self.named.remove(&id);
+        self.killed.remove(&id);
+    }
+
+    fn template_dies(&mut self, generation: u32) -> Event {
+        self.templates.remove(&generation);
+        self.hung.remove(&generation);
+        self.templates_killed.remove(&generation);
+        template_died(generation)
+    }
+
+    /// Something that is bound to happen, if there is anything: nobody leaves by itself, and checks have no answer.
+    fn bound(&mut self) -> Option<Event> {
+        let killed = self.templates_killed.iter().copied();
+        let killed: Vec<_> = killed
+            .filter(|one| self.templates.contains_key(one))
+            .collect();
+        if let Some(&generation) = killed.first() {
+            return Some(self.template_dies(generation));
+        }
+        if let Some((&generation, up)) = self.templates.iter_mut().find(|(_, up)| !**up) {
+            *up = true;
+            return Some(booted(generation));
+        }
+        let lives = self.lives.clone();
+        lives.into_iter().find_map(|(id, life)| {
+            let ((generation, worker), life) = (id, self.life(id).filter(|own| *own == life)?);
+            if self.killed.contains(&id) {
+                self.end(id);
+                return Some(died(generation, worker, life));
+            }
+            if self.templates.contains_key(&generation) && self.named.insert(id) {
+                return Some(of(generation, pool::Event::Forked { worker }));
+            }
+            let comes = !self.up.contains(&id) && !self.told_to_leave.contains(&id);
+            comes.then(|| of(generation, pool::Event::Ready { worker, life }))
+        })
+    }
+
+    /// Leaves the fleet alone until it is settled; what time it is then.
+    fn rest(&mut self, fleet: &mut Fleet, mut now: Instant, seed: u64) -> Instant {
+        for _ in 0..500 {
+            if fleet.is_settled() {
+                return now;
+            }
+            let event = self.bound().unwrap_or_else(|| {
+                let next = fleet.next();
+                now = next.expect("there is a clock").max(now);
+                Event::Tick
+            });
+            for action in fleet.handle(event, now) {
+                self.take(action, seed);
+            }
+        }
+        panic!("seed {seed}: it does not come to rest: {fleet:?}");
     }
 
     /// Workers that requests go to.
@@ -730,11 +878,12 @@ impl World {
 }
 
 /// Whatever happens in whatever order: each launch has one end, there are never more workers than allowed, no
-/// worker is told to leave before another has its place, in a rollout or outside of one, and a stop leaves nothing.
+/// worker is told to leave before another has its place, in a rollout or outside of one, nothing that hangs holds it up for
+/// ever, and a stop leaves nothing.
 #[test]
 fn any_order_of_events_keeps_the_promises_of_a_rollout() {
     let (mut served, mut given_up, mut outages) = (0, 0, 0);
-    let (mut retired, mut followed) = (0, 0);
+    let (mut retired, mut followed, mut hung) = (0, 0, 0);
     for seed in 0..600_u64 {
         let mut draw = crate::draws(seed);
         let places = 1 + draw(3) as u16;
@@ -765,7 +914,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
             };
             let worker = draw(u64::from(places) + 1) as u16;
             let id = (generation, worker);
-            let life = world.lives.get(&id).copied();
+            let life = world.life(id);
             let leaves = world.told_to_leave.contains(&id);
             let template = world.templates.get(&generation).copied();
             let ending = step > steps + 60;
@@ -773,6 +922,10 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                 _ if step == steps => Event::CallOff,
                 _ if step == steps + 20 => Event::Stop,
                 _ if step == steps + 60 => Event::Kill,
+                _ if trouble && step < steps && step % 40 == 39 => {
+                    now = world.rest(&mut fleet, now, seed);
+                    Event::Tick
+                }
                 0 if fleet.is_settled() && !fleet.stopping() && step < steps => {
                     last += 1;
                     world.launched = Some(last);
@@ -789,18 +942,21 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                     world.templates.insert(generation, true);
                     booted(generation)
                 }
-                3 if template.is_some() && (ending || trouble && draw(odds + 2) == 0) => {
-                    world.templates.remove(&generation);
-                    template_died(generation)
+                3 if template.is_some()
+                    && (ending
+                        || world.templates_killed.contains(&generation)
+                        || trouble && draw(odds + 2) == 0) =>
+                {
+                    world.template_dies(generation)
                 }
                 3 if template == Some(true)
                     && world.lives.keys().all(|one| one.0 != generation)
                     && !world.fed.contains(&generation) =>
                 {
-                    world.templates.remove(&generation);
-                    template_died(generation)
+                    world.template_dies(generation)
                 }
                 4 | 5 if life.is_some() && template == Some(true) => {
+                    world.named.insert(id);
                     of(generation, pool::Event::Forked { worker })
                 }
                 6 | 7 if life.is_some() && !leaves => of(
@@ -811,7 +967,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                     },
                 ),
                 8 | 9 if life.is_some() && (leaves || ending || trouble && draw(odds) == 0) => {
-                    world.lives.remove(&id);
+                    world.end(id);
                     died(generation, worker, life.unwrap())
                 }
                 10 if !world.checks.is_empty() => Event::Checked {
@@ -860,6 +1016,13 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                     Action::GiveUp { .. } => given_up += 1,
                     Action::Outage { until: Some(_) } => outages += 1,
                     Action::Pool {
+                        generation,
+                        action: pool::Action::Fork { .. },
+                    } if trouble && draw(20) == 0 => {
+                        hung += 1;
+                        world.hung.insert(*generation);
+                    }
+                    Action::Pool {
                         action: pool::Action::Retiring { .. },
                         ..
                     } => {
@@ -888,9 +1051,10 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
             }
             if world.outage && step < steps {
                 assert_eq!(world.serving(), 0, "seed {seed}, step {step}");
-                // A moment, a template, or the death of a worker that was stuck.
+                // A moment, a template, its death, or that of a worker that was stuck.
                 let awaited = fleet.next().is_some()
                     || world.templates.values().any(|up| !up)
+                    || !world.templates_killed.is_empty()
                     || !world.told_to_leave.is_empty();
                 assert!(awaited, "seed {seed}, step {step}: nothing is to come");
             }
@@ -930,7 +1094,12 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
         assert_eq!(world.launched, None, "seed {seed}: a launch without an end");
     }
     assert!(
-        served > 1000 && given_up > 300 && outages > 20 && retired > 200 && followed > 20,
-        "{served} {given_up} {outages} {retired} {followed}"
+        served > 1000
+            && given_up > 300
+            && outages > 20
+            && retired > 200
+            && followed > 20
+            && hung > 100,
+        "{served} {given_up} {outages} {retired} {followed} {hung}"
     );
 }

@@ -14,7 +14,7 @@ impl Pool {
     /// delay is none: it may well end as the last one did.
     pub(crate) fn delayed(&self) -> Option<Instant> {
         let comes = |worker: &Worker| match worker.state {
-            State::Forking(_) | State::Starting(_) | State::Ready { .. } => true,
+            State::Forking | State::Starting(_) | State::Ready { .. } => true,
             // Its successor comes without a delay.
             State::Stopping { .. } => worker.stuck,
             State::Absent | State::Spare | State::Waiting(_) | State::Gone => false,
@@ -32,7 +32,7 @@ impl Pool {
                 delays.min()
             }
             Template::Booting => self.tried,
-            Template::Leaving(_) | Template::Gone => None,
+            Template::Killed | Template::Leaving(_) | Template::Gone => None,
         }
     }
 }

@@ -73,7 +73,7 @@ impl Pool {
             found.stuck = left.is_none();
             found.state = dismissed(worker, found.state, Some(until), actions);
         }
-        if let State::Stopping { until: known, .. } = &mut found.state {
+        if let State::Stopping { until: known } = &mut found.state {
             *known = Some(known.map_or(until, |known| known.min(until)));
             kill_late(worker, &mut found.state, now, actions);
         }
@@ -82,10 +82,7 @@ impl Pool {
     /// Gives a worker that leaves more time.
     pub(super) fn prolong(&mut self, worker: u16, until: Instant) {
         let found = self.workers.get_mut(usize::from(worker));
-        if let Some(State::Stopping {
-            until: Some(known), ..
-        }) = found.map(|found| &mut found.state)
-        {
+        if let Some(State::Stopping { until: Some(known) }) = found.map(|found| &mut found.state) {
             *known = until.max(*known);
         }
     }
@@ -94,7 +91,7 @@ impl Pool {
     pub(crate) fn bounded(&self) -> impl Iterator<Item = (u16, Instant)> {
         let all = (0..).zip(&self.workers);
         all.filter_map(|(number, worker)| match worker.state {
-            State::Stopping { until, .. } => Some((number, until?)),
+            State::Stopping { until } => Some((number, until?)),
             _ => None,
         })
     }
@@ -114,7 +111,7 @@ impl Pool {
         match self.template {
             Template::Waiting(_) => self.template = Template::Gone,
             Template::Booting => actions.push(Action::KillTemplate),
-            Template::Up | Template::Leaving(_) | Template::Gone => {}
+            Template::Up | Template::Killed | Template::Leaving(_) | Template::Gone => {}
         }
         self.dismiss(now, actions);
     }
@@ -129,7 +126,7 @@ impl Pool {
             if worker.state != State::Gone {
                 actions.push(Action::Kill { worker: number });
             }
-            if let State::Stopping { until, .. } = &mut worker.state {
+            if let State::Stopping { until } = &mut worker.state {
                 // Nothing that it runs gives it more time.
                 *until = None;
             }
@@ -150,7 +147,7 @@ impl Pool {
 
 /// Kills a worker that has had its time to leave.
 pub(super) fn kill_late(worker: u16, state: &mut State, now: Instant, actions: &mut Vec<Action>) {
-    if let State::Stopping { until, .. } = state
+    if let State::Stopping { until } = state
         && until.is_some_and(|until| until <= now)
     {
         actions.push(Action::Kill { worker });
@@ -167,18 +164,14 @@ pub(super) fn dismissed(
     actions: &mut Vec<Action>,
 ) -> State {
     match state {
-        State::Ready { forked, .. } => {
+        State::Ready { .. } => {
             actions.push(Action::StopWorker { worker });
-            State::Stopping { forked, until }
+            State::Stopping { until }
         }
-        State::Forking(_) | State::Starting(_) => {
+        State::Forking | State::Starting(_) => {
             // It holds no request.
             actions.push(Action::Kill { worker });
-            let forked = matches!(state, State::Starting(_));
-            State::Stopping {
-                forked,
-                until: None,
-            }
+            State::Stopping { until: None }
         }
         other => other,
     }

@@ -32,16 +32,19 @@ impl Pool {
         }
         self.up_since = None;
         for number in self.numbers() {
+            let place = &mut self.workers[usize::from(number)];
             // The process of these was never named, so its death would not be seen.
-            let state = self.state(number);
+            if place.owed.take().is_none() {
+                continue;
+            }
+            let state = place.state;
             match state {
-                State::Ready { forked: false, .. } => actions.push(Action::Down { worker: number }),
+                State::Ready { .. } => actions.push(Action::Down { worker: number }),
                 // It may have been ready before, and hold requests.
-                State::Stopping { forked: false, .. } if self.phase == Phase::Running => {
+                State::Stopping { .. } if self.phase == Phase::Running => {
                     actions.push(Action::Down { worker: number });
                 }
-                State::Forking(_) | State::Stopping { forked: false, .. } => {}
-                _ => continue,
+                _ => {}
             }
             actions.push(Action::Abandon { worker: number });
             let place = &mut self.workers[usize::from(number)];
@@ -74,7 +77,7 @@ impl Pool {
     /// Whether the template was there for so long that its death has nothing to do with the last one, and owes nobody a
     /// fork.
     fn template_lasted(&self, now: Instant) -> bool {
-        let owes = self.count(|state| matches!(state, State::Forking(_))) > 0;
+        let owes = self.workers.iter().any(|worker| worker.owed.is_some());
         let lasted = |since: Instant| since + LONGEST_DELAY <= now;
         !owes && self.up_since.is_some_and(lasted)
     }
@@ -91,6 +94,7 @@ impl Pool {
         let Some(found) = self.current(worker, life) else {
             return;
         };
+        found.owed = None;
         actions.push(Action::Down { worker });
         if phase == Phase::Stopping {
             found.state = State::Gone;

@@ -147,7 +147,7 @@ fn events_of_an_earlier_life_change_nothing() {
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
     run.check(died(0, 1), &[]);
     run.check(Event::Ready { worker: 0, life: 1 }, &[]);
-    assert_eq!(run.pool.state(0), State::Forking(run.now));
+    assert_eq!(run.pool.state(0), State::Forking);
     run.check(died(7, 1), &[]);
     run.check(Event::Forked { worker: 7 }, &[]);
 }
@@ -159,11 +159,8 @@ fn ready_may_come_before_forked_and_twice() {
     run.check(ready, &[Action::Up { worker: 0 }]);
     run.check(ready, &[]);
     run.check(Event::Forked { worker: 0 }, &[]);
-    let ready = State::Ready {
-        forked: true,
-        since: run.now,
-    };
-    assert_eq!(run.pool.state(0), ready);
+    assert_eq!(run.pool.state(0), State::Ready { since: run.now });
+    assert_eq!(run.pool.ready(), 1);
 }
 
 #[test]
@@ -271,6 +268,47 @@ fn a_template_that_does_not_fork_is_killed_and_another_forks() {
 }
 
 #[test]
+fn a_template_that_does_not_fork_is_killed_also_where_nobody_wants_the_worker_any_more() {
+    const LATER: Duration = Duration::from_secs(20);
+    let abandon = |worker| Action::Abandon { worker };
+    // Its retirement was called off.
+    let mut run = Run::ready();
+    run.check(retire(0), &[retiring(0, 2), fork(2, 1)]);
+    run.now += LATER;
+    run.check(resize(2, run.now), &[Action::Kill { worker: 2 }]);
+    assert!(run.pool.awaits_leaving());
+    run.after(BOOT_TIMEOUT - LATER, &[Action::KillTemplate]);
+    assert_eq!(run.pool.next(), None, "its death is on its way");
+    assert!(!run.pool.awaits_leaving());
+    run.check(
+        Event::TemplateDied,
+        &[down(2), abandon(2), Action::SpawnTemplate],
+    );
+    run.check(Event::Booted, &[]);
+    assert!(run.pool.is_whole());
+    // All stop.
+    let mut run = Run::ready();
+    run.check(died(0, 1), &[down(0), fork(0, 2)]);
+    run.now += LATER;
+    let until = Some(run.now + GRACE);
+    let left = [Action::Kill { worker: 0 }, Action::StopWorker { worker: 1 }];
+    run.check(Event::Stop { until }, &left);
+    run.check(died(1, 1), &[down(1)]);
+    run.after(BOOT_TIMEOUT - LATER, &[Action::KillTemplate]);
+    run.check(Event::TemplateDied, &[abandon(0)]);
+    assert!(run.pool.finished());
+    // It forked, the worker is ready, and it does not say which process that is.
+    let mut run = Run::ready();
+    run.check(died(0, 1), &[down(0), fork(0, 2)]);
+    run.now += LATER;
+    let up = [Action::Up { worker: 0 }];
+    run.check(Event::Ready { worker: 0, life: 2 }, &up);
+    run.after(BOOT_TIMEOUT - LATER, &[Action::KillTemplate]);
+    let lost = [down(0), abandon(0), Action::SpawnTemplate];
+    run.check(Event::TemplateDied, &lost);
+}
+
+#[test]
 fn workers_outlive_their_template_and_are_replaced_by_the_next_one() {
     let mut run = Run::ready();
     run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
@@ -364,8 +402,8 @@ fn stopping_asks_the_ready_kills_the_others_and_then_dismisses_the_template() {
         &[Action::Kill { worker: 0 }, Action::StopWorker { worker: 1 }],
     );
     run.check(Event::Stop { until: None }, &[]);
-    assert_eq!(run.pool.next(), None);
     run.check(Event::Forked { worker: 0 }, &[]);
+    assert_eq!(run.pool.next(), None);
     run.check(Event::Ready { worker: 0, life: 2 }, &[]);
     run.check(died(1, 1), &[down(1)]);
     assert!(!run.pool.no_workers());
@@ -916,42 +954,154 @@ fn workers_of_no_use_are_forked_at_a_bounded_rate() {
     }
 }
 
-/// Every order of a few hundred events keeps one life per worker and ends in nothing left.
+/// What really runs, as the actions left it.
+#[derive(Default)]
+struct World {
+    /// Whether it has booted.
+    template: Option<bool>,
+    /// Whether it never comes back from a fork.
+    hangs: bool,
+    template_killed: bool,
+    lives: [Option<u32>; 4],
+    /// Workers whose process the template has named.
+    named: [bool; 4],
+    killed: [bool; 4],
+    up: [bool; 4],
+}
+
+impl World {
+    fn take(&mut self, action: Action, seed: u64) {
+        match action {
+            Action::SpawnTemplate => {
+                assert_eq!(self.template.replace(false), None, "seed {seed}");
+            }
+            Action::KillTemplate => {
+                assert!(self.template.is_some(), "seed {seed}");
+                self.template_killed = true;
+            }
+            Action::DismissTemplate => assert!(self.template.is_some(), "seed {seed}"),
+            Action::Fork { worker, life } => {
+                assert_eq!(self.template, Some(true), "seed {seed}");
+                let old = self.lives[usize::from(worker)].replace(life);
+                assert_eq!(old, None, "seed {seed}: two lives of one worker");
+            }
+            Action::Abandon { worker } => self.end(worker),
+            Action::Kill { worker } => self.killed[usize::from(worker)] = true,
+            Action::Up { worker } => {
+                assert!(!std::mem::replace(&mut self.up[usize::from(worker)], true));
+            }
+            Action::Down { worker } => self.up[usize::from(worker)] = false,
+            _ => {}
+        }
+    }
+
+    /// The present life of a worker, where it can do anything.
+    fn life(&self, worker: u16) -> Option<u32> {
+        let place = usize::from(worker);
+        self.lives[place].filter(|_| !self.hangs || self.named[place])
+    }
+
+    fn end(&mut self, worker: u16) {
+        let place = usize::from(worker);
+        self.lives[place] = None;
+        self.named[place] = false;
+        self.killed[place] = false;
+    }
+
+    fn template_dies(&mut self) -> Event {
+        self.template = None;
+        self.hangs = false;
+        self.template_killed = false;
+        Event::TemplateDied
+    }
+
+    /// Something that is bound to happen, if there is anything: nobody leaves by itself.
+    fn bound(&mut self, pool: &Pool) -> Option<Event> {
+        if self.template_killed {
+            return Some(self.template_dies());
+        }
+        if self.template == Some(false) {
+            self.template = Some(true);
+            return Some(Event::Booted);
+        }
+        (0..4).find_map(|worker| {
+            let life = self.life(worker)?;
+            let comes = matches!(pool.state(worker), State::Forking | State::Starting(_));
+            if self.killed[usize::from(worker)] {
+                self.end(worker);
+                return Some(died(worker, life));
+            }
+            if self.template.is_some()
+                && !std::mem::replace(&mut self.named[usize::from(worker)], true)
+            {
+                return Some(Event::Forked { worker });
+            }
+            comes.then_some(Event::Ready { worker, life })
+        })
+    }
+
+    /// Leaves the pool alone until it is whole; what time it is then.
+    fn rest(&mut self, pool: &mut Pool, mut now: Instant, seed: u64) -> Instant {
+        for _ in 0..200 {
+            if pool.is_whole() {
+                return now;
+            }
+            let event = self.bound(pool).unwrap_or_else(|| {
+                let next = pool.next();
+                now = next.expect("there is a clock").max(now);
+                Event::Tick
+            });
+            for action in pool.handle(event, now) {
+                self.take(action, seed);
+            }
+        }
+        panic!("seed {seed}: it does not come to rest: {pool:?}");
+    }
+}
+
+/// Every order of a few hundred events keeps one life per worker; left alone, the pool is whole again whoever hangs; and a
+/// stop ends in nothing left.
 #[test]
 fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
-    let (mut retired, mut followed) = (0, 0);
+    let (mut retired, mut followed, mut hung) = (0, 0, 0);
     for seed in 0..300_u64 {
         let mut draw = crate::draws(seed);
         let mut pool = Pool::new(3, BOOT_TIMEOUT);
         let mut now = Instant::now();
-        // What really runs: the template (booted or not), and the lives of the workers.
-        let mut template = Some(false);
-        let mut lives: Vec<Option<u32>> = vec![None; 4];
-        let mut up = [false; 4];
+        let mut world = World {
+            template: Some(false),
+            ..World::default()
+        };
         let steps = 200 + draw(200);
         for step in 0.. {
             let worker = draw(4) as u16;
-            let life = lives[usize::from(worker)];
+            let life = world.life(worker);
             let event = match (step, draw(9)) {
                 (step, _) if step == steps => Event::Stop { until: None },
                 (step, _) if step == steps + 30 => Event::Kill,
-                (_, 0) if template == Some(false) => {
-                    template = Some(true);
+                (step, _) if step < steps && step % 40 == 39 => {
+                    now = world.rest(&mut pool, now, seed);
+                    retire(worker)
+                }
+                (_, 0) if world.template == Some(false) => {
+                    world.template = Some(true);
                     Event::Booted
                 }
                 (_, 8) => retire(worker),
-                (_, 1) if template.is_some() && draw(4) == 0 => {
-                    template = None;
-                    Event::TemplateDied
+                (_, 1) if world.template.is_some() && (world.template_killed || draw(8) == 0) => {
+                    world.template_dies()
                 }
-                (_, 2) if life.is_some() && template == Some(true) => Event::Forked { worker },
-                (_, 3) => Event::Ready {
+                (_, 2) if life.is_some() && world.template == Some(true) => {
+                    world.named[usize::from(worker)] = true;
+                    Event::Forked { worker }
+                }
+                (_, 3) if !world.hangs || life.is_some() => Event::Ready {
                     worker,
                     life: life.unwrap_or(0),
                 },
                 // Also one that could not be forked.
-                (_, 4 | 5) if life.is_some() => {
-                    lives[usize::from(worker)] = None;
+                (_, 4 | 5) if life.is_some() && draw(3) == 0 => {
+                    world.end(worker);
                     Event::Died {
                         worker,
                         life: life.unwrap(),
@@ -967,6 +1117,7 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
                     hang: Hang::Called,
                     until: now + Duration::from_secs(draw(2)),
                 },
+                (_, 6) if draw(4) == 0 => resize(1 + draw(3) as u16, now),
                 (_, 7) if draw(2) == 0 => follow(worker),
                 _ => {
                     now = pool.next().unwrap_or(now).max(now);
@@ -975,44 +1126,38 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
             };
             for action in pool.handle(event, now) {
                 match action {
-                    Action::SpawnTemplate => {
-                        assert_eq!(template, None);
-                        assert!(step < steps);
-                        template = Some(false);
+                    Action::SpawnTemplate => assert!(step < steps),
+                    Action::Fork { .. } if draw(60) == 0 => {
+                        world.hangs = true;
+                        hung += 1;
                     }
-                    Action::KillTemplate | Action::DismissTemplate => assert!(template.is_some()),
-                    Action::Fork { worker, life } => {
-                        assert_eq!(template, Some(true));
-                        let old = lives[usize::from(worker)].replace(life);
-                        assert_eq!(old, None, "seed {seed}: two lives of one worker");
-                    }
-                    Action::Abandon { worker } => lives[usize::from(worker)] = None,
-                    Action::Up { worker } => {
-                        assert!(!std::mem::replace(&mut up[usize::from(worker)], true));
-                    }
-                    Action::Down { worker } => up[usize::from(worker)] = false,
                     Action::Retiring { worker, .. } => {
-                        assert!(up[usize::from(worker)], "seed {seed}");
+                        assert!(world.up[usize::from(worker)], "seed {seed}");
                         retired += 1;
                     }
                     Action::Followed { worker, .. } => {
-                        let life = lives[usize::from(worker)];
+                        let life = world.lives[usize::from(worker)];
                         assert!(life.is_some(), "seed {seed}: nobody is stuck");
                         followed += 1;
                     }
                     _ => {}
                 }
+                world.take(action, seed);
             }
             let spare = (0..4).filter(|&place| pool.state(place) == State::Spare);
             let spare = spare.count();
             assert!(spare <= 1, "seed {seed}: {pool:?}");
             assert!(spare == 1 || !pool.is_whole(), "seed {seed}: {pool:?}");
-            if step > steps + 30 && template.is_none() && lives.iter().all(Option::is_none) {
+            let nobody = world.lives.iter().all(Option::is_none);
+            if step > steps + 30 && world.template.is_none() && nobody {
                 break;
             }
             assert!(step < 10_000, "seed {seed}: no end in sight");
         }
         assert!(pool.finished(), "seed {seed}: {pool:?}");
     }
-    assert!(retired > 5 && followed > 5, "{retired} {followed}");
+    assert!(
+        retired > 5 && followed > 5 && hung > 100,
+        "{retired} {followed} {hung}"
+    );
 }

@@ -86,7 +86,7 @@ loop do
 
   message, (socket, _) = receive(control)
   exit!(0) if message.nil? || message == "Exit"
-  sleep if mode == "never_forks"
+  sleep if mode == "never_forks" || File.exist?("forks_hang_#{start.fetch("generation")}")
   number = message.fetch("Fork").fetch("worker")
   if File.exist?("unforkable")
     tell(control, "NotForked" => { "worker" => number, "reason" => "no memory" })
