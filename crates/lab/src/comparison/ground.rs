@@ -15,7 +15,7 @@ use super::gate::{self, Answer, Answers, Likeness};
 use super::lab::{Lab, Load, Participant};
 use super::meter::{self, Measured};
 use super::results::{Placement, Trial, WarmUp};
-use super::steady::Rates;
+use super::steady::Course;
 use crate::application::Prepared;
 use crate::load::plan::{ConnectionUse, End, Expected, Mode, Plan, Request, Target};
 use crate::load::{Progress, headroom};
@@ -259,18 +259,18 @@ impl Ground<'_> {
 }
 
 impl Server {
-    /// Sends what `plan` says, at most for its length, until the rate is steady; then waits until what was left under way
+    /// Sends what `plan` says, at most for its length, until rate or latency is steady; then waits until what was left under way
     /// is done, since it would otherwise be the first of the trial.
     ///
     /// # Errors
     /// It ends, or does not answer any more.
     pub(super) fn warm_up(&mut self, ground: &Ground<'_>, plan: &Plan) -> Result<()> {
-        let mut rates = Rates::default();
+        let mut course = Course::of(matches!(plan.mode, Mode::Open { .. }));
         let timed = plan.length().is_some();
         let begin = Instant::now();
         let mut steady = |progress: &Progress| {
-            rates.count(progress.elapsed, progress.good);
-            timed && rates.is_steady()
+            course.take(progress);
+            timed && course.is_steady()
         };
         let measured = meter::load(
             &mut self.running,
@@ -282,8 +282,8 @@ impl Server {
         let measured = measured.context("warm-up")?;
         self.trial.warm_up = WarmUp {
             seconds: begin.elapsed().as_secs_f64(),
-            settled: rates.is_steady(),
-            rates: rates.rates,
+            settled: course.is_steady(),
+            ..course.warm_up
         };
         if measured.outcome.good == 0 && !ground.stop.load(Ordering::Relaxed) {
             let outcome = &measured.outcome;

@@ -204,10 +204,13 @@ pub struct Trial {
 pub struct WarmUp {
     /// Seconds.
     pub seconds: f64,
-    /// Whether the rate neither rose nor fell any more before the time for it was over.
+    /// Whether the rate, of an open loop the latency, neither rose nor fell any more before the time for it was over.
     pub settled: bool,
     /// Good responses of each second.
     pub rates: Vec<f64>,
+    /// Middle latency of each second of an open loop in which a request ended, in milliseconds.
+    #[serde(default)]
+    pub medians_ms: Vec<f64>,
 }
 
 /// Memory over a trial, in bytes.

@@ -1,8 +1,11 @@
-//! Whether a warm-up has done its work: the rate goes neither up nor down any more. How much it scatters is no question of
-//! the warm-up: on a machine whose cores are shared it always will. Pure.
+//! Whether a warm-up has done its work: the rate goes neither up nor down any more; of an open loop, which prescribes the
+//! rate, the latency. How much it scatters is no question of the warm-up: on a machine whose cores are shared it always will.
+//! Pure.
 
 use std::time::Duration;
 
+use super::results::WarmUp;
+use crate::load::Progress;
 use crate::statistics::drift::Drift;
 
 /// Seconds that are held against as many before them.
@@ -14,7 +17,16 @@ const SLIGHT: f64 = crate::verdict::NOISE;
 /// In fewer seconds than these nothing can be told.
 pub(crate) const SECONDS: usize = 2 * WINDOW;
 
-/// Whether a rate was steady at the end of these seconds: the mean of the last five differs from that of the five before by
+/// What tells whether a warm-up was over: a value a second.
+pub(crate) fn judged(warm_up: &WarmUp) -> &[f64] {
+    if warm_up.medians_ms.is_empty() {
+        &warm_up.rates
+    } else {
+        &warm_up.medians_ms
+    }
+}
+
+/// Whether a series was steady at the end of these seconds: the mean of the last five differs from that of the five before by
 /// no more than a slight change, or by no more than its standard error. Where there is no trend, two of three looks find
 /// none; where there is one of twice the error, one of six does. So a noisy rate is looked at some seconds longer, and a
 /// trend is rarely missed that the load would show.
@@ -27,29 +39,50 @@ pub(crate) fn is_steady(rates: &[f64]) -> bool {
         .is_some_and(|drift| drift.change.abs() <= drift.error.max(SLIGHT))
 }
 
-/// A series of seconds, from a running count of responses.
+/// The seconds of a warm-up that is under way.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Rates {
-    /// Good responses of each whole second.
-    pub(super) rates: Vec<f64>,
-    /// Time and count at the last second's end.
+pub(super) struct Course {
+    /// Whether latency is what tells.
+    open: bool,
+    /// What they were.
+    pub(super) warm_up: WarmUp,
+    /// Time and count of good responses at the last second's end.
     last: (Duration, u64),
+    /// Seconds whose latency is known.
+    seconds: usize,
 }
 
-impl Rates {
-    /// Takes the count of good responses `elapsed` after the start.
-    pub(super) fn count(&mut self, elapsed: Duration, good: u64) {
-        let passed = elapsed.saturating_sub(self.last.0).as_secs_f64();
-        if passed >= 1.0 {
-            self.rates
-                .push((good - self.last.1.min(good)) as f64 / passed);
-            self.last = (elapsed, good);
+impl Course {
+    /// Of an open loop, or of a closed one.
+    pub(super) fn of(open: bool) -> Self {
+        Self {
+            open,
+            ..Self::default()
         }
+    }
+
+    /// Takes how far it is.
+    pub(super) fn take(&mut self, progress: &Progress) {
+        let passed = progress.elapsed.saturating_sub(self.last.0).as_secs_f64();
+        if passed >= 1.0 {
+            let good = progress.good.saturating_sub(self.last.1);
+            self.warm_up.rates.push(good as f64 / passed);
+            self.last = (progress.elapsed, progress.good);
+        }
+        // A second in which nothing ended has no latency.
+        if self.open && progress.seconds > self.seconds && progress.p50_ms > 0.0 {
+            self.warm_up.medians_ms.push(progress.p50_ms);
+        }
+        self.seconds = progress.seconds;
     }
 
     /// Whether the last seconds were steady.
     pub(super) fn is_steady(&self) -> bool {
-        is_steady(&self.rates)
+        if self.open {
+            is_steady(&self.warm_up.medians_ms)
+        } else {
+            is_steady(&self.warm_up.rates)
+        }
     }
 }
 
@@ -87,14 +120,44 @@ mod tests {
         ends.iter().filter(early).count()
     }
 
+    /// Twelve seconds of a hundred good responses each, with these medians.
+    fn course(open: bool, median: impl Fn(usize) -> f64) -> Course {
+        let mut course = Course::of(open);
+        for quarter in 1..=48_u64 {
+            let seconds = quarter as usize / 4;
+            course.take(&Progress {
+                elapsed: Duration::from_millis(250 * quarter),
+                good: 25 * quarter,
+                seconds,
+                p50_ms: if seconds > 0 { median(seconds) } else { 0.0 },
+                ..Progress::default()
+            });
+        }
+        course
+    }
+
     #[test]
     fn seconds_come_from_a_running_count() {
-        let mut rates = Rates::default();
-        for quarter in 1..=48_u64 {
-            rates.count(Duration::from_millis(250 * quarter), 25 * quarter);
-        }
-        assert_eq!(rates.rates, [100.0; 12]);
-        assert!(rates.is_steady());
+        let course = course(false, |_| 1.0);
+        assert_eq!(course.warm_up.rates, [100.0; 12]);
+        assert_eq!(judged(&course.warm_up), [100.0; 12]);
+        assert!(course.is_steady());
+    }
+
+    #[test]
+    fn an_open_loop_is_steady_when_its_latency_is_however_steady_its_rate() {
+        let faster = |second: usize| 6.0 - 0.2 * second as f64;
+        assert!(course(false, faster).is_steady());
+        let open = course(true, faster);
+        assert_eq!(open.warm_up.rates, [100.0; 12]);
+        let medians: Vec<f64> = (1..=12).map(faster).collect();
+        assert_eq!(judged(&open.warm_up), medians);
+        assert!(!open.is_steady());
+        assert!(course(true, |_| 6.0).is_steady());
+        // Seconds without an answer are none.
+        let rare = course(true, |second| if second % 2 == 0 { 6.0 } else { 0.0 });
+        assert_eq!(rare.warm_up.medians_ms, [6.0; 6]);
+        assert!(!rare.is_steady());
     }
 
     #[test]

@@ -44,6 +44,10 @@ pub struct Progress {
     pub rate: f64,
     /// The slowest hundredth so far, in milliseconds; zero where nothing has ended yet.
     pub p99_ms: f64,
+    /// Whole seconds of the load of which all is known.
+    pub seconds: usize,
+    /// Middle latency of what ended in the last of them, in milliseconds; zero where nothing did.
+    pub p50_ms: f64,
 }
 
 /// One request as it went, for those who ask for each.

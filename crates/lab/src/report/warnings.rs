@@ -174,21 +174,26 @@ fn contradictions(results: &Results) -> Option<String> {
     })
 }
 
-/// Warm-ups after which the rate still moved, and those that were too short to tell.
+/// Warm-ups after which rate or latency still moved, and those that were too short to tell.
 fn not_settled(results: &Results) -> Vec<String> {
-    let short = |trial: &Trial| trial.warm_up.rates.len() < steady::SECONDS;
-    let moving = by_stack(results, None, |trial| !settled(trial) && !short(trial));
+    let short = |trial: &Trial| steady::judged(&trial.warm_up).len() < steady::SECONDS;
+    let open = |trial: &Trial| !trial.warm_up.medians_ms.is_empty();
     let untold = by_stack(results, None, |trial| !settled(trial) && short(trial));
     let mut lines = Vec::new();
-    if !moving.is_empty() {
-        lines.push(format!(
-            "The rate still rose or fell when the warm-up was over: {}.",
-            listed(&moving)
-        ));
+    for (what, by_latency) in [("rate", false), ("median latency", true)] {
+        let moving = by_stack(results, None, |trial| {
+            !settled(trial) && !short(trial) && open(trial) == by_latency
+        });
+        if !moving.is_empty() {
+            lines.push(format!(
+                "The {what} still rose or fell when the warm-up was over: {}.",
+                listed(&moving)
+            ));
+        }
     }
     if !untold.is_empty() {
         lines.push(format!(
-            "Whether the rate had become steady when the warm-up was over can't be told of fewer than {} seconds: {}.",
+            "Whether the server had become steady when the warm-up was over can't be told of fewer than {} seconds: {}.",
             steady::SECONDS,
             listed(&untold)
         ));
@@ -223,7 +228,7 @@ fn moved(results: &Results) -> Option<String> {
 
 /// As the comparison found it; or as is found now, where it had a stricter rule or none.
 pub(super) fn settled(trial: &Trial) -> bool {
-    trial.warm_up.settled || steady::is_steady(&trial.warm_up.rates)
+    trial.warm_up.settled || steady::is_steady(steady::judged(&trial.warm_up))
 }
 
 /// Of more stacks than these nobody reads a list that names them all.

@@ -328,6 +328,7 @@ fn trial(character: &Character, load: &str, start: f64, random: &mut Random) -> 
             rates: (0..12)
                 .map(|second| rate * (1.0 - 0.5 * (-f64::from(second) / 4.0).exp()))
                 .collect(),
+            medians_ms: Vec::new(),
         },
         outcome: Outcome {
             elapsed_s: SECONDS as f64,

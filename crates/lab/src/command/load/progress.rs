@@ -83,6 +83,7 @@ mod tests {
             errors: 4,
             rate: 6_911.9,
             p99_ms: 4.951,
+            ..load::Progress::default()
         };
         assert_eq!(
             line("load", &so_far),

@@ -136,6 +136,8 @@ impl<'a> Gathering<'a> {
                 completed as f64 / elapsed.as_secs_f64().max(1e-9)
             },
             p99_ms: self.latency.at(99.0),
+            seconds: self.seconds.len(),
+            p50_ms: self.seconds.last().map_or(0.0, |second| second.p50_ms),
             ..self.progress
         }
     }

@@ -755,6 +755,20 @@ fn answers_after_the_end_are_late_and_in_no_rate() {
 }
 
 #[test]
+fn the_middle_latency_of_each_second_is_told_as_it_ends() {
+    let address = serve(|_| page("hello"));
+    let plan = plan(address, open(50.0, 2500));
+    let mut told = Vec::new();
+    let mut tell = |progress: &Progress| told.push((progress.seconds, progress.p50_ms));
+    let outcome = run(&plan, &mut tell, &AtomicBool::new(false)).unwrap();
+    // Whoever is told late may miss one, but is never told another one.
+    for (seconds, p50_ms) in told {
+        let expect = seconds.checked_sub(1).map(|last| outcome.seconds[last]);
+        assert_eq!(p50_ms, expect.map_or(0.0, |second| second.p50_ms));
+    }
+}
+
+#[test]
 fn a_load_that_is_stopped_gives_what_there_is() {
     let address = serve(|_| page("hello"));
     let mut plan = plan(address, closed(1, 1));
