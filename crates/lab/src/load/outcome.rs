@@ -31,7 +31,8 @@ pub struct Outcome {
     /// Requests without a whole response or with a wrong one, by kind.
     pub errors: Errors,
     /// From the scheduled time (closed loop: from the moment at which the request could leave) to the last byte,
-    /// with the connect where one was needed. Failed requests count with the time-out, unanswered ones with their age.
+    /// with the connect where one was needed. Failed requests, and whole responses that are not good, count with the
+    /// time-out, unanswered ones with their age.
     pub latency: Latency,
     /// From the first byte sent to the last byte received, of whole responses only.
     pub service: Latency,
@@ -248,10 +249,10 @@ const LITTLE: f64 = 0.05;
 
 impl Outcome {
     /// What contradicts Little's law: throughput times mean latency is the mean number in flight, so where it is not, one
-    /// of the three is wrong. `None` where it holds, and where nothing can be said: failed requests count with the time-out
-    /// and not with the time that they took.
+    /// of the three is wrong. `None` where it holds, and where a request failed: it counts with the time-out and not with the
+    /// time that it took, so that nothing can be said.
     pub fn contradiction(&self) -> Option<Contradiction> {
-        let failed = self.errors.total() - self.errors.unanswered;
+        let failed = self.errors.total() - self.errors.unanswered + (self.completed - self.good);
         let count = self.latency.count() as f64;
         if failed > 0 || self.latency.count() == 0 || self.elapsed_s <= 0.0 {
             return None;
@@ -296,6 +297,7 @@ mod tests {
         let mut outcome = Outcome {
             elapsed_s: 10.0,
             completed: 1000,
+            good: 1000,
             in_flight_s: 30.0,
             ..Outcome::default()
         };
@@ -333,10 +335,15 @@ mod tests {
         failing.in_flight_s = 120.0;
         failing.errors.reset = 1;
         assert_eq!(failing.contradiction(), None);
+        let mut refusing = outcome();
+        refusing.in_flight_s = 120.0;
+        refusing.good -= 1;
+        assert_eq!(refusing.contradiction(), None);
         // Answers take a third of the load: as many are under way at its end.
         let mut slow = Outcome {
             elapsed_s: 3.0,
             completed: 20,
+            good: 20,
             late: 10,
             in_flight_s: 30.0,
             ..Outcome::default()

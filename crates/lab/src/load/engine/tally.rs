@@ -230,7 +230,8 @@ impl Tally {
             self.errors.unexpected += 1;
             self.slice.errors += 1;
         }
-        self.end_of(kind, times, !expected, good);
+        // A quick refusal is no quick answer, whether or not somebody named the status that was wanted.
+        self.end_of(kind, times, !good, good);
     }
 
     /// A request came to nothing.

@@ -306,6 +306,12 @@ fn a_server_error_is_complete_but_not_good() {
     assert_eq!((outcome.completed, outcome.good), (3, 0));
     assert_eq!(outcome.errors.total(), 0);
     assert_eq!(outcome.statuses[&500], 3);
+    assert!(
+        outcome.latency.at(1.0) >= 19_900.0,
+        "a refusal is no quick answer"
+    );
+    assert!(outcome.service.max_ms() < 19_900.0);
+    assert_eq!(outcome.contradiction(), None);
 }
 
 #[test]
