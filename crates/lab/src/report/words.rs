@@ -2,10 +2,14 @@
 
 use serde::Serialize;
 
-use super::number::{counted, differences, distance, figure, listed, percent};
+use super::number::{counted, differences, listed, percent};
 use crate::comparison::results::{Limit, Results, Trial};
-use crate::statistics::Estimate;
 use crate::verdict::{Figure, Finding, Judgement, Measure, Verdict, admission};
+
+mod phrases;
+
+pub(super) use phrases::short;
+use phrases::{beside, value, values, victory};
 
 /// An interval whose ends are further apart than this says little.
 const WIDE: f64 = 1.5;
@@ -72,6 +76,12 @@ fn lead(results: &Results, finding: &Finding<'_>) -> Sentence {
         .load
         .map_or(String::new(), |load| format!(" ({})", load.title));
     let unbeaten = best(&ranking);
+    let without = without_figure(results, finding);
+    let among = if without.is_empty() {
+        ""
+    } else {
+        " of those with a figure"
+    };
     let mut sentence = match (ranking.as_slice(), unbeaten.as_slice()) {
         ([], _) => Sentence::new(
             "There is no ranking.",
@@ -90,11 +100,11 @@ fn lead(results: &Results, finding: &Finding<'_>) -> Sentence {
             ),
         ),
         ([first, second, ..], [_]) => Sentence::new(
-            format!("{} {}", name(results, first.stack), victory(measure)),
+            format!("{} {}{among}", name(results, first.stack), victory(measure)),
             format!(
                 ": {}{load}, {}.{}",
                 value(measure, first.estimate),
-                against(results, finding, first, second),
+                against(results, finding, first, second, among),
                 last(results, finding, &ranking)
             ),
         ),
@@ -110,6 +120,7 @@ fn lead(results: &Results, finding: &Finding<'_>) -> Sentence {
         ),
     };
     sentence.rest.push_str(&beyond(results, finding, &ranking));
+    sentence.rest.push_str(&absent(results, measure, &without));
     sentence
 }
 
@@ -119,15 +130,21 @@ fn standing(results: &Results, finding: &Finding<'_>) -> Option<Sentence> {
     let ranking = finding.ranking();
     let unbeaten = best(&ranking);
     let title = capitalised(measure.title());
+    let without = without_figure(results, finding);
+    let among = if without.is_empty() {
+        ""
+    } else {
+        " of those with a figure"
+    };
     let rest = match (ranking.as_slice(), unbeaten.as_slice()) {
         ([], _) => return None,
         ([only], _) => format!(
-            "{} {}; {}.",
+            "{} {}{}.",
             name(results, only.stack),
             value(measure, only.estimate),
             match finding.figures.len() {
-                1 => "no other stack had enough requests for a figure",
-                _ => "nobody else ranks",
+                1 => "",
+                _ => "; nobody else ranks",
             }
         ),
         ([first, second, ..], _) if is_unknown(finding, first, second) => format!(
@@ -136,10 +153,10 @@ fn standing(results: &Results, finding: &Finding<'_>) -> Option<Sentence> {
             value(measure, first.estimate)
         ),
         ([first, second, ..], [_]) => format!(
-            "{} is best with {}, {}.{}",
+            "{} is best{among} with {}, {}.{}",
             name(results, first.stack),
             value(measure, first.estimate),
-            against(results, finding, first, second),
+            against(results, finding, first, second, among),
             last(results, finding, &ranking)
         ),
         (_, unbeaten) => format!(
@@ -150,7 +167,46 @@ fn standing(results: &Results, finding: &Finding<'_>) -> Option<Sentence> {
             last(results, finding, &ranking)
         ),
     };
-    Some(Sentence::new(format!("{title}:"), format!(" {rest}")))
+    let absent = absent(results, measure, &without);
+    Some(Sentence::new(
+        format!("{title}:"),
+        format!(" {rest}{absent}"),
+    ))
+}
+
+/// The ids of stacks that were measured and have no figure of it.
+fn without_figure<'a>(results: &'a Results, finding: &Finding<'_>) -> Vec<&'a str> {
+    let was_measured = |id: &str| match finding.load {
+        Some(load) => results
+            .trials
+            .iter()
+            .any(|trial| trial.stack == id && trial.load == load.id && trial.failure.is_none()),
+        None => results
+            .peaks
+            .iter()
+            .any(|peak| peak.stack == id && peak.failure.is_none()),
+    };
+    let stacks = results.stacks.iter().map(|stack| stack.id.as_str());
+    let has_figure = |id: &str| finding.figures.iter().any(|figure| figure.stack == id);
+    stacks
+        .filter(|id| was_measured(id) && !has_figure(id))
+        .collect()
+}
+
+/// Names those without a figure, who could be the best or the last.
+fn absent(results: &Results, measure: Measure, without: &[&str]) -> String {
+    if without.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = without
+        .iter()
+        .map(|id| name(results, id).to_owned())
+        .collect();
+    let reason = match measure.percent() {
+        Some(_) => ", which answered too few requests for one",
+        None => "",
+    };
+    format!(" There is no figure of {}{reason}.", listed(&names))
 }
 
 /// `28 % more than Puma, the next best (95 % interval +24 to +32 %)`.
@@ -159,6 +215,7 @@ fn against(
     finding: &Finding<'_>,
     first: &Figure<'_>,
     second: &Figure<'_>,
+    among: &str,
 ) -> String {
     let other = name(results, second.stack);
     let ratio = finding
@@ -171,7 +228,7 @@ fn against(
     let interval = differences(ratio).map_or(String::new(), |ends| {
         format!(" (95\u{a0}% interval {ends})")
     });
-    format!("{words} {other}, the next best{interval}")
+    format!("{words} {other}, the next best{among}{interval}")
 }
 
 /// How unsure a tie is: the interval of the ratio of two, and whether trials differ too much to tell.
@@ -275,76 +332,6 @@ fn limits(results: &Results) -> Option<Sentence> {
     }
     (!parts.is_empty())
         .then(|| Sentence::new("What set the limit:", format!(" {}.", listed(&parts))))
-}
-
-/// What a stack is beside another, in a cell: `22 % fewer`; in brackets where there is no verdict.
-pub(super) fn short(measure: Measure, ratio: Estimate, verdict: Verdict) -> String {
-    let words = if (ratio.value - 1.0).abs() < 0.0005 {
-        "equal".to_owned()
-    } else {
-        comparative(measure, ratio.value)
-    };
-    match verdict {
-        Verdict::Better | Verdict::Worse => words,
-        Verdict::TooClose => "too close to call".into(),
-        Verdict::Unknown => format!("({words})"),
-    }
-}
-
-/// `28 % more`, `2.4 times`.
-fn comparative(measure: Measure, ratio: f64) -> String {
-    let (more, less) = match measure {
-        Measure::Rate | Measure::PerGigabyte | Measure::PerCore => ("more", "fewer"),
-        Measure::Peak | Measure::P50 | Measure::P99 => ("higher", "lower"),
-        Measure::Cpu | Measure::Memory => ("more", "less"),
-    };
-    let distance = distance(ratio);
-    match ratio {
-        ratio if ratio >= 2.0 => distance,
-        ratio if ratio >= 1.0 => format!("{distance}\u{a0}{more}"),
-        _ => format!("{distance}\u{a0}{less}"),
-    }
-}
-
-/// The same with what leads on to the other stack: `28 % more than`, `2.4 times as many as`.
-fn beside(measure: Measure, ratio: f64) -> String {
-    let words = comparative(measure, ratio);
-    let link = match measure {
-        _ if ratio < 2.0 => "than",
-        Measure::Rate | Measure::PerGigabyte | Measure::PerCore => "as many as",
-        Measure::Peak | Measure::P50 | Measure::P99 => "as high as",
-        Measure::Cpu | Measure::Memory => "as much as",
-    };
-    format!("{words} {link}")
-}
-
-fn victory(measure: Measure) -> &'static str {
-    match measure {
-        Measure::Rate => "answers the most requests",
-        Measure::Peak => "holds the largest rate",
-        Measure::P50 | Measure::P99 => "answers fastest",
-        Measure::Cpu => "needs the least CPU time",
-        Measure::Memory => "needs the least memory",
-        Measure::PerGigabyte | Measure::PerCore => "does the most with what it has",
-    }
-}
-
-/// A value with its unit, as in a sentence.
-pub(super) fn value(measure: Measure, estimate: Estimate) -> String {
-    let figure = figure(estimate.value);
-    match measure {
-        Measure::Rate | Measure::Peak => format!("{figure}\u{a0}requests a second"),
-        _ => format!("{figure}\u{a0}{}", measure.unit()),
-    }
-}
-
-fn values(measure: Measure, figures: &[&Figure<'_>]) -> String {
-    let figures: Vec<String> = figures.iter().map(|of| figure(of.estimate.value)).collect();
-    let unit = match measure {
-        Measure::Rate | Measure::Peak => "requests a second",
-        _ => measure.unit(),
-    };
-    format!("{}\u{a0}{unit}", listed(&figures))
 }
 
 fn names(results: &Results, figures: &[&Figure<'_>]) -> String {

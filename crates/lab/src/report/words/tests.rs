@@ -134,3 +134,60 @@ fn nobody_ranks_where_all_have_failed() {
     }
     assert!(lead_of(&results).starts_with("There is no ranking."));
 }
+
+/// With so many requests of each trial that took 10 ms for each place among the stacks.
+fn with_latencies(stacks: &[(&str, &[f64])], counts: &[usize]) -> Results {
+    let mut results = results(stacks);
+    for trial in &mut results.trials {
+        let place = results.stacks.iter().position(|of| of.id == trial.stack);
+        let place = place.expect("a stack of the trial");
+        let latency = std::time::Duration::from_millis(10 * (place as u64 + 1));
+        (0..counts[place]).for_each(|_| trial.outcome.latency.record(latency));
+    }
+    results
+}
+
+/// The sentence that begins so, with plain spaces.
+fn sentence(results: &Results, strong: &str) -> String {
+    let sentences = answer(results, &judge(results));
+    let found = sentences
+        .into_iter()
+        .find(|sentence| sentence.strong.starts_with(strong));
+    found.expect("such a sentence").rest.replace('\u{a0}', " ")
+}
+
+#[test]
+fn who_has_no_figure_is_named_and_nobody_is_best_of_all() {
+    let stacks: [(&str, &[f64]); 3] = [
+        ("thin", &[90.0; 3]),
+        ("highball", &[1000.0, 1001.0, 999.0]),
+        ("puma", &[500.0, 501.0, 499.0]),
+    ];
+    let text = sentence(&with_latencies(&stacks, &[100, 2000, 2000]), "p99");
+    assert!(
+        text.starts_with(" Highball is best of those with a figure with 20"),
+        "{text}"
+    );
+    assert!(
+        text.contains(" Puma, the next best of those with a figure"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with(" There is no figure of Thin, which answered too few requests for one."),
+        "{text}"
+    );
+    let text = sentence(&with_latencies(&stacks, &[2000; 3]), "p99");
+    assert!(text.starts_with(" Thin is best with 10"), "{text}");
+    assert!(!text.contains("figure"), "{text}");
+}
+
+#[test]
+fn a_stack_alone_is_not_held_against_others() {
+    let alone = with_latencies(&[("thin", &[200.0; 3])], &[2000]);
+    assert_eq!(sentence(&alone, "p99"), " Thin 10.0 ms.");
+    let both = with_latencies(&[("thin", &[200.0; 3]), ("puma", &[200.0; 3])], &[2000, 10]);
+    assert_eq!(
+        sentence(&both, "p99"),
+        " Thin 10.0 ms. There is no figure of Puma, which answered too few requests for one."
+    );
+}
