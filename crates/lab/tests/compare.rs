@@ -445,6 +445,16 @@ fn a_wrong_file_is_refused_with_its_line_before_anything_starts() {
         "trials = 0\n",
         ":1: trials: 0 is out of range; it goes from 1 to 1000",
     );
+    let file = folder.write(
+        "LAB.toml",
+        "app = \"app\"\nstacks = [\"thin\"]\nserver_cores = [4095]\ngenerator_cores = [0]\n",
+    );
+    let mut lab = Lab::with(&folder, &[file.to_str().unwrap()]);
+    let ended = lab.run();
+    assert_eq!(ended.code, Some(1));
+    let told = "highball: server_cores: 4095 is no core that can be used here; these can: ";
+    assert!(ended.text.starts_with(told), "{}", ended.text);
+    assert!(!lab.output.exists());
     let ended = Lab::new(&folder, &["--stacks", "pumma"]).run();
     assert_eq!(ended.code, Some(1));
     assert!(

@@ -1,5 +1,6 @@
 //! Which cores servers and generator run on. Pure, save that it asks the kernel which cores there are.
 
+use anyhow::{Result, bail};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use super::lab::Lab;
@@ -14,6 +15,26 @@ pub(super) fn usable() -> Vec<usize> {
     (0..CpuSet::MAX_CPU)
         .filter(|core| set.is_set(*core))
         .collect()
+}
+
+/// Whether the cores that `lab` names are among the `usable` ones.
+///
+/// # Errors
+/// One is not; names it.
+pub(super) fn check(lab: &Lab, usable: &[usize]) -> Result<()> {
+    for (key, cores) in [
+        ("server_cores", &lab.server_cores),
+        ("generator_cores", &lab.generator_cores),
+    ] {
+        if let Some(core) = cores.iter().find(|core| !usable.contains(core)) {
+            let usable: Vec<String> = usable.iter().map(ToString::to_string).collect();
+            bail!(
+                "{key}: {core} is no core that can be used here; these can: {}",
+                usable.join(", ")
+            );
+        }
+    }
+    Ok(())
 }
 
 /// What `lab` says, or a division of the `usable` cores: a quarter for the generator where there are enough, none where
@@ -62,6 +83,21 @@ mod tests {
             ..Lab::default()
         };
         assert_eq!(place(&lab, &[0, 1, 2, 3]).server, [0]);
+        check(&lab, &[0, 1]).unwrap();
+    }
+
+    #[test]
+    fn a_core_that_can_not_be_used_is_named() {
+        let lab = |server: usize, generator: usize| Lab {
+            server_cores: vec![2, server],
+            generator_cores: vec![generator],
+            ..Lab::default()
+        };
+        let told = |lab: Lab| check(&lab, &[2, 3]).unwrap_err().to_string();
+        let rest = "is no core that can be used here; these can: 2, 3";
+        assert_eq!(told(lab(77, 2)), format!("server_cores: 77 {rest}"));
+        assert_eq!(told(lab(3, 0)), format!("generator_cores: 0 {rest}"));
+        check(&lab(3, 2), &[2, 3]).unwrap();
     }
 
     #[test]

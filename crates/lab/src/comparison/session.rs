@@ -49,6 +49,8 @@ const CONNECTIONS: usize = 12;
 /// as it was. A stack or a trial that fails is no error: it is recorded, and the rest goes on.
 pub fn run(lab: &Lab, conduct: &Conduct<'_>) -> Result<Results> {
     lab.check()?;
+    let cores = placement::usable();
+    placement::check(lab, &cores)?;
     raise_open_files()?;
     let mut lab = lab.clone();
     opening::make_whole(&mut lab);
@@ -68,7 +70,6 @@ pub fn run(lab: &Lab, conduct: &Conduct<'_>) -> Result<Results> {
     }
     let application = Application::open(&lab.app)?.prepare(&conduct.work)?;
     let requests = opening::requests(&lab, &application.path);
-    let cores = placement::usable();
     let scratch = conduct.work.join("trials");
     // What a lab that was killed has left.
     let _ = fs::remove_dir_all(&scratch);
