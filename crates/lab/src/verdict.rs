@@ -16,6 +16,7 @@ use crate::statistics::starts::{self, Sample};
 use crate::statistics::{Estimate, median};
 pub use admission::{Cause, SetAside};
 pub use measure::Measure;
+pub(crate) use measure::most_replies;
 
 pub mod admission;
 pub mod measure;
@@ -44,7 +45,7 @@ pub enum Verdict {
 pub struct Finding<'a> {
     /// What was measured.
     pub measure: Measure,
-    /// Under which load; `None` for [`Measure::Peak`].
+    /// Under which load; `None` for [`Measure::Peak`] and [`Measure::Replies`].
     pub load: Option<&'a Load>,
     /// One a stack that has values, in the results' order.
     pub figures: Vec<Figure<'a>>,
@@ -106,8 +107,11 @@ pub fn judge(results: &Results) -> Judgement<'_> {
             findings.extend(Finding::new(measure, Some(load), figures.collect()));
         }
     }
-    let peaks = peaks(results, &mut set_aside);
+    let searches = searches(results, &mut set_aside);
+    let peaks = searches.iter().filter_map(held).collect();
     findings.extend(Finding::new(Measure::Peak, None, peaks));
+    let replies = searches.iter().filter_map(replied).collect();
+    findings.extend(Finding::new(Measure::Replies, None, replies));
     Judgement {
         findings,
         set_aside,
@@ -176,8 +180,15 @@ fn figure<'a>(admitted: &Admitted<'a>, measure: Measure) -> Option<Figure<'a>> {
     Figure::new(stack, values, source, 0.0, ranks)
 }
 
-fn peaks<'a>(results: &'a Results, set_aside: &mut Vec<SetAside>) -> Vec<Figure<'a>> {
-    let mut figures = Vec::new();
+/// The searches of a stack that its figures are made from.
+struct Searched<'a> {
+    stack: &'a str,
+    peaks: Vec<&'a Peak>,
+    ranks: bool,
+}
+
+fn searches<'a>(results: &'a Results, set_aside: &mut Vec<SetAside>) -> Vec<Searched<'a>> {
+    let mut searched = Vec::new();
     for stack in &results.stacks {
         let all: Vec<&Peak> = results
             .peaks
@@ -197,19 +208,37 @@ fn peaks<'a>(results: &'a Results, set_aside: &mut Vec<SetAside>) -> Vec<Figure<
                 }),
             }
         }
-        let majority = good.len() * 2 > all.len();
-        let used = if majority { good } else { all };
-        let values = used
-            .iter()
-            .filter(|peak| peak.last_good > 0.0)
-            .map(|peak| (peak.round, peak.last_good));
-        let values: Vec<(usize, f64)> = values.collect();
-        let grains: Vec<f64> = used.iter().map(|peak| measure::grain(peak)).collect();
-        let grain = median(&grains).unwrap_or_default();
-        let source = Source::Values(values.clone());
-        figures.extend(Figure::new(&stack.id, values, source, grain, majority));
+        let ranks = good.len() * 2 > all.len();
+        searched.push(Searched {
+            stack: &stack.id,
+            peaks: if ranks { good } else { all },
+            ranks,
+        });
     }
-    figures
+    searched
+}
+
+fn held<'a>(searched: &Searched<'a>) -> Option<Figure<'a>> {
+    let peaks = searched.peaks.iter();
+    let grains: Vec<f64> = peaks.map(|peak| measure::grain(peak)).collect();
+    let grain = median(&grains).unwrap_or_default();
+    of_searches(searched, grain, |peak| peak.last_good)
+}
+
+fn replied<'a>(searched: &Searched<'a>) -> Option<Figure<'a>> {
+    of_searches(searched, 0.0, most_replies)
+}
+
+fn of_searches<'a>(
+    searched: &Searched<'a>,
+    grain: f64,
+    value: impl Fn(&Peak) -> f64,
+) -> Option<Figure<'a>> {
+    let peaks = searched.peaks.iter();
+    let values = peaks.map(|peak| (peak.round, value(peak)));
+    let values: Vec<(usize, f64)> = values.filter(|(_, value)| *value > 0.0).collect();
+    let source = Source::Values(values.clone());
+    Figure::new(searched.stack, values, source, grain, searched.ranks)
 }
 
 impl<'a> Figure<'a> {
@@ -348,7 +377,7 @@ impl<'a> Finding<'a> {
 }
 
 /// `noise` is a share: 0.02 leaves out ratios from 1/1.02 to 1.02.
-fn verdict(ratio: Estimate, noise: f64, more_is_better: bool) -> Verdict {
+pub(crate) fn verdict(ratio: Estimate, noise: f64, more_is_better: bool) -> Verdict {
     let sure = ratio.low > 1.0 || ratio.high < 1.0;
     let matters = ratio.value.ln().abs() > noise.ln_1p();
     match sure && matters {

@@ -103,6 +103,7 @@ fn figures_stand_one_a_line() {
         "1,highball,closed-12,1,latency_p99,ms,",
         "11,nginx+unicorn,closed-12,2,failed,trials,1",
         "41,highball,peak,1,peak_rate,requests/s,",
+        "41,highball,peak,1,largest_reply_rate,requests/s,",
     ] {
         assert!(
             lines.clone().any(|line| line.starts_with(start)),

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use super::warnings::settled;
 use crate::comparison::results::{Footprint, Peak, Results, Trial};
 use crate::load::outcome::{Errors, Outcome};
-use crate::verdict::Measure;
+use crate::verdict::{Measure, most_replies};
 
 /// What each line holds. `round` is empty where a figure is none of a single trial.
 const HEAD: [&str; 7] = [
@@ -188,6 +188,12 @@ fn of_peak<W: Write>(lines: &mut Lines<W>, number: usize, peak: &Peak) -> Result
         round: peak.round,
     };
     lines.put(place, Measure::Peak.id(), "requests/s", peak.last_good)?;
+    lines.put(
+        place,
+        Measure::Replies.id(),
+        "requests/s",
+        most_replies(peak),
+    )?;
     if let Some(bad) = peak.first_bad {
         lines.put(place, "peak_first_bad", "requests/s", bad)?;
     }

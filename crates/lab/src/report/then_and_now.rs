@@ -30,8 +30,10 @@ pub struct Finding {
     /// One a participant, the study's reference first. Ratios are relative to the first row that has both figures.
     pub rows: Vec<Row>,
     /// Ids of stacks of which the first is better than the second today, with 95 % confidence, in the same rounds. Two
-    /// that stand here in neither order are too close to call.
+    /// that stand here in neither order are too close to call, unless they are `untold`.
     pub ahead: Vec<(String, String)>,
+    /// Ids of two stacks of which too few rounds are in common for a verdict, in either order.
+    pub untold: Vec<(String, String)>,
     /// What is to be known of this measure; may be empty.
     pub note: String,
 }
@@ -64,12 +66,14 @@ pub struct Row {
 pub enum Order {
     /// Every pair that was told apart then stands in the same order now.
     Same,
-    /// No pair is the other way round, but these are too close to call today (names of today).
+    /// No pair is the other way round, but these are not told apart today (names of today).
     SameAsFarAsKnown(Vec<(String, String)>),
     /// Of these pairs the first was better then and the second is better now (names of today).
     Different(Vec<(String, String)>),
     /// No pair can be told apart today.
     TooClose,
+    /// No pair can be told apart today, and of some there are too few rounds for that.
+    TooFewRounds,
     /// There are not two rows with both figures, those of today such as rank.
     Unknown,
 }
@@ -113,6 +117,7 @@ impl Finding {
         });
         let known: Vec<(&Row, f64, &String)> = known.collect();
         let (mut swapped, mut open, mut pairs) = (Vec::new(), Vec::new(), 0);
+        let mut untold = false;
         for (index, first) in known.iter().enumerate() {
             for second in &known[index + 1..] {
                 let (better, worse) = match first.1.total_cmp(&second.1) {
@@ -127,16 +132,25 @@ impl Finding {
                     swapped.push(names());
                 } else if !self.is_ahead(better.2, worse.2) {
                     open.push(names());
+                    untold |= self.is_untold(better.2, worse.2);
                 }
             }
         }
         match (pairs, swapped.is_empty(), open.is_empty()) {
             (0, _, _) => Order::Unknown,
             (_, false, _) => Order::Different(swapped),
+            (_, true, false) if open.len() == pairs && untold => Order::TooFewRounds,
             (_, true, false) if open.len() == pairs => Order::TooClose,
             (_, true, false) => Order::SameAsFarAsKnown(open),
             (_, true, true) => Order::Same,
         }
+    }
+
+    fn is_untold(&self, one: &str, other: &str) -> bool {
+        let mut untold = self.untold.iter();
+        untold.any(|(first, second)| {
+            (first == one && second == other) || (first == other && second == one)
+        })
     }
 
     fn is_ahead(&self, better: &str, worse: &str) -> bool {
@@ -223,6 +237,14 @@ mod tests {
         );
         assert_eq!(order([300.0, 299.0, 298.0]), Order::TooClose);
         assert_eq!(finding(vec![row("a", 3.0, 3.0)]).order(), Order::Unknown);
+    }
+
+    #[test]
+    fn too_few_rounds_are_no_tie() {
+        let mut finding = finding(vec![row("a", 2.0, 100.0), row("b", 1.0, 101.0)]);
+        assert_eq!(finding.order(), Order::TooClose);
+        finding.untold = vec![("b".to_owned(), "a".to_owned())];
+        assert_eq!(finding.order(), Order::TooFewRounds);
     }
 
     #[test]

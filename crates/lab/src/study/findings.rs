@@ -90,7 +90,7 @@ impl Today<'_> {
             .map(|one| self.row(one, load, measure))
             .collect();
         let peak = if load.today.find_peak && measure == Measure::RequestsPerSecond {
-            "largest rate, "
+            "largest reply rate, "
         } else {
             ""
         };
@@ -104,18 +104,19 @@ impl Today<'_> {
             unit: measure.unit().to_owned(),
             more_is_better: measure.better() == Better::More,
             note: self.note(load, measure),
-            ahead: self.ahead(load, measure),
+            ahead: self.pairs(load, measure, Verdict::Better),
+            untold: self.pairs(load, measure, Verdict::Unknown),
             rows,
         }
     }
 
-    /// Every two stacks of which one is certainly better.
-    fn ahead(&self, load: &Load, measure: Measure) -> Vec<(String, String)> {
+    /// Every two stacks of which the first is to the second what `wanted` says.
+    fn pairs(&self, load: &Load, measure: Measure, wanted: Verdict) -> Vec<(String, String)> {
         let stacks = || self.results.stacks.iter().map(|stack| stack.id.as_str());
         let pairs = stacks().flat_map(|first| stacks().map(move |second| (first, second)));
         let better = pairs.filter(|(first, second)| {
             let versus = self.versus(first, second, load, measure);
-            versus.is_some_and(|(_, verdict)| verdict == Verdict::Better)
+            versus.map_or(Verdict::Unknown, |(_, verdict)| verdict) == wanted
         });
         better
             .map(|(first, second)| (first.to_owned(), second.to_owned()))
@@ -151,7 +152,7 @@ impl Today<'_> {
     fn judged(&self, load: &Load, measure: Measure) -> Option<&verdict::Finding<'_>> {
         match measure {
             Measure::RequestsPerSecond if load.today.find_peak => {
-                self.judgement.finding(verdict::Measure::Peak, None)
+                self.judgement.finding(verdict::Measure::Replies, None)
             }
             Measure::RequestsPerSecond => self
                 .judgement
@@ -213,14 +214,12 @@ impl Today<'_> {
             Sample::of_values(&kept.collect::<Vec<_>>())
         };
         let ratio = common(&own, &others)?.ratio_to(&common(&others, &own)?)?;
-        let verdict = if own.len().min(others.len()) < verdict::ROUNDS {
-            Verdict::Unknown
-        } else if ratio.high < 1.0 {
-            Verdict::Better
-        } else if ratio.low > 1.0 {
-            Verdict::Worse
-        } else {
-            Verdict::TooClose
+        let rounds = own
+            .iter()
+            .filter(|(round, _)| others.iter().any(|(other, _)| other == round));
+        let verdict = match rounds.count() < verdict::ROUNDS {
+            true => Verdict::Unknown,
+            false => verdict::verdict(ratio, verdict::NOISE, false),
         };
         Some((ratio, verdict))
     }
@@ -250,10 +249,33 @@ impl Today<'_> {
         own.or_else(any).map(|load| load.id.as_str())
     }
 
+    /// The largest rate that each stack held, beside the most that it answered at any rate.
+    fn held(&self) -> String {
+        let finding = self.judgement.finding(verdict::Measure::Peak, None);
+        let figures = finding.map_or(&[][..], |finding| &finding.figures);
+        let each: Vec<String> = figures
+            .iter()
+            .map(|figure| {
+                let stacks = &mut self.results.stacks.iter();
+                let stack = stacks.find(|stack| stack.id == figure.stack);
+                let name = stack.map_or(figure.stack, |stack| &stack.name);
+                format!("{name} {:.1}", figure.estimate.value)
+            })
+            .collect();
+        if each.is_empty() {
+            return String::new();
+        }
+        let what = " The most good responses a second at any rate of the searches, as the text has it. Largest rate held:";
+        format!("{what} {}.", each.join(", "))
+    }
+
     fn note(&self, load: &Load, measure: Measure) -> String {
         let mut note = String::new();
         for claim in self.claims(load, measure) {
             note.push_str(&format!(" The text: \"{}\".", claim.quote));
+        }
+        if load.today.find_peak && measure == Measure::RequestsPerSecond {
+            note.push_str(&self.held());
         }
         if measure == Measure::MemoryMb {
             note.push_str(

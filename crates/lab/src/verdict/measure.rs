@@ -1,6 +1,6 @@
 //! The measures that stacks are held against each other by, and where each stands in a trial. It judges nothing.
 
-use crate::comparison::results::{MemoryUse, Peak, Trial};
+use crate::comparison::results::{Limit, MemoryUse, Peak, Trial};
 
 /// Bytes in a MB; a GB is a thousand of them.
 pub const MEGABYTE: f64 = 1e6;
@@ -20,6 +20,8 @@ pub enum Measure {
     Memory,
     /// The largest rate that was held.
     Peak,
+    /// The most good responses a second at any rate of a search, held or not.
+    Replies,
     /// Good responses a second for each GB of [`Measure::Memory`].
     PerGigabyte,
     /// Good responses for each second of CPU time.
@@ -47,6 +49,7 @@ impl Measure {
             Self::Cpu => "cpu_per_request",
             Self::Memory => "memory",
             Self::Peak => "peak_rate",
+            Self::Replies => "largest_reply_rate",
             Self::PerGigabyte => "rate_per_gb",
             Self::PerCore => "rate_per_core",
         }
@@ -61,6 +64,7 @@ impl Measure {
             Self::Cpu => "CPU time per request",
             Self::Memory => "memory",
             Self::Peak => "largest rate held",
+            Self::Replies => "largest reply rate",
             Self::PerGigabyte => "requests per second per GB",
             Self::PerCore => "requests per second per core",
         }
@@ -69,7 +73,7 @@ impl Measure {
     /// Of its values.
     pub fn unit(self) -> &'static str {
         match self {
-            Self::Rate | Self::Peak => "requests/s",
+            Self::Rate | Self::Peak | Self::Replies => "requests/s",
             Self::P50 | Self::P99 => "ms",
             Self::Cpu => "µs",
             Self::Memory => "MB",
@@ -82,7 +86,7 @@ impl Measure {
     pub fn more_is_better(self) -> bool {
         matches!(
             self,
-            Self::Rate | Self::Peak | Self::PerGigabyte | Self::PerCore
+            Self::Rate | Self::Peak | Self::Replies | Self::PerGigabyte | Self::PerCore
         )
     }
 
@@ -95,7 +99,7 @@ impl Measure {
         }
     }
 
-    /// Its value in a trial, in its unit; `None` where the trial has none, and for [`Measure::Peak`].
+    /// Its value in a trial, in its unit; `None` where the trial has none, and for what searches give.
     pub fn of(self, trial: &Trial) -> Option<f64> {
         let outcome = &trial.outcome;
         let rate = outcome.good_per_second();
@@ -107,7 +111,7 @@ impl Measure {
             Self::Memory => memory / MEGABYTE,
             Self::PerGigabyte => rate / (memory / MEGABYTE / 1000.0),
             Self::PerCore => outcome.good as f64 / trial.cpu_s,
-            Self::Peak => return None,
+            Self::Peak | Self::Replies => return None,
         };
         (value.is_finite() && value > 0.0).then_some(value)
     }
@@ -119,11 +123,61 @@ fn highest(memory: &MemoryUse) -> f64 {
     largest.unwrap_or(memory.after.pss) as f64
 }
 
+/// The most good responses a second at any rate of a search. More than were demanded on average are chance of the arrivals,
+/// and no work of the server.
+pub(crate) fn most_replies(peak: &Peak) -> f64 {
+    let steps = peak.steps.iter();
+    let steps = steps.filter(|step| step.limit != Limit::Client);
+    let beyond = peak.overload.iter();
+    let beyond = beyond.filter(|one| one.outcome.generator.limit.is_none());
+    let steps = steps.map(|step| step.achieved.min(step.rate));
+    let beyond = beyond.map(|one| one.outcome.good_per_second().min(one.rate));
+    steps.chain(beyond).fold(0.0, f64::max)
+}
+
 /// How far apart the last good and the first bad rate of a search are, as a share of the last good: the search
 /// cannot tell rates apart that are closer.
 pub(super) fn grain(peak: &Peak) -> f64 {
     match peak.first_bad {
         Some(bad) if peak.last_good > 0.0 => (bad / peak.last_good - 1.0).max(0.0),
         _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::results::{Overload, Step};
+    use crate::load::outcome::Outcome;
+
+    #[test]
+    fn the_largest_reply_rate_is_that_of_any_rate_and_never_more_than_was_demanded() {
+        let step = |rate, achieved| Step {
+            rate,
+            achieved,
+            ..Step::default()
+        };
+        let mut peak = Peak {
+            last_good: 59.8,
+            steps: vec![step(59.8, 67.0), step(75.0, 69.0)],
+            ..Peak::default()
+        };
+        peak.steps[1].why = Some("too slow".into());
+        assert_eq!(most_replies(&peak), 69.0);
+        peak.overload = Some(Overload {
+            rate: 90.0,
+            outcome: Outcome {
+                elapsed_s: 10.0,
+                good: 824,
+                ..Outcome::default()
+            },
+            ..Overload::default()
+        });
+        assert_eq!(most_replies(&peak), 82.4);
+        peak.steps.push(Step {
+            limit: Limit::Client,
+            ..step(200.0, 150.0)
+        });
+        assert_eq!(most_replies(&peak), 82.4);
     }
 }

@@ -199,6 +199,7 @@ pub(crate) fn study() -> ThenAndNow {
                 ahead("highball", "puma-cluster"),
                 ahead("puma-cluster", "apache+thin-byrequests"),
             ],
+            untold: Vec::new(),
             note: String::new(),
         }],
         notes: vec!["Six workers then, two now.".into()],

@@ -133,11 +133,15 @@ fn order(order: &Order) -> Sentence {
         Order::Same => ("The order of finish is the same.".to_owned(), String::new()),
         Order::SameAsFarAsKnown(open) => (
             "The order of finish is the same as far as it can be told.".to_owned(),
-            format!(" Too close to call today: {}.", pairs(open, "and")),
+            format!(" Not told apart today: {}.", pairs(open, "and")),
         ),
         Order::TooClose => (
             "The order of finish is open.".to_owned(),
             " All are too close to call today.".to_owned(),
+        ),
+        Order::TooFewRounds => (
+            "The order of finish is open.".to_owned(),
+            " There are too few rounds to tell the participants apart today.".to_owned(),
         ),
         Order::Different(swapped) => (
             "The order of finish is another.".to_owned(),

@@ -22,7 +22,7 @@ pub(in crate::report) fn short(measure: Measure, ratio: Estimate, verdict: Verdi
 fn comparative(measure: Measure, ratio: f64) -> String {
     let (more, less) = match measure {
         Measure::Rate | Measure::PerGigabyte | Measure::PerCore => ("more", "fewer"),
-        Measure::Peak | Measure::P50 | Measure::P99 => ("higher", "lower"),
+        Measure::Peak | Measure::Replies | Measure::P50 | Measure::P99 => ("higher", "lower"),
         Measure::Cpu | Measure::Memory => ("more", "less"),
     };
     let distance = distance(ratio);
@@ -39,7 +39,7 @@ pub(super) fn beside(measure: Measure, ratio: f64) -> String {
     let link = match measure {
         _ if ratio < 2.0 => "than",
         Measure::Rate | Measure::PerGigabyte | Measure::PerCore => "as many as",
-        Measure::Peak | Measure::P50 | Measure::P99 => "as high as",
+        Measure::Peak | Measure::Replies | Measure::P50 | Measure::P99 => "as high as",
         Measure::Cpu | Measure::Memory => "as much as",
     };
     format!("{words} {link}")
@@ -50,6 +50,7 @@ pub(super) fn victory(measure: Measure) -> &'static str {
     match measure {
         Measure::Rate => "answers the most requests",
         Measure::Peak => "holds the largest rate",
+        Measure::Replies => "answers the most at any rate",
         Measure::P50 | Measure::P99 => "answers fastest",
         Measure::Cpu => "needs the least CPU time",
         Measure::Memory => "needs the least memory",
@@ -61,7 +62,7 @@ pub(super) fn victory(measure: Measure) -> &'static str {
 pub(super) fn value(measure: Measure, estimate: Estimate) -> String {
     let figure = figure(estimate.value);
     match measure {
-        Measure::Rate | Measure::Peak => format!("{figure}\u{a0}requests a second"),
+        Measure::Rate | Measure::Peak | Measure::Replies => format!("{figure}\u{a0}requests a second"),
         _ => format!("{figure}\u{a0}{}", measure.unit()),
     }
 }
@@ -70,7 +71,7 @@ pub(super) fn value(measure: Measure, estimate: Estimate) -> String {
 pub(super) fn values(measure: Measure, figures: &[&Figure<'_>]) -> String {
     let figures: Vec<String> = figures.iter().map(|of| figure(of.estimate.value)).collect();
     let unit = match measure {
-        Measure::Rate | Measure::Peak => "requests a second",
+        Measure::Rate | Measure::Peak | Measure::Replies => "requests a second",
         _ => measure.unit(),
     };
     format!("{}\u{a0}{unit}", listed(&figures))

@@ -190,3 +190,57 @@ fn what_the_generator_limited_is_told_and_held_against_nothing() {
         assert_eq!(finding.order(), Order::Unknown);
     }
 }
+
+#[test]
+fn a_study_of_rates_is_held_against_the_most_replies_with_the_rate_held_beside_it() {
+    let search = |stack: &str, round, most| results::Peak {
+        stack: stack.to_owned(),
+        round,
+        last_good: 60.0,
+        first_bad: Some(62.0),
+        steps: vec![results::Step {
+            rate: 200.0,
+            achieved: most,
+            ..results::Step::default()
+        }],
+        finished: true,
+        ..results::Peak::default()
+    };
+    let mut study = small();
+    let figures = study
+        .figures
+        .iter_mut()
+        .filter(|figures| figures.load == "ab");
+    figures.for_each(|figures| "series".clone_into(&mut figures.load));
+    let mut results = results([1500, 1510, 1490]);
+    for round in 1..=3 {
+        results.peaks.push(search("thin", round, 80.0));
+        results.peaks.push(search("nginx+thin", round, 120.0));
+    }
+    let found = then_and_now(&study, &study.applications[0], &results);
+    let rates = found
+        .findings
+        .iter()
+        .find(|finding| finding.title.contains("largest reply rate"))
+        .unwrap();
+    let now = |row: usize| rates.rows[row].now.map(|now| now.value.round());
+    assert_eq!((now(0), now(2)), (Some(80.0), Some(120.0)));
+    let held = "Largest rate held: Thin 60.0, nginx before Thins 60.0.";
+    assert!(rates.note.contains(held), "{}", rates.note);
+}
+
+#[test]
+fn memory_that_differs_by_less_than_two_percent_is_a_tie_and_one_round_is_none() {
+    let memory = |other: i64, rounds: usize| {
+        let mut results = results([1500, 1510, 1490]);
+        for trial in &mut results.trials {
+            let own = if trial.stack == "thin" { 1000 } else { other };
+            trial.memory.free_difference = own * 1_048_576;
+        }
+        results.trials.retain(|trial| trial.round <= rounds);
+        held(&results).findings[1].order()
+    };
+    assert_eq!(memory(1010, 3), Order::TooClose);
+    assert_eq!(memory(1050, 3), Order::Same);
+    assert_eq!(memory(1050, 1), Order::TooFewRounds);
+}
