@@ -214,7 +214,7 @@ fn the_largest_rate_is_searched_on_fresh_servers() {
     let folder = hello();
     let file = folder.write(
         "LAB.toml",
-        "app = \"app\"\nstacks = [\"thin\"]\ntrials = 1\nduration = \"500ms\"\nwarm_up = \"1s\"\nworkers = 1\n\
+        "app = \"app\"\nstacks = [\"thin\"]\ntrials = 1\nduration = \"3s\"\nwarm_up = \"1s\"\nworkers = 1\n\
          [find_peak]\nprecision = 0.5\np99 = \"10s\"\n",
     );
     let mut lab = Lab::with(&folder, &[file.to_str().unwrap()]);
@@ -238,6 +238,33 @@ fn the_largest_rate_is_searched_on_fresh_servers() {
         .filter(|step| step.why.is_none())
         .map(|step| step.rate);
     assert_eq!(peak.last_good, held.fold(0.0, f64::max));
+    lab.assert_nothing_is_left();
+}
+
+#[test]
+fn a_server_that_dies_at_a_rate_keeps_the_rates_that_it_held() {
+    let folder = Directory::new();
+    // At most 50 requests a second, and the end with the 220th: within a load of 3 s only where that has many.
+    folder.write(
+        "app/config.ru",
+        "left = 220\nrun(lambda do |_env|\n  sleep 0.02\n  left -= 1\n  exit!(3) if left.zero?\n  \
+         [200, { 'content-type' => 'text/plain' }, ['Hello World']]\nend)\n",
+    );
+    let file = folder.write(
+        "LAB.toml",
+        "app = \"app\"\nstacks = [\"thin\"]\ntrials = 1\nduration = \"3s\"\nwarm_up = \"2s\"\nworkers = 1\n\
+         [find_peak]\nprecision = 0.5\np99 = \"10s\"\n",
+    );
+    let mut lab = Lab::with(&folder, &[file.to_str().unwrap()]);
+    let ended = lab.run();
+    let results = results(&lab.output);
+    let peak = &results.peaks[0];
+    assert!(peak.finished && peak.failure.is_none(), "{}", ended.text);
+    assert!(peak.last_good > 0.0, "{}", ended.text);
+    let died = peak.steps.iter().find(|step| step.died);
+    let why = died.and_then(|step| step.why.as_deref());
+    let why = why.unwrap_or_else(|| panic!("none died: {}", ended.text));
+    assert!(why.contains("exit status: 3"), "{why}");
     lab.assert_nothing_is_left();
 }
 

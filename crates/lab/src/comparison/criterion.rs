@@ -121,6 +121,7 @@ pub(super) fn judge(rate: f64, outcome: &Outcome, within: Within) -> Step {
         why: client
             .map(|reason| format!("the generator was the limit: {reason}"))
             .or(why),
+        died: false,
     }
 }
 
@@ -129,7 +130,7 @@ fn median_limit(unloaded_ms: f64) -> f64 {
 }
 
 /// Whether what was demanded and not ended yet became more over the load: the mean of its last third against that of
-/// its first.
+/// its first. Loads of fewer than three seconds tell nothing of it, and are refused where a rate is searched.
 fn backlog_grew(seconds: &[Second]) -> bool {
     let mut open = 0.0;
     let backlog: Vec<f64> = seconds

@@ -297,6 +297,9 @@ pub struct Step {
     /// [`Limit::Client`] where it says nothing of the server.
     #[serde(default)]
     pub limit: Limit,
+    /// Whether the server ended under it; then `why` tells how, and there are no other figures.
+    #[serde(default)]
+    pub died: bool,
 }
 
 /// How a stack behaves when more is asked than it can do.
@@ -308,4 +311,7 @@ pub struct Overload {
     pub outcome: Outcome,
     /// Seconds from the load's end until requests were answered as quickly as before; `None` where they never were.
     pub recovered_s: Option<f64>,
+    /// How the server ended under it; then there are no other figures. `None` where it lived on.
+    #[serde(default)]
+    pub died: Option<String>,
 }

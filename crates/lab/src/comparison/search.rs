@@ -4,14 +4,15 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Error, Result, ensure};
 
 use super::criterion::{self, Within};
 use super::ground::{Ground, Server};
 use super::lab::{FindPeak, Participant};
 use super::meter;
 use super::peak::{self, Search};
-use super::results::{Overload, Peak, Trial};
+use super::progress::first_line;
+use super::results::{Overload, Peak, Step, Trial};
 use crate::load::plan::{Arrivals, ConnectionUse, End, Mode};
 use crate::load::run;
 
@@ -117,10 +118,21 @@ pub(super) fn step(
         ConnectionUse::KeepAlive,
         seed,
     );
-    let measured = server.measure(ground, &plan)?;
-    let recovered_s = is_overload
-        .then(|| recovery(ground, &mut server, within, peak))
-        .transpose()?;
+    let found = server.measure(ground, &plan).and_then(|measured| {
+        let recovered_s = is_overload.then(|| recovery(ground, &mut server, within, peak));
+        Ok((measured, recovered_s.transpose()?))
+    });
+    let (measured, recovered_s) = match found {
+        Ok(found) => found,
+        Err(death) if server.running.still_up().is_err() => {
+            died(peak, rate, is_overload, &death);
+            return Ok(Trial {
+                failure: Some(format!("{death:#}")),
+                ..server.trial
+            });
+        }
+        Err(error) => return Err(error),
+    };
     let mut trial = server.stop();
     trial.limit = meter::limit(
         &measured,
@@ -134,12 +146,34 @@ pub(super) fn step(
             rate,
             outcome: trial.outcome.clone(),
             recovered_s,
+            died: None,
         });
     } else {
         peak.steps
             .push(criterion::judge(rate, &trial.outcome, within));
     }
     Ok(trial)
+}
+
+/// Writes down that the server ended under `rate`: it was not held, and what was found at others stands.
+fn died(peak: &mut Peak, rate: f64, is_overload: bool, death: &Error) {
+    let how = death.root_cause().to_string();
+    let why = format!("the server died: {}", first_line(&how));
+    if is_overload {
+        peak.overload = Some(Overload {
+            rate,
+            died: Some(why),
+            ..Overload::default()
+        });
+    } else {
+        peak.steps.push(Step {
+            rate,
+            errors: 1.0,
+            why: Some(why),
+            died: true,
+            ..Step::default()
+        });
+    }
 }
 
 /// A fresh server after its warm-up.
@@ -211,7 +245,8 @@ fn recovery(
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::Step;
+    use anyhow::anyhow;
+
     use super::*;
 
     const WITHIN: Option<Within> = Some(Within::Unloaded(2.0));
@@ -260,6 +295,25 @@ mod tests {
         assert_eq!(next(&find, &peak(&[]), None), Next::Unloaded);
         slow.unloaded_ms = Some(7.5);
         assert_eq!(next(&find, &slow, WITHIN), Next::Done);
+    }
+
+    #[test]
+    fn a_server_that_dies_has_not_held_the_rate_and_the_search_goes_on() {
+        let find = FindPeak::default();
+        let death = anyhow!("thin ended (exit status: 3)\nout of memory").context("under load");
+        let mut peak = peak(&[(100.0, true), (200.0, true)]);
+        died(&mut peak, 400.0, false, &death);
+        let why = peak.steps[2].why.as_deref();
+        assert_eq!(why, Some("the server died: thin ended (exit status: 3)"));
+        assert_eq!(next(&find, &peak, WITHIN), Next::Rate(300.0));
+        assert_eq!(bracket(&find, &peak), (200.0, Some(400.0)));
+        died(&mut peak, 206.0, false, &death);
+        died(&mut peak, 206.0, false, &death);
+        assert_eq!(next(&find, &peak, WITHIN), Next::Overload);
+        died(&mut peak, 300.0, true, &death);
+        assert!(peak.overload.as_ref().is_some_and(|one| one.died.is_some()));
+        assert_eq!(next(&find, &peak, WITHIN), Next::Done);
+        assert_eq!(bracket(&find, &peak), (200.0, Some(206.0)));
     }
 
     #[test]

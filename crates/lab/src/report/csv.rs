@@ -212,6 +212,9 @@ fn of_peak<W: Write>(lines: &mut Lines<W>, number: usize, peak: &Peak) -> Result
     }
     if let Some(overload) = &peak.overload {
         lines.put(place, "overload_rate", "requests/s", overload.rate)?;
+        if overload.died.is_some() {
+            return lines.put(place, "overload_died", "servers", 1.0);
+        }
         of_outcome(lines, place, "overload_", &overload.outcome)?;
         if let Some(seconds) = overload.recovered_s {
             lines.put(place, "overload_recovered", "s", seconds)?;

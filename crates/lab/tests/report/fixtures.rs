@@ -439,6 +439,7 @@ fn peak(character: &Character, round: usize, random: &mut Random) -> Peak {
             p99_ms: Some(if held { 12.0 } else { 1_400.0 }),
             why: (!held).then(|| "fewer than 99 % were answered".into()),
             limit: if held { Limit::Neither } else { Limit::Server },
+            ..Step::default()
         }
     };
     let demanded = (good * 1.5) as u64 * 10;
@@ -469,6 +470,7 @@ fn peak(character: &Character, round: usize, random: &mut Random) -> Peak {
             rate: good * 1.5,
             outcome,
             recovered_s: (!falls || round > 1).then_some(0.8),
+            ..Overload::default()
         }),
         criterion: "p99 at most 1 s".into(),
         finished: true,

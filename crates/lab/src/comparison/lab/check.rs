@@ -19,6 +19,8 @@ const RATE: RangeInclusive<f64> = 0.1..=1_000_000.0;
 const WEIGHT: RangeInclusive<f64> = 1e-6..=1e6;
 const PRECISION: RangeInclusive<f64> = 0.01..=0.5;
 const DURATION: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(86_400);
+/// Whether a backlog grows is seen from a load's first third to its last, a reading a second.
+const SEARCH_DURATION: Duration = Duration::from_secs(3);
 const WARM_UP: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(3600);
 const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
 const CORES: RangeInclusive<usize> = 0..=4095;
@@ -97,6 +99,14 @@ pub(super) fn check(lab: &Lab) -> Checked {
         }
     }
     if let Some(find) = &lab.find_peak {
+        if lab.duration < SEARCH_DURATION {
+            let message = format!(
+                "{} is too short for find_peak: whether a rate is held shows in {} at the earliest",
+                duration::text(lab.duration),
+                duration::text(SEARCH_DURATION)
+            );
+            return Err(Fault::new(&["duration"], message));
+        }
         let below = |fault: Fault| fault.below(&["find_peak"]);
         number("precision", find.precision, PRECISION).map_err(below)?;
         find.p99

@@ -178,3 +178,21 @@ fn a_stack_that_is_named_twice_takes_part_twice() {
     assert_eq!(lab.participant("puma-3").kind, "puma");
     lab.check().unwrap();
 }
+
+#[test]
+fn a_load_too_short_to_see_a_backlog_grow_is_no_search() {
+    let mut lab = Lab {
+        duration: Duration::from_secs(1),
+        find_peak: Some(FindPeak::default()),
+        ..Lab::default()
+    };
+    assert_eq!(
+        lab.check().unwrap_err().to_string(),
+        "duration: 1s is too short for find_peak: whether a rate is held shows in 3s at the earliest"
+    );
+    lab.duration = Duration::from_secs(3);
+    lab.check().unwrap();
+    lab.duration = Duration::from_secs(1);
+    lab.find_peak = None;
+    lab.check().unwrap();
+}

@@ -7,7 +7,7 @@ use crate::comparison::criterion::Within;
 use crate::comparison::lab::{FindPeak, Participant};
 use crate::comparison::order::Group;
 use crate::comparison::progress;
-use crate::comparison::results::{Peak, Trial};
+use crate::comparison::results::{Overload, Peak, Trial};
 use crate::comparison::search::{self, Next};
 
 /// What a search says for itself until it has come to its end.
@@ -98,6 +98,7 @@ impl Session<'_, '_> {
                     line
                 }
                 Err(error) => {
+                    (peak.last_good, peak.first_bad) = search::bracket(find, &peak);
                     peak.failure = Some(format!("{error:#}"));
                     peak.finished = true;
                     blank.failure.clone_from(&peak.failure);
@@ -175,6 +176,17 @@ fn step_line(peak: &Peak, steps: usize) -> String {
                 .as_ref()
                 .map_or_else(|| "held".to_owned(), |why| format!("not held: {why}"));
             format!("{} requests/s {verdict}", progress::grouped(step.rate))
+        }
+        (
+            None,
+            Some(Overload {
+                rate,
+                died: Some(died),
+                ..
+            }),
+        ) => {
+            let rate = progress::grouped(*rate);
+            format!("{rate} requests/s, beyond the peak: {died}")
         }
         (None, Some(overload)) => {
             let recovered = overload.recovered_s.map_or_else(

@@ -62,7 +62,9 @@ pub(super) fn victory(measure: Measure) -> &'static str {
 pub(super) fn value(measure: Measure, estimate: Estimate) -> String {
     let figure = figure(estimate.value);
     match measure {
-        Measure::Rate | Measure::Peak | Measure::Replies => format!("{figure}\u{a0}requests a second"),
+        Measure::Rate | Measure::Peak | Measure::Replies => {
+            format!("{figure}\u{a0}requests a second")
+        }
         _ => format!("{figure}\u{a0}{}", measure.unit()),
     }
 }
