@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -152,11 +153,12 @@ impl Application {
     }
 
     /// Makes it ready to be served. Where it needs commands or a database this happens in a copy below `work_dir`, which is
-    /// kept and used again as long as nothing in it changes.
+    /// kept and used again as long as nothing in it changes. Commands that still run when `stop` is set are ended.
     ///
     /// # Errors
-    /// A file can't be copied, a command fails (shows the end of what it printed), or the database doesn't start.
-    pub fn prepare(&self, work_dir: &Path) -> Result<Prepared> {
+    /// A file can't be copied, a command fails (shows the end of what it printed) or was stopped, or the database doesn't
+    /// start.
+    pub fn prepare(&self, work_dir: &Path, stop: &AtomicBool) -> Result<Prepared> {
         let mut environment = self.definition.environment.clone();
         for name in ["RACK_ENV", "RAILS_ENV"] {
             environment
@@ -175,7 +177,7 @@ impl Application {
                 database: kind,
                 environment: &environment,
             };
-            preparation.run(work_dir)?
+            preparation.run(work_dir, stop)?
         };
         let folder = match &self.definition.root {
             Some(root) => copy.join(root),

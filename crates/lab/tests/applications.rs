@@ -8,6 +8,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use lab::application::{Application, Prepared};
@@ -22,6 +23,8 @@ const STUDIES: [(&str, usize); 4] = [
     ("forum", 3_553),
     ("wiki", 4_930),
 ];
+/// Nobody wants an end.
+static UNSTOPPED: AtomicBool = AtomicBool::new(false);
 /// Set for the process that [`a_database_ends_with_a_lab_that_is_killed`] kills.
 const VICTIM: &str = "LAB_TEST_VICTIM";
 
@@ -108,7 +111,7 @@ fn pages_are_the_same_in_every_process_and_on_both_databases() {
 /// What each page says, alone and in a cluster; and as much of it as in the studies.
 fn bodies(name: &str, pages: &[&str], work: &Path) -> BTreeMap<String, String> {
     let application = app(name);
-    let prepared = application.prepare(work).unwrap();
+    let prepared = application.prepare(work, &UNSTOPPED).unwrap();
     assert!(prepared.same_body);
     let threaded = Puma::start(&prepared, &["--threads", "4:4"]);
     // Connections that the parent opened are of no use after the fork.
@@ -151,7 +154,7 @@ fn bodies(name: &str, pages: &[&str], work: &Path) -> BTreeMap<String, String> {
 #[test]
 fn a_cached_page_costs_no_query_and_an_uncached_one_does() {
     let work = tempfile::tempdir().unwrap();
-    let prepared = app("classics").prepare(work.path()).unwrap();
+    let prepared = app("classics").prepare(work.path(), &UNSTOPPED).unwrap();
     names_versions(&prepared, &["ruby", "rack", "rails", "sqlite"]);
     let puma = Puma::start(&prepared, &["--threads", "1:1"]);
     assert_eq!(puma.get("/").0, 200);
@@ -164,7 +167,9 @@ fn a_cached_page_costs_no_query_and_an_uncached_one_does() {
 #[test]
 fn a_page_on_mariadb_fails_once_mariadb_is_gone() {
     let work = tempfile::tempdir().unwrap();
-    let prepared = app("classics/shop").prepare(work.path()).unwrap();
+    let prepared = app("classics/shop")
+        .prepare(work.path(), &UNSTOPPED)
+        .unwrap();
     let puma = Puma::start(&prepared, &["--threads", "1:1"]);
     let (path, socket) = (prepared.path.clone(), socket(&prepared.environment));
     assert_eq!(puma.get(&path).0, 200);
@@ -181,11 +186,13 @@ fn answers_keep_to_the_rack_specification_and_versions_are_known() {
         request = Rack::MockRequest.new(Rack::Lint.new(Rack::Builder.parse_file('config.ru').first))
         ARGV.each { |path| 2.times { puts \"#{path} #{request.get(path, fatal: true).status}\" } }";
     names_versions(
-        &app("sinatra_list").prepare(work.path()).unwrap(),
+        &app("sinatra_list")
+            .prepare(work.path(), &UNSTOPPED)
+            .unwrap(),
         &["ruby", "rack", "sinatra"],
     );
     let check = |name: &str, paths: &[&str], expect: &str| {
-        let prepared = app(name).prepare(work.path()).unwrap();
+        let prepared = app(name).prepare(work.path(), &UNSTOPPED).unwrap();
         let output = Command::new("ruby")
             .args(["-e", script])
             .args(paths)
@@ -218,7 +225,7 @@ fn answers_keep_to_the_rack_specification_and_versions_are_known() {
 fn redmine_shows_its_projects_on_both_databases() {
     let work = tempfile::tempdir().unwrap();
     for page in ["redmine/sqlite", "redmine/mariadb"] {
-        let prepared = app(page).prepare(work.path()).unwrap();
+        let prepared = app(page).prepare(work.path(), &UNSTOPPED).unwrap();
         let puma = Puma::start(&prepared, &["--threads", "1:1"]);
         let (status, body) = puma.get(&prepared.path);
         assert_eq!(status, 200, "{page}: {}", puma.log());
@@ -245,7 +252,11 @@ fn a_copy_is_made_once_and_again_when_the_application_changes() {
         "run ->(_) { [200, {}, []] }",
     )
     .unwrap();
-    let prepare = || Application::open(source.path()).unwrap().prepare(&ready);
+    let prepare = || {
+        Application::open(source.path())
+            .unwrap()
+            .prepare(&ready, &UNSTOPPED)
+    };
     write("echo $RACK_ENV >>made");
     let made = prepare().unwrap().folder.join("made");
     prepare().unwrap();
@@ -264,6 +275,12 @@ fn a_copy_is_made_once_and_again_when_the_application_changes() {
     );
     // What failed is not taken for ready the next time.
     prepare().unwrap_err();
+
+    write("sleep 600 & echo $! >made");
+    prepare().unwrap();
+    let pid = std::fs::read_to_string(&made).unwrap();
+    let process = Path::new("/proc").join(pid.trim());
+    assert!(!process.exists(), "{} is left", process.display());
 }
 
 #[test]
@@ -324,7 +341,7 @@ fn victim() {
     let work = PathBuf::from(std::env::var_os(VICTIM).unwrap());
     let prepared = Application::open(source.path())
         .unwrap()
-        .prepare(&work)
+        .prepare(&work, &UNSTOPPED)
         .unwrap();
     println!("\nsocket {}", socket(&prepared.environment).display());
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();

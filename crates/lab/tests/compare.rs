@@ -333,6 +333,38 @@ fn a_stack_that_still_boots_is_waited_for_no_longer_than_somebody_wants() {
 }
 
 #[test]
+fn commands_that_make_an_application_ready_end_with_the_lab() {
+    let folder = hello();
+    let (working, done) = (folder.join("working"), folder.join("done"));
+    let command = format!(
+        "[ -e {1} ] || {{ mkfifo {0}; echo up > {0}; sleep 600; }}",
+        working.display(),
+        done.display()
+    );
+    let definition = format!("name = 'Slow'\nprepare = [\"\"\"{command}\"\"\"]\n");
+    folder.write("app/app.toml", definition);
+    for (signal, code) in [(Signal::TERM, Some(130)), (Signal::KILL, None)] {
+        let mut lab = Lab::new(&folder, &["--stacks", "thin", "--trials", "1"]);
+        lab.start();
+        while !working.exists() {
+            std::thread::yield_now();
+        }
+        assert_eq!(fs::read_to_string(&working).unwrap(), "up\n");
+        lab.signal(signal);
+        let ended = lab.end();
+        assert_eq!(ended.code, code, "{}", ended.text);
+        lab.assert_nothing_is_left();
+        fs::remove_file(&working).unwrap();
+    }
+    // The plan is all that there is, and it is enough.
+    folder.write("done", "");
+    let output = folder.join("results");
+    let ended = Lab::with(&folder, &["--resume", output.to_str().unwrap()]).run();
+    assert_eq!(ended.code, Some(0), "{}", ended.text);
+    assert_eq!(measured(&results(&output)), [("thin", 1)]);
+}
+
+#[test]
 fn a_folder_in_which_a_comparison_is_at_work_is_left_alone_by_others() {
     let folder = hello();
     let booting = folder.join("booting");

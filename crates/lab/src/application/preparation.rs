@@ -1,19 +1,25 @@
 //! A copy of an application that was made ready: its prepare commands have run in it, and its database is filled. It is kept in
-//! the work dir and made again only when the application has changed.
+//! the work dir and made again only when the application has changed. Whatever the commands start ends with them, and with the lab.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
 use super::copy;
 use super::definition::Database;
 use super::mariadb::Mariadb;
+use crate::stacks::keeper::kept::{Kept, Start};
 
 /// The variable that tells commands and application where MariaDB listens. Its user is root, without a password.
 pub(super) const SOCKET: &str = "MARIADB_SOCKET";
+/// Between two looks at a command that runs.
+const POLL: Duration = Duration::from_millis(10);
 
 /// What is to be made ready.
 pub(super) struct Preparation<'a> {
@@ -25,8 +31,12 @@ pub(super) struct Preparation<'a> {
 }
 
 impl Preparation<'_> {
-    /// Gives the copy, ready, and its database, started.
-    pub(super) fn run(&self, work_dir: &Path) -> Result<(PathBuf, Option<Mariadb>)> {
+    /// Gives the copy, ready, and its database, started. Once `stop` is set it fails as soon as it can.
+    pub(super) fn run(
+        &self,
+        work_dir: &Path,
+        stop: &AtomicBool,
+    ) -> Result<(PathBuf, Option<Mariadb>)> {
         let work_dir = fs::create_dir_all(work_dir)
             .and_then(|()| work_dir.canonicalize())
             .with_context(|| format!("cannot make {}", work_dir.display()))?;
@@ -47,7 +57,7 @@ impl Preparation<'_> {
             copy::remove(&copy)?;
             copy::remove(&data)?;
             copy::folder(self.source, &copy, &skipped)?;
-            self.fill(&copy, &data, &at(".log"))?;
+            self.fill(&copy, &data, &at(".log"), stop)?;
             fs::write(&stamp, digest)
                 .with_context(|| format!("cannot write {}", stamp.display()))?;
         }
@@ -58,39 +68,59 @@ impl Preparation<'_> {
         Ok((copy, database))
     }
 
-    fn fill(&self, copy: &Path, data: &Path, log: &Path) -> Result<()> {
+    fn fill(&self, copy: &Path, data: &Path, log: &Path, stop: &AtomicBool) -> Result<()> {
         let database = match self.database {
             Database::Mariadb => Some(Mariadb::create()?),
             Database::None | Database::Sqlite => None,
         };
-        let socket = database
-            .as_ref()
-            .map(|database| (SOCKET, database.socket()));
-        for command in self.commands {
-            let output =
-                File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-            let errors = output
-                .try_clone()
-                .context("cannot copy a file descriptor")?;
-            let status = Command::new("/bin/sh")
-                .args(["-e", "-c", command])
-                .current_dir(copy)
-                .envs(self.environment)
-                .envs(socket.clone())
-                .stdin(Stdio::null())
-                .stdout(output)
-                .stderr(errors)
-                .status()
-                .context("cannot start /bin/sh")?;
-            if !status.success() {
-                let output = fs::read(log).unwrap_or_default();
-                bail!(
-                    "making {} ready: `{command}` failed ({status}); the end of its output:\n{}",
-                    self.id,
-                    copy::end_of(&String::from_utf8_lossy(&output))
-                );
+        let mut environment = self.environment.clone();
+        if let Some(database) = &database {
+            let socket = database.socket().display().to_string();
+            environment.insert(SOCKET.to_owned(), socket);
+        }
+        if !self.commands.is_empty() {
+            let run = tempfile::tempdir().context("cannot make a temporary folder")?;
+            let mut kept = Kept::new(run, &[], &environment)?;
+            for command in self.commands {
+                self.carry_out(command, &mut kept, copy, log, stop)?;
             }
         }
         database.map_or(Ok(()), |database| database.save(data))
+    }
+
+    fn carry_out(
+        &self,
+        command: &str,
+        kept: &mut Kept,
+        directory: &Path,
+        log: &Path,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        // The keeper appends; a message is to show the output of one command.
+        File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        let pid = kept.start(Start {
+            command: ["/bin/sh", "-e", "-c", command].map(str::to_owned).into(),
+            environment: BTreeMap::new(),
+            directory,
+            log: log.to_owned(),
+        })?;
+        let how = loop {
+            if let Some(how) = kept.end_of(pid) {
+                break how.to_owned();
+            }
+            if stop.load(Ordering::Relaxed) {
+                bail!("making {} ready was stopped", self.id);
+            }
+            thread::sleep(POLL);
+        };
+        if how != ExitStatus::default().to_string() {
+            let output = fs::read(log).unwrap_or_default();
+            bail!(
+                "making {} ready: `{command}` failed ({how}); the end of its output:\n{}",
+                self.id,
+                copy::end_of(&String::from_utf8_lossy(&output))
+            );
+        }
+        Ok(())
     }
 }

@@ -59,7 +59,7 @@ fn a_plain_folder_is_served_in_place_and_left_alone() {
     let source = apps.path().join("plain");
     let prepared = Application::open(&source)
         .unwrap()
-        .prepare(work.path())
+        .prepare(work.path(), &AtomicBool::new(false))
         .unwrap();
     assert_eq!(prepared.folder, source.canonicalize().unwrap());
     assert_eq!(prepared.environment["RACK_ENV"], "production");
@@ -76,7 +76,9 @@ fn a_plain_folder_is_served_in_place_and_left_alone() {
 fn the_page_says_what_it_is() {
     let apps = apps();
     let application = Application::open(apps.path().join("pages/user")).unwrap();
-    let prepared = application.prepare(apps.path()).unwrap();
+    let prepared = application
+        .prepare(apps.path(), &AtomicBool::new(false))
+        .unwrap();
     assert_eq!(prepared.path, "/user?id=1");
     assert!(!prepared.same_body);
     assert_eq!(prepared.description.about, "Two. One.");

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::results::Trial;
+use super::lab::Participant;
+use super::order::{Group, Task};
+use super::results::{Results, Trial};
 
 /// A search takes about as long as so many trials.
 const SEARCH: usize = 10;
@@ -24,6 +26,31 @@ impl Progress {
             total: trials + searches * SEARCH,
             done: 0,
         }
+    }
+
+    /// What `groups` ask of the participants beside what was found.
+    pub(super) fn planned(
+        groups: &[Group],
+        participants: &[Participant],
+        results: &Results,
+    ) -> Self {
+        let stacks = participants.len();
+        let of = |task: fn(&Task) -> bool| {
+            groups.iter().filter(|group| task(&group.task)).count() * stacks
+        };
+        let takes_part = |stack: &str| participants.iter().any(|one| one.id == stack);
+        let trials = results.trials.iter();
+        let trials = trials.filter(|trial| takes_part(&trial.stack)).count();
+        let peaks = || results.peaks.iter().filter(|peak| takes_part(&peak.stack));
+        let searches = peaks().filter(|peak| peak.finished).count();
+        let searched = of(|task| *task == Task::Search) > 0;
+        let asked = peaks().filter(|peak| peak.round == 1 && peak.unloaded_ms.is_some());
+        // Each stack is asked once without a load.
+        let unloaded = usize::from(searched) * stacks.saturating_sub(asked.count());
+        Self::new(
+            of(|task| matches!(task, Task::Trial(_))).saturating_sub(trials) + unloaded,
+            of(|task| *task == Task::Search).saturating_sub(searches),
+        )
     }
 
     /// Tells a line.

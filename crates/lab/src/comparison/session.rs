@@ -68,7 +68,19 @@ pub fn run(lab: &Lab, conduct: &Conduct<'_>) -> Result<Results> {
     if lab.loads.is_empty() && lab.find_peak.is_none() {
         lab.loads.push(Load::closed(CONNECTIONS));
     }
-    let application = Application::open(&lab.app)?.prepare(&conduct.work)?;
+    let application = Application::open(&lab.app)?;
+    let (store, before) = match begun {
+        None => (Store::create(&conduct.folder, &lab)?, Results::default()),
+        Some((store, _, before)) => (store, before),
+    };
+    let application = application.prepare(&conduct.work, conduct.stop);
+    if conduct.stop.load(Ordering::Relaxed) {
+        return Ok(Results {
+            finished: None,
+            ..before
+        });
+    }
+    let application = application?;
     let requests = opening::requests(&lab, &application.path);
     let scratch = conduct.work.join("trials");
     // What a lab that was killed has left.
@@ -88,13 +100,10 @@ pub fn run(lab: &Lab, conduct: &Conduct<'_>) -> Result<Results> {
         stop: conduct.stop,
     };
     let now = opening::describe(&ground, conduct, &participants, missing)?;
-    let (store, results) = match begun {
-        None => (Store::create(&conduct.folder, &lab)?, now),
-        Some((store, _, before)) if before.format == 0 => (store, now),
-        Some((store, _, before)) => (
-            store,
-            opening::same_conditions(before, &now, &conduct.folder)?,
-        ),
+    // Nothing was found yet where the plan is all that there is.
+    let results = match before.format {
+        0 => now,
+        _ => opening::same_conditions(before, &now, &conduct.folder)?,
     };
     store.save(&results)?;
     let mut session = Session {
@@ -143,7 +152,7 @@ impl Session<'_, '_> {
         if !self.participants.is_empty() {
             self.measure_ceilings()?;
         }
-        self.progress = self.planned(&groups);
+        self.progress = Progress::planned(&groups, &self.participants, &self.results);
         for group in &groups {
             match group.task {
                 Task::Trial(load) => self.trials(group, &lab.loads[load])?,
@@ -255,42 +264,6 @@ impl Session<'_, '_> {
             .iter()
             .map(|place| self.participants[*place].clone())
             .collect()
-    }
-
-    fn planned(&self, groups: &[Group]) -> Progress {
-        let stacks = self.participants.len();
-        let of = |task: fn(&Task) -> bool| {
-            groups.iter().filter(|group| task(&group.task)).count() * stacks
-        };
-        let done = |stack: &str| {
-            self.participants
-                .iter()
-                .any(|participant| participant.id == stack)
-        };
-        let trials = self
-            .results
-            .trials
-            .iter()
-            .filter(|trial| done(&trial.stack))
-            .count();
-        let searches = self
-            .results
-            .peaks
-            .iter()
-            .filter(|peak| peak.finished && done(&peak.stack))
-            .count();
-        let searched = of(|task| *task == Task::Search) > 0;
-        let asked = self
-            .results
-            .peaks
-            .iter()
-            .filter(|peak| peak.round == 1 && peak.unloaded_ms.is_some() && done(&peak.stack));
-        // Each stack is asked once without a load.
-        let unloaded = usize::from(searched) * stacks.saturating_sub(asked.count());
-        Progress::new(
-            of(|task| matches!(task, Task::Trial(_))).saturating_sub(trials) + unloaded,
-            of(|task| *task == Task::Search).saturating_sub(searches),
-        )
     }
 
     fn stopped(&self) -> bool {

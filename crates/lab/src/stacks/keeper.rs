@@ -1,5 +1,6 @@
-//! The keeper of one stack: a process of its own that starts the stack's processes, adopts whatever they leave behind,
-//! and kills all of them once the lab is gone, however it went. It never decides what is started.
+//! The keeper of one stack, or of the commands that make an application ready: a process of its own that starts their
+//! processes, adopts whatever they leave behind, and kills all of them once the lab is gone, however it went. It never
+//! decides what is started.
 //!
 //! It is the reaper of its descendants (`PR_SET_CHILD_SUBREAPER`), so that a server can daemonize and still not get
 //! away. The lab holds the other end of its stdin: orders come in as lines of JSON, and the end of file, which the
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::process_tree::{ProcessTree, become_reaper};
 
-pub(super) mod kept;
+pub(crate) mod kept;
 
 /// The hidden command of `highball` that is the keeper.
 pub const COMMAND: &str = "keep-stack";

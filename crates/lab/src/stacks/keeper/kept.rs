@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 
 use anyhow::{Context as _, Result, bail};
@@ -15,7 +15,7 @@ use super::{Order, Report, program};
 
 /// A keeper and what it has told.
 #[derive(Debug)]
-pub(in crate::stacks) struct Kept {
+pub(crate) struct Kept {
     keeper: Child,
     orders: Option<ChildStdin>,
     reports: Receiver<Report>,
@@ -27,16 +27,18 @@ pub(in crate::stacks) struct Kept {
 
 /// What a keeper is to start.
 #[derive(Debug)]
-pub(in crate::stacks) struct Start<'a> {
+pub(crate) struct Start<'a> {
     /// Program and arguments.
-    pub(in crate::stacks) command: Vec<String>,
+    pub(crate) command: Vec<String>,
     /// Variables of its own.
-    pub(in crate::stacks) environment: BTreeMap<String, String>,
+    pub(crate) environment: BTreeMap<String, String>,
     /// Where it runs.
-    pub(in crate::stacks) directory: &'a Path,
+    pub(crate) directory: &'a Path,
     /// Where its output goes.
-    pub(in crate::stacks) log: PathBuf,
+    pub(crate) log: PathBuf,
 }
+
+const GONE: &str = "its keeper is gone";
 
 /// Variables that would change what a command line says, whoever set them.
 const UNWANTED: [&str; 13] = [
@@ -60,7 +62,7 @@ impl Kept {
     ///
     /// # Errors
     /// It can't be started.
-    pub(in crate::stacks) fn new(
+    pub(crate) fn new(
         run: TempDir,
         cores: &[usize],
         environment: &BTreeMap<String, String>,
@@ -109,7 +111,7 @@ impl Kept {
     }
 
     /// The keeper's own number: everything below it is the stack.
-    pub(in crate::stacks) fn pid(&self) -> i32 {
+    pub(crate) fn pid(&self) -> i32 {
         self.keeper.id() as i32
     }
 
@@ -117,7 +119,7 @@ impl Kept {
     ///
     /// # Errors
     /// It can't be started, or the keeper is gone.
-    pub(in crate::stacks) fn start(&mut self, start: Start<'_>) -> Result<i32> {
+    pub(crate) fn start(&mut self, start: Start<'_>) -> Result<i32> {
         let order = Order {
             command: start.command,
             environment: start.environment,
@@ -130,15 +132,9 @@ impl Kept {
             .orders
             .as_mut()
             .expect("it is closed when this is dropped only");
-        orders
-            .write_all(&line)
-            .context("the keeper of the stack is gone")?;
+        orders.write_all(&line).context(GONE)?;
         loop {
-            match self
-                .reports
-                .recv()
-                .context("the keeper of the stack is gone")?
-            {
+            match self.reports.recv().context(GONE)? {
                 Report::Started { pid } => {
                     // Numbers come round again.
                     self.ended.remove(&pid);
@@ -152,14 +148,17 @@ impl Kept {
         }
     }
 
-    /// How the process ended, if it did.
-    pub(in crate::stacks) fn end_of(&mut self, pid: i32) -> Option<&str> {
-        while let Ok(report) = self.reports.try_recv() {
-            if let Report::Ended { pid, how } = report {
-                self.ended.insert(pid, how);
+    /// How the process ended, if it did. Nothing is known of it any more once the keeper is gone, which counts as its end.
+    pub(crate) fn end_of(&mut self, pid: i32) -> Option<&str> {
+        let gone = loop {
+            match self.reports.try_recv() {
+                Ok(Report::Ended { pid, how }) => drop(self.ended.insert(pid, how)),
+                Ok(Report::Started { .. } | Report::Refused { .. }) => {}
+                Err(error) => break error == TryRecvError::Disconnected,
             }
-        }
-        self.ended.get(&pid).map(String::as_str)
+        };
+        let told = self.ended.get(&pid).map(String::as_str);
+        told.or(gone.then_some(GONE))
     }
 }
 
