@@ -10,16 +10,17 @@
 //! call share a rank. Fewer than [`ROUNDS`] rounds in common give no verdict. A trial that does not describe its server
 //! ([`admission`]) is set aside; a stack that lost half of its trials that way does not rank at all.
 
-use crate::comparison::results::{Load, Peak, Results, Trial};
+use crate::comparison::results::{Load, Results, Trial};
 use crate::load::outcome::Latency;
+use crate::statistics::Estimate;
 use crate::statistics::starts::{self, Sample};
-use crate::statistics::{Estimate, median};
 pub use admission::{Cause, SetAside};
 pub use measure::Measure;
 pub(crate) use measure::most_replies;
 
 pub mod admission;
 pub mod measure;
+mod searches;
 
 /// A ratio closer to 1 than this is no difference that matters, however sure it is.
 pub const NOISE: f64 = 0.02;
@@ -107,10 +108,10 @@ pub fn judge(results: &Results) -> Judgement<'_> {
             findings.extend(Finding::new(measure, Some(load), figures.collect()));
         }
     }
-    let searches = searches(results, &mut set_aside);
-    let peaks = searches.iter().filter_map(held).collect();
+    let searches = searches::searches(results, &mut set_aside);
+    let peaks = searches.iter().filter_map(searches::held).collect();
     findings.extend(Finding::new(Measure::Peak, None, peaks));
-    let replies = searches.iter().filter_map(replied).collect();
+    let replies = searches.iter().filter_map(searches::replied).collect();
     findings.extend(Finding::new(Measure::Replies, None, replies));
     Judgement {
         findings,
@@ -178,67 +179,6 @@ fn figure<'a>(admitted: &Admitted<'a>, measure: Measure) -> Option<Figure<'a>> {
         None => Source::Values(values.clone()),
     };
     Figure::new(stack, values, source, 0.0, ranks)
-}
-
-/// The searches of a stack that its figures are made from.
-struct Searched<'a> {
-    stack: &'a str,
-    peaks: Vec<&'a Peak>,
-    ranks: bool,
-}
-
-fn searches<'a>(results: &'a Results, set_aside: &mut Vec<SetAside>) -> Vec<Searched<'a>> {
-    let mut searched = Vec::new();
-    for stack in &results.stacks {
-        let all: Vec<&Peak> = results
-            .peaks
-            .iter()
-            .filter(|peak| peak.stack == stack.id)
-            .collect();
-        let mut good = Vec::new();
-        for peak in &all {
-            match admission::refusal_of_peak(peak) {
-                None => good.push(*peak),
-                Some((cause, reason)) => set_aside.push(SetAside {
-                    stack: stack.id.clone(),
-                    load: None,
-                    round: peak.round,
-                    cause,
-                    reason,
-                }),
-            }
-        }
-        let ranks = good.len() * 2 > all.len();
-        searched.push(Searched {
-            stack: &stack.id,
-            peaks: if ranks { good } else { all },
-            ranks,
-        });
-    }
-    searched
-}
-
-fn held<'a>(searched: &Searched<'a>) -> Option<Figure<'a>> {
-    let peaks = searched.peaks.iter();
-    let grains: Vec<f64> = peaks.map(|peak| measure::grain(peak)).collect();
-    let grain = median(&grains).unwrap_or_default();
-    of_searches(searched, grain, |peak| peak.last_good)
-}
-
-fn replied<'a>(searched: &Searched<'a>) -> Option<Figure<'a>> {
-    of_searches(searched, 0.0, most_replies)
-}
-
-fn of_searches<'a>(
-    searched: &Searched<'a>,
-    grain: f64,
-    value: impl Fn(&Peak) -> f64,
-) -> Option<Figure<'a>> {
-    let peaks = searched.peaks.iter();
-    let values = peaks.map(|peak| (peak.round, value(peak)));
-    let values: Vec<(usize, f64)> = values.filter(|(_, value)| *value > 0.0).collect();
-    let source = Source::Values(values.clone());
-    Figure::new(searched.stack, values, source, grain, searched.ranks)
 }
 
 impl<'a> Figure<'a> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::comparison::results::{Limit, Stack};
+use crate::comparison::results::{Limit, Peak, Stack};
 use crate::random::Random;
 
 /// Two stacks and one closed loop; no trial yet.
