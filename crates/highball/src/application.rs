@@ -49,14 +49,9 @@ impl Application {
             env: std::env::vars_os().collect(),
         });
         let settings = settings.map_err(|errors| anyhow!("{errors}"))?;
-        let config_ru = dir.join(&settings.rackup);
-        if !config_ru.is_file() {
-            bail!(
-                "there is no {} in {}; run highball in the application's folder or name it: highball DIR",
-                settings.rackup.display(),
-                dir.display()
-            );
-        }
+        rackup(&settings, &dir).with_context(|| {
+            "cannot serve this folder; run highball in the application's or name it: highball DIR"
+        })?;
         let default = || {
             CONFIG_FILES
                 .iter()
@@ -118,7 +113,7 @@ impl Application {
     /// What is run for a generation, and what its template is told, as the folder is now.
     ///
     /// # Errors
-    /// The folder is gone, a path is not in UTF-8, or the Ruby library is missing.
+    /// The folder or the file that is run in it is gone, a path is not in UTF-8, or the Ruby library is missing.
     pub(crate) fn generation(
         &self,
         generation: u32,
@@ -132,7 +127,7 @@ impl Application {
         let unix_sockets: Result<_> = unix_sockets.iter().map(|path| text(path)).collect();
         let start = Start {
             app: text(&dir)?,
-            config_ru: text(&dir.join(&settings.rackup))?,
+            config_ru: text(&rackup(settings, &dir)?)?,
             environment: settings.environment.clone(),
             hooks,
             threads: settings.threads,
@@ -158,6 +153,22 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     // Without a slash at the end.
     path.components().collect()
+}
+
+/// What is run in this folder.
+///
+/// # Errors
+/// It is not there.
+fn rackup(settings: &Settings, dir: &Path) -> Result<PathBuf> {
+    let path = dir.join(&settings.rackup);
+    if !path.is_file() {
+        bail!(
+            "there is no {} in {} (setting `rackup`)",
+            settings.rackup.display(),
+            dir.display()
+        );
+    }
+    Ok(path)
 }
 
 /// A folder, canonical.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result};
 use front::Front;
 use front::access_log::{AccessLog, Level};
-use supervisor::Supervisor;
+use supervisor::{Note, Supervisor};
 use tokio::time::MissedTickBehavior;
 
 use crate::application::Application;
@@ -145,6 +145,10 @@ impl Changes {
             }
             Err(error) => {
                 self.front.close_generation(generation);
+                let reason = format!("{error:#}");
+                let text = Note::GivenUp { reason }.to_string();
+                self.log
+                    .event(Level::Warn, &text, &[("generation", &generation)]);
                 Err(error)
             }
         }

@@ -158,6 +158,10 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
         _ = stops.next() => Ok(false),
     };
     if !matches!(up, Ok(true)) {
+        if up.is_ok() {
+            let text = "stopped before the application was loaded";
+            log.event(Level::Info, text, &[]);
+        }
         supervisor.stop(Duration::ZERO).await;
         return up.map(drop);
     }

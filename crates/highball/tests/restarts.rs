@@ -218,6 +218,25 @@ fn row_39_code_that_does_not_boot_leaves_the_old_one_serving() {
     assert_eq!(server.get("/").text(), "2 /");
 }
 
+#[test]
+fn code_whose_file_is_gone_is_given_up_in_the_words_of_a_start() {
+    let server = start(|builder| builder);
+    let (config_ru, moved) = (server.dir().join("config.ru"), server.dir().join("moved"));
+    std::fs::rename(&config_ru, &moved).unwrap();
+    let ran = server.command(&["restart"]);
+    expect_given_up(
+        &server,
+        &ran,
+        &["there is no config.ru in /", "(setting `rackup`)"],
+    );
+    assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.output());
+    let log = server.log();
+    log.wait(|line| line.contains("given up") && line.contains("there is no config.ru in /"));
+    std::fs::rename(&moved, &config_ru).unwrap();
+    expect_success(&restart(&server, "2"), 3);
+    assert_eq!(server.get("/").text(), "2 /");
+}
+
 /// Its answer: how nice the thread was that loaded it, and how nice is the one that runs the request.
 const RANKED: &str = r##"
 def nice = File.read("/proc/thread-self/stat")[/\) .*/].split[17]

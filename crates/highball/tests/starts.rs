@@ -62,6 +62,32 @@ fn a_folder_without_config_ru_is_named() {
 }
 
 #[test]
+fn another_file_that_is_not_there_is_named_with_its_setting() {
+    let application = Application::new(HELLO);
+    let flags = ["--listen", "127.0.0.1:0", "--rackup", "other.ru"];
+    let ran = serve(application.path(), &flags).run();
+    expect_line(&ran, &["there is no other.ru in /", "(setting `rackup`)"]);
+}
+
+#[test]
+fn a_stop_while_the_application_is_loaded_is_in_the_log() {
+    let application = Application::new("Test.pass(\"load\", \"loads\")");
+    let (mut events, _gate) = (application.events(), application.gate("load"));
+    std::thread::scope(|scope| {
+        let program = serve(application.path(), &["--listen", "127.0.0.1:0"]);
+        let server = scope.spawn(|| program.run());
+        assert_eq!(events.wait(), "loads");
+        let stop = Program::highball(["stop"]).current_dir(application.path());
+        let stopped = stop.run();
+        assert!(stopped.status.success(), "{}", stopped.output());
+        let ran = server.join().expect("it ran");
+        assert!(ran.status.success(), "{}", ran.output());
+        let told = "stopped before the application was loaded";
+        assert!(ran.stdout.contains(told), "{}", ran.output());
+    });
+}
+
+#[test]
 fn an_application_that_raises_at_boot_shows_its_backtrace() {
     for (source, parts) in [
         (
