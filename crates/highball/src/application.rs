@@ -1,8 +1,9 @@
 //! What is to be served: the folder, its settings, and what the template is told about both. Looks at files;
 //! starts nothing.
 
+use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ pub(crate) struct Application {
     /// The file of settings that was read, canonical.
     pub(crate) config: Option<PathBuf>,
     pub(crate) settings: Rc<Settings>,
-    /// What it was found by.
+    /// What it is found by again.
     choice: Choice,
 }
 
@@ -49,6 +50,12 @@ impl Application {
             env: std::env::vars_os().collect(),
         });
         let settings = settings.map_err(|errors| anyhow!("{errors}"))?;
+        // Found again by the same path, wherever the working folder is by then.
+        let again = Choice {
+            dir: Some(named.clone()),
+            config: choice.config.as_deref().map(absolute),
+            flags: choice.flags,
+        };
         rackup(&settings, &dir).with_context(|| {
             "cannot serve this folder; run highball in the application's or name it: highball DIR"
         })?;
@@ -58,13 +65,13 @@ impl Application {
                 .map(|name| dir.join(name))
                 .find(|path| path.is_file())
         };
-        let config = choice.config.clone().or_else(default);
+        let config = choice.config.or_else(default);
         Ok(Self {
             dir,
             named,
             config: config.and_then(|path| path.canonicalize().ok()),
             settings: Rc::new(settings),
-            choice,
+            choice: again,
         })
     }
 
@@ -150,9 +157,29 @@ impl Application {
 
 /// A path from the root that leads through the same links, written in one way.
 pub(crate) fn absolute(path: &Path) -> PathBuf {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let path = working_folder().map_or_else(|_| path.to_owned(), |folder| folder.join(path));
     // Without a slash at the end.
     path.components().collect()
+}
+
+/// The folder that this process is in, by the path that led there.
+///
+/// # Errors
+/// It is gone.
+pub(crate) fn working_folder() -> io::Result<PathBuf> {
+    let shell = std::env::var_os("PWD").unwrap_or_default();
+    std::env::current_dir().map(|folder| logical(Path::new(&shell), folder))
+}
+
+/// What a shell calls this folder, with the links that its user followed; the folder's own path where that is another
+/// folder by now.
+fn logical(shell: &Path, folder: PathBuf) -> PathBuf {
+    let through = |part| matches!(part, Component::ParentDir);
+    let is_plain = shell.is_absolute() && !shell.components().any(through);
+    match is_plain && shell.canonicalize().is_ok_and(|path| path == folder) {
+        true => shell.to_owned(),
+        false => folder,
+    }
 }
 
 /// What is run in this folder.
@@ -191,4 +218,31 @@ pub(crate) fn folder(dir: &Path) -> Result<PathBuf> {
 fn text(path: &Path) -> Result<String> {
     let text = path.to_str().map(str::to_owned);
     text.with_context(|| format!("the path {} is not in UTF-8", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_working_folder_is_called_as_the_shell_calls_it_while_that_leads_to_it() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let (first, second, link) = (root.join("1"), root.join("2"), root.join("current"));
+        for folder in [&first, &second] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        std::os::unix::fs::symlink(&first, &link).unwrap();
+        let check = |shell: &Path, folder: &Path, expect: &Path| {
+            assert_eq!(logical(shell, folder.to_owned()), expect, "{shell:?}");
+        };
+        check(&link, &first, &link);
+        check(&first, &first, &first);
+        // It leads elsewhere by now, or never led there.
+        check(&link, &second, &second);
+        for shell in ["", ".", "current", "/nowhere"] {
+            check(Path::new(shell), &first, &first);
+        }
+        check(&root.join("2/../current"), &first, &first);
+    }
 }

@@ -3,6 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use crate::application::{absolute, working_folder};
+
 /// A program and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
@@ -10,6 +12,8 @@ pub(crate) struct Program {
     pub(crate) path: PathBuf,
     /// All that came after its name.
     pub(crate) arguments: Vec<OsString>,
+    /// The folder that it was started in, as it was named; empty where that was gone.
+    pub(crate) folder: PathBuf,
 }
 
 impl Program {
@@ -24,6 +28,7 @@ impl Program {
         Ok(Self {
             path: named(&name, &folders, &std::env::current_exe()?),
             arguments: arguments.collect(),
+            folder: working_folder().unwrap_or_default(),
         })
     }
 }
@@ -41,7 +46,7 @@ fn named(name: &OsStr, folders: &OsStr, running: &Path) -> PathBuf {
     let itself = |path: &PathBuf| path.canonicalize().is_ok_and(|path| path == running);
     let found = candidates
         .into_iter()
-        .filter_map(|path| std::path::absolute(path).ok())
+        .map(|path| absolute(&path))
         .find(itself);
     found.unwrap_or_else(|| running.to_owned())
 }

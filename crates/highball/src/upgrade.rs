@@ -18,6 +18,7 @@ use tokio::process::{Child, Command};
 use crate::asks::{Ask, Asks};
 use crate::changes::Changes;
 use crate::handover::{Greeting, Handed, Said, Told, VARIABLE, VERSION};
+use crate::program::Program;
 use crate::question::Answer;
 use crate::serve::own_pid;
 use crate::systemd;
@@ -142,7 +143,7 @@ impl Changes {
         }
         let room = self.room_beside().await?;
         let program = binary.unwrap_or(&self.program.path);
-        let mut successor = Successor::start(program, &self.program.arguments)?;
+        let mut successor = Successor::start(program, &self.program)?;
         self.supervisor.stand_beside(true);
         let (pid, highball) = match self.have_serve(&mut successor, room).await {
             Ok(serves) => serves,
@@ -226,11 +227,12 @@ impl Changes {
 }
 
 impl Successor {
-    fn start(program: &Path, arguments: &[std::ffi::OsString]) -> Result<Self> {
+    /// Starts `program` as `this` one was started.
+    fn start(program: &Path, this: &Program) -> Result<Self> {
         let (channel, far) = Channel::pair().context("cannot make a socket")?;
         let mut command = Command::new(program);
         command
-            .args(arguments)
+            .args(&this.arguments)
             .env(VARIABLE, "stdin")
             .stdin(Stdio::from(far));
         // What it inherits comes over the socket, and the watchdog is to watch it instead of this process.
@@ -239,6 +241,10 @@ impl Successor {
             if !kept.contains(&name) {
                 command.env_remove(name);
             }
+        }
+        // A link that leads there may lead elsewhere by now.
+        if this.folder.is_dir() {
+            command.current_dir(&this.folder).env("PWD", &this.folder);
         }
         let child = command.spawn();
         let child = child.with_context(|| format!("cannot run {}", program.display()))?;

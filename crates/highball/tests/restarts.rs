@@ -6,7 +6,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::process::Signal;
-use test_support::{Application, Client, Process, Program, Ran, Server, ServerBuilder, until};
+use test_support::{
+    Application, Client, PATIENCE, Process, Program, Ran, Server, ServerBuilder, until,
+};
 
 /// Its code is what the file `version` says: `VERSION` and the path are the answer, and some versions are no good.
 const VERSIONED: &str = r##"
@@ -638,6 +640,66 @@ fn a_folder_that_is_a_link_is_followed_anew_by_each_restart() {
         let ran = server.command(&["status", name]);
         assert!(ran.status.success(), "{}", ran.output());
     }
+}
+
+#[test]
+fn a_link_by_which_the_working_folder_was_entered_is_followed_anew_as_well() {
+    let application = Application::new("");
+    let path = application.path().to_owned();
+    let link = path.join("current");
+    let lead_to = |release: &str| {
+        let new = path.join("new");
+        std::os::unix::fs::symlink(path.join(release), &new).unwrap();
+        std::fs::rename(new, &link).unwrap();
+    };
+    for release in ["1", "2", "3"] {
+        let source = "run ->(env) { [200, {}, [File.basename(__dir__)]] }";
+        let dir = application.dir();
+        dir.write(&format!("{release}/config.ru"), source);
+        dir.write(
+            &format!("{release}/highball.toml"),
+            format!("queue_limit = {release}\n"),
+        );
+    }
+    lead_to("1");
+    // As whoever has said `cd current` is there.
+    let link_text = link.display().to_string();
+    let enter = [
+        "sh",
+        "-c",
+        "cd \"$0\" && export PWD && exec \"$@\"",
+        &link_text,
+    ];
+    let mut server = Server::application_of(application)
+        .under(&enter)
+        .folder(".".into())
+        .start();
+    let command = |name: &str| {
+        let program = Program::highball([name]).current_dir(&link);
+        let ran = program.env("PWD", &link).run();
+        assert!(ran.status.success(), "{}", ran.output());
+        ran
+    };
+    assert_eq!(server.get("/").text(), "1");
+    lead_to("2");
+    expect_success(&command("restart"), 2);
+    assert_eq!(server.get("/").text(), "2");
+    let ran = command("reload");
+    assert!(
+        ran.stdout.contains("queue_limit: 1 -> 2"),
+        "{}",
+        ran.output()
+    );
+    lead_to("3");
+    let ran = command("upgrade");
+    let told = ran.stdout.split_once("(pid ").expect("a process").1;
+    let pid = told.split(')').next().and_then(|pid| pid.parse().ok());
+    let old = server.replaced_by(Process(pid.expect("its number")));
+    assert_eq!(server.get("/").text(), "3");
+    assert!(old.wait_gone(PATIENCE));
+    lead_to("1");
+    command("restart");
+    assert_eq!(server.get("/").text(), "1");
 }
 
 #[test]
