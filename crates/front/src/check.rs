@@ -10,6 +10,9 @@ use crate::request::{Peer, Request, RequestBody, RequestHead};
 use crate::service::Service;
 
 /// Has a worker of this generation answer a GET of `path`.
+///
+/// # Errors
+/// In words why it is not fit; with the backtrace, where the application raised.
 pub(crate) async fn run(service: &Rc<Service>, generation: u32, path: &str) -> Result<(), String> {
     let uri: Uri = path.parse().map_err(|_| format!("{path} is no path"))?;
     let mut headers = HeaderMap::new();
@@ -43,7 +46,11 @@ pub(crate) async fn run(service: &Rc<Service>, generation: u32, path: &str) -> R
         Ok(Some(head)) if head.status.is_success() => Ok(()),
         Ok(Some(head)) => Err(format!("GET {path} was answered with {}", head.status)),
         Ok(None) => Err(format!("GET {path} took its connection over")),
-        Err(failure) => Err(format!("GET {path} was not answered: {failure}")),
+        Err(failure) => {
+            let text = asked.request.arrived.borrow_mut().error.take();
+            let text = text.map(|text| format!(": {text}")).unwrap_or_default();
+            Err(format!("GET {path} was not answered: {failure}{text}"))
+        }
     }
 }
 

@@ -18,7 +18,9 @@ sleep if VERSION == "hangs"
 Test.pass("load", "loads #{VERSION}") if VERSION.start_with?("gated")
 run lambda { |env|
   case env["PATH_INFO"]
-  when "/up" then next Test.text(VERSION, status: VERSION == "sick" ? 503 : env["rack.url_scheme"] == "https" ? 200 : 301)
+  when "/up"
+    raise "check-error-text" if VERSION == "fails"
+    next Test.text(VERSION, status: VERSION == "sick" ? 503 : env["rack.url_scheme"] == "https" ? 200 : 301)
   when "/long" then Test.pass("work", "call #{VERSION}")
   when "/stream"
     next [200, {}, Test::Body.new { |to| to.call("one "); Test.pass("work", "call #{VERSION}"); to.call(VERSION) }]
@@ -345,10 +347,17 @@ fn a_check_keeps_code_that_answers_but_is_not_well_from_taking_over() {
             &ran,
             &["GET /up was answered with 503", "ready_check"],
         );
-        expect_success(&restart(&server, "2"), 3);
+        let ran = restart(&server, "fails");
+        let parts = [
+            "GET /up was not answered: the application failed: RuntimeError: check-error-text",
+            "config.ru:10:in",
+        ];
+        expect_given_up(&server, &ran, &parts);
+        expect_success(&restart(&server, "2"), 4);
         assert_eq!(server.get("/").text(), "2 /");
         let log = server.stop().log;
-        let checks = log.iter().filter(|line| line.contains("path=\"/up\""));
+        let is_request = |line: &str| line.contains("path=\"/up\"") && line.contains("outcome=");
+        let checks = log.iter().filter(|line| is_request(line));
         assert_eq!(checks.count(), 0, "a check is no request of a client");
     }
 }

@@ -35,7 +35,7 @@ pub enum StartError {
     #[error("the workers were not ready within {0:?} (setting `boot_timeout`)")]
     Timeout(Duration),
     /// It did not pass the check.
-    #[error("it did not pass its check: {0} (setting `ready_check`)")]
+    #[error("it did not pass its check (setting `ready_check`): {0}")]
     Check(String),
     /// Another generation is on its way in or out.
     #[error("another generation is on its way")]

@@ -775,7 +775,7 @@ fn a_second_generation_that_fails_leaves_the_first_one_as_it_was() {
         check(
             "serves",
             |plan| plan.check = Some("/up".into()),
-            "did not pass its check: not fit",
+            "did not pass its check (setting `ready_check`): not fit",
         )
         .await;
     });

@@ -124,8 +124,10 @@ impl Dispatcher {
             Kind::End => drop(arrived.end.get_or_insert(End::Complete)),
             Kind::Abort => drop(arrived.end.get_or_insert(End::Aborted)),
             Kind::Error => {
-                (self.on_error)(request, &String::from_utf8_lossy(&payload));
+                let text = String::from_utf8_lossy(&payload).into_owned();
+                (self.on_error)(request, &text);
                 arrived.fail(Failure::AppError);
+                arrived.error = Some(text);
             }
             Kind::Hijacked => {
                 arrived.end.get_or_insert(End::Hijacked);

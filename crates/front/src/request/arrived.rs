@@ -57,6 +57,8 @@ pub struct Arrived {
     pub file: Option<PathBuf>,
     /// The end, once it is known.
     pub end: Option<End>,
+    /// What an error of the application said, with its backtrace.
+    pub error: Option<String>,
 }
 
 impl Arrived {
