@@ -18,7 +18,7 @@ use rustix::process::{
 
 use crate::budget::Bound;
 use crate::channel::{Channel, Pidfd};
-use crate::ending::{Ending, TEMPLATE_ENDS};
+use crate::ending::{Ending, KILL_WORKS, TEMPLATE_ENDS};
 use crate::limits::Limits;
 use crate::orphans::Own;
 
@@ -134,6 +134,7 @@ pub struct Template {
     pidfd: Pidfd,
     channel: Rc<Channel>,
     started: SystemTime,
+    /// By now, or by the thread that it was left to.
     reaped: bool,
     /// Nobody else is to reap it.
     _own: Own,
@@ -270,7 +271,7 @@ impl Template {
                 Some(received) => Ok(Some(received)),
                 None => {
                     // It can tell nothing more; whether it goes on is no matter.
-                    let _ = tokio::time::timeout(TEMPLATE_ENDS, self.pidfd.ended()).await;
+                    self.ended_within(TEMPLATE_ENDS).await;
                     Ok(None)
                 }
             },
@@ -301,22 +302,28 @@ impl Template {
     /// Has the template leave, for a boot that was only a check.
     pub async fn leave(mut self) {
         if self.channel.send(&ToTemplate::Exit, &[]).await.is_ok() {
-            let _ = tokio::time::timeout(TEMPLATE_ENDS, self.pidfd.ended()).await;
+            self.ended_within(TEMPLATE_ENDS).await;
         }
         self.terminate_group();
         self.end(Duration::ZERO).await;
     }
 
-    /// Waits for its end, kills it after `patience`, and reaps it.
+    /// Waits for its end, kills it after `patience`, and reaps it. One that the kernel does not end in time is left to it;
+    /// its workers go on.
     pub(crate) async fn end(&mut self, patience: Duration) -> Ending {
-        if tokio::time::timeout(patience, self.pidfd.ended())
-            .await
-            .is_err()
-        {
+        if !self.ended_within(patience).await {
             self.kill();
-            self.pidfd.ended().await;
+            if !self.ended_within(KILL_WORKS).await {
+                self.leave_to_reaper();
+                return Ending::Unknown;
+            }
         }
         self.reap()
+    }
+
+    async fn ended_within(&self, limit: Duration) -> bool {
+        let ended = tokio::time::timeout(limit, self.pidfd.ended());
+        ended.await.is_ok()
     }
 
     /// Kills it and what it started.
@@ -338,6 +345,19 @@ impl Template {
         self.reaped = true;
         reap(self.pidfd.as_fd())
     }
+
+    /// Has another thread reap what was killed: the kernel may take its time, above all where the process waits for a disk,
+    /// and this thread is the front's. With no thread or descriptor to be had it has to wait itself.
+    fn leave_to_reaper(&mut self) {
+        let waits = self.pidfd.as_fd().try_clone_to_owned().and_then(|pidfd| {
+            let wait = move || reap(pidfd.as_fd());
+            thread::Builder::new().name("reaper".to_owned()).spawn(wait)
+        });
+        self.reaped = true;
+        if waits.is_err() {
+            self.reap();
+        }
+    }
 }
 
 /// Waits for the end of a child, and takes its status from the kernel.
@@ -358,18 +378,9 @@ fn wants_a_core(pid: i32) -> bool {
 
 impl Drop for Template {
     fn drop(&mut self) {
-        if self.reaped {
-            return;
-        }
-        self.kill_group();
-        // The kernel may take its time, above all where the process waits for a disk, and this thread is the front's. With
-        // no thread or descriptor to be had it has to wait itself.
-        let waits = self.pidfd.as_fd().try_clone_to_owned().and_then(|pidfd| {
-            let wait = move || reap(pidfd.as_fd());
-            thread::Builder::new().name("reaper".to_owned()).spawn(wait)
-        });
-        if waits.is_err() {
-            self.reap();
+        if !self.reaped {
+            self.kill_group();
+            self.leave_to_reaper();
         }
     }
 }

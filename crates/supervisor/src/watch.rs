@@ -3,14 +3,16 @@
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use exchange::control::{FromTemplate, FromWorker, Received, ToTemplate};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::spawn_local;
+use tokio::time::timeout;
 
 use crate::channel::{Channel, Pidfd};
+use crate::ending::KILL_WORKS;
 use crate::members::TemplateHandle;
 use crate::pool::{Event, Pool};
 use crate::supervisor::Shared;
@@ -93,7 +95,7 @@ impl Shared {
             Err(error) => {
                 // Its end takes time as well, for which the front must not stand still.
                 template.kill_group();
-                template.end(std::time::Duration::ZERO).await;
+                template.end(Duration::ZERO).await;
                 Err(error)
             }
         }
@@ -126,10 +128,11 @@ impl Shared {
         mut template: Template,
         kill: Rc<Notify>,
     ) {
+        let mut patience = Duration::MAX;
         loop {
             tokio::select! {
                 biased;
-                message = template.next() => match message {
+                message = timeout(patience, template.next()) => match message.unwrap_or(Ok(None)) {
                     Ok(Some(received)) => self.template_says(generation, received),
                     Ok(None) => break,
                     Err(error) => {
@@ -140,7 +143,11 @@ impl Shared {
                         break;
                     }
                 },
-                () = kill.notified() => template.kill(),
+                () = kill.notified() => {
+                    template.kill();
+                    // What it had to say it has said.
+                    patience = KILL_WORKS;
+                }
             }
         }
         let awaited = self.inner.borrow().fleet.rolls_out(generation);
@@ -149,7 +156,7 @@ impl Shared {
             template.terminate_group();
         }
         let pid = template.pid();
-        let ending = template.end(std::time::Duration::ZERO).await;
+        let ending = template.end(Duration::ZERO).await;
         if awaited {
             self.fail(generation, StartError::Template(ending));
         } else if !quiet {
