@@ -15,23 +15,27 @@ use crate::supervisor::{Shared, Supervisor};
 const LAST_ANSWER: Duration = Duration::from_secs(1);
 
 impl Supervisor {
-    /// Where a generation is on its way in or out: the earliest that is, and how long [`Supervisor::settled`] takes at most.
+    /// Where a generation is on its way in or out: the one that finishes what it holds, or else the earliest, and how long
+    /// [`Supervisor::settled`] takes at most.
     pub fn unsettled(&self) -> Option<(u32, Duration)> {
         let inner = self.shared.inner.borrow();
         if inner.fleet.is_settled() {
             return None;
         }
-        let earliest = inner.fleet.generations().first()?.number;
-        let bounded: Vec<_> = inner.fleet.bounded().collect();
+        let all = inner.fleet.generations();
+        let drains = all.iter().find(|one| one.stage == Stage::Draining);
+        let awaited = drains.or(all.first())?.number;
+        let bounded = inner.fleet.bounded();
+        let bounded: Vec<_> = bounded.filter(|(of, ..)| *of == awaited).collect();
         drop(inner);
-        let limit = self.shared.drain_timeout(earliest);
+        let limit = self.shared.drain_timeout(awaited);
         let now = time::Instant::now().into_std();
-        let rests = bounded.into_iter().map(|(generation, worker, until)| {
-            let in_time = self.shared.dispatcher.deadline(generation, worker);
+        let rests = bounded.into_iter().map(|(_, worker, until)| {
+            let in_time = self.shared.dispatcher.deadline(awaited, worker);
             let until = in_time.map_or(until, |deadline| until.max(deadline + LAST_ANSWER));
             until.saturating_duration_since(now)
         });
-        Some((earliest, rests.max().unwrap_or(limit).min(limit)))
+        Some((awaited, rests.max().unwrap_or(limit).min(limit)))
     }
 
     /// Waits until no generation is on its way in or out, and says so. Now somebody waits: what is finished there in time has

@@ -152,8 +152,7 @@ impl Fleet {
 
     /// A generation by its number.
     pub(crate) fn generation(&self, number: u32) -> Option<&Generation> {
-        let mut all = self.generations.iter();
-        all.find(|generation| generation.number == number)
+        self.generations.iter().find(|one| one.number == number)
     }
 
     /// Whether a new generation can be launched: nothing is on its way in or out.
@@ -173,8 +172,7 @@ impl Fleet {
 
     /// Whether no worker is left.
     pub(crate) fn no_workers(&self) -> bool {
-        let mut all = self.generations.iter();
-        all.all(|generation| generation.pool.no_workers())
+        self.generations.iter().all(|one| one.pool.no_workers())
     }
 
     /// Whether a worker is there that serves.
@@ -256,6 +254,8 @@ impl Fleet {
         if let Some((worker, deaths)) = pool.and_then(Pool::hopeless)
             && self.rolls_out(number)
         {
+            // There is no next start.
+            actions.retain(|action| !action.is_delay());
             self.give_up(Why::Worker { worker, deaths }, now, actions);
         }
     }

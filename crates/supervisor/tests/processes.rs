@@ -788,6 +788,26 @@ fn a_second_generation_that_fails_leaves_the_first_one_as_it_was() {
 }
 
 #[test]
+fn what_comes_next_waits_for_the_generation_that_was_given_up_and_not_for_the_one_that_serves() {
+    run(async {
+        let case = Case::new("serves", |plan| plan.check = Some("/up".into()));
+        case.start().await.unwrap();
+        case.launch(2, "stubborn").await.unwrap_err();
+        let awaited = case
+            .supervisor
+            .unsettled()
+            .map(|(generation, _)| generation);
+        assert_eq!(awaited, Some(2), "its processes are being killed");
+        case.supervisor.settled().await;
+        assert_eq!(case.supervisor.unsettled(), None);
+        let said = |note: &String| note.contains("times in a row before");
+        case.launch(3, "dies").await.unwrap_err();
+        assert!(!case.front.notes.borrow().iter().any(said), "another start");
+        case.supervisor.stop(PATIENCE).await;
+    });
+}
+
+#[test]
 fn one_by_one_workers_are_replaced_with_one_too_many_at_most() {
     run(async {
         let case = Case::new("serves", |plan| {

@@ -56,6 +56,14 @@ pub(crate) enum Action {
     Close { generation: u32 },
 }
 
+impl Action {
+    /// Whether it tells that a worker's next start waits.
+    pub(super) fn is_delay(&self) -> bool {
+        let delayed = |action: &pool::Action| matches!(action, pool::Action::Delayed { .. });
+        matches!(self, Self::Pool { action, .. } if delayed(action))
+    }
+}
+
 /// Why a new generation was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {

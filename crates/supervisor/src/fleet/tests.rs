@@ -257,19 +257,11 @@ fn a_worker_that_keeps_dying_at_its_start_gives_the_new_generation_up() {
         run.check(died(2, 0, life), &[down(2, 0), fork(2, 0, life + 1)]);
     }
     run.check(of(2, pool::Event::Forked { worker: 0 }), &[]);
-    let delayed = own(
-        2,
-        pool::Action::Delayed {
-            worker: 0,
-            deaths: 5,
-            delay: Duration::from_millis(500),
-        },
-    );
+    // It is not tried again, and nothing is said of another try.
     run.check(
         died(2, 0, 5),
         &[
             down(2, 0),
-            delayed,
             given_up(Why::Worker {
                 worker: 0,
                 deaths: 5,
