@@ -1,6 +1,7 @@
 //! The lab's commands of `highball`: their arguments and what they print. They decide nothing about how a thing
 //! is measured; that is the modules' own.
 
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,6 +43,18 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Study(arguments) => study::run(&arguments),
         Command::Stacks(arguments) => stacks::run(&arguments),
         Command::KeepStack(arguments) => keeper::keep(&arguments).map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// Prints a text, or as much of it as somebody reads.
+fn print(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("can't write to stdout"),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use lab::application::Application;
@@ -427,5 +427,23 @@ fn every_study_that_was_run_gives_its_report_again() {
             let report = fs::read_to_string(folder.path().join(place).join("report.html")).unwrap();
             assert!(report.contains("Then and now: "), "{} {place}", study.id);
         }
+    }
+}
+
+#[test]
+fn a_list_that_nobody_reads_to_its_end_is_no_error() {
+    for list in ["study", "stacks"] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = Command::new(test_support::binary())
+            .arg(list)
+            .env("HIGHBALL_LAB", data())
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn()
+            .and_then(|child| child.wait_with_output())
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{list}: {said}");
     }
 }

@@ -138,9 +138,11 @@ fn tell(results: &Results, folder: &Path) -> Result<()> {
         study: None,
     };
     report::write(&page, folder)?;
-    println!("{}", report::terminal(&page).trim_end());
-    println!("\nreport: {}", folder.join("report.html").display());
-    Ok(())
+    super::print(&format!(
+        "{}\n\nreport: {}\n",
+        report::terminal(&page).trim_end(),
+        folder.join("report.html").display()
+    ))
 }
 
 /// Below the current folder: where results go that nobody gave a place.

@@ -1,7 +1,6 @@
 //! `highball load`: drives a URL and says what came of it. It reads flags and prints; sending and measuring are the
 //! generator's, the layout of results is the formats'.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -197,11 +196,7 @@ fn write(text: &str, file: Option<&Path>) -> Result<()> {
             Err(error) => failed = Some((file, error)),
         }
     }
-    let mut stdout = std::io::stdout().lock();
-    stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-        .context("can't write results to stdout")?;
+    super::print(text)?;
     match failed {
         None => Ok(()),
         Some((file, error)) => Err(error)

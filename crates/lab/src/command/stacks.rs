@@ -1,11 +1,10 @@
 //! `highball stacks`: what can be compared here, and how to install the rest. It starts no server.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use serde::Serialize;
 
 use crate::stacks::{Catalogue, Definition, Presence};
@@ -44,11 +43,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         table(&rows)
     };
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        // Whoever reads it has read enough.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        written => written.context("can't print").map(|()| ExitCode::SUCCESS),
-    }
+    super::print(&text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn row(definition: &Definition) -> Row<'_> {

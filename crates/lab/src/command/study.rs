@@ -78,7 +78,7 @@ const QUICK_WARM_UP: Duration = Duration::from_secs(15);
 /// There is no such study, nothing of it can be run, what was found can't be written, or a trial failed.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Some(name) = &arguments.name else {
-        print!("{}", listing(&Study::list()?, &Catalogue::load(&[])?));
+        super::print(&listing(&Study::list()?, &Catalogue::load(&[])?))?;
         return Ok(ExitCode::SUCCESS);
     };
     let study = Study::load(name)?;
@@ -188,10 +188,12 @@ fn tell(study: &Study, application: &Application, results: &Results, folder: &Pa
         study: Some(&study),
     };
     report::write(&page, folder)?;
-    println!("{}\n", report::terminal(&page).trim_end());
-    println!("{}", beside(&study).trim_end());
-    println!("\nreport: {}", folder.join("report.html").display());
-    Ok(())
+    super::print(&format!(
+        "{}\n\n{}\n\nreport: {}\n",
+        report::terminal(&page).trim_end(),
+        beside(&study).trim_end(),
+        folder.join("report.html").display()
+    ))
 }
 
 impl Arguments {
