@@ -195,9 +195,7 @@ fn a_connection_that_rests_wakes_up_for_a_request() {
 fn an_idle_connection_is_closed_in_its_time() {
     let server = Server::start(|settings| settings.keep_alive_timeout = Duration::from_millis(50));
     let mut seat = server.seat();
-    let mut client = server.ask("/");
-    seat.take().answer_path();
-    client.response().expect(200);
+    let mut client = server.served(&mut seat, "/");
     client.expect_end();
     let server = Server::start(|settings| settings.keep_alive_timeout = Duration::ZERO);
     let mut client = server.ask("/");
@@ -212,12 +210,8 @@ fn a_drain_ends_what_is_idle_at_once_and_what_runs_with_its_response() {
     let player = server.worker(0);
     let (mut seat, mut other) = (player.seat(0), player.seat(1));
     let fresh = server.connect();
-    let mut idle = server.ask("/idle");
-    seat.take().answer_path();
-    idle.response().expect(200);
-    let mut resting = server.ask("/resting");
-    seat.take().answer_path();
-    resting.response().expect(200);
+    let idle = server.served(&mut seat, "/idle");
+    let resting = server.served(&mut seat, "/resting");
     server.until(|now| now.resting >= 1);
     let mut running = server.ask("/running");
     let taken = seat.take();
@@ -292,9 +286,7 @@ fn a_request_that_has_come_before_a_drain_is_answered_before_the_front_knows_of_
 fn other_settings_are_for_what_begins_after_them() {
     let server = Server::start(|settings| settings.max_connections = 1);
     let mut seat = server.seat();
-    let mut first = server.ask("/first");
-    seat.take().answer_path();
-    first.response().expect(200);
+    let mut first = server.served(&mut seat, "/first");
     // Waits in the backlog until there is room for it.
     let mut second = server.ask("/too-long");
     server.with(|front| {

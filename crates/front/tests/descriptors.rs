@@ -13,9 +13,7 @@ use test_support::Client;
 fn accepting_pauses_without_descriptors_and_goes_on_once_there_are_some() {
     let server = Server::start(|_| {});
     let mut seat = server.seat();
-    let mut first = server.ask("/first");
-    seat.take().answer_path();
-    first.response().expect(200);
+    let mut first = server.served(&mut seat, "/first");
     let maximum = getrlimit(Resource::Nofile).maximum;
     let limit = Rlimit {
         current: Some(64),

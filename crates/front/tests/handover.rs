@@ -30,12 +30,8 @@ fn what_is_idle_goes_over_at_once_and_what_runs_after_its_response() {
     let (mut seat, mut other) = (player.seat(0), player.seat(1));
     let mut heir = new.seat();
     let mut fresh = old.connect();
-    let mut kept = old.ask("/kept");
-    seat.take().answer_path();
-    kept.response().expect(200);
-    let mut resting = old.ask("/resting");
-    seat.take().answer_path();
-    resting.response().expect(200);
+    let mut kept = old.served(&mut seat, "/kept");
+    let mut resting = old.served(&mut seat, "/resting");
     old.until(|now| now.resting >= 1);
     let mut running = old.ask("/running");
     let taken = seat.take();
@@ -77,9 +73,7 @@ fn a_request_that_comes_at_that_very_moment_is_answered_by_the_other() {
     let (old, new) = (Server::start(|_| {}), Server::start(|_| {}));
     let mut seat = old.seat();
     let mut heir = new.seat();
-    let mut client = old.ask("/kept");
-    seat.take().answer_path();
-    client.response().expect(200);
+    let mut client = old.served(&mut seat, "/kept");
     // The front has found the connection idle, and stands still until the request is there.
     let (reached, at_it) = mpsc::channel();
     let (go_on, told) = mpsc::channel();
@@ -135,9 +129,7 @@ fn a_connection_that_there_is_no_room_for_yet_is_served_where_it_is() {
 fn where_nobody_takes_them_they_are_served_on() {
     let (old, new) = (Server::start(|_| {}), Server::start(|_| {}));
     let mut seat = old.seat();
-    let mut client = old.ask("/kept");
-    seat.take().answer_path();
-    client.response().expect(200);
+    let mut client = old.served(&mut seat, "/kept");
     let given = old.give_to(
         &new,
         || Err(io::ErrorKind::BrokenPipe.into()),
@@ -158,9 +150,7 @@ fn where_nobody_takes_them_they_are_served_on() {
 fn a_front_that_stops_closes_what_it_is_given() {
     let (old, new) = (Server::start(|_| {}), Server::start(|_| {}));
     let mut seat = old.seat();
-    let mut client = old.ask("/kept");
-    seat.take().answer_path();
-    client.response().expect(200);
+    let mut client = old.served(&mut seat, "/kept");
     assert!(new.drain().recv().expect("the drain ends"));
     let given = old.give_to(&new, || Ok(()), Arc::default());
     client.expect_end();

@@ -2,6 +2,7 @@
 //! nobody notices; code that is not fit changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -614,29 +615,30 @@ fn a_template_that_dies_is_started_again_for_the_same_generation() {
     assert_eq!(server.get("/").text(), "3 /");
 }
 
+/// Has a link lead to a folder beside it.
+fn lead_to(link: &Path, release: &str) {
+    let (beside, new) = (link.with_file_name(release), link.with_file_name("new"));
+    std::os::unix::fs::symlink(beside, &new).expect("a link can be made");
+    // As a deploy does it: there is always one.
+    std::fs::rename(new, link).expect("it can take the other one's place");
+}
+
 #[test]
 fn a_folder_that_is_a_link_is_followed_anew_by_each_restart() {
     let application = Application::new("");
-    let path = application.path().to_owned();
-    let link = path.join("current");
-    let lead_to = |release: &str| {
-        let new = path.join("new");
-        std::os::unix::fs::symlink(path.join(release), &new).unwrap();
-        // As a deploy does it: there is always one.
-        std::fs::rename(new, &link).unwrap();
-    };
+    let link = application.path().join("current");
     for release in ["first", "second"] {
         let source =
             "run ->(env) { [200, {}, [\"#{File.basename(__dir__)} #{File.basename(Dir.pwd)}\"]] }";
         let name = format!("{release}/config.ru");
         application.dir().write(&name, source);
     }
-    lead_to("first");
+    lead_to(&link, "first");
     let server = Server::application_of(application)
         .folder(link.clone())
         .start();
     assert_eq!(server.get("/").text(), "first first");
-    lead_to("second");
+    lead_to(&link, "second");
     assert_eq!(server.get("/").text(), "first first");
     let current = link.display().to_string();
     for generation in [2, 3] {
@@ -654,13 +656,7 @@ fn a_folder_that_is_a_link_is_followed_anew_by_each_restart() {
 #[test]
 fn a_link_by_which_the_working_folder_was_entered_is_followed_anew_as_well() {
     let application = Application::new("");
-    let path = application.path().to_owned();
-    let link = path.join("current");
-    let lead_to = |release: &str| {
-        let new = path.join("new");
-        std::os::unix::fs::symlink(path.join(release), &new).unwrap();
-        std::fs::rename(new, &link).unwrap();
-    };
+    let link = application.path().join("current");
     for release in ["1", "2", "3"] {
         let source = "run ->(env) { [200, {}, [File.basename(__dir__)]] }";
         let dir = application.dir();
@@ -670,7 +666,7 @@ fn a_link_by_which_the_working_folder_was_entered_is_followed_anew_as_well() {
             format!("queue_limit = {release}\n"),
         );
     }
-    lead_to("1");
+    lead_to(&link, "1");
     // As whoever has said `cd current` is there.
     let link_text = link.display().to_string();
     let enter = [
@@ -690,7 +686,7 @@ fn a_link_by_which_the_working_folder_was_entered_is_followed_anew_as_well() {
         ran
     };
     assert_eq!(server.get("/").text(), "1");
-    lead_to("2");
+    lead_to(&link, "2");
     expect_success(&command("restart"), 2);
     assert_eq!(server.get("/").text(), "2");
     let ran = command("reload");
@@ -699,14 +695,14 @@ fn a_link_by_which_the_working_folder_was_entered_is_followed_anew_as_well() {
         "{}",
         ran.output()
     );
-    lead_to("3");
+    lead_to(&link, "3");
     let ran = command("upgrade");
     let told = ran.stdout.split_once("(pid ").expect("a process").1;
     let pid = told.split(')').next().and_then(|pid| pid.parse().ok());
     let old = server.replaced_by(Process(pid.expect("its number")));
     assert_eq!(server.get("/").text(), "3");
     assert!(old.wait_gone(PATIENCE));
-    lead_to("1");
+    lead_to(&link, "1");
     command("restart");
     assert_eq!(server.get("/").text(), "1");
 }

@@ -57,6 +57,35 @@ fn stack(folder: &Directory, id: &str, script: &str, more: &str) -> PathBuf {
     folder.write(&format!("{id}.toml"), text)
 }
 
+/// The part of a script that makes a FIFO and says on it that it runs.
+fn say_up(fifo: &Path) -> String {
+    let fifo = fifo.display();
+    format!("mkfifo {fifo}; echo up > {fifo}")
+}
+
+/// Waits until [`say_up`] runs. Opening the FIFO waits for the other side.
+#[track_caller]
+fn wait_up(fifo: &Path) {
+    while !fifo.exists() {
+        std::thread::yield_now();
+    }
+    let said = fs::read_to_string(fifo).expect("it can be read");
+    assert_eq!(said, "up\n");
+}
+
+/// A comparison of a stack that boots for ten minutes, while it does.
+fn booting(folder: &Directory) -> Lab {
+    let fifo = folder.join("booting");
+    let script = format!("{}; exec sleep 600", say_up(&fifo));
+    let file = stack(folder, "slow", &script, "");
+    let file = file.to_str().expect("in UTF-8");
+    let mut lab = Lab::new(folder, &["--stacks", "slow", "--stack-file", file]);
+    lab.start();
+    lab.wait_for("comparing slow");
+    wait_up(&fifo);
+    lab
+}
+
 #[test]
 fn a_comparison_writes_everything_and_tells_the_answer() {
     let folder = hello();
@@ -311,21 +340,7 @@ fn a_comparison_that_was_stopped_goes_on_where_it_was() {
 #[test]
 fn a_stack_that_still_boots_is_waited_for_no_longer_than_somebody_wants() {
     let folder = hello();
-    let booting = folder.join("booting");
-    let script = format!(
-        "mkfifo {0}; echo up > {0}; exec sleep 600",
-        booting.display()
-    );
-    let file = stack(&folder, "slow", &script, "");
-    let file = file.to_str().unwrap();
-    let mut lab = Lab::new(&folder, &["--stacks", "slow", "--stack-file", file]);
-    lab.start();
-    lab.wait_for("comparing slow");
-    // Opening it waits for the other side, which is there once the stack has begun to boot.
-    while !booting.exists() {
-        std::thread::yield_now();
-    }
-    assert_eq!(fs::read_to_string(&booting).unwrap(), "up\n");
+    let mut lab = booting(&folder);
     lab.signal(Signal::INT);
     let ended = lab.end();
     assert_eq!(ended.code, Some(130), "{}", ended.text);
@@ -337,19 +352,16 @@ fn commands_that_make_an_application_ready_end_with_the_lab() {
     let folder = hello();
     let (working, done) = (folder.join("working"), folder.join("done"));
     let command = format!(
-        "[ -e {1} ] || {{ mkfifo {0}; echo up > {0}; sleep 600; }}",
-        working.display(),
-        done.display()
+        "[ -e {} ] || {{ {}; sleep 600; }}",
+        done.display(),
+        say_up(&working)
     );
     let definition = format!("name = 'Slow'\nprepare = [\"\"\"{command}\"\"\"]\n");
     folder.write("app/app.toml", definition);
     for (signal, code) in [(Signal::TERM, Some(130)), (Signal::KILL, None)] {
         let mut lab = Lab::new(&folder, &["--stacks", "thin", "--trials", "1"]);
         lab.start();
-        while !working.exists() {
-            std::thread::yield_now();
-        }
-        assert_eq!(fs::read_to_string(&working).unwrap(), "up\n");
+        wait_up(&working);
         lab.signal(signal);
         let ended = lab.end();
         assert_eq!(ended.code, code, "{}", ended.text);
@@ -367,20 +379,7 @@ fn commands_that_make_an_application_ready_end_with_the_lab() {
 #[test]
 fn a_folder_in_which_a_comparison_is_at_work_is_left_alone_by_others() {
     let folder = hello();
-    let booting = folder.join("booting");
-    let script = format!(
-        "mkfifo {0}; echo up > {0}; exec sleep 600",
-        booting.display()
-    );
-    let file = stack(&folder, "slow", &script, "");
-    let file = file.to_str().unwrap();
-    let mut lab = Lab::new(&folder, &["--stacks", "slow", "--stack-file", file]);
-    lab.start();
-    lab.wait_for("comparing slow");
-    while !booting.exists() {
-        std::thread::yield_now();
-    }
-    assert_eq!(fs::read_to_string(&booting).unwrap(), "up\n");
+    let mut lab = booting(&folder);
 
     let output = lab.output.to_str().unwrap();
     for flags in [

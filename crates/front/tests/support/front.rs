@@ -135,6 +135,15 @@ impl Server {
         client
     }
 
+    /// A client whose request for `path` was answered by this seat. Its connection stays open.
+    #[track_caller]
+    pub(crate) fn served(&self, seat: &mut TestSeat, path: &str) -> Client {
+        let mut client = self.ask(path);
+        seat.take().answer_path();
+        client.response().expect(200);
+        client
+    }
+
     /// Starts a worker's life in the first generation. Its threads are the seats that [`Player::seat`] gives.
     pub(crate) fn worker(&self, worker: u16) -> Player {
         self.worker_of(1, worker)
