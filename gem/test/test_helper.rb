@@ -110,6 +110,11 @@ class Front
     Answer.new(frames)
   end
 
+  # Whether the request has been handed back.
+  def done?(slot)
+    TestFront.done?(@number, slot)
+  end
+
   def abandon(slot)
     TestFront.abandon(@number, slot)
   end

@@ -304,14 +304,18 @@ impl Board<'_> {
         woken
     }
 
-    /// Marks the request as finished; the caller rings afterwards.
-    pub fn finish(&self, claim: Claim, seat: u16) {
-        let done = State {
-            phase: PHASE_DONE,
+    /// Marks the request as finished; the caller rings afterwards. False, with nothing changed, where the seat does not
+    /// hold it any more.
+    pub fn finish(&self, claim: Claim, seat: u16) -> bool {
+        let state = |phase| State {
+            phase,
             seat,
             sequence: claim.sequence,
         };
-        self.states[usize::from(claim.slot)].store(done.word(), Ordering::Release);
+        let (claimed, done) = (state(PHASE_CLAIMED).word(), state(PHASE_DONE).word());
+        self.states[usize::from(claim.slot)]
+            .compare_exchange(claimed, done, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// Tells the front that the slot has news. True when it sleeps and the doorbell must be rung.

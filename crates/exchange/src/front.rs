@@ -10,7 +10,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::board::{PHASE_CLAIMED, PHASE_DONE};
 use crate::region::{Geometry, Region};
-use crate::response::{Kind, Malformed, Reader, wake_writer};
+use crate::response::{Kind, Malformed, Reader, put_word};
 use crate::sync::Ordering;
 
 /// Where a published request is.
@@ -39,6 +39,17 @@ struct Slot {
     sequence: u32,
     taken: u64,
     published: bool,
+}
+
+impl Slot {
+    fn reader(self, region: &Region, slot: u16) -> Reader<'_> {
+        Reader {
+            region,
+            slot,
+            sequence: self.sequence,
+            taken: self.taken,
+        }
+    }
 }
 
 /// The front's side. Not shared: one task owns it.
@@ -120,9 +131,9 @@ impl Front {
         let sequence = own.sequence.wrapping_add(1);
         words.request_len.store(length, Ordering::Relaxed);
         words.taken.store(0, Ordering::Relaxed);
-        words.put.store(0, Ordering::Relaxed);
+        words.put.store(put_word(sequence, 0), Ordering::Relaxed);
         words.abandoned.store(0, Ordering::Relaxed);
-        words.wants_room.store(0, Ordering::Relaxed);
+        words.room_wanted.store(0, Ordering::Relaxed);
         words.claimed_at.store(0, Ordering::Relaxed);
         words.finished_at.store(0, Ordering::Relaxed);
         if !self.region.board().publish(&mut self.tail, slot, sequence) {
@@ -186,11 +197,7 @@ impl Front {
         if !own.published {
             return Ok(None);
         }
-        let mut reader = Reader {
-            region: &self.region,
-            slot,
-            taken: own.taken,
-        };
+        let mut reader = own.reader(&self.region, slot);
         let frame = reader.frame(into);
         own.taken = reader.taken;
         frame
@@ -199,7 +206,7 @@ impl Front {
     /// Whether frames of a published request are there that were not taken.
     pub fn has_frames(&self, slot: u16) -> bool {
         let own = self.slots[usize::from(slot)];
-        own.published && self.region.words(slot).put.load(Ordering::Acquire) != own.taken
+        own.published && own.reader(&self.region, slot).filled() > 0
     }
 
     /// Whether this thread of a worker has not looked for work since its last request.
@@ -211,7 +218,7 @@ impl Front {
     /// Tells the worker that nobody wants the rest of a response; it ends early.
     pub fn abandon(&mut self, slot: u16) {
         self.region.words(slot).abandoned.store(1, Ordering::SeqCst);
-        wake_writer(&self.region, slot);
+        self.region.room(slot).wake();
     }
 
     /// Makes a slot free. It must be done, retracted, or its worker dead.

@@ -2,7 +2,7 @@
 //!
 //! A request travels through one *slot*: the front writes it ([`request`]), a worker thread claims it
 //! ([`board`]), answers in frames through the slot's response ring ([`response`]), and the front reads
-//! them out. [`region`] is the memory itself, [`front`] and [`seat`] are its two sides. [`control`] holds
+//! them out; [`room`] is how they wait for each other. [`region`] is the memory itself, [`front`] and [`seat`] are its two sides. [`control`] holds
 //! the messages beside the exchange: they carry processes' lives and file descriptors, never requests.
 //!
 //! This crate never parses HTTP, never runs Ruby and never decides what happens to a request; it says
@@ -12,6 +12,7 @@
 //! (free list, sequences, cursors). What it reads from the region is checked before use.
 
 pub mod board;
+pub mod room;
 mod sync;
 
 #[cfg(not(loom))]

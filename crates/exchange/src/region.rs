@@ -10,12 +10,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use crate::board::Board;
+use crate::room::Room;
 use crate::sync::{AtomicU32, AtomicU64, Line};
 
-const MAGIC: u64 = 0x6862_6578_6368_0002;
+const MAGIC: u64 = 0x6862_6578_6368_0003;
 const LINE: usize = 64;
 const PAGE: usize = 4096;
 
@@ -155,12 +156,13 @@ pub struct SlotWords {
     pub taken: Line<AtomicU64>,
     /// Written by the front: 1 when nobody wants the rest of the response.
     pub abandoned: Line<AtomicU32>,
-    /// Written by the worker: bytes it has put into the response ring, since the publish.
+    /// Written by the worker: bytes it has put into the response ring since the publish, and the sequence of its claim;
+    /// see [`crate::response`].
     pub put: Line<AtomicU64>,
-    /// Written by the worker: 1 while it waits for room in the ring.
-    pub wants_room: Line<AtomicU32>,
-    /// The word a worker sleeps on while the ring is full; the front counts it up.
-    pub room: Line<crate::sync::Futex>,
+    /// 1 while writers wait for room in the ring, and what they sleep on; see [`crate::room`].
+    pub room_wanted: Line<AtomicU32>,
+    /// See [`SlotWords::room_wanted`].
+    pub room_wake_ups: Line<crate::sync::Futex>,
     /// Written by the worker: when it claimed the request.
     pub claimed_at: Line<AtomicU64>,
     /// Written by the worker: when the application's part ended.
@@ -308,6 +310,28 @@ impl Region {
         const { assert!(size_of::<SlotWords>() <= PAGE) };
         // SAFETY: a slot begins with a page for its words, which are all atomics.
         unsafe { &self.slice::<SlotWords>(self.slot(slot), 1)[0] }
+    }
+
+    /// Room in a slot's response ring: how its two ends wait for each other.
+    pub fn room(&self, slot: u16) -> Room<'_> {
+        let words = self.words(slot);
+        Room {
+            taken: &words.taken,
+            abandoned: &words.abandoned,
+            wanted: &words.room_wanted,
+            wake_ups: &words.room_wake_ups,
+        }
+    }
+
+    /// Takes the mapping from every process that this one forks from now on: there it is no memory at all.
+    ///
+    /// # Errors
+    /// Those of madvise(2).
+    pub fn keep_from_children(&self) -> io::Result<()> {
+        let length = self.offsets.total;
+        // SAFETY: the whole of this mapping; in this process nothing of it changes.
+        unsafe { madvise(self.memory.as_ptr().cast(), length, Advice::LinuxDontFork)? };
+        Ok(())
     }
 
     /// The start of a slot's request area, `geometry().request_bytes` long.

@@ -1,16 +1,22 @@
 //! The response ring: frames that a worker writes into its slot and the front reads out.
 //!
-//! A frame is eight bytes (kind `u32`, length `u32`, little endian) and its payload, padded to eight.
+//! A frame is sixteen bytes (kind, length, and sequence of the claim, each `u32`, little endian; then nothing) and its
+//! payload, padded to eight. The word `put` carries the sequence as well: who does not hold the claim can neither
+//! make bytes visible nor have them taken for those of another request.
 //! A response is any number of [`Kind::Hints`], then [`Kind::Head`], then chunks or one file, then
 //! [`Kind::End`]; or [`Kind::Error`] or [`Kind::Hijacked`] where the application went another way. This module moves bytes; it
 //! gives them no meaning, and checks that no length points outside.
 
 use std::ptr::NonNull;
 
+use crate::board::{Claim, PHASE_CLAIMED};
 use crate::region::Region;
-use crate::sync::{AtomicU32, Ordering, fence};
+use crate::sync::{AtomicU32, Ordering};
 
-const FRAME: usize = 8;
+/// Bytes of a frame before its payload.
+const FRAME: usize = 16;
+/// What a frame's size is a multiple of.
+const UNIT: usize = 8;
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,60 +61,60 @@ pub enum WriteError {
     /// The ring is full and the caller did not want to wait.
     #[error("the response ring is full")]
     Full,
+    /// The writer does not hold the claim any more: the request has ended, or was taken from its worker.
+    #[error("the request is not this writer's any more")]
+    NotClaimed,
 }
 
-/// The worker's end of one slot's ring.
-pub struct Writer<'a> {
+/// The worker's end of one slot's ring, for as long as a seat holds the claim.
+pub(crate) struct Writer<'a> {
     region: &'a Region,
-    slot: u16,
+    claim: Claim,
+    seat: u16,
     put: u64,
 }
 
 impl<'a> Writer<'a> {
-    pub(crate) fn new(region: &'a Region, slot: u16) -> Self {
+    /// Goes on where `put` bytes have been written under this claim.
+    pub(crate) fn resume(region: &'a Region, claim: Claim, seat: u16, put: u64) -> Self {
         Self {
             region,
-            slot,
-            put: 0,
+            claim,
+            seat,
+            put,
         }
     }
 
-    /// Goes on where `put` bytes have been written. For callers that can't keep the writer itself.
-    pub(crate) fn resume(region: &'a Region, slot: u16, put: u64) -> Self {
-        Self { region, slot, put }
-    }
-
     /// Bytes written so far.
-    pub fn put(&self) -> u64 {
+    pub(crate) fn put(&self) -> u64 {
         self.put
-    }
-
-    /// The longest payload that a single frame may have.
-    pub fn longest(&self) -> usize {
-        self.capacity() / 2 - FRAME
     }
 
     /// Puts a frame made of several parts into the ring, without telling the front.
     ///
     /// # Errors
     /// [`WriteError::Full`] when there is no room now, [`WriteError::TooLarge`] when there never is,
-    /// [`WriteError::Abandoned`] when nobody reads.
-    pub fn try_frame(&mut self, kind: Kind, parts: &[&[u8]]) -> Result<(), WriteError> {
-        let words = self.region.words(self.slot);
+    /// [`WriteError::Abandoned`] when nobody reads, [`WriteError::NotClaimed`] when the ring may be another request's.
+    pub(crate) fn try_frame(&mut self, kind: Kind, parts: &[&[u8]]) -> Result<(), WriteError> {
+        if !self.holds_claim() {
+            return Err(WriteError::NotClaimed);
+        }
+        let words = self.region.words(self.claim.slot);
         if words.abandoned.load(Ordering::Relaxed) != 0 {
             return Err(WriteError::Abandoned);
         }
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        if length > self.longest() {
-            return Err(WriteError::TooLarge(self.longest()));
+        if length > longest(self.region) {
+            return Err(WriteError::TooLarge(longest(self.region)));
         }
-        let need = (FRAME + length).next_multiple_of(FRAME);
+        let need = (FRAME + length).next_multiple_of(UNIT);
         if need > self.room() {
             return Err(WriteError::Full);
         }
         let mut head = [0; FRAME];
         head[..4].copy_from_slice(&(kind as u32).to_le_bytes());
-        head[4..].copy_from_slice(&(length as u32).to_le_bytes());
+        head[4..8].copy_from_slice(&(length as u32).to_le_bytes());
+        head[8..12].copy_from_slice(&self.claim.sequence.to_le_bytes());
         let mut at = self.put;
         for part in std::iter::once(&head[..]).chain(parts.iter().copied()) {
             self.copy_in(at, part);
@@ -118,29 +124,28 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Makes what was written visible to the front. The caller then notifies it.
-    pub fn commit(&self) {
-        self.region
-            .words(self.slot)
-            .put
-            .store(self.put, Ordering::Release);
+    /// Makes what was written visible to the front. The caller then notifies it. False, with nothing changed, where the
+    /// ring is another request's.
+    pub(crate) fn commit(&self) -> bool {
+        let word = &self.region.words(self.claim.slot).put;
+        let before = word.load(Ordering::Relaxed);
+        let now = put_word(self.claim.sequence, self.put);
+        sequence_of(before) == self.claim.sequence
+            && (word.compare_exchange(before, now, Ordering::Release, Ordering::Relaxed)).is_ok()
     }
 
     /// Sleeps until the front has taken something, the response is abandoned, or `interrupted` is set.
     /// What was written must be committed and notified first. Without the GVL.
-    pub fn wait_for_room(&self, interrupted: &AtomicU32) {
-        let words = self.region.words(self.slot);
-        let seen = words.room.load(Ordering::SeqCst);
-        words.wants_room.store(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        let free = words.taken.load(Ordering::SeqCst) == self.put;
-        if !free
-            && self.room() < self.capacity() / 2
-            && words.abandoned.load(Ordering::SeqCst) == 0
-            && interrupted.load(Ordering::SeqCst) == 0
-        {
-            words.room.wait(seen);
-        }
+    pub(crate) fn wait_for_room(&self, interrupted: &AtomicU32) {
+        let room = self.region.room(self.claim.slot);
+        room.wait(self.put, self.capacity() as u64, interrupted);
+    }
+
+    /// Whether the slot still is this seat's. It changes hands under a living seat only when the front takes its worker
+    /// for dead.
+    fn holds_claim(&self) -> bool {
+        let state = self.region.board().state(self.claim.slot);
+        (state.phase, state.seat, state.sequence) == (PHASE_CLAIMED, self.seat, self.claim.sequence)
     }
 
     fn capacity(&self) -> usize {
@@ -148,12 +153,14 @@ impl<'a> Writer<'a> {
     }
 
     fn room(&self) -> usize {
-        let taken = self.region.words(self.slot).taken.load(Ordering::Acquire);
-        self.capacity() - (self.put - taken.min(self.put)) as usize
+        let words = self.region.words(self.claim.slot);
+        let taken = words.taken.load(Ordering::Acquire);
+        let filled = (self.put - taken.min(self.put)) as usize;
+        self.capacity().saturating_sub(filled)
     }
 
     fn copy_in(&self, at: u64, bytes: &[u8]) {
-        let ring = self.region.response_ring(self.slot);
+        let ring = self.region.response_ring(self.claim.slot);
         let (start, first) = wrap(at, bytes.len(), self.capacity());
         // SAFETY: `wrap` keeps both pieces inside the ring; the front does not read what is not committed.
         unsafe {
@@ -167,26 +174,48 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// The longest payload that a single frame may have: with its head, half of the ring.
+pub(crate) fn longest(region: &Region) -> usize {
+    region.geometry().response_bytes as usize / 2 - FRAME
+}
+
+/// The word that says how far a claim's writer has come: its sequence, and the low half of the bytes it has put. The ring
+/// is shorter than that half can count, so positions are told apart across its wrap.
+pub(crate) fn put_word(sequence: u32, put: u64) -> u64 {
+    u64::from(sequence) << 32 | u64::from(put as u32)
+}
+
+fn sequence_of(put_word: u64) -> u32 {
+    (put_word >> 32) as u32
+}
+
 /// What a worker wrote makes no sense; the worker is not to be trusted further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a worker wrote a malformed response")]
 pub struct Malformed;
 
-/// The front's end of one slot's ring. `taken` is the front's own cursor.
+/// The front's end of one slot's ring. `sequence` and `taken` are the front's own: its publication, its cursor.
 pub(crate) struct Reader<'a> {
     pub(crate) region: &'a Region,
     pub(crate) slot: u16,
+    pub(crate) sequence: u32,
     pub(crate) taken: u64,
 }
 
 impl Reader<'_> {
+    /// Bytes that were made visible and not taken yet, as the worker says. None under another claim's sequence.
+    pub(crate) fn filled(&self) -> usize {
+        let put = self.region.words(self.slot).put.load(Ordering::Acquire);
+        match sequence_of(put) == self.sequence {
+            true => (put as u32).wrapping_sub(self.taken as u32) as usize,
+            false => 0,
+        }
+    }
+
     /// Takes the next frame: its kind, and its payload appended to `into`.
     pub(crate) fn frame(&mut self, into: &mut Vec<u8>) -> Result<Option<Kind>, Malformed> {
-        let words = self.region.words(self.slot);
-        let capacity = self.region.geometry().response_bytes as usize;
-        let put = words.put.load(Ordering::Acquire);
-        let filled = usize::try_from(put.wrapping_sub(self.taken)).map_err(|_| Malformed)?;
-        if filled > capacity {
+        let filled = self.filled();
+        if filled > self.region.geometry().response_bytes as usize {
             return Err(Malformed);
         }
         if filled < FRAME {
@@ -194,11 +223,12 @@ impl Reader<'_> {
         }
         let mut head = [0; FRAME];
         self.copy_out(self.taken, head.as_mut_ptr(), FRAME);
-        let kind =
-            Kind::of(u32::from_le_bytes([head[0], head[1], head[2], head[3]])).ok_or(Malformed)?;
-        let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
-        let need = (FRAME + length).next_multiple_of(FRAME);
-        if need > filled {
+        let number =
+            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let kind = Kind::of(number(0)).ok_or(Malformed)?;
+        let length = number(4) as usize;
+        let need = (FRAME + length).next_multiple_of(UNIT);
+        if need > filled || number(8) != self.sequence {
             return Err(Malformed);
         }
         into.reserve(length);
@@ -210,11 +240,7 @@ impl Reader<'_> {
         // SAFETY: reserved and filled just above.
         unsafe { into.set_len(into.len() + length) };
         self.taken += need as u64;
-        words.taken.store(self.taken, Ordering::Release);
-        fence(Ordering::SeqCst);
-        if words.wants_room.load(Ordering::Relaxed) != 0 {
-            wake_writer(self.region, self.slot);
-        }
+        self.region.room(self.slot).took(self.taken);
         Ok(Some(kind))
     }
 
@@ -228,14 +254,6 @@ impl Reader<'_> {
             std::ptr::copy_nonoverlapping(ring.as_ptr(), into.add(first), length - first);
         }
     }
-}
-
-/// Wakes a worker that waits for room in its ring.
-pub(crate) fn wake_writer(region: &Region, slot: u16) {
-    let words = region.words(slot);
-    words.wants_room.store(0, Ordering::SeqCst);
-    words.room.fetch_add(1, Ordering::SeqCst);
-    words.room.wake();
 }
 
 /// Where `length` bytes from position `at` lie: the start, and how many come before the ring's end.

@@ -4,12 +4,13 @@
 //! is run again, and it knows nothing of Ruby: the extension does.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::board::{Claim, Found};
 use crate::region::Region;
-use crate::response::{Kind, WriteError, Writer};
+use crate::response::{self, Kind, WriteError, Writer};
 use crate::scheduling::monotonic_ns;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -40,6 +41,19 @@ impl Worker {
         }))
     }
 
+    /// Keeps the exchange from every process that this one forks from now on: it is the worker's alone.
+    ///
+    /// # Errors
+    /// Those of madvise(2).
+    pub fn keep_from_children(&self) -> io::Result<()> {
+        self.region.keep_from_children()
+    }
+
+    /// The descriptors by which this worker reaches the exchange: those of its memory and of the front's doorbell.
+    pub fn descriptors(&self) -> [RawFd; 2] {
+        [self.region.file().as_raw_fd(), self.bell.as_raw_fd()]
+    }
+
     /// Whether this worker should finish what it has and exit.
     pub fn stopping(&self) -> bool {
         self.region.board().stops[usize::from(self.index)].load(Ordering::Acquire) != 0
@@ -60,8 +74,7 @@ impl Worker {
         Seat {
             worker: Arc::clone(self),
             seat,
-            yielded: false,
-            interrupted: AtomicU32::new(0),
+            yielded: AtomicBool::new(false),
         }
     }
 }
@@ -70,9 +83,13 @@ impl Worker {
 pub struct Seat {
     worker: Arc<Worker>,
     seat: u16,
-    yielded: bool,
-    interrupted: AtomicU32,
+    /// Whether it left a request to others when it last looked. Written by the seat's own thread alone.
+    yielded: AtomicBool,
 }
+
+/// Ends one wait from outside. Each wait has its own: several threads may wait for room in one response.
+#[derive(Default)]
+pub struct Interrupt(AtomicU32);
 
 /// A request this seat has claimed and how far its response has come. Plain data: it may be lost by a
 /// `longjmp` without harm.
@@ -86,9 +103,11 @@ pub struct Job {
 
 impl Seat {
     /// Looks for a request; call it only while holding the GVL (see [`crate::board::Board::find`]).
-    pub fn claim(&mut self) -> Option<Job> {
-        let found = self.worker.region.board().find(self.seat, !self.yielded);
-        self.yielded = found == Found::Yield;
+    pub fn claim(&self) -> Option<Job> {
+        let board = self.worker.region.board();
+        let found = board.find(self.seat, !self.yielded.load(Ordering::Relaxed));
+        let yielded = found == Found::Yield;
+        self.yielded.store(yielded, Ordering::Relaxed);
         let Found::Claim(claim) = found else {
             return None;
         };
@@ -102,11 +121,13 @@ impl Seat {
 
     /// Sleeps until there may be a request, or until [`Seat::interrupt`], or until the worker is stopped.
     /// Without the GVL.
-    pub fn wait(&self) {
-        self.worker
-            .region
-            .board()
-            .wait(self.seat, self.yielded, &self.interrupted);
+    pub fn wait(&self, interrupt: &Interrupt) {
+        let board = self.worker.region.board();
+        board.wait(
+            self.seat,
+            self.yielded.load(Ordering::Relaxed),
+            &interrupt.0,
+        );
     }
 
     /// Takes the turn for work between requests, where nobody waits for it; see
@@ -126,18 +147,13 @@ impl Seat {
         self.worker.region.board().leave(self.seat);
     }
 
-    /// Ends a [`Seat::wait`] or [`Seat::wait_for_room`], now or about to begin. Async-signal-safe.
-    pub fn interrupt(&self, job: Option<&Job>) {
-        self.interrupted.store(1, Ordering::SeqCst);
-        self.worker.region.board().wake(self.seat);
-        if let Some(job) = job {
-            crate::response::wake_writer(&self.worker.region, job.claim.slot);
+    /// Ends a [`Seat::wait`], or with a job a [`Seat::wait_for_room`], now or about to begin. Async-signal-safe.
+    pub fn interrupt(&self, interrupt: &Interrupt, job: Option<&Job>) {
+        interrupt.0.store(1, Ordering::SeqCst);
+        match job {
+            None => drop(self.worker.region.board().wake(self.seat)),
+            Some(job) => self.worker.region.room(job.claim.slot).wake(),
         }
-    }
-
-    /// Forgets an interrupt, before the next wait.
-    pub fn clear_interrupt(&self) {
-        self.interrupted.store(0, Ordering::SeqCst);
     }
 
     /// The worker this seat belongs to.
@@ -165,7 +181,8 @@ impl Seat {
     /// Puts a frame into the ring. It is not visible until [`Seat::flush`] or [`Seat::finish`].
     ///
     /// # Errors
-    /// See [`Writer::try_frame`].
+    /// [`WriteError::Full`] when there is no room now, [`WriteError::TooLarge`] when there never is,
+    /// [`WriteError::Abandoned`] when nobody reads, [`WriteError::NotClaimed`] when the seat has lost the request.
     pub fn try_frame(&self, job: &mut Job, kind: Kind, parts: &[&[u8]]) -> Result<(), WriteError> {
         let mut writer = self.writer(job);
         writer.try_frame(kind, parts)?;
@@ -175,18 +192,19 @@ impl Seat {
 
     /// The longest payload of one frame.
     pub fn longest(&self) -> usize {
-        Writer::new(&self.worker.region, 0).longest()
+        response::longest(&self.worker.region)
     }
 
     /// Makes what was put visible to the front, and wakes it where it sleeps.
     pub fn flush(&self, job: &Job) {
-        self.writer(job).commit();
-        self.notify(job.claim.slot);
+        if self.writer(job).commit() {
+            self.notify(job.claim.slot);
+        }
     }
 
     /// Sleeps until the ring has room. What was put must have been flushed. Without the GVL.
-    pub fn wait_for_room(&self, job: &Job) {
-        self.writer(job).wait_for_room(&self.interrupted);
+    pub fn wait_for_room(&self, job: &Job, interrupt: &Interrupt) {
+        self.writer(job).wait_for_room(&interrupt.0);
     }
 
     /// Whether nobody wants the response any more.
@@ -199,18 +217,24 @@ impl Seat {
             != 0
     }
 
-    /// Hands the slot back: the response is complete, whatever is in the ring.
+    /// Hands the slot back: the response is complete, whatever is in the ring. Does nothing where the seat has lost the
+    /// request.
     pub fn finish(&self, job: &Job) {
         let words = self.worker.region.words(job.claim.slot);
+        if !self.writer(job).commit() {
+            return;
+        }
         words.finished_at.store(monotonic_ns(), Ordering::Relaxed);
-        self.writer(job).commit();
-        self.worker.region.board().finish(job.claim, self.seat);
-        self.notify(job.claim.slot);
+        if self.worker.region.board().finish(job.claim, self.seat) {
+            // Another thread may wait to write what comes too late now.
+            self.worker.region.room(job.claim.slot).wake_wanting();
+            self.notify(job.claim.slot);
+        }
     }
 
     /// The ring's writer, where the job stands; the job itself can't keep it and stay plain data.
     fn writer(&self, job: &Job) -> Writer<'_> {
-        Writer::resume(&self.worker.region, job.claim.slot, job.put)
+        Writer::resume(&self.worker.region, job.claim, self.seat, job.put)
     }
 
     fn notify(&self, slot: u16) {

@@ -40,21 +40,32 @@ impl Futex {
     pub(crate) fn wake(&self) {
         let _ = rustix::thread::futex::wake(&self.0, rustix::thread::futex::Flags::empty(), 1);
     }
+
+    /// Wakes all sleepers.
+    pub(crate) fn wake_all(&self) {
+        let flags = rustix::thread::futex::Flags::empty();
+        let _ = rustix::thread::futex::wake(&self.0, flags, i32::MAX as u32);
+    }
 }
 
 /// In the model a sleeper that nobody wakes is a deadlock, which fails the test.
 #[cfg(loom)]
-pub struct Futex(AtomicU32, loom::sync::Notify);
+pub struct Futex(AtomicU32, loom::sync::Mutex<()>, loom::sync::Condvar);
 
 #[cfg(loom)]
 impl Futex {
     pub(crate) fn new(value: u32) -> Self {
-        Self(AtomicU32::new(value), loom::sync::Notify::new())
+        Self(
+            AtomicU32::new(value),
+            loom::sync::Mutex::new(()),
+            loom::sync::Condvar::new(),
+        )
     }
 
     pub(crate) fn wait(&self, expected: u32) {
+        let look = self.1.lock().unwrap();
         if self.0.load(Ordering::SeqCst) == expected {
-            self.1.wait();
+            drop(self.2.wait(look).unwrap());
         }
     }
 
@@ -64,7 +75,13 @@ impl Futex {
     }
 
     pub(crate) fn wake(&self) {
-        self.1.notify();
+        let _look = self.1.lock().unwrap();
+        self.2.notify_one();
+    }
+
+    pub(crate) fn wake_all(&self) {
+        let _look = self.1.lock().unwrap();
+        self.2.notify_all();
     }
 }
 

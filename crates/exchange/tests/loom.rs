@@ -4,8 +4,9 @@
 #![cfg(loom)]
 
 use highball_exchange::board::{Board, Found, Memory, PHASE_CLAIMED, PHASE_FRONT};
+use highball_exchange::room::{self, Room};
 use loom::sync::atomic::{AtomicU32, Ordering};
-use loom::sync::{Arc, Notify};
+use loom::sync::{Arc, Mutex, Notify};
 use loom::thread;
 
 /// A model with a bound on preemptions: complete within it, and done in seconds.
@@ -260,5 +261,37 @@ fn a_seat_that_yields_leaves_the_request_to_an_idle_process_or_takes_it() {
             worker.join().unwrap();
         }
         assert_eq!(board.take_completed(0), 1);
+    });
+}
+
+#[test]
+fn all_writers_that_wait_for_room_in_one_response_are_woken() {
+    model(|| {
+        // Two threads of one process write one unit each into a full ring of two, under their process's lock.
+        let words = Arc::new(room::Memory::new());
+        let put = Arc::new(Mutex::new(2_u64));
+        let writers: Vec<_> = (0..2)
+            .map(|_| {
+                let (words, put) = (words.clone(), put.clone());
+                thread::spawn(move || {
+                    let interrupted = AtomicU32::new(0);
+                    loop {
+                        let mut put = put.lock().unwrap();
+                        let room: Room<'_> = words.room();
+                        if *put - room.taken.load(Ordering::SeqCst) < 2 {
+                            *put += 1;
+                            return;
+                        }
+                        let seen = *put;
+                        drop(put);
+                        room.wait(seen, 2, &interrupted);
+                    }
+                })
+            })
+            .collect();
+        words.room().took(2);
+        for writer in writers {
+            writer.join().unwrap();
+        }
     });
 }

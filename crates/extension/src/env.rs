@@ -5,6 +5,8 @@
 
 mod template;
 
+use std::cell::Cell;
+
 pub(crate) use template::{Parts, Template, prepare, template};
 
 use exchange::request::{BodyPlace, Malformed, Record, Text};
@@ -17,22 +19,26 @@ use crate::ruby::{NIL, Value, binary, bytes, interned};
 
 /// Values that a seat's requests tend to have in common, kept to be used again: frozen strings.
 pub(crate) struct Repeated {
-    server_name: Value,
-    server_port: Value,
-    remote_address: Value,
+    server_name: Cell<Value>,
+    server_port: Cell<Value>,
+    remote_address: Cell<Value>,
+}
+
+impl Default for Repeated {
+    fn default() -> Self {
+        let nothing = || Cell::new(NIL);
+        Self {
+            server_name: nothing(),
+            server_port: nothing(),
+            remote_address: nothing(),
+        }
+    }
 }
 
 impl Repeated {
-    /// Nothing yet.
-    pub(crate) const NONE: Self = Self {
-        server_name: NIL,
-        server_port: NIL,
-        remote_address: NIL,
-    };
-
     /// What Ruby's collector must keep.
     pub(crate) fn values(&self) -> [Value; 3] {
-        [self.server_name, self.server_port, self.remote_address]
+        [&self.server_name, &self.server_port, &self.remote_address].map(Cell::get)
     }
 }
 
@@ -40,13 +46,13 @@ impl Repeated {
 ///
 /// # Safety
 /// The rules. May raise.
-unsafe fn of(place: &mut Value, text: &[u8]) -> Value {
+unsafe fn of(place: &Cell<Value>, text: &[u8]) -> Value {
     // SAFETY: the caller keeps the rules; what is not nil is a string.
     unsafe {
-        if *place == NIL || bytes(*place) != text {
-            *place = rb_obj_freeze(binary(text));
+        if place.get() == NIL || bytes(place.get()) != text {
+            place.set(rb_obj_freeze(binary(text)));
         }
-        *place
+        place.get()
     }
 }
 
@@ -93,7 +99,7 @@ impl Template {
         &self,
         record: &[u8],
         seat: Value,
-        repeated: *mut Repeated,
+        repeated: &Repeated,
     ) -> Result<Value, Malformed> {
         let record = Record::parse(record)?;
         let keys = &self.keys;
@@ -107,23 +113,19 @@ impl Template {
             };
             let (path, query) = (record.text(Text::Path), record.text(Text::Query));
             pairs.put(keys.path, binary(path));
-            let repeated = &mut *repeated;
             pairs.put(
                 keys.server_name,
-                of(&mut repeated.server_name, record.text(Text::ServerName)),
+                of(&repeated.server_name, record.text(Text::ServerName)),
             );
             let mut port = [0; 5];
             let digits = put_digits(&mut port, record.facts.server_port.into());
             pairs.put(
                 keys.server_port,
-                of(&mut repeated.server_port, &port[5 - digits..]),
+                of(&repeated.server_port, &port[5 - digits..]),
             );
             pairs.put(
                 keys.remote_address,
-                of(
-                    &mut repeated.remote_address,
-                    record.text(Text::RemoteAddress),
-                ),
+                of(&repeated.remote_address, record.text(Text::RemoteAddress)),
             );
             pairs.put(keys.uri, uri(path, query));
             if !query.is_empty() {

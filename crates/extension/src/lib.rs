@@ -34,7 +34,12 @@ pub extern "C" fn Init_highball() {
                 rb_intern2(name.as_ptr().cast(), name.len() as _),
             ))
         };
-        respond::set_errors(error("InvalidResponse"), error("ClientGone"));
+        respond::set_errors(
+            error("InvalidResponse"),
+            error("ClientGone"),
+            error("ResponseOver"),
+        );
+        worker::set_error(error("NotTheWorker"));
         let native = rb_define_module_under(highball, c"Native".as_ptr());
         ruby::define_functions(
             native,
@@ -42,6 +47,7 @@ pub extern "C" fn Init_highball() {
                 (c"attach", A2(worker::attach)),
                 (c"prepare", A6(worker::prepare)),
                 (c"enter", A2(worker::enter)),
+                (c"child?", A0(worker::child)),
                 (c"ready", A0(worker::ready)),
                 (c"report", A1(worker::report)),
                 (c"asked", A0(worker::asked)),
@@ -68,23 +74,24 @@ pub extern "C" fn Init_highball() {
             &[
                 (c"thread", A0(methods::thread)),
                 (c"take", A0(seat::take)),
-                (c"runs?", A1(methods::runs)),
+                (c"claim", A0(methods::claim)),
+                (c"claim_of", A1(methods::claim_of)),
                 (c"holds?", A2(methods::holds)),
                 (c"answered?", A0(methods::answered)),
                 (c"hijacked?", A0(methods::hijacked)),
                 (c"input_path", A0(methods::input_path)),
                 (c"respond", A3(respond::respond)),
-                (c"head", A2(respond::head)),
-                (c"hints", A1(respond::hints)),
-                (c"chunk", A1(respond::chunk)),
-                (c"file", A1(respond::file)),
+                (c"head", A3(respond::head)),
+                (c"hints", A2(respond::hints)),
+                (c"chunk", A2(respond::chunk)),
+                (c"file", A2(respond::file)),
                 (c"flush", A0(methods::flush)),
                 (c"finish", A0(methods::finish)),
                 (c"fail", A1(methods::fail)),
                 (c"report", A1(methods::report)),
                 (c"begin_out_of_band", A0(methods::begin_out_of_band)),
                 (c"end_out_of_band", A0(methods::end_out_of_band)),
-                (c"hijack", A1(methods::hijack)),
+                (c"hijack", A2(methods::hijack)),
             ],
         );
     }

@@ -1,8 +1,9 @@
-//! What a process of Ruby needs from the kernel and Ruby does not offer: pidfds, and ending with another
-//! process. Knows nothing of requests.
+//! What a process of Ruby needs from the kernel and Ruby does not offer: pidfds, ending with another process, and
+//! letting go of what is the parent's after a fork. Knows nothing of requests.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
@@ -37,6 +38,42 @@ pub(crate) fn hung_up(socket: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::empty())];
     let now = Timespec::default();
     poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::HUP)
+}
+
+/// Whether this process was forked from one that called [`let_go_in_children`].
+static CHILD: AtomicBool = AtomicBool::new(false);
+
+/// What such a child closes.
+static DESCRIPTORS: [AtomicI32; 3] = [const { AtomicI32::new(-1) }; 3];
+
+/// Whether this process was forked from the worker: by the application, which may do so at any time.
+pub(crate) fn is_child() -> bool {
+    CHILD.load(Ordering::Relaxed)
+}
+
+/// Has every process that is forked from this one close these descriptors at once, and know that it [`is_child`].
+/// The copies of a child would keep the worker's end from being noticed, and let it speak in the worker's name.
+///
+/// # Errors
+/// No memory.
+pub(crate) fn let_go_in_children(descriptors: [RawFd; 3]) -> io::Result<()> {
+    for (place, descriptor) in DESCRIPTORS.iter().zip(descriptors) {
+        place.store(descriptor, Ordering::Relaxed);
+    }
+    // SAFETY: `become_child` is async-signal-safe, and this library is never unloaded.
+    match unsafe { libc::pthread_atfork(None, None, Some(become_child)) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+unsafe extern "C" fn become_child() {
+    CHILD.store(true, Ordering::Relaxed);
+    for descriptor in &DESCRIPTORS {
+        // SAFETY: the numbers are those of the parent's descriptors, which nothing in this process uses any more: every
+        // function that would asks `is_child` first. -1 is none.
+        unsafe { libc::close(descriptor.load(Ordering::Relaxed)) };
+    }
 }
 
 /// Ends this process, at once and without anything from Ruby, when the peer of `socket` is gone.

@@ -3,28 +3,33 @@
 //! Whatever would split a response is refused here, with an error for the application's log. This module
 //! never calls a body's `each` or `close`; Ruby code does.
 
+use std::cell::RefCell;
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
-use exchange::response::Kind;
-use rb_sys::{rb_hash_foreach, rb_obj_as_string, rb_sym2str, ruby_value_type};
+use exchange::board::Claim;
+use exchange::response::{Head, Kind};
+use rb_sys::{rb_hash_foreach, rb_sym2str, ruby_value_type};
 
 use crate::ruby::{self, Message, NIL, Value, boolean, bytes, elements, integer, is};
+use crate::seat::methods::claim_from;
 use crate::seat::{Refused, State, state, wait_for_room};
 
 /// The classes of errors raised here.
 struct Errors {
     invalid_response: Value,
     client_gone: Value,
+    response_over: Value,
 }
 
 static ERRORS: OnceLock<Errors> = OnceLock::new();
 
-/// Names the classes of errors to raise; both must live for ever.
-pub(crate) fn set_errors(invalid_response: Value, client_gone: Value) {
+/// Names the classes of errors to raise; they must live for ever.
+pub(crate) fn set_errors(invalid_response: Value, client_gone: Value, response_over: Value) {
     let _ = ERRORS.set(Errors {
         invalid_response,
         client_gone,
+        response_over,
     });
 }
 
@@ -52,14 +57,31 @@ unsafe fn raise_refused(refused: Refused) -> ! {
             Refused::TooLarge(limit) => {
                 raise_invalid(format_args!("the response's head exceeds {limit} bytes"))
             }
+            Refused::Over => raise_over(),
         }
+    }
+}
+
+/// For what is written after its response has ended: by then the thread may run another client's request.
+///
+/// # Safety
+/// The rules of [`crate::ruby`].
+pub(crate) unsafe fn raise_over() -> ! {
+    // SAFETY: the caller keeps the rules.
+    unsafe {
+        ruby::raise(
+            errors().response_over,
+            &Message::new(format_args!(
+                "the response has ended; what is written to it comes too late"
+            )),
+        )
     }
 }
 
 /// `seat.respond(status, headers, list)`: a whole response with a body of strings.
 ///
 /// False, with nothing written, for what needs Ruby code: a partial hijack, headers in something other
-/// than a Hash, a body with other elements than strings.
+/// than a Hash or with values that are no strings, a body with other elements than strings.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -72,105 +94,112 @@ pub(crate) unsafe extern "C" fn respond(
     // SAFETY: Ruby calls with the GVL. `list` and its strings are looked at again after each wait, as
     // another thread may have changed them.
     unsafe {
-        if !state(this).open()
-            || !is(headers, ruby_value_type::RUBY_T_HASH)
+        let own = state(this);
+        let Some(claim) = own.claim().filter(|&claim| own.open(claim)) else {
+            return boolean(false);
+        };
+        if !is(headers, ruby_value_type::RUBY_T_HASH)
             || !is(list, ruby_value_type::RUBY_T_ARRAY)
             || integer::<i32>(status).is_none()
             || !elements(list)
                 .iter()
                 .all(|&part| is(part, ruby_value_type::RUBY_T_STRING))
-            || !write_head(this, status, headers)
+            || !put_head(this, claim, Kind::Head, status, headers)
         {
             return boolean(false);
         }
-        // The head is not in the ring yet, so errors up to here leave a clean slate.
-        frame_of_head(this, Kind::Head);
         let mut index = 0;
         while let Some(&part) = elements(list).get(index) {
             if !is(part, ruby_value_type::RUBY_T_STRING) {
                 raise_invalid(format_args!("the body was changed while it was sent"));
             }
-            put_bytes(this, part);
+            put_bytes(this, claim, part);
             index += 1;
         }
-        end(this);
-        state(this).hand_back();
+        frame(this, claim, Kind::End, NIL);
+        own.hand_back();
         boolean(true)
     }
 }
 
-/// `seat.head(status, headers)`: the head of a response whose body follows. It leaves with what comes next.
+/// `seat.head(claim, status, headers)`: the head of a response whose body follows. It leaves with what comes next.
+/// Headers are a Hash with strings, or arrays of strings, for values; a `rack.hijack` among them is passed over.
 ///
 /// # Safety
 /// Called by Ruby.
-pub(crate) unsafe extern "C" fn head(this: Value, status: Value, headers: Value) -> Value {
+pub(crate) unsafe extern "C" fn head(
+    this: Value,
+    claim: Value,
+    status: Value,
+    headers: Value,
+) -> Value {
     // SAFETY: Ruby calls with the GVL.
-    unsafe {
-        if !is(headers, ruby_value_type::RUBY_T_HASH) {
-            raise_invalid(format_args!("the headers are no hash"));
-        }
-        write_head(this, status, headers);
-        frame_of_head(this, Kind::Head);
-    }
+    unsafe { put_plain_head(this, claim_from(claim), Kind::Head, status, headers) };
     NIL
 }
 
-/// `seat.hints(headers)`: early hints. Does nothing once the head is out.
+/// `seat.hints(claim, headers)`: early hints. Does nothing once the head is out.
 ///
 /// # Safety
 /// Called by Ruby.
-pub(crate) unsafe extern "C" fn hints(this: Value, headers: Value) -> Value {
+pub(crate) unsafe extern "C" fn hints(this: Value, claim: Value, headers: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
     unsafe {
-        if state(this).open() && is(headers, ruby_value_type::RUBY_T_HASH) {
-            write_head(this, ruby::fixnum(103), headers);
-            frame_of_head(this, Kind::Hints);
+        let claim = claim_from(claim);
+        if state(this).open(claim) {
+            put_plain_head(this, claim, Kind::Hints, ruby::fixnum(103), headers);
             state(this).flush();
         }
     }
     NIL
 }
 
-/// `seat.chunk(string)`: a piece of the body, which leaves at once.
+/// # Safety
+/// As for [`put_head`].
+unsafe fn put_plain_head(this: Value, claim: Claim, kind: Kind, status: Value, headers: Value) {
+    // SAFETY: the caller keeps the rules.
+    unsafe {
+        if !is(headers, ruby_value_type::RUBY_T_HASH) {
+            raise_invalid(format_args!("the headers are no hash"));
+        }
+        if !put_head(this, claim, kind, status, headers) {
+            raise_invalid(format_args!("a header's value is no string"));
+        }
+    }
+}
+
+/// `seat.chunk(claim, string)`: a piece of the body of the response to `claim`, which leaves at once.
 ///
 /// # Safety
 /// Called by Ruby.
-pub(crate) unsafe extern "C" fn chunk(this: Value, part: Value) -> Value {
+pub(crate) unsafe extern "C" fn chunk(this: Value, claim: Value, part: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
     unsafe {
+        let claim = claim_from(claim);
         if !is(part, ruby_value_type::RUBY_T_STRING) {
             raise_invalid(format_args!("the body yields other things than strings"));
         }
-        put_bytes(this, part);
+        put_bytes(this, claim, part);
         state(this).flush();
     }
     NIL
 }
 
-/// `seat.file(path)`: the file at an absolute path is the body.
+/// `seat.file(claim, path)`: the file at an absolute path is the body of the response to `claim`.
 ///
 /// # Safety
 /// Called by Ruby.
-pub(crate) unsafe extern "C" fn file(this: Value, path: Value) -> Value {
+pub(crate) unsafe extern "C" fn file(this: Value, claim: Value, path: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
-    unsafe { frame(this, Kind::File, path) };
+    unsafe { frame(this, claim_from(claim), Kind::File, path) };
     NIL
-}
-
-/// Puts an End frame into the ring.
-///
-/// # Safety
-/// The rules of [`crate::ruby`]; `this` is a seat. May raise.
-pub(crate) unsafe fn end(this: Value) {
-    // SAFETY: the caller keeps the rules.
-    unsafe { frame(this, Kind::End, NIL) }
 }
 
 /// Puts a frame whose payload is a Ruby string, or nothing, into the ring. Waits where it is full.
 ///
 /// # Safety
 /// The rules of [`crate::ruby`]; `this` is a seat. Raises where it cannot be written.
-pub(crate) unsafe fn frame(this: Value, kind: Kind, payload: Value) {
+pub(crate) unsafe fn frame(this: Value, claim: Claim, kind: Kind, payload: Value) {
     // SAFETY: the caller keeps the rules; the string is looked at again after each wait.
     unsafe {
         loop {
@@ -179,10 +208,10 @@ pub(crate) unsafe fn frame(this: Value, kind: Kind, payload: Value) {
             } else {
                 &[]
             };
-            match state(this).try_frame(kind, payload) {
+            match state(this).try_frame(claim, kind, payload) {
                 Some(Ok(())) => return,
                 Some(Err(refused)) => raise_refused(refused),
-                None => wait_for_room(this),
+                None => wait_for_room(this, claim),
             }
         }
     }
@@ -192,7 +221,7 @@ pub(crate) unsafe fn frame(this: Value, kind: Kind, payload: Value) {
 ///
 /// # Safety
 /// As for [`frame`].
-unsafe fn put_bytes(this: Value, string: Value) {
+unsafe fn put_bytes(this: Value, claim: Claim, string: Value) {
     let mut at = 0;
     // SAFETY: the caller keeps the rules; the string is looked at again after each wait, and may have
     // become shorter.
@@ -204,67 +233,77 @@ unsafe fn put_bytes(this: Value, string: Value) {
             }
             let own = state(this);
             let piece = &rest[..rest.len().min(own.longest())];
-            match own.try_frame(Kind::Chunk, piece) {
+            match own.try_frame(claim, Kind::Chunk, piece) {
                 Some(Ok(())) => at += piece.len(),
                 Some(Err(refused)) => raise_refused(refused),
-                None => wait_for_room(this),
+                None => wait_for_room(this, claim),
             }
         }
     }
 }
 
-/// Puts the head that [`write_head`] left into the ring.
+/// Builds a head and puts it into the ring. False, with nothing written, for what needs Ruby code: a `rack.hijack`, or
+/// values that are neither strings nor arrays of strings.
 ///
-/// # Safety
-/// As for [`frame`].
-unsafe fn frame_of_head(this: Value, kind: Kind) {
-    // SAFETY: the caller keeps the rules. The head stays as it is: only this thread writes heads of this seat.
-    unsafe {
-        loop {
-            let own = state(this);
-            let payload: *const [u8] = own.head.bytes();
-            match own.try_frame(kind, &*payload) {
-                Some(Ok(())) => return,
-                Some(Err(refused)) => raise_refused(refused),
-                None => wait_for_room(this),
-            }
-        }
-    }
-}
-
-/// Builds a head in the seat's memory. False when it has a `rack.hijack`.
+/// Between the building and the frame no Ruby code runs and the GVL is kept, for another thread may build a head in the
+/// same memory. After a wait it is built again.
 ///
 /// # Safety
 /// The rules of [`crate::ruby`]; `headers` is a Hash. Raises for what cannot be sent.
-unsafe fn write_head(this: Value, status: Value, headers: Value) -> bool {
+unsafe fn put_head(this: Value, claim: Claim, kind: Kind, status: Value, headers: Value) -> bool {
+    // SAFETY: the caller keeps the rules.
+    unsafe {
+        loop {
+            let own = state(this);
+            if !build_head(own, status, headers) {
+                return false;
+            }
+            // The borrow ends before anything may raise.
+            let tried = own.try_frame(claim, kind, own.head.borrow().bytes());
+            match tried {
+                Some(Ok(())) => return true,
+                Some(Err(refused)) => raise_refused(refused),
+                None => wait_for_room(this, claim),
+            }
+        }
+    }
+}
+
+/// Builds a head in the seat's memory, without Ruby code. False where some is needed.
+///
+/// # Safety
+/// The rules of [`crate::ruby`]; `headers` is a Hash. Raises for what cannot be sent.
+unsafe fn build_head(own: &State, status: Value, headers: Value) -> bool {
     // SAFETY: the caller keeps the rules.
     unsafe {
         let number = match integer::<u16>(status) {
             Some(number @ 100..=999) => number,
             _ => raise_invalid(format_args!("the status is no number from 100 to 999")),
         };
-        let own = state(this);
-        own.head.begin(number);
+        own.head.borrow_mut().begin(number);
         let mut walk = Walk {
-            state: own,
-            hijack: false,
+            head: &raw const own.head,
+            needs_ruby: false,
         };
         rb_hash_foreach(headers, Some(each_header), (&raw mut walk) as Value);
-        !walk.hijack
+        !walk.needs_ruby
     }
 }
 
 /// What the walk over the headers carries along.
 struct Walk {
-    state: *mut State,
-    hijack: bool,
+    head: *const RefCell<Head>,
+    needs_ruby: bool,
 }
+
+/// `ST_STOP`
+const STOP: c_int = 1;
 
 /// `ST_CONTINUE`
 const CONTINUE: c_int = 0;
 
 unsafe extern "C" fn each_header(name: Value, value: Value, walk: Value) -> c_int {
-    // SAFETY: `write_head` passes a `Walk` that outlives the iteration.
+    // SAFETY: `build_head` passes a `Walk` that outlives the iteration.
     unsafe {
         let walk = walk as *mut Walk;
         let name = match ruby::is(name, ruby_value_type::RUBY_T_SYMBOL) {
@@ -273,8 +312,9 @@ unsafe extern "C" fn each_header(name: Value, value: Value, walk: Value) -> c_in
             false => raise_invalid(format_args!("a header's name is no string")),
         };
         if bytes(name).starts_with(b"rack.") {
-            (*walk).hijack |= bytes(name) == b"rack.hijack" && ruby::truthy(value);
-            return CONTINUE;
+            let hijack = bytes(name) == b"rack.hijack" && ruby::truthy(value);
+            (*walk).needs_ruby |= hijack;
+            return if hijack { STOP } else { CONTINUE };
         }
         if bytes(name).is_empty()
             || bytes(name).len() > usize::from(u16::MAX)
@@ -285,15 +325,16 @@ unsafe extern "C" fn each_header(name: Value, value: Value, walk: Value) -> c_in
                 Shown(bytes(name))
             ));
         }
-        let head = (*walk).state;
-        if is(value, ruby_value_type::RUBY_T_ARRAY) {
-            let mut index = 0;
-            while let Some(&value) = elements(value).get(index) {
-                put_value(head, name, value);
-                index += 1;
+        let values: &[Value] = match is(value, ruby_value_type::RUBY_T_ARRAY) {
+            true => elements(value),
+            false => &[value],
+        };
+        for &value in values {
+            if !is(value, ruby_value_type::RUBY_T_STRING) {
+                (*walk).needs_ruby = true;
+                return STOP;
             }
-        } else {
-            put_value(head, name, value);
+            put_value(&*(*walk).head, bytes(name), bytes(value));
         }
     }
     CONTINUE
@@ -302,27 +343,22 @@ unsafe extern "C" fn each_header(name: Value, value: Value, walk: Value) -> c_in
 /// Adds the lines of a header's value to the head, one field each (Rack 2 SPEC, "The Headers").
 ///
 /// # Safety
-/// The rules of [`crate::ruby`]; `name` is a String. Raises for what cannot be sent.
-unsafe fn put_value(state: *mut State, name: Value, value: Value) {
-    // SAFETY: the caller keeps the rules; `state` outlives the call, and nothing else has it.
-    unsafe {
-        let value = if is(value, ruby_value_type::RUBY_T_STRING) {
-            value
-        } else {
-            rb_obj_as_string(value)
-        };
-        for line in bytes(value).split(|&byte| byte == b'\n') {
-            if let Some(&byte) = line
-                .iter()
-                .find(|&&byte| (byte < b' ' && byte != b'\t') || byte == 127)
-            {
-                let name = Shown(bytes(name));
+/// The rules of [`crate::ruby`]. Raises for what cannot be sent.
+unsafe fn put_value(head: &RefCell<Head>, name: &[u8], value: &[u8]) {
+    for line in value.split(|&byte| byte == b'\n') {
+        if let Some(&byte) = line
+            .iter()
+            .find(|&&byte| (byte < b' ' && byte != b'\t') || byte == 127)
+        {
+            let name = Shown(name);
+            // SAFETY: the caller keeps the rules; the head is not borrowed.
+            unsafe {
                 raise_invalid(format_args!(
                     "the header {name:?} has the control character {byte:#04x} in its value"
-                ));
+                ))
             }
-            (*state).head.field(bytes(name), line);
         }
+        head.borrow_mut().field(name, line);
     }
 }
 

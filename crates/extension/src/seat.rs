@@ -3,12 +3,13 @@
 //! It takes requests and hands them back answered. It holds at most one request, and knows how far the
 //! response has come; what to answer is decided elsewhere ([`crate::respond`], Ruby code).
 
+use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use exchange::board::Claim;
 use exchange::response::{Head, Kind, WriteError};
-use exchange::seat::{Job, Seat};
+use exchange::seat::{Interrupt, Job, Seat};
 use rb_sys::{
     RB_NOGVL_UBF_ASYNC_SAFE, RTYPEDDATA_GET_DATA, rb_check_typeddata,
     rb_data_type_struct__bindgen_ty_1, rb_data_type_t, rb_data_typed_object_wrap, rb_eRuntimeError,
@@ -18,28 +19,29 @@ use rb_sys::{
 use crate::env::{self, Repeated, Template};
 use crate::messages::number;
 use crate::ruby::{self, Message, NIL, Value};
-use crate::worker::{Joined, joined};
+use crate::worker::{self, Joined, joined};
 
 pub(crate) mod methods;
 
-/// What a seat holds. It lies on the heap, so that a jump of Ruby's leaves it as it is.
+/// What a seat holds. It lies on the heap, so that a jump of Ruby's leaves it as it is. Ruby's collector may look at it
+/// at any call into Ruby, so what changes is in cells.
 pub(crate) struct State {
     seat: Seat,
     joined: &'static Joined,
     template: &'static Template,
     /// The request, until it is handed back.
-    job: Option<Job>,
+    job: Cell<Option<Job>>,
     /// What the thread runs, until it looks for the next one: the request, and what follows its response.
-    claim: Option<Claim>,
+    running: Cell<Option<Claim>>,
     /// The env of the latest request.
-    env: Value,
+    env: Cell<Value>,
     repeated: Repeated,
     /// Whether a head is in the ring.
-    begun: bool,
+    begun: Cell<bool>,
     /// Whether the application has the connection.
-    hijacked: bool,
-    /// Memory for heads.
-    pub(crate) head: Head,
+    hijacked: Cell<bool>,
+    /// Memory for heads. No call into Ruby while it is borrowed.
+    pub(crate) head: RefCell<Head>,
 }
 
 /// Why a frame did not get into the ring.
@@ -48,6 +50,8 @@ pub(crate) enum Refused {
     Gone,
     /// It is longer than this.
     TooLarge(usize),
+    /// The response it belongs to has ended.
+    Over,
 }
 
 struct DataType(rb_data_type_t);
@@ -73,7 +77,7 @@ unsafe extern "C" fn mark(data: *mut c_void) {
     // SAFETY: Ruby passes what `new` wrapped.
     unsafe {
         let state = &*data.cast::<State>();
-        rb_gc_mark(state.env);
+        rb_gc_mark(state.env.get());
         for value in state.repeated.values() {
             rb_gc_mark(value);
         }
@@ -85,15 +89,28 @@ unsafe extern "C" fn free(data: *mut c_void) {
     drop(unsafe { Box::from_raw(data.cast::<State>()) });
 }
 
-/// The state of a seat. The borrow ends before Ruby code or another thread can run with the same seat.
+/// The state of a seat, in the worker alone.
+///
+/// # Safety
+/// The rules of [`crate::ruby`]. Raises TypeError for another object, and NotTheWorker in a process that the application
+/// forked from the worker.
+pub(crate) unsafe fn state<'a>(seat: Value) -> &'a State {
+    // SAFETY: the caller keeps the rules.
+    unsafe {
+        worker::refuse_children();
+        state_anywhere(seat)
+    }
+}
+
+/// The state of a seat, in a process that was forked from the worker as well: nothing of the exchange may be touched.
 ///
 /// # Safety
 /// The rules of [`crate::ruby`]. Raises TypeError for another object.
-pub(crate) unsafe fn state<'a>(seat: Value) -> &'a mut State {
+pub(crate) unsafe fn state_anywhere<'a>(seat: Value) -> &'a State {
     // SAFETY: the caller keeps the rules; checked to be of this type, whose data `new` made.
     unsafe {
         rb_check_typeddata(seat, &raw const DATA_TYPE.0);
-        &mut *RTYPEDDATA_GET_DATA(seat).cast::<State>()
+        &*RTYPEDDATA_GET_DATA(seat).cast::<State>()
     }
 }
 
@@ -123,13 +140,13 @@ pub(crate) unsafe extern "C" fn new(class: Value, thread: Value) -> Value {
             seat: joined.worker.seat(thread),
             joined,
             template,
-            job: None,
-            claim: None,
-            env: NIL,
-            repeated: Repeated::NONE,
-            begun: false,
-            hijacked: false,
-            head: Head::default(),
+            job: Cell::new(None),
+            running: Cell::new(None),
+            env: Cell::new(NIL),
+            repeated: Repeated::default(),
+            begun: Cell::new(false),
+            hijacked: Cell::new(false),
+            head: RefCell::default(),
         }));
         rb_data_typed_object_wrap(class, state.cast(), &raw const DATA_TYPE.0)
     }
@@ -139,6 +156,7 @@ pub(crate) unsafe extern "C" fn new(class: Value, thread: Value) -> Value {
 struct Wait {
     seat: *const Seat,
     job: Option<Job>,
+    interrupt: Interrupt,
 }
 
 unsafe extern "C" fn wait(wait: *mut c_void) -> *mut c_void {
@@ -146,8 +164,8 @@ unsafe extern "C" fn wait(wait: *mut c_void) -> *mut c_void {
     unsafe {
         let wait = &*wait.cast::<Wait>();
         match &wait.job {
-            None => (*wait.seat).wait(),
-            Some(job) => (*wait.seat).wait_for_room(job),
+            None => (*wait.seat).wait(&wait.interrupt),
+            Some(job) => (*wait.seat).wait_for_room(job, &wait.interrupt),
         }
     }
     ptr::null_mut()
@@ -158,7 +176,7 @@ unsafe extern "C" fn interrupt(wait: *mut c_void) {
     // SAFETY: as in `wait`; Ruby unregisters it before `rb_nogvl` returns.
     unsafe {
         let wait = &*wait.cast::<Wait>();
-        (*wait.seat).interrupt(wait.job.as_ref());
+        (*wait.seat).interrupt(&wait.interrupt, wait.job.as_ref());
     }
 }
 
@@ -167,12 +185,15 @@ unsafe extern "C" fn interrupt(wait: *mut c_void) {
 /// # Safety
 /// The rules of [`crate::ruby`]; `seat` outlives the call. Raises what was thrown at this thread.
 unsafe fn blocked(seat: *const Seat, job: Option<Job>) {
-    let mut wait_data = Wait { seat, job };
-    let data = (&raw mut wait_data).cast();
-    // SAFETY: the caller keeps the rules. The interrupt is forgotten before Ruby can ask for one: it
-    // looks at what is pending when it registers the function.
+    let wait_data = Wait {
+        seat,
+        job,
+        interrupt: Interrupt::default(),
+    };
+    let data = (&raw const wait_data).cast_mut().cast();
+    // SAFETY: the caller keeps the rules. `wait_data` is plain data and lives until `rb_nogvl` returns or jumps. Ruby
+    // looks at what is pending after it has registered the function, so no interrupt falls between.
     unsafe {
-        (*seat).clear_interrupt();
         rb_nogvl(
             Some(wait),
             data,
@@ -188,33 +209,28 @@ unsafe fn blocked(seat: *const Seat, job: Option<Job>) {
 /// # Safety
 /// Called by Ruby.
 pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
-    // SAFETY: Ruby calls with the GVL. `state` is looked up again after each wait.
+    // SAFETY: Ruby calls with the GVL; the state lives as long as `this`, which is on the stack.
     unsafe {
-        if state(this).job.is_some() {
-            // The thread that had it ended on the way to the application.
-            state(this).fail(b"the request was lost by its thread");
-        }
-        state(this).claim = None;
-        if state(this).joined.worker.stopping() {
-            state(this).seat.leave();
+        let own = state(this);
+        // A thread that ended on the way to the application may have left one.
+        own.fail(b"the request was lost by its thread");
+        own.running.set(None);
+        if own.joined.worker.stopping() {
+            own.seat.leave();
             return NIL;
         }
         loop {
             // With the GVL: a claim that then waited for it would keep others from the request.
-            let own = state(this);
             if let Some(job) = own.seat.claim() {
                 own.begin(job);
-                match own.template.build(
-                    &*ptr::from_ref(own.seat.record(&job)),
-                    this,
-                    &raw mut own.repeated,
-                ) {
+                let record = own.seat.record(&job);
+                match own.template.build(record, this, &own.repeated) {
                     Ok(env) => {
-                        state(this).env = env;
+                        own.env.set(env);
                         return env;
                     }
                     Err(malformed) => {
-                        state(this).fail(Message::new(format_args!("{malformed}")).as_bytes());
+                        own.fail(Message::new(format_args!("{malformed}")).as_bytes());
                     }
                 }
                 continue;
@@ -224,33 +240,49 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
                 own.seat.leave();
                 return NIL;
             }
-            let seat = &raw const own.seat;
-            blocked(seat, None);
+            blocked(&raw const own.seat, None);
         }
     }
 }
 
 impl State {
-    fn begin(&mut self, job: Job) {
-        self.job = Some(job);
-        self.claim = Some(job.claim);
-        self.begun = false;
-        self.hijacked = false;
+    fn begin(&self, job: Job) {
+        self.job.set(Some(job));
+        self.running.set(Some(job.claim));
+        self.begun.set(false);
+        self.hijacked.set(false);
     }
 
-    /// Whether a head may be written: a request is held and nothing was said yet.
-    pub(crate) fn open(&self) -> bool {
-        self.job.is_some() && !self.begun && !self.hijacked
+    /// What the request is claimed as that is not answered yet.
+    pub(crate) fn claim(&self) -> Option<Claim> {
+        self.job.get().map(|job| job.claim)
     }
 
-    /// Tries to put a frame into the ring: `None` when it is full.
-    pub(crate) fn try_frame(&mut self, kind: Kind, payload: &[u8]) -> Option<Result<(), Refused>> {
-        let Some(job) = &mut self.job else {
-            return Some(Err(Refused::Gone));
+    /// The request that `claim` stands for, where it is the one that is not answered yet.
+    fn job_of(&self, claim: Claim) -> Option<Job> {
+        self.job.get().filter(|job| job.claim == claim)
+    }
+
+    /// Whether a head may be written: nothing was said yet.
+    pub(crate) fn open(&self, claim: Claim) -> bool {
+        self.claim() == Some(claim) && !self.begun.get() && !self.hijacked.get()
+    }
+
+    /// Tries to put a frame of the response to `claim` into the ring: `None` when it is full.
+    pub(crate) fn try_frame(
+        &self,
+        claim: Claim,
+        kind: Kind,
+        payload: &[u8],
+    ) -> Option<Result<(), Refused>> {
+        let Some(mut job) = self.job_of(claim) else {
+            return Some(Err(Refused::Over));
         };
-        match self.seat.try_frame(job, kind, &[payload]) {
+        let written = self.seat.try_frame(&mut job, kind, &[payload]);
+        self.job.set(Some(job));
+        match written {
             Ok(()) => {
-                self.begun |= kind == Kind::Head;
+                self.begun.set(self.begun.get() || kind == Kind::Head);
                 Some(Ok(()))
             }
             Err(WriteError::Full) => None,
@@ -258,6 +290,10 @@ impl State {
             Err(WriteError::Abandoned) => {
                 self.hand_back();
                 Some(Err(Refused::Gone))
+            }
+            Err(WriteError::NotClaimed) => {
+                self.hand_back();
+                Some(Err(Refused::Over))
             }
         }
     }
@@ -269,46 +305,49 @@ impl State {
 
     /// Makes what is in the ring visible.
     pub(crate) fn flush(&self) {
-        if let Some(job) = &self.job {
-            self.seat.flush(job);
+        if let Some(job) = self.job.get() {
+            self.seat.flush(&job);
         }
     }
 
     /// Hands the request back to the front, with the response as it is in the ring.
-    pub(crate) fn hand_back(&mut self) {
+    pub(crate) fn hand_back(&self) {
         // Nothing is kept for an idle thread's sake.
-        self.env = NIL;
+        self.env.set(NIL);
         if let Some(job) = self.job.take() {
             self.seat.finish(&job);
         }
     }
 
-    /// Ends the request with an error, without waiting. False where the ring has no room for the text.
-    fn fail(&mut self, text: &[u8]) -> bool {
-        let Some(job) = &mut self.job else {
+    /// Ends the request, where one is held, with an error, without waiting. False where none is, or where the ring has no
+    /// room for the text.
+    fn fail(&self, text: &[u8]) -> bool {
+        let Some(mut job) = self.job.get() else {
             return false;
         };
         let text = &text[..text.len().min(self.seat.longest())];
-        let told = self.seat.try_frame(job, Kind::Error, &[text]) != Err(WriteError::Full);
+        let told = self.seat.try_frame(&mut job, Kind::Error, &[text]) != Err(WriteError::Full);
         if !told {
             // Where even this has no room, a response without its end says the same.
-            let _ = self.seat.try_frame(job, Kind::Abort, &[]);
+            let _ = self.seat.try_frame(&mut job, Kind::Abort, &[]);
         }
+        self.job.set(Some(job));
         self.hand_back();
         told
     }
 }
 
-/// Makes what is in the ring visible and waits until it has room.
+/// Makes what is in the ring visible and waits until it has room for more of the response to `claim`. Returns at once
+/// where that has ended.
 ///
 /// # Safety
 /// The rules of [`crate::ruby`]; `this` is a seat. Raises what was thrown at this thread.
-pub(crate) unsafe fn wait_for_room(this: Value) {
+pub(crate) unsafe fn wait_for_room(this: Value, claim: Claim) {
     // SAFETY: the caller keeps the rules; the seat outlives the call as `this` is on the stack.
     unsafe {
         let own = state(this);
         own.flush();
-        if let Some(job) = own.job {
+        if let Some(job) = own.job_of(claim) {
             blocked(&raw const own.seat, Some(job));
         }
     }

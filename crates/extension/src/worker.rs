@@ -17,9 +17,10 @@ use crate::messages::{self, array, descriptor, number, raise_io};
 use crate::process;
 use crate::ruby::{self, Message, NIL, Value, boolean, copied, fixnum, list, truthy, unsigned};
 
-/// What the template holds for its workers.
+/// What the template holds for its workers. The memory is not mapped there: what the application forks while it is loaded
+/// must not have it.
 struct Attached {
-    region: Region,
+    memory: OwnedFd,
     doorbell: OwnedFd,
 }
 
@@ -39,11 +40,46 @@ pub(crate) struct Joined {
 
 static JOINED: OnceLock<Joined> = OnceLock::new();
 
+/// Class of the errors by which a process that was forked from a worker is told that it is none.
+static NOT_THE_WORKER: OnceLock<Value> = OnceLock::new();
+
+/// Names that class, which must live for ever.
+pub(crate) fn set_error(not_the_worker: Value) {
+    let _ = NOT_THE_WORKER.set(not_the_worker);
+}
+
+/// Raises NotTheWorker in a process that the application forked from a worker: the requests, the exchange and the
+/// control socket are its parent's.
+///
+/// # Safety
+/// The rules of [`crate::ruby`].
+pub(crate) unsafe fn refuse_children() {
+    if process::is_child() {
+        // SAFETY: the caller keeps the rules; the class is set when the extension is loaded.
+        unsafe {
+            ruby::raise(
+                NOT_THE_WORKER.get().copied().unwrap_or(rb_eRuntimeError),
+                &Message::new(format_args!(
+                    "this process was forked from a worker by the application: it can't answer the worker's request. \
+                     End it in the code that forks (fork {{ ... }}, or exit)"
+                )),
+            )
+        }
+    }
+}
+
+/// `Native.child?`: whether the application forked this process from a worker.
+pub(crate) unsafe extern "C" fn child(_: Value) -> Value {
+    boolean(process::is_child())
+}
+
 /// This process as a worker.
 ///
 /// # Safety
-/// The rules of [`crate::ruby`]. Raises where it is none.
+/// The rules of [`crate::ruby`]. Raises where it is none, also where it was forked from one.
 pub(crate) unsafe fn joined() -> &'static Joined {
+    // SAFETY: the caller keeps the rules.
+    unsafe { refuse_children() };
     match JOINED.get() {
         Some(joined) => joined,
         // SAFETY: the caller keeps the rules.
@@ -56,7 +92,7 @@ pub(crate) unsafe fn joined() -> &'static Joined {
     }
 }
 
-/// `Native.attach(memory, doorbell)`: opens the exchange for the workers to come. Takes the descriptors over.
+/// `Native.attach(memory, doorbell)`: keeps the exchange for the workers to come. Takes the descriptors over.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -65,19 +101,10 @@ pub(crate) unsafe extern "C" fn attach(_: Value, memory: Value, doorbell: Value)
     unsafe {
         let (memory, doorbell) = (descriptor(memory), descriptor(doorbell));
         let (memory, doorbell) = (OwnedFd::from_raw_fd(memory), OwnedFd::from_raw_fd(doorbell));
-        let failed = match Region::open(memory) {
-            Ok(region) => {
-                *ATTACHED.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Some(Attached { region, doorbell });
-                return NIL;
-            }
-            Err(error) => {
-                drop(doorbell);
-                Message::new(format_args!("the exchange: {error}"))
-            }
-        };
-        ruby::raise(rb_eRuntimeError, &failed)
+        *ATTACHED.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Attached { memory, doorbell });
     }
+    NIL
 }
 
 /// `Native.prepare(front, errors, empty_input, connection, multithread, early_hints)`: makes what all envs
@@ -136,8 +163,12 @@ fn join(number: u16, control: RawFd) -> io::Result<()> {
         .take();
     let attached =
         attached.ok_or_else(|| io::Error::other("the template has attached no exchange"))?;
-    let threads = attached.region.geometry().threads;
-    let worker = Worker::new(attached.region, attached.doorbell, number)?;
+    let region = Region::open(attached.memory)?;
+    let threads = region.geometry().threads;
+    let worker = Worker::new(region, attached.doorbell, number)?;
+    worker.keep_from_children()?;
+    let [memory, bell] = worker.descriptors();
+    process::let_go_in_children([control, memory, bell])?;
     let joined = Joined {
         worker,
         number,

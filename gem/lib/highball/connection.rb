@@ -24,19 +24,21 @@ module Highball
     # Takes the connection away from the front: from then on the application speaks with the client through
     # the socket that this returns, and writes the whole HTTP response itself. The same one for every call.
     #
-    # Raises Error once the request is over: its connection may serve another one by then.
+    # Raises ResponseOver once the request is over: its connection may serve another one by then.
     def take_over
       return @io if @io
 
-      raise Error, "rack.hijack was called after its request ended" unless @seat.runs?(@env)
+      claim = @seat.claim_of(@env)
+      raise ResponseOver, "rack.hijack was called after its request ended" unless claim
 
-      @io = @env["rack.hijack_io"] = Connection.take_over(@seat)
+      @io = @env["rack.hijack_io"] = Connection.take_over(@seat, claim)
     end
 
     # Sends a 103 with these headers (RFC 8297). Does nothing once the request is over: a hint must never
     # reach another one.
     def hint(headers)
-      @seat.hints(Fields.hash(headers)) if @seat.runs?(@env)
+      claim = @seat.claim_of(@env)
+      @seat.hints(claim, Fields.hash(headers)) if claim
       nil
     end
 
@@ -47,10 +49,11 @@ module Highball
     @taken = ObjectSpace::WeakMap.new
 
     class << self
-      # Splices the connection of the seat's request with a new socket, whose other end this returns.
-      def take_over(seat)
+      # Splices the connection of the seat's request, which the claim stands for, with a new socket, whose other end
+      # this returns.
+      def take_over(seat, claim)
         ours, theirs = UNIXSocket.pair
-        seat.hijack(theirs.fileno)
+        seat.hijack(claim, theirs.fileno)
         theirs.close
         @taken[ours] = true
         ours

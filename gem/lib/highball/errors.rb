@@ -11,6 +11,13 @@ module Highball
   # Nobody reads the response any more. It ends the iteration over a body and is no error of the application.
   class ClientGone < Error; end
 
+  # What belongs to a response that has ended is written or asked for: a body's block or a stream was kept, or another
+  # thread still writes. By then the worker's thread may run another client's request.
+  class ResponseOver < Error; end
+
+  # This process was forked from a worker by the application. It has nothing of the worker's: no request, no connection.
+  class NotTheWorker < Error; end
+
   # An exception as a text for the log: class and message in the first line, then the backtrace; then its causes.
   def self.describe(error)
     texts = []

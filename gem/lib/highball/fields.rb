@@ -27,18 +27,24 @@ module Highball
         end
       end
 
-      # The headers as a Hash, which is what the extension reads. Where a name comes more than once in
-      # an enumeration, its values are put together.
+      # The headers as the extension reads them, which runs no Ruby code: a Hash with strings, or arrays of strings, for
+      # values. Where a name comes more than once in an enumeration, its values are put together.
       def hash(headers)
-        return headers if headers.is_a?(Hash)
         raise InvalidResponse, "headers do not respond to each: #{headers.class}" unless headers.respond_to?(:each)
 
         headers.each_with_object({}) do |(name, values), hash|
+          values = texts(values) unless name.to_s.start_with?("rack.")
           hash[name] = hash.key?(name) ? [*hash[name], *values] : values
         end
       end
 
       private
+
+      def texts(values)
+        return values if values.is_a?(String)
+
+        values.respond_to?(:to_ary) ? values.to_ary.map { |value| String(value) } : String(values)
+      end
 
       def each_value(values, &block)
         if values.respond_to?(:to_ary)

@@ -11,6 +11,7 @@ module Highball
   class Response
     def initialize(seat, env, status, headers, body)
       @seat = seat
+      @claim = seat.claim
       @env = env
       @status = status
       @headers = headers
@@ -36,8 +37,8 @@ module Highball
       if no_body?
         deliver_list([])
       elsif (path = file)
-        @seat.head(@status, @headers)
-        @seat.file(path)
+        @seat.head(@claim, @status, @headers)
+        @seat.file(@claim, path)
         @seat.finish
       elsif (list = array)
         deliver_list(list)
@@ -56,17 +57,18 @@ module Highball
       raise InvalidResponse, "the body yields other things than strings"
     end
 
-    # The head leaves together with the first chunk, each chunk when it is yielded.
+    # The head leaves together with the first chunk, each chunk when it is yielded. A body that keeps the block and calls
+    # it later gets an error: the claim is that of this response.
     def deliver_each
-      @seat.head(@status, @headers)
-      @body.each { |chunk| @seat.chunk(chunk) }
+      @seat.head(@claim, @status, @headers)
+      @body.each { |chunk| @seat.chunk(@claim, chunk) }
       @seat.finish
     end
 
     def deliver_stream
-      @seat.head(@status, @headers)
+      @seat.head(@claim, @status, @headers)
       @seat.flush
-      stream = Stream.new(@seat, @env["rack.input"])
+      stream = Stream.new(@seat, @claim, @env["rack.input"])
       begin
         @body.call(stream)
       ensure
@@ -77,7 +79,7 @@ module Highball
 
     # Partial hijack: the worker writes the head, the application the rest, for as long as it likes.
     def deliver_by_hijack(callback)
-      io = Connection.take_over(@seat)
+      io = Connection.take_over(@seat, @claim)
       Connection.write_head(io, @status, @headers)
       callback.call(io)
       @seat.finish

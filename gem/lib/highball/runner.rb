@@ -6,6 +6,9 @@ require_relative "response"
 module Highball
   # Runs requests in one thread: takes them from its seat, calls the application, delivers the response.
   # No error of the application ends it.
+  #
+  # A process that the application forks meanwhile and that comes back here, by an exception, exit or a return, is no
+  # worker: its exception goes on to its end, and the request stays its parent's.
   class Runner
     def initialize(app, seat, out_of_band = nil)
       @app = app
@@ -48,6 +51,8 @@ module Highball
           Response.new(@seat, env, status, headers, body).deliver
         end
       rescue Exception => failure # rubocop:disable Lint/RescueException -- each must be answered
+        raise if Native.child?
+
         @seat.fail(Highball.describe(failure)) unless failure.is_a?(ClientGone)
       ensure
         # Still unanswered: the thread is being killed, or the failure could not be told.
@@ -71,6 +76,8 @@ module Highball
     def guard
       yield
     rescue StandardError, ScriptError => error
+      raise if Native.child?
+
       @seat.report(Highball.describe(error))
     end
   end

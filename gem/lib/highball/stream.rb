@@ -7,8 +7,10 @@ module Highball
   # It ends when the body's `call` returns: a thread that holds on to it gets IOError from then on. An
   # application that wants the connection for longer takes it over with `rack.hijack`.
   class Stream
-    def initialize(seat, input)
+    # `claim` is that of the response, so that no write reaches another one.
+    def initialize(seat, claim, input)
       @seat = seat
+      @claim = claim
       @input = input
       @readable = true
       @writable = true
@@ -27,7 +29,7 @@ module Highball
 
       chunks.sum do |chunk|
         chunk = chunk.to_s
-        @seat.chunk(chunk)
+        @seat.chunk(@claim, chunk)
         chunk.bytesize
       end
     end

@@ -74,6 +74,7 @@ module Highball
 
     def initialize(control)
       @control = control
+      @pid = Process.pid
       @front = Process.ppid
       @children = {}
       @leaving = false
@@ -129,6 +130,7 @@ module Highball
       @app = Application.load(@start)
       load_worker
       WarmUp.run(@app, @start.warm_up) { |fault| warn("highball: #{fault}") } if @start.warm_up
+      refuse_children
       shrink_heap
       seconds = Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
       Native.booted(
@@ -137,7 +139,21 @@ module Highball
     rescue SignalException
       raise
     rescue Exception => error # rubocop:disable Lint/RescueException -- exit and abort are failures here
+      raise if child?
+
       fail_boot(error)
+    end
+
+    # Whether the application or a hook forked this process, which came back here: it must not speak for the template.
+    def child?
+      Process.pid != @pid
+    end
+
+    def refuse_children
+      return unless child?
+
+      raise NotTheWorker, "this process was forked while the application was loaded, or by a hook: " \
+                          "end it in the code that forks (fork { ... }, or exit)"
     end
 
     def fail_boot(error)
@@ -198,6 +214,7 @@ module Highball
 
     def fork_worker(number, socket)
       @hooks.run(:before_fork) { |error| warn("highball: before_fork failed: #{Highball.describe(error)}") }
+      refuse_children
       pid = fork do
         leave_template_behind
         Worker.new(
@@ -211,6 +228,8 @@ module Highball
     rescue SignalException
       raise
     rescue Exception => error # rubocop:disable Lint/RescueException -- a hook may call exit, the system refuse
+      raise if child?
+
       @children.delete(pidfd)
       end_child(pid) if pid
       Native.not_forked(@control.fileno, number, Highball.describe(error))

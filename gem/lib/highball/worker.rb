@@ -43,7 +43,7 @@ module Highball
 
     # TERM asks this worker alone to finish; the supervisor then replaces it. INT is for the front.
     def handle_signals
-      trap("TERM") { Native.stop }
+      trap("TERM") { Native.child? ? raise(SignalException, "TERM") : Native.stop }
       trap("INT", "IGNORE")
     end
 

@@ -7,8 +7,9 @@ use exchange::request::{BodyPlace, Record};
 use exchange::response::Kind;
 use rb_sys::{rb_eRuntimeError, ruby_value_type};
 
-use super::state;
+use super::{state, state_anywhere};
 use crate::messages::{descriptor, number, send_from_worker};
+use crate::process;
 use crate::respond;
 use crate::ruby::{self, Message, NIL, Value, boolean, bytes, copied, fixnum};
 
@@ -21,14 +22,48 @@ pub(crate) unsafe extern "C" fn thread(this: Value) -> Value {
     fixnum(unsafe { state(this) }.seat.thread())
 }
 
-/// `seat.runs?(env)`: whether it holds the request of that env.
+/// `seat.claim`: what stands for the request that is not answered yet, nil without one. Each write of its response
+/// gives it, so that one that comes too late is told from those of the next request.
 ///
 /// # Safety
 /// Called by Ruby.
-pub(crate) unsafe extern "C" fn runs(this: Value, env: Value) -> Value {
+pub(crate) unsafe extern "C" fn claim(this: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL.
+    let claim = unsafe { state(this) }.claim();
+    claim.map_or(NIL, claim_number)
+}
+
+/// `seat.claim_of(env)`: the same, where the request is that of `env`; nil otherwise.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn claim_of(this: Value, env: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
     let own = unsafe { state(this) };
-    boolean(own.job.is_some() && own.env == env)
+    let claim = own.claim().filter(|_| own.env.get() == env);
+    claim.map_or(NIL, claim_number)
+}
+
+/// A claim as a number for Ruby: the slot in its low 16 bits, the publication above them.
+fn claim_number(claim: Claim) -> Value {
+    let number = i64::from(claim.sequence) << 16 | i64::from(claim.slot);
+    // SAFETY: 48 bits fit into a fixnum, which is no reference.
+    unsafe { rb_sys::LONG2FIX(number) }
+}
+
+/// The claim that a number of [`claim_number`] stands for.
+///
+/// # Safety
+/// The rules of [`crate::ruby`]. Raises ResponseOver for anything else: nil stands for no request.
+pub(crate) unsafe fn claim_from(number: Value) -> Claim {
+    match ruby::integer::<u64>(number) {
+        Some(number) => Claim {
+            slot: number as u16,
+            sequence: (number >> 16) as u32,
+        },
+        // SAFETY: the caller keeps the rules.
+        None => unsafe { respond::raise_over() },
+    }
 }
 
 /// `seat.holds?(slot, sequence)`: whether its thread runs this very publication of a request, or what follows its response.
@@ -42,17 +77,18 @@ pub(crate) unsafe extern "C" fn holds(this: Value, slot: Value, sequence: Value)
             slot: number(slot),
             sequence: number(sequence),
         };
-        boolean(state(this).claim == Some(wanted))
+        boolean(state(this).running.get() == Some(wanted))
     }
 }
 
-/// `seat.answered?`: whether the latest request has been handed back.
+/// `seat.answered?`: whether this process has no request to answer: the latest one has been handed back, or is the
+/// worker's that this process was forked from.
 ///
 /// # Safety
 /// Called by Ruby.
 pub(crate) unsafe extern "C" fn answered(this: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
-    boolean(unsafe { state(this) }.job.is_none())
+    boolean(process::is_child() || unsafe { state_anywhere(this) }.claim().is_none())
 }
 
 /// `seat.hijacked?`: whether the application has taken the connection of the request that it holds.
@@ -61,7 +97,7 @@ pub(crate) unsafe extern "C" fn answered(this: Value) -> Value {
 /// Called by Ruby.
 pub(crate) unsafe extern "C" fn hijacked(this: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
-    boolean(unsafe { state(this) }.hijacked)
+    boolean(unsafe { state(this) }.hijacked.get())
 }
 
 /// `seat.input_path`: where the body of the request lies that it holds; nil when it came with the request.
@@ -74,8 +110,8 @@ pub(crate) unsafe extern "C" fn input_path(this: Value) -> Value {
         let own = state(this);
         let record = own
             .job
-            .as_ref()
-            .and_then(|job| Record::parse(own.seat.record(job)).ok());
+            .get()
+            .and_then(|job| Record::parse(own.seat.record(&job)).ok());
         match record.map(|record| record.facts.body) {
             Some(BodyPlace::File { descriptor, .. }) => {
                 let path =
@@ -104,10 +140,11 @@ pub(crate) unsafe extern "C" fn flush(this: Value) -> Value {
 pub(crate) unsafe extern "C" fn finish(this: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
     unsafe {
-        if !state(this).hijacked {
-            respond::end(this);
+        let own = state(this);
+        if let Some(claim) = own.claim().filter(|_| !own.hijacked.get()) {
+            respond::frame(this, claim, Kind::End, NIL);
         }
-        state(this).hand_back();
+        own.hand_back();
     }
     NIL
 }
@@ -123,7 +160,7 @@ pub(crate) unsafe extern "C" fn fail(this: Value, text: Value) -> Value {
         let own = state(this);
         let told = match ruby::is(text, ruby_value_type::RUBY_T_STRING) {
             // There is no response to fail any more.
-            _ if own.hijacked => {
+            _ if own.hijacked.get() => {
                 own.hand_back();
                 false
             }
@@ -162,47 +199,49 @@ pub(crate) unsafe extern "C" fn report(this: Value, text: Value) -> Value {
 pub(crate) unsafe extern "C" fn begin_out_of_band(this: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
     let own = unsafe { state(this) };
-    boolean(own.job.is_none() && own.seat.begin_out_of_band())
+    boolean(own.claim().is_none() && own.seat.begin_out_of_band())
 }
 
-/// `seat.end_out_of_band`: gives that turn back.
+/// `seat.end_out_of_band`: gives that turn back; it is not that of a process that was forked meanwhile.
 ///
 /// # Safety
 /// Called by Ruby.
 pub(crate) unsafe extern "C" fn end_out_of_band(this: Value) -> Value {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { state(this) }.seat.end_out_of_band();
+    if !process::is_child() {
+        // SAFETY: Ruby calls with the GVL.
+        unsafe { state(this) }.seat.end_out_of_band();
+    }
     NIL
 }
 
-/// `seat.hijack(socket)`: gives the front a socket to splice the client's connection with.
+/// `seat.hijack(claim, socket)`: gives the front a socket to splice the connection of the claim's client with.
 ///
 /// # Safety
 /// Called by Ruby.
-pub(crate) unsafe extern "C" fn hijack(this: Value, socket: Value) -> Value {
+pub(crate) unsafe extern "C" fn hijack(this: Value, claim: Value, socket: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
     unsafe {
-        let socket = descriptor(socket);
+        let (claim, socket) = (claim_from(claim), descriptor(socket));
         let own = state(this);
-        let Some(job) = own.job.filter(|_| own.open()) else {
+        if !own.open(claim) {
             ruby::raise(
                 rb_eRuntimeError,
                 &Message::new(format_args!(
                     "the connection cannot be taken over: its response has begun"
                 )),
             )
-        };
-        own.hijacked = true;
+        }
+        own.hijacked.set(true);
         let message = FromWorker::Hijack {
             worker: own.joined.number,
             thread: own.seat.thread(),
-            slot: job.claim.slot.into(),
-            sequence: job.claim.sequence.into(),
+            slot: claim.slot.into(),
+            sequence: claim.sequence.into(),
         };
         // Before the frame, so that the socket is there when the front reads of it.
         send_from_worker(own.joined.control, message, &[socket]);
-        respond::frame(this, Kind::Hijacked, NIL);
-        state(this).flush();
+        respond::frame(this, claim, Kind::Hijacked, NIL);
+        own.flush();
     }
     NIL
 }

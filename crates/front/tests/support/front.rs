@@ -20,7 +20,7 @@ use config::Settings;
 use exchange::Region;
 use exchange::request::{ENV_KEYS, Record, Text};
 use exchange::response::{Head, Kind, WriteError};
-use exchange::seat::{Job, Seat, Worker};
+use exchange::seat::{Interrupt, Job, Seat, Worker};
 use highball_front::access_log::{AccessLog, Format};
 use highball_front::{Front, Kept, Listener, Snapshot, runtime};
 use test_support::{Client, PATIENCE};
@@ -347,7 +347,7 @@ impl TestSeat {
                     seat: &self.0,
                 };
             }
-            self.0.wait();
+            self.0.wait(&Interrupt::default());
         }
     }
 
@@ -360,13 +360,13 @@ impl TestSeat {
             if self.0.worker().stopping() {
                 return None;
             }
-            self.0.wait();
+            self.0.wait(&Interrupt::default());
         }
     }
 
     /// Sleeps until it is woken, and takes nothing.
     pub(crate) fn sleep(&self) {
-        self.0.wait();
+        self.0.wait(&Interrupt::default());
     }
 
     /// Takes a request if one waits.
@@ -437,7 +437,7 @@ impl Taken<'_> {
             match self.seat.try_frame(&mut self.job, kind, &[payload]) {
                 Err(WriteError::Full) => {
                     self.seat.flush(&self.job);
-                    self.seat.wait_for_room(&self.job);
+                    self.seat.wait_for_room(&self.job, &Interrupt::default());
                 }
                 other => return other,
             }
