@@ -102,6 +102,8 @@ module Highball
         run_seat(seat)
         finished = true
       ensure
+        # In a process that the application forked, nobody else would tell what it ends with.
+        Thread.current.report_on_exception = true if Native.child?
         ended << [seat, finished]
       end
       thread.name = "highball #{seat.thread}"
