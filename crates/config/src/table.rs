@@ -284,6 +284,12 @@ settings! {
         /// 0 turns keep-alive off: each connection is closed after its response.
         keep_alive_timeout: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "65s", reload AtOnce;
 
+        /// The time that opening a file may take which the application names as its response, and reading each piece of it.
+        ///
+        /// A file system may not answer (NFS, FUSE). A file that is not open by then, or by the request's deadline, is
+        /// answered with 504, and a response whose file is not read on is cut.
+        file_timeout: Duration = Kind::Duration { min: MS.saturating_mul(10), max: DAY }, default "30s", reload AtOnce;
+
         /// The deadline of a request, counted from when it has arrived whole, its time in the queue included.
         ///
         /// By then its response must have begun. From there on the same time is counted anew from each piece of it: a

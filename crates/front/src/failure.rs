@@ -29,13 +29,14 @@ pub enum Outcome {
     TooLarge,
     /// The client was too slow: 408, or the connection was cut.
     Timeout,
-    /// The queue was full, or the server stops, and it never ran: 503.
+    /// The queue was full, or the server stops, and it never ran: 503. Or too many files waited to be opened.
     Shed,
     /// The server ended while the application ran it, or had no more time for its generation: 502.
     Stopped,
     /// No worker could serve: 503.
     NoWorker,
-    /// The deadline passed: 503 in the queue, 504 in a worker; cut, where the response had begun.
+    /// The deadline passed: 503 in the queue, 504 in a worker or for a file that does not open; cut, where the response had
+    /// begun.
     Expired,
     /// The client left before it was answered.
     ClientGone,
@@ -124,6 +125,12 @@ pub enum Failure {
     /// The application's response can't be sent as it is.
     #[error("the application's response is not valid: {0}")]
     BadResponse(&'static str),
+    /// So many files that the application named wait to be opened that one more would wait too long.
+    #[error("too many files wait to be opened")]
+    TooManyFiles,
+    /// The file that the application named was not opened in time.
+    #[error("the response's file was not opened in time")]
+    FileTimeout,
     /// The request does not fit into a slot, or could not be stored.
     #[error("the request could not be stored: {0}")]
     NotStored(&'static str),
@@ -142,6 +149,8 @@ impl Failure {
             | Self::Stopping
             | Self::Stopped
             | Self::ExpiredInQueue
+            | Self::TooManyFiles
+            | Self::FileTimeout
             | Self::NotStored(_) => Fault::Server,
         }
     }
@@ -158,8 +167,9 @@ impl Failure {
             | Self::Stopping
             | Self::ExpiredInQueue
             | Self::ClientGone
+            | Self::TooManyFiles
             | Self::NotStored(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::ExpiredInWorker => StatusCode::GATEWAY_TIMEOUT,
+            Self::ExpiredInWorker | Self::FileTimeout => StatusCode::GATEWAY_TIMEOUT,
             Self::WorkerDied | Self::Stopped => StatusCode::BAD_GATEWAY,
             Self::AppError | Self::BadResponse(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -170,7 +180,8 @@ impl Failure {
     pub const fn retry_after(self) -> Option<u32> {
         match (self, self.fault()) {
             (Self::NoWorker(seconds), _) => Some(seconds),
-            (Self::Stopped, _) => None,
+            // The application has run it.
+            (Self::Stopped | Self::TooManyFiles | Self::FileTimeout, _) => None,
             (Self::ClientGone, _) | (_, Fault::Server) => Some(1),
             _ => None,
         }
@@ -190,10 +201,12 @@ impl Failure {
             Self::Refused(Refusal { status: 413, .. }) => Outcome::TooLarge,
             Self::Refused(Refusal { status: 408, .. }) => Outcome::Timeout,
             Self::Refused(_) => Outcome::Refused,
-            Self::QueueFull | Self::Stopping | Self::NotStored(_) => Outcome::Shed,
+            Self::QueueFull | Self::Stopping | Self::TooManyFiles | Self::NotStored(_) => {
+                Outcome::Shed
+            }
             Self::Stopped => Outcome::Stopped,
             Self::NoWorker(_) => Outcome::NoWorker,
-            Self::ExpiredInQueue | Self::ExpiredInWorker => Outcome::Expired,
+            Self::ExpiredInQueue | Self::ExpiredInWorker | Self::FileTimeout => Outcome::Expired,
             Self::ClientGone | Self::BodyCut => Outcome::ClientGone,
             Self::WorkerDied => Outcome::WorkerDied,
             Self::AppError | Self::BadResponse(_) => Outcome::AppError,

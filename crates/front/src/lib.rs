@@ -18,6 +18,7 @@ pub mod env;
 pub mod error_log;
 pub mod failure;
 pub mod file_body;
+pub mod file_threads;
 pub mod forwarded;
 mod handover;
 mod leaving;
@@ -49,6 +50,8 @@ use connection::Connection;
 pub use dispatch::{Alarm, Still};
 use dispatch::{Bounds, Dispatcher, Lanes};
 pub use failure::{Failure, Fault, Outcome};
+use file_body::ApplicationFiles;
+pub use file_threads::FileThreads;
 pub use handover::Kept;
 use listener::{ACCEPT_PAUSE, Acceptor};
 pub use listener::{AdoptError, BindError, Listener};
@@ -107,6 +110,7 @@ impl Front {
             settings: InForce::new(settings),
             dispatcher,
             log,
+            files: ApplicationFiles::new()?,
             counts: Default::default(),
             connections: Cell::new(0),
             awake: RefCell::default(),

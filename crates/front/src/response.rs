@@ -9,15 +9,18 @@ use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
+use exchange::scheduling::monotonic_ns;
 use http::header::{self, HeaderValue};
 use http::{Method, Response, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
 
 use crate::chunked::Decoder;
+use crate::error_log;
 use crate::failure::{Failure, Outcome};
-use crate::file_body::FileBody;
+use crate::file_body::{FileBody, FileError, FileLimits};
 use crate::request::{End, Request, ResponseHead};
 use crate::response_head::declared_length;
 use crate::service::{Exchanged, Service};
@@ -130,7 +133,7 @@ pub async fn from_worker(
         left = None;
         drain(request)
     } else if let Some(path) = file {
-        let body = open_file(&path, declared).await?;
+        let body = open_file(service, request, &path, declared).await?;
         left = Some(body.bytes());
         Source::File(body)
     } else {
@@ -209,17 +212,30 @@ fn take_whole(
     Ok(Some(Source::Memory(whole)))
 }
 
-async fn open_file(path: &Path, declared: Option<u64>) -> Result<FileBody, Failure> {
-    let body = FileBody::open(path)
-        .await
-        .map_err(|_| Failure::BadResponse("its file can't be read"))?;
-    match declared {
-        Some(declared) if declared > body.bytes() => Err(Failure::BadResponse(
-            "its file is shorter than its content-length",
-        )),
-        Some(declared) => Ok(body.first(declared)),
-        None => Ok(body),
-    }
+/// Opens the file that is the body. Where that fails the log says why, with its path.
+async fn open_file(
+    service: &Service,
+    request: &Request,
+    path: &Path,
+    declared: Option<u64>,
+) -> Result<FileBody, Failure> {
+    let settings = service.settings.get();
+    let left = request.deadline_ns().saturating_sub(monotonic_ns());
+    let limits = FileLimits {
+        open: settings.file_timeout.min(Duration::from_nanos(left)),
+        read: settings.file_timeout,
+        waiting: settings.queue_limit,
+    };
+    let opened = service.files.open(path, declared, limits).await;
+    opened.map_err(|error| {
+        let text = format!("cannot send the file {}: {error}", path.display());
+        error_log::app_error(&service.log, request, &format!("InvalidResponse: {text}"));
+        match error {
+            FileError::TooManyWait(_) => Failure::TooManyFiles,
+            FileError::Timeout(_) => Failure::FileTimeout,
+            FileError::TooShort | FileError::Io(_) => Failure::AppError,
+        }
+    })
 }
 
 impl ResponseBody {

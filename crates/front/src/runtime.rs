@@ -13,6 +13,9 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
 use crate::dispatch::Dispatcher;
 
+/// Threads that make, write and read spools.
+const SPOOL_THREADS: usize = 8;
+
 thread_local! {
     static DISPATCHER: RefCell<Option<Rc<Dispatcher>>> = const { RefCell::new(None) };
 }
@@ -24,8 +27,10 @@ thread_local! {
 pub fn build() -> io::Result<LocalRuntime> {
     Builder::new_current_thread()
         .enable_all()
-        .thread_name("highball-file")
-        .max_blocking_threads(8)
+        // For spools, which lie on the disk that this server chose; whatever else waits for a file system has
+        // `FileThreads` of its own.
+        .thread_name("highball-spool")
+        .max_blocking_threads(SPOOL_THREADS)
         .on_thread_park(|| with_dispatcher(Dispatcher::park))
         .on_thread_unpark(|| with_dispatcher(Dispatcher::unpark))
         .build_local(LocalOptions::default())

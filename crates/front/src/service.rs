@@ -22,6 +22,7 @@ use crate::client_io::ClientIo;
 use crate::connection::Connection;
 use crate::dispatch::Dispatcher;
 use crate::failure::{Failure, Outcome};
+use crate::file_body::ApplicationFiles;
 use crate::request::{Peer, Request, RequestBody, RequestHead};
 use crate::response::{self, ResponseBody};
 use crate::screen::Refusal;
@@ -38,6 +39,8 @@ pub struct Service {
     pub dispatcher: Rc<Dispatcher>,
     /// The log.
     pub log: Rc<AccessLog>,
+    /// Files that the application names.
+    pub files: ApplicationFiles,
     /// Requests by outcome, in the order of [`Outcome::ALL`].
     pub counts: [Cell<u64>; Outcome::ALL.len()],
     /// Connections that are open.

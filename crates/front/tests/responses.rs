@@ -5,10 +5,13 @@
 mod support;
 
 use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use exchange::response::Kind;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use support::{Server, Taken};
 use test_support::{Ending, Fault, PATIENCE};
 
@@ -445,6 +448,33 @@ fn a_file_is_sent_and_one_that_cannot_be_is_a_500() {
         assert_eq!(response.body.len(), bytes, "{path} {length:?}");
     }
     server.until_quiet();
+}
+
+#[test]
+fn a_path_that_is_no_regular_file_is_a_500_at_once_and_named_in_the_log() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| dir.path().join(name).to_str().expect("plain").to_owned();
+    // Opening one waits for a writer, where it is not told otherwise.
+    let mode = Mode::RUSR | Mode::WUSR;
+    mknodat(CWD, at("fifo"), FileType::Fifo, mode, 0).expect("a FIFO");
+    let _socket = UnixListener::bind(at("socket")).expect("a socket");
+    symlink("/dev/zero", at("link")).expect("a link");
+    let server = Server::start(|_| {});
+    let mut seat = server.seat();
+    let mut client = server.connect();
+    for name in ["fifo", "socket", "link", "", "missing"] {
+        client.send("GET /file HTTP/1.1\r\nHost: test\r\n\r\n");
+        let mut taken = seat.take();
+        taken.head(200, &[]);
+        let path = at(name);
+        taken
+            .frame(Kind::File, path.as_bytes())
+            .expect("there is room");
+        taken.end();
+        client.response().expect(500);
+        let text = format!("cannot send the file {path}: ");
+        server.wait_for_lines(|lines| lines.iter().any(|line| line.contains(&text)));
+    }
 }
 
 #[test]

@@ -1,0 +1,129 @@
+//! File systems that do not answer (NFS, FUSE): files of the application.
+//! A small library that is preloaded into the server (`hanging_files/hold.c`) makes calls for such a path wait at a gate.
+
+use std::path::Path;
+
+use test_support::{Application, Client, Events, Gate, Program, Server, ServerBuilder};
+
+/// The threads that open and read files of the application.
+const FILE_THREADS: usize = 8;
+/// What a file has.
+const CONTENT: &str = "of a file";
+/// Answers requests below `/held` with that file, and others with the length of their body.
+const SOURCE: &str = r##"class FileBody
+      def initialize(path) = @path = path
+      def to_path = @path
+      def each = yield(File.read(@path))
+    end
+    run lambda { |env|
+      path = env["PATH_INFO"]
+      next [200, {}, FileBody.new(File.join(Dir.pwd, path))] if path.start_with?("/held")
+      Test.text(env["rack.input"].read.bytesize.to_s)
+    }"##;
+
+/// A server for which some calls hang.
+struct Held {
+    server: Server,
+    /// Tells of each call that hangs.
+    events: Events,
+    /// Lets calls go on.
+    gate: Gate,
+}
+
+/// Starts a server in which calls hang for paths that contain `part`, once it is ready.
+fn start(part: &str, settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Held {
+    let application = Application::without_lint(SOURCE);
+    let dir = application.dir();
+    dir.write("held/file", CONTENT);
+    let (events, gate) = (application.events(), application.gate("hold"));
+    let library = dir.join("hold.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hanging_files/hold.c");
+    let compiler =
+        Program::new("cc").args(["-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-Wall", "-o"]);
+    let built = compiler.arg(&library).arg(source).arg("-ldl").run();
+    assert!(built.status.success(), "{}", built.output());
+    let variable = |name: &str, value: &Path| format!("{name}={}", value.display());
+    let variables = [
+        "env".to_owned(),
+        variable("LD_PRELOAD", &library),
+        variable("HOLD_PATH", Path::new(part)),
+        variable("HOLD_SWITCH", &dir.join("hold")),
+        variable("HOLD_EVENTS", &dir.join("events")),
+        variable("HOLD_GATE", &dir.join("gate-hold")),
+    ];
+    let variables: Vec<&str> = variables.iter().map(String::as_str).collect();
+    let server = settings(Server::application_of(application).under(&variables)).start();
+    server.application().dir().write("hold", "");
+    Held {
+        server,
+        events,
+        gate,
+    }
+}
+
+impl Held {
+    /// Has files opened until all threads for that hang.
+    fn occupy(&mut self) -> Vec<Client> {
+        let ask = |_| {
+            let client = self.server.ask("GET", "/held/file");
+            self.events.wait();
+            client
+        };
+        (0..FILE_THREADS).map(ask).collect()
+    }
+
+    /// Asserts that other requests are answered, with and without a large body.
+    #[track_caller]
+    fn expect_service(&self) {
+        assert_eq!(self.server.get("/").expect(200).text(), "0");
+        let body = vec![b'x'; 1 << 20];
+        let response = self.server.connect().post("/", body);
+        assert_eq!(response.expect(200).text(), (1 << 20).to_string());
+    }
+}
+
+#[test]
+fn files_that_hang_hold_up_neither_uploads_nor_other_requests() {
+    let mut held = start("/held/", |builder| builder.setting("queue_limit", "50"));
+    let mut clients = held.occupy();
+    // They wait for a thread.
+    clients.extend((0..4).map(|_| held.server.ask("GET", "/held/file")));
+    held.expect_service();
+    held.gate.open();
+    for mut client in clients {
+        assert_eq!(client.response().expect(200).text(), CONTENT);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_opened_in_time_is_a_504_and_a_stop_still_ends() {
+    let mut held = start("/held/", |builder| builder.setting("file_timeout", "100ms"));
+    let clients = held.occupy();
+    let waiting = held.server.ask("GET", "/held/file");
+    for mut client in clients.into_iter().chain([waiting]) {
+        let response = client.response();
+        response.expect(504);
+        assert_eq!(response.field("retry-after"), None);
+    }
+    let path = held.server.dir().join("held/file").display().to_string();
+    held.server
+        .log()
+        .wait(|line| line.contains(&path) && line.contains("file_timeout"));
+    held.expect_service();
+    // The threads hang on.
+    assert!(held.server.stop().status.success());
+}
+
+#[test]
+fn files_beyond_those_that_may_wait_for_a_thread_are_a_503_at_once() {
+    let mut held = start("/held/", |builder| builder.setting("queue_limit", "1"));
+    let mut clients = held.occupy();
+    clients.push(held.server.ask("GET", "/held/file"));
+    // Answered after that one has begun to wait: there is one thread.
+    held.expect_service();
+    held.server.get("/held/file").expect(503);
+    held.gate.open();
+    for mut client in clients {
+        assert_eq!(client.response().expect(200).text(), CONTENT);
+    }
+}
