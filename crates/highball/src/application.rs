@@ -20,21 +20,32 @@ pub(crate) const FIRST_GENERATION: u32 = 1;
 /// The least time that workers get for their hooks, however long requests took to end.
 pub(crate) const LEAST_GRACE: Duration = Duration::from_secs(1);
 
-/// An application and its settings, both checked.
+/// An application and its settings, both checked. What comes from another thread has its settings alone, and shares them
+/// here: [`Application::share`].
 #[derive(Clone, Debug)]
-pub(crate) struct Application {
+pub(crate) struct Application<S = Rc<Settings>> {
     /// Its folder, canonical, as it was at the start.
     pub(crate) dir: PathBuf,
     /// Its folder as it was named: what a link in it leads to may change from restart to restart.
     pub(crate) named: PathBuf,
     /// The file of settings that was read, canonical.
     pub(crate) config: Option<PathBuf>,
-    pub(crate) settings: Rc<Settings>,
+    pub(crate) settings: S,
     /// What it is found by again.
     choice: Choice,
 }
 
-impl Application {
+/// What a generation is loaded from.
+#[derive(Clone, Debug)]
+pub(crate) struct Code {
+    dir: String,
+    config_ru: String,
+    hooks: Option<String>,
+    /// The folder of Highball's Ruby files.
+    library: PathBuf,
+}
+
+impl Application<Settings> {
     /// Finds the application and loads its settings.
     ///
     /// # Errors
@@ -56,7 +67,7 @@ impl Application {
             config: choice.config.as_deref().map(absolute),
             flags: choice.flags,
         };
-        rackup(&settings, &dir).with_context(|| {
+        rackup(&settings.rackup, &dir).with_context(|| {
             "cannot serve this folder; run highball in the application's or name it: highball DIR"
         })?;
         let default = || {
@@ -70,17 +81,46 @@ impl Application {
             dir,
             named,
             config: config.and_then(|path| path.canonicalize().ok()),
-            settings: Rc::new(settings),
+            settings,
             choice: again,
         })
     }
 
-    /// The same application found anew, by the same folder, file, flags and variables.
-    ///
-    /// # Errors
-    /// As [`Application::load`].
-    pub(crate) fn again(&self) -> Result<Self> {
-        Self::load(self.choice.clone())
+    /// The same, its settings to be shared by whoever goes by them.
+    pub(crate) fn share(self) -> Application {
+        Application {
+            dir: self.dir,
+            named: self.named,
+            config: self.config,
+            settings: Rc::new(self.settings),
+            choice: self.choice,
+        }
+    }
+}
+
+impl Application {
+    /// Finds the same application anew, by the same folder, file, flags and variables: to be called in a thread that may
+    /// block. Its errors are those of [`Application::load`].
+    pub(crate) fn again(&self) -> impl FnOnce() -> Result<Application<Settings>> + Send + use<> {
+        let choice = self.choice.clone();
+        || Application::load(choice)
+    }
+
+    /// Finds what a generation is loaded from, as the folder is now: to be called in a thread that may block. It is an
+    /// error where the folder or the file that is run in it is gone, a path is not in UTF-8, or the Ruby library is missing.
+    pub(crate) fn code(&self) -> impl FnOnce() -> Result<Code> + Send + use<> {
+        let named = self.named.clone();
+        let (hooks, run) = (self.settings.hooks.clone(), self.settings.rackup.clone());
+        move || {
+            let dir = folder(&named)?;
+            let hooks = dir.join(hooks);
+            Ok(Code {
+                config_ru: text(&rackup(&run, &dir)?)?,
+                hooks: hooks.is_file().then(|| text(&hooks)).transpose()?,
+                library: library::find()?,
+                dir: text(&dir)?,
+            })
+        }
     }
 
     /// How long workers that leave have, whatever they run.
@@ -89,11 +129,11 @@ impl Application {
     }
 
     /// What the supervisor is to run.
-    fn plan(&self) -> Result<Plan> {
+    fn plan(&self, library: PathBuf) -> Plan {
         let settings = &self.settings;
-        Ok(Plan {
+        Plan {
             ruby: settings.ruby.clone(),
-            library: library::find()?,
+            library,
             workers: settings.workers,
             boot_timeout: settings.boot_timeout,
             drain_timeout: self.drain_timeout(),
@@ -114,29 +154,27 @@ impl Application {
                 .chain([handover::VARIABLE])
                 .map(str::to_owned)
                 .collect(),
-        })
+        }
     }
 
-    /// What is run for a generation, and what its template is told, as the folder is now.
+    /// What is run for a generation, and what its template is told.
     ///
     /// # Errors
-    /// The folder or the file that is run in it is gone, a path is not in UTF-8, or the Ruby library is missing.
+    /// A path is not in UTF-8.
     pub(crate) fn generation(
         &self,
+        code: Code,
         generation: u32,
         exchange: [OwnedFd; 2],
         unix_sockets: &[PathBuf],
     ) -> Result<Load> {
         let settings = &self.settings;
-        let dir = folder(&self.named)?;
-        let hooks = dir.join(&settings.hooks);
-        let hooks = hooks.is_file().then(|| text(&hooks)).transpose()?;
         let unix_sockets: Result<_> = unix_sockets.iter().map(|path| text(path)).collect();
         let start = Start {
-            app: text(&dir)?,
-            config_ru: text(&rackup(settings, &dir)?)?,
+            app: code.dir,
+            config_ru: code.config_ru,
             environment: settings.environment.clone(),
-            hooks,
+            hooks: code.hooks,
             threads: settings.threads,
             compact: settings.compact,
             batch: settings.batch_scheduling,
@@ -150,7 +188,7 @@ impl Application {
         Ok(Load {
             start,
             exchange,
-            plan: self.plan()?,
+            plan: self.plan(code.library),
         })
     }
 }
@@ -186,12 +224,12 @@ fn logical(shell: &Path, folder: PathBuf) -> PathBuf {
 ///
 /// # Errors
 /// It is not there.
-fn rackup(settings: &Settings, dir: &Path) -> Result<PathBuf> {
-    let path = dir.join(&settings.rackup);
+fn rackup(name: &Path, dir: &Path) -> Result<PathBuf> {
+    let path = dir.join(name);
     if !path.is_file() {
         bail!(
             "there is no {} in {} (setting `rackup`)",
-            settings.rackup.display(),
+            name.display(),
             dir.display()
         );
     }

@@ -9,13 +9,14 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result};
 use front::Front;
 use front::access_log::{AccessLog, Level};
-use supervisor::{Note, Supervisor};
+use supervisor::{Load, Note, Supervisor};
 use tokio::time::MissedTickBehavior;
 
 use crate::application::Application;
 use crate::asks::{Ask, Asker, Asks, Change};
 use crate::control_socket::ControlSocket;
 use crate::handover::Gone;
+use crate::housekeeping::Housekeeping;
 use crate::program::Program;
 use crate::question::Answer;
 use crate::serve::ready_line;
@@ -40,6 +41,7 @@ pub(crate) struct Changes {
     /// The files of UNIX sockets, for templates.
     pub(crate) files: Vec<PathBuf>,
     pub(crate) asks: Rc<Asks>,
+    pub(crate) housekeeping: Rc<Housekeeping>,
     /// The server that this one took over from.
     pub(crate) predecessor: Gone,
     /// The generation that serves.
@@ -133,11 +135,7 @@ impl Changes {
         self.front
             .open_generation(generation, &application.settings)
             .context(no_exchange)?;
-        let load = self.front.exchange_files().context(no_exchange);
-        let load = load.and_then(|(memory, doorbell)| {
-            application.generation(generation, [memory, doorbell], &self.files)
-        });
-        match load {
+        match self.load(application, generation).await {
             Ok(load) => {
                 let booted = self.supervisor.launch(load).await?;
                 self.serving = generation;
@@ -154,6 +152,17 @@ impl Changes {
         }
     }
 
+    /// What the generation is loaded from, as the folder is now.
+    async fn load(&self, application: &Application, generation: u32) -> Result<Load> {
+        let files = self.front.exchange_files();
+        let (memory, doorbell) = files.context("cannot make the exchange")?;
+        let limit = application.settings.boot_timeout;
+        let look = self
+            .housekeeping
+            .look(application.named.display(), limit, application.code());
+        application.generation(look.await?, generation, [memory, doorbell], &self.files)
+    }
+
     /// What serves, for the service manager.
     pub(crate) fn status(&self) -> String {
         ready_line(&self.front.settings(), self.serving)
@@ -167,6 +176,7 @@ pub(crate) async fn watch(
     file: impl Fn() -> PathBuf,
     mut before: Option<SystemTime>,
     asks: Rc<Asks>,
+    housekeeping: Rc<Housekeeping>,
 ) {
     let mut path = file();
     let mut look = tokio::time::interval(LOOK);
@@ -174,13 +184,12 @@ pub(crate) async fn watch(
     loop {
         look.tick().await;
         let now = file();
-        if now != path {
-            before = touched(&now);
-            path = now;
+        let is_other = now != path;
+        path = now.clone();
+        let touched = housekeeping.run(move || touched(&now)).await.ok().flatten();
+        if is_other {
+            before = touched;
         }
-        // Off this thread: a disk may take its time.
-        let touched = tokio::fs::metadata(&path).await;
-        let touched = touched.and_then(|file| file.modified()).ok();
         if touched.is_some() && touched != before {
             let (change, asker) = (Change::Restart, Asker::File);
             asks.push(Ask { change, asker });

@@ -18,7 +18,7 @@ const EXCHANGE: (u16, u16, u32, u32) = (1, 1, 4096, 4096);
 /// # Errors
 /// The settings are wrong, or the application does not boot.
 pub(crate) fn run(choice: Choice) -> Result<()> {
-    let application = Application::load(choice)?;
+    let application = Application::load(choice)?.share();
     say(&settings_table(&application))?;
     let runtime = front::runtime::build().context("cannot start the runtime")?;
     let booted = runtime.block_on(boot(&application))?;
@@ -31,7 +31,8 @@ async fn boot(application: &Application) -> Result<Booted> {
     let exchange = exchange::Front::new(geometry).context("cannot make the exchange")?;
     let (memory, doorbell) = exchange.files();
     let files = [memory.try_clone_to_owned()?, doorbell.try_clone_to_owned()?];
-    let load = application.generation(FIRST_GENERATION, files, &[])?;
+    let code = application.code()()?;
+    let load = application.generation(code, FIRST_GENERATION, files, &[])?;
     let mut template = Template::spawn(&load)?;
     let booted = tokio::select! {
         booted = template.boot(&load, false, load.plan.boot_timeout) => booted?,

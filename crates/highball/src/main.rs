@@ -13,6 +13,7 @@ mod client;
 mod control_socket;
 mod ending;
 mod handover;
+mod housekeeping;
 mod library;
 mod page;
 mod program;

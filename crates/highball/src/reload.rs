@@ -61,8 +61,11 @@ impl Changes {
 
     async fn try_reload(&mut self) -> Result<Answer> {
         let began = Instant::now();
-        let mut new = self.application.again()?;
         let old = Rc::clone(&self.application.settings);
+        let (named, again) = (self.application.named.display(), self.application.again());
+        let what = format!("{named} or its file of settings");
+        let look = self.housekeeping.look(what, old.boot_timeout, again);
+        let mut new = look.await?.share();
         let changes = old.changes(&new.settings);
         new.settings = Rc::new(old.reloaded(&new.settings));
         // What lets larger requests in takes larger slots, and those are made with their generation.

@@ -25,6 +25,7 @@ use crate::changes::{self, Changes};
 use crate::control_socket::{Asked, ControlSocket, Name};
 use crate::ending::End;
 use crate::handover::{self, Gone, Handover, Names, Predecessor};
+use crate::housekeeping::Housekeeping;
 use crate::program::Program;
 use crate::report::{Report, Reporter};
 use crate::signals::{self, Stop, Stops};
@@ -69,7 +70,7 @@ pub(crate) fn run(choice: Choice) -> Result<()> {
 }
 
 fn start(choice: Choice, birth: Birth) -> Result<()> {
-    let application = Application::load(choice)?;
+    let application = Application::load(choice)?.share();
     raise_file_limit();
     let log = AccessLog::to_stdout(application.settings.log_format.into());
     let log = log.context("cannot write to stdout")?;
@@ -107,7 +108,8 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
     let front = Front::new(Rc::clone(&settings), Rc::clone(&log), generation)
         .context("cannot make the exchange")?;
     let (memory, doorbell) = front.exchange_files().context("cannot make the exchange")?;
-    let mut load = application.generation(generation, [memory, doorbell], &files)?;
+    let code = application.code()()?;
+    let mut load = application.generation(code, generation, [memory, doorbell], &files)?;
     load.start.behind = predecessor.is_some();
     let bridge: Rc<dyn Dispatcher> = Rc::new(Bridge {
         front: Rc::clone(&front),
@@ -191,6 +193,7 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
         ))),
         None => drop((name, there)),
     }
+    let housekeeping = Rc::new(Housekeeping::new().context("cannot start the runtime")?);
     let changes = Changes {
         application,
         program: birth.program,
@@ -202,13 +205,19 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
         origins,
         files,
         asks: Rc::clone(&asks),
+        housekeeping: Rc::clone(&housekeeping),
         predecessor: gone.clone(),
         serving: generation,
         latest: generation,
     };
     let told = spawn_local(tell(Rc::clone(&manager), changes.status(), named));
     let mut changes = spawn_local(changes.run());
-    let watch = spawn_local(changes::watch(restart_file, touched, Rc::clone(&asks)));
+    let watch = spawn_local(changes::watch(
+        restart_file,
+        touched,
+        Rc::clone(&asks),
+        housekeeping,
+    ));
 
     let (first, heir) = tokio::select! {
         // A heir that there is must get the connections.

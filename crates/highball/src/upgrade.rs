@@ -14,11 +14,11 @@ use front::access_log::{AccessLog, Level};
 use front::{Front, Kept};
 use supervisor::Channel;
 use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
 
 use crate::asks::{Ask, Asks};
 use crate::changes::Changes;
 use crate::handover::{Greeting, Handed, Said, Told, VARIABLE, VERSION};
-use crate::program::Program;
 use crate::question::Answer;
 use crate::serve::own_pid;
 use crate::systemd;
@@ -143,7 +143,7 @@ impl Changes {
         }
         let room = self.room_beside().await?;
         let program = binary.unwrap_or(&self.program.path);
-        let mut successor = Successor::start(program, &self.program)?;
+        let mut successor = self.start(program).await?;
         self.supervisor.stand_beside(true);
         let (pid, highball) = match self.have_serve(&mut successor, room).await {
             Ok(serves) => serves,
@@ -226,9 +226,10 @@ impl Changes {
     }
 }
 
-impl Successor {
-    /// Starts `program` as `this` one was started.
-    fn start(program: &Path, this: &Program) -> Result<Self> {
+impl Changes {
+    /// Starts `program` as this one was started.
+    async fn start(&self, program: &Path) -> Result<Successor> {
+        let this = &self.program;
         let (channel, far) = Channel::pair().context("cannot make a socket")?;
         let mut command = Command::new(program);
         command
@@ -242,19 +243,28 @@ impl Successor {
                 command.env_remove(name);
             }
         }
-        // A link that leads there may lead elsewhere by now.
-        if this.folder.is_dir() {
-            command.current_dir(&this.folder).env("PWD", &this.folder);
-        }
-        let child = command.spawn();
+        let (folder, runtime) = (this.folder.clone(), Handle::current());
+        let limit = self.front.settings().boot_timeout;
+        let spawn = self.housekeeping.look(program.display(), limit, move || {
+            // A link that leads there may lead elsewhere by now.
+            if folder.is_dir() {
+                command.current_dir(&folder).env("PWD", &folder);
+            }
+            // The child is for the runtime that waits for it.
+            let _runtime = runtime.enter();
+            Ok(command.spawn()?)
+        });
+        let child = spawn.await;
         let child = child.with_context(|| format!("cannot run {}", program.display()))?;
-        Ok(Self {
+        Ok(Successor {
             child,
             channel,
             serves: false,
         })
     }
+}
 
+impl Successor {
     async fn ready(&mut self) -> Result<String> {
         let said = self.channel.receive::<Said>().await?;
         match said.map(|said| said.message) {

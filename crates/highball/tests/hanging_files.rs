@@ -1,7 +1,8 @@
-//! File systems that do not answer (NFS, FUSE): files of the application.
+//! File systems that do not answer (NFS, FUSE): files of the application, the file of settings, the application's folder.
 //! A small library that is preloaded into the server (`hanging_files/hold.c`) makes calls for such a path wait at a gate.
 
 use std::path::Path;
+use std::thread;
 
 use test_support::{Application, Client, Events, Gate, Program, Server, ServerBuilder};
 
@@ -80,6 +81,20 @@ impl Held {
         let response = self.server.connect().post("/", body);
         assert_eq!(response.expect(200).text(), (1 << 20).to_string());
     }
+
+    /// Runs a command of the binary that makes a call hang, and looks after the server meanwhile; whether it succeeded.
+    fn command(
+        &mut self,
+        arguments: &'static [&'static str],
+        meanwhile: impl FnOnce(&mut Self),
+    ) -> bool {
+        let dir = self.server.dir().to_owned();
+        let command = thread::spawn(move || Program::highball(arguments).current_dir(dir).run());
+        self.events.wait();
+        meanwhile(self);
+        let ran = command.join().expect("the command ends");
+        ran.status.success()
+    }
 }
 
 #[test]
@@ -126,4 +141,56 @@ fn files_beyond_those_that_may_wait_for_a_thread_are_a_503_at_once() {
     for mut client in clients {
         assert_eq!(client.response().expect(200).text(), CONTENT);
     }
+}
+
+#[test]
+fn a_file_of_settings_that_hangs_at_a_reload_holds_no_request_up() {
+    let mut held = start("highball.toml", |builder| {
+        builder.settings_file("workers = 1\nthreads = 1\n")
+    });
+    let reloaded = held.command(&["reload"], |held| {
+        held.expect_service();
+        held.gate.open();
+    });
+    assert!(reloaded, "{}", held.server.log().text());
+}
+
+#[test]
+fn a_folder_that_hangs_at_a_restart_holds_no_request_up() {
+    let mut held = start("/highball-test-", |builder| builder);
+    let restarted = held.command(&["restart"], |held| {
+        held.expect_service();
+        held.gate.open();
+    });
+    assert!(restarted, "{}", held.server.log().text());
+}
+
+#[test]
+fn a_folder_that_hangs_at_an_upgrade_holds_no_request_up() {
+    // The new server is started where this one was.
+    let folder = std::env::current_dir().expect("there is one");
+    let mut held = start(folder.to_str().expect("plain"), |builder| builder);
+    let upgraded = held.command(&["upgrade", "--binary", "/bin/false"], |held| {
+        held.expect_service();
+        held.gate.open();
+    });
+    // That is no server.
+    assert!(!upgraded);
+    held.expect_service();
+}
+
+#[test]
+fn a_folder_that_does_not_answer_in_time_changes_nothing() {
+    let file = "workers = 1\nthreads = 1\n";
+    let mut held = start("/highball-test-", |builder| builder.settings_file(file));
+    let dir = held.server.application().dir();
+    std::fs::remove_file(dir.join("hold")).expect("the switch is there");
+    dir.write("highball.toml", format!("{file}boot_timeout = \"100ms\"\n"));
+    assert!(held.server.command(&["reload"]).status.success());
+    held.server.application().dir().write("hold", "");
+    assert!(!held.command(&["restart"], |_| {}));
+    let log = held.server.log();
+    log.wait(|line| line.contains("boot_timeout") && line.contains("given up"));
+    held.expect_service();
+    assert!(held.server.stop().status.success());
 }
