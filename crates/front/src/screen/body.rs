@@ -61,7 +61,7 @@ impl Screen {
         if self.body.extensions > MAX_EXTENSION_BYTES {
             return Err(too_long);
         }
-        check_extension(extension)?;
+        check_extensions(extension)?;
         self.body.data = self.body.data.saturating_add(size);
         if self.body.data > self.limits.max_body_bytes {
             return Err(Refusal::new(413, "the chunked body is too large"));
@@ -130,17 +130,48 @@ fn chunk_size(line: &[u8]) -> Result<(u64, &[u8]), Refusal> {
     Ok((size, extension))
 }
 
-/// RFC 9112 section 7.1.1 as far as it bears on framing: nothing, or `;` with a name after it. What follows
-/// is ignored, as it must be.
-fn check_extension(extension: &[u8]) -> Result<(), Refusal> {
-    let well_formed = match line::trim(extension) {
-        [] => extension.is_empty(),
-        [b';', rest @ ..] => line::token_prefix(line::trim(rest)) > 0,
-        _ => false,
-    };
-    if well_formed {
-        Ok(())
-    } else {
-        Err(Refusal::new(400, "an invalid chunk extension"))
+/// Checks the grammar of RFC 9112 section 7.1.1: `;` and a name, then `=` and a token or a quoted string, any number of
+/// times, with spaces and tabs around each. What an extension says is ignored, as it must be.
+fn check_extensions(mut rest: &[u8]) -> Result<(), Refusal> {
+    const INVALID: Refusal = Refusal::new(400, "an invalid chunk extension");
+    if rest.is_empty() {
+        return Ok(());
+    }
+    loop {
+        rest = line::trim_start(rest)
+            .strip_prefix(b";")
+            .and_then(|rest| after_token(line::trim_start(rest)))
+            .map(line::trim_start)
+            .ok_or(INVALID)?;
+        if let Some(value) = rest.strip_prefix(b"=") {
+            rest = match line::trim_start(value) {
+                [b'"', quoted @ ..] => after_quoted(quoted),
+                token => after_token(token),
+            }
+            .map(line::trim_start)
+            .ok_or(INVALID)?;
+        }
+        if rest.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// What follows the token at the start; none where there is no token.
+fn after_token(bytes: &[u8]) -> Option<&[u8]> {
+    let (token, rest) = bytes.split_at(line::token_prefix(bytes));
+    (!token.is_empty()).then_some(rest)
+}
+
+/// What follows the closing quote of a string (RFC 9110 section 5.6.4) whose opening quote is gone; none where it is not
+/// closed. The line holds no control character.
+fn after_quoted(mut bytes: &[u8]) -> Option<&[u8]> {
+    loop {
+        bytes = match bytes {
+            [b'"', rest @ ..] => return Some(rest),
+            [b'\\', _, rest @ ..] => rest,
+            [b'\\'] | [] => return None,
+            [_, rest @ ..] => rest,
+        };
     }
 }

@@ -113,11 +113,18 @@ pub(super) fn token_prefix(bytes: &[u8]) -> usize {
 
 /// Without the spaces and tabs around it (OWS, RFC 9110 section 5.6.3).
 #[inline]
-pub(super) fn trim(mut bytes: &[u8]) -> &[u8] {
-    while let [b' ' | b'\t', rest @ ..] = bytes {
+pub(super) fn trim(bytes: &[u8]) -> &[u8] {
+    let mut bytes = trim_start(bytes);
+    while let [rest @ .., b' ' | b'\t'] = bytes {
         bytes = rest;
     }
-    while let [rest @ .., b' ' | b'\t'] = bytes {
+    bytes
+}
+
+/// Without the spaces and tabs before it.
+#[inline]
+pub(super) fn trim_start(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = bytes {
         bytes = rest;
     }
     bytes
