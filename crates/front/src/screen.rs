@@ -240,7 +240,7 @@ impl Screen {
     fn read_head(&mut self, rest: &mut [u8]) -> Result<Step, Refusal> {
         if matches!(self.stage, Stage::RequestLine) {
             let limit = request_line::max_bytes(&self.limits);
-            let too_long = Refusal::new(414, "the request line is too long");
+            let too_long = request_line::too_long(rest);
             let Some(end) = self.find_line(rest, limit, too_long)? else {
                 return Ok(Step::default());
             };

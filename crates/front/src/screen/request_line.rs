@@ -8,6 +8,8 @@ const MAX_METHOD_BYTES: usize = 64;
 /// ` HTTP/1.1`
 const VERSION_BYTES: usize = 9;
 
+const METHOD_TOO_LONG: Refusal = Refusal::new(501, "the method is too long");
+
 /// What the rest of the head is judged by.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RequestLine {
@@ -20,6 +22,16 @@ pub(super) fn max_bytes(limits: &Limits) -> usize {
     (MAX_METHOD_BYTES + 1 + VERSION_BYTES).saturating_add(limits.max_target_bytes)
 }
 
+/// The refusal of a line that is longer than [`max_bytes`] and begins with `line`: its method or its target is too long.
+pub(super) fn too_long(line: &[u8]) -> Refusal {
+    let start = &line[..line.len().min(MAX_METHOD_BYTES + 1)];
+    if line::token_prefix(start) > MAX_METHOD_BYTES {
+        METHOD_TOO_LONG
+    } else {
+        Refusal::new(414, "the request line is too long")
+    }
+}
+
 /// Checks the line, and rewrites a minor version above 1.
 pub(super) fn parse(line: &mut [u8], limits: &Limits) -> Result<RequestLine, Refusal> {
     let method_bytes = line::token_prefix(line);
@@ -27,7 +39,7 @@ pub(super) fn parse(line: &mut [u8], limits: &Limits) -> Result<RequestLine, Ref
         return Err(Refusal::new(400, "the method is not a token"));
     }
     if method_bytes > MAX_METHOD_BYTES {
-        return Err(Refusal::new(501, "the method is too long"));
+        return Err(METHOD_TOO_LONG);
     }
     let target_start = method_bytes + 1;
     let target_bytes = target::length(&line[target_start..]);

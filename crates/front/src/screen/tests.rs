@@ -275,6 +275,11 @@ fn connect_and_methods_too_long_are_not_implemented() {
     refuses(501, request("CONNECT / HTTP/1.1"));
     refuses(501, request(&format!("{} / HTTP/1.1", "M".repeat(65))));
     accepts(request(&format!("{} / HTTP/1.1", "M".repeat(64))));
+    refuses(
+        501,
+        request(&format!("{} / HTTP/1.1", "M".repeat(16 * 1024))),
+    );
+    refuses(501, "M".repeat(20_000));
 }
 
 #[test]
