@@ -20,6 +20,9 @@ use line::Scan;
 /// Where hyper's own bound lies.
 const HYPER_MAX_TARGET_BYTES: usize = 65534;
 
+/// Empty lines that are skipped before a request: a client may end a body with one, and send one more.
+const MAX_EMPTY_LINES: u8 = 2;
+
 /// The bounds of one message; every one is inclusive: exactly this much is accepted.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -119,7 +122,8 @@ pub struct Screen {
     line: usize,
     /// Before this no line end is to be found, from the first byte not passed.
     scanned: usize,
-    led_by_empty_line: bool,
+    /// Empty lines skipped before the request line.
+    empty_lines: u8,
     fields: Fields,
     head: Option<Head>,
     body: body::Tally,
@@ -140,7 +144,7 @@ impl Screen {
             stage: Stage::Start,
             line: 0,
             scanned: 0,
-            led_by_empty_line: false,
+            empty_lines: 0,
             fields: Fields::default(),
             head: None,
             body: body::Tally::default(),
@@ -216,13 +220,13 @@ impl Screen {
         }
     }
 
-    /// Tolerates one empty line before the request line (RFC 9112 section 2.2).
+    /// Skips up to [`MAX_EMPTY_LINES`] before the request line (RFC 9112 section 2.2).
     fn start(&mut self, rest: &mut [u8]) -> Result<Step, Refusal> {
         match *rest {
             [] => Ok(Step::default()),
-            [b'\r'] if !self.led_by_empty_line => Ok(Step::default()),
-            [b'\r', b'\n', ..] if !self.led_by_empty_line => {
-                self.led_by_empty_line = true;
+            [b'\r'] if self.empty_lines < MAX_EMPTY_LINES => Ok(Step::default()),
+            [b'\r', b'\n', ..] if self.empty_lines < MAX_EMPTY_LINES => {
+                self.empty_lines += 1;
                 Ok(Step { skip: 2, pass: 0 })
             }
             // At once and not at the end of the line: a TLS hello need not contain one.

@@ -773,13 +773,16 @@ fn the_body_has_a_limit() {
 }
 
 #[test]
-fn one_leading_empty_line_is_skipped() {
-    let outcome = screen(b"\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_eq!(outcome.passed, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    refuses(400, "\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
+fn two_leading_empty_lines_are_skipped() {
+    for lines in ["\r\n", "\r\n\r\n"] {
+        let outcome = screen(format!("{lines}GET / HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+        assert_eq!(outcome.passed, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    refuses(400, "\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
     refuses(400, "\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
     refuses(400, "\rGET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    for nothing in ["", "\r", "\r\n"] {
+    refuses(400, "\r\n\rGET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    for nothing in ["", "\r", "\r\n", "\r\n\r", "\r\n\r\n"] {
         assert_eq!(screen(nothing.as_bytes()).phase, Phase::Idle);
     }
 }
