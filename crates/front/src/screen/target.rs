@@ -25,6 +25,10 @@ static QUERY: line::Class = line::alphanumeric_and(b"!$%&'()*+,-./:;=@_~[\\]^{|}
 /// unreserved and sub-delims of RFC 3986. Percent-encoding is left out: it means nothing in a DNS name.
 static REGISTERED_NAME: line::Class = line::alphanumeric_and(b"-._~!$&'()*+,;=");
 
+/// Longer than every host and port: a DNS name has at most 253 bytes (RFC 1035 section 2.3.4). A longer one would not fit
+/// into a request's record either.
+const MAX_AUTHORITY_BYTES: usize = 1024;
+
 /// How many of the first bytes belong to the target.
 #[inline]
 pub(super) fn length(bytes: &[u8]) -> usize {
@@ -77,7 +81,7 @@ pub(super) fn is_authority(bytes: &[u8]) -> bool {
         },
         _ => line::prefix(bytes, &REGISTERED_NAME),
     };
-    host_bytes > 0 && is_port(&bytes[host_bytes..])
+    host_bytes > 0 && bytes.len() <= MAX_AUTHORITY_BYTES && is_port(&bytes[host_bytes..])
 }
 
 fn is_ipv6(bytes: &[u8]) -> bool {

@@ -298,6 +298,15 @@ fn host_must_stand_once_and_be_valid() {
         accepts(format!("GET / HTTP/1.1\r\nhOsT:{host}\r\n\r\n"));
     }
     accepts("GET / HTTP/1.0\r\n\r\n");
+    let long = |bytes: usize| format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", "a".repeat(bytes));
+    accepts(long(1024));
+    for bytes in [1025, 70_000] {
+        refuses(400, long(bytes));
+    }
+    refuses(
+        400,
+        request(&format!("GET http://{}/ HTTP/1.1", "a".repeat(1025))),
+    );
     refuses(400, "GET / HTTP/1.1\r\n\r\n");
     refuses(400, "GET http://a/ HTTP/1.1\r\n\r\n");
     refuses(400, "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n");
