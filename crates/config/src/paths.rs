@@ -17,16 +17,16 @@ pub struct PathRules<T> {
 
 impl<T> PathRules<T> {
     /// The value for the path of a request, as the client sent it.
-    pub fn find(&self, path: &str) -> Option<&T> {
+    pub fn find(&self, path: impl AsRef<[u8]>) -> Option<&T> {
         Some(&self.rules[self.find_index(path)?].1)
     }
 
     /// Which of the rules it is that [`PathRules::find`] finds, counted from 0 in the order of [`PathRules::iter`].
-    pub fn find_index(&self, path: &str) -> Option<usize> {
+    pub fn find_index(&self, path: impl AsRef<[u8]>) -> Option<usize> {
         if self.rules.is_empty() {
             return None;
         }
-        let path = normal(path);
+        let path = normal(path.as_ref());
         let rules = self.rules.iter().map(|(prefix, _)| prefix).enumerate();
         let fitting = rules.filter(|(_, prefix)| covers(prefix, &path));
         fitting
@@ -56,61 +56,88 @@ impl<P: AsRef<str>, T> FromIterator<(P, T)> for PathRules<T> {
 }
 
 fn prefix(path: &str) -> String {
-    let path = normal(path);
-    path.strip_suffix('/').unwrap_or(&path).to_owned()
+    let path = normal(path.as_bytes());
+    let path = path.strip_suffix(b"/").unwrap_or(&path);
+    String::from_utf8_lossy(path).into_owned()
 }
 
 /// A path in the one form that all its spellings have in common: unreserved characters not escaped, other escapes in
-/// capitals, no dot segments (RFC 3986 section 6.2.2), and no empty segments. Most paths are that already.
-fn normal(path: &str) -> Cow<'_, str> {
-    let bytes = path.as_bytes();
-    let odd = bytes.contains(&b'%')
-        || bytes
+/// capitals, no dot segments (RFC 3986 section 6.2.2), no empty segments, and escaped what may not stand in a path as it
+/// is (section 3.3): raw UTF-8 is the same as its escapes. Most paths are that already.
+fn normal(path: &[u8]) -> Cow<'_, [u8]> {
+    let odd = !path.iter().all(|&byte| is_path_byte(byte))
+        || path
             .windows(2)
             .any(|pair| pair[0] == b'/' && matches!(pair[1], b'/' | b'.'));
-    if !odd || bytes[0] != b'/' {
+    if !odd || !path.starts_with(b"/") {
         return Cow::Borrowed(path);
     }
     let plain = unescaped(path);
-    let mut segments = Vec::new();
-    for segment in plain.split('/') {
+    let mut segments: Vec<&[u8]> = Vec::new();
+    for segment in plain.split(|&byte| byte == b'/') {
         match segment {
-            "" | "." => {}
-            ".." => drop(segments.pop()),
+            b"" | b"." => {}
+            b".." => drop(segments.pop()),
             segment => segments.push(segment),
         }
     }
-    Cow::Owned(format!("/{}", segments.join("/")))
+    let mut normal = b"/".to_vec();
+    normal.extend_from_slice(&segments.join(&b'/'));
+    Cow::Owned(normal)
 }
 
-fn unescaped(path: &str) -> String {
-    let mut plain = String::with_capacity(path.len());
+fn unescaped(path: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(path.len());
     let mut rest = path;
-    while let Some((before, escape)) = rest.split_once('%') {
-        plain += before;
-        let code = escape
-            .get(..2)
-            .filter(|code| code.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
-                plain.push(char::from(byte));
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match escaped_byte(byte, after) {
+            Some(code) => {
+                rest = &after[2..];
+                append(&mut plain, code, is_unreserved(code));
             }
-            Some(byte) => plain += &format!("%{byte:02X}"),
-            // No escape at all.
-            None => {
-                plain.push('%');
-                rest = escape;
-                continue;
-            }
+            // A percent sign that begins no escape stays as it is.
+            None => append(&mut plain, byte, byte == b'%' || is_path_byte(byte)),
         }
-        rest = &escape[2..];
     }
-    plain + rest
+    plain
 }
 
-fn covers(prefix: &str, path: &str) -> bool {
-    let rest = path.strip_prefix(prefix);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// The byte that `%` and what follows it stand for.
+fn escaped_byte(byte: u8, after: &[u8]) -> Option<u8> {
+    let digit = |at: usize| {
+        after
+            .get(at)
+            .and_then(|&digit| char::from(digit).to_digit(16))
+    };
+    let code = (byte == b'%').then(|| Some(digit(0)? * 16 + digit(1)?))??;
+    u8::try_from(code).ok()
+}
+
+/// Appends the byte, or its escape.
+fn append(plain: &mut Vec<u8>, byte: u8, as_it_is: bool) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    if as_it_is {
+        plain.push(byte);
+    } else {
+        let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
+        plain.extend_from_slice(&[b'%', DIGITS[high], DIGITS[low]]);
+    }
+}
+
+/// unreserved of RFC 3986 section 2.3.
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+}
+
+/// What may stand in a path unescaped: pchar of RFC 3986 section 3.3, and the slash.
+fn is_path_byte(byte: u8) -> bool {
+    is_unreserved(byte) || b"!$&'()*+,;=:@/".contains(&byte)
+}
+
+fn covers(prefix: &str, path: &[u8]) -> bool {
+    let rest = path.strip_prefix(prefix.as_bytes());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// What is allowed where the values are of this kind, in words that follow "expected".

@@ -32,7 +32,10 @@ fn a_rule_counts_for_its_path_and_for_what_lies_below() {
 
 #[test]
 fn a_path_is_the_same_however_it_is_spelled() {
-    let check = |path: &str, expect: &str| assert_eq!(normal(path), expect, "{path}");
+    let check = |path: &str, expect: &str| {
+        let normal = normal(path.as_bytes());
+        assert_eq!(normal.escape_ascii().to_string(), expect, "{path}");
+    };
     for plain in [
         "/",
         "/reports",
@@ -69,7 +72,11 @@ fn a_path_is_the_same_however_it_is_spelled() {
     check("/%7", "/%7");
     check("/%zz%72", "/%zzr");
     check("/%+72", "/%+72");
-    check("/%é", "/%é");
+    check("/%é", "/%%C3%A9");
+    // What must not stand in a path as it is counts as escaped.
+    check("/café", "/caf%C3%A9");
+    check("/a`b\"c{d|e}^[f]\\", "/a%60b%22c%7Bd%7Ce%7D%5E%5Bf%5D%5C");
+    check("/up`", "/up%60");
 }
 
 #[test]
