@@ -9,7 +9,7 @@ class EnvTest < Minitest::Test
     env = env_of(method: "PATCH", path: "/a%20b", query: "x=1", protocol: "HTTP/1.0", scheme: "https", remote: "::1")
     expected = {
       "REQUEST_METHOD" => "PATCH", "SCRIPT_NAME" => "", "PATH_INFO" => "/a%20b", "QUERY_STRING" => "x=1",
-      "REQUEST_URI" => "/a%20b?x=1", "SERVER_NAME" => "example.org", "SERVER_PORT" => "3000",
+      "REQUEST_PATH" => "/a%20b", "REQUEST_URI" => "/a%20b?x=1", "SERVER_NAME" => "example.org", "SERVER_PORT" => "3000",
       "SERVER_PROTOCOL" => "HTTP/1.0", "HTTP_VERSION" => "HTTP/1.0", "REMOTE_ADDR" => "::1",
       "rack.url_scheme" => "https", "GATEWAY_INTERFACE" => "CGI/1.2",
       "SERVER_SOFTWARE" => "highball/#{Highball::VERSION}"

@@ -112,7 +112,10 @@ impl Template {
                 values: [NIL; 96],
             };
             let (path, query) = (record.text(Text::Path), record.text(Text::Query));
-            pairs.put(keys.path, binary(path));
+            // One string, as Puma has it.
+            let path_info = binary(path);
+            pairs.put(keys.path, path_info);
+            pairs.put(keys.request_path, path_info);
             pairs.put(
                 keys.server_name,
                 of(&repeated.server_name, record.text(Text::ServerName)),

@@ -28,6 +28,7 @@ pub(crate) struct Template {
 pub(super) struct Keys {
     pub(super) method: Value,
     pub(super) path: Value,
+    pub(super) request_path: Value,
     pub(super) query: Value,
     pub(super) uri: Value,
     pub(super) server_name: Value,
@@ -93,6 +94,7 @@ pub(crate) unsafe fn prepare(front: i32, parts: &Parts) {
         let keys = Keys {
             method: key("REQUEST_METHOD"),
             path: key("PATH_INFO"),
+            request_path: key("REQUEST_PATH"),
             query: key("QUERY_STRING"),
             uri: key("REQUEST_URI"),
             server_name: key("SERVER_NAME"),
