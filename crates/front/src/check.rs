@@ -23,6 +23,7 @@ pub(crate) async fn run(service: &Rc<Service>, generation: u32, path: &str) -> R
     let head = RequestHead {
         method: Method::GET,
         uri,
+        raw_target: None,
         version: Version::HTTP_11,
         headers,
     };

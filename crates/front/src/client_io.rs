@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub use self::stream::Stream;
 use crate::clock::Clock;
-use crate::screen::{Head, Limits, Phase, Refusal, Screen};
+use crate::screen::{Head, Limits, Phase, RawTarget, Refusal, Screen};
 
 /// Bytes read at once, and the most that is held back of later messages.
 const CHUNK: usize = 16 * 1024;
@@ -99,6 +99,11 @@ impl ClientIo {
     /// The accepted head of the current message.
     pub fn head(&self) -> Option<Head> {
         self.inner.borrow().screen.head().copied()
+    }
+
+    /// The current message's target as the client sent it, if hyper got another one in its place.
+    pub fn take_raw_target(&self) -> Option<RawTarget> {
+        self.inner.borrow_mut().screen.take_raw_target()
     }
 
     /// Why the message was refused, if it was.

@@ -38,7 +38,7 @@ impl Env {
         } else {
             80
         };
-        let authority = match request.uri.authority() {
+        let authority = match request.authority() {
             Some(authority) => Some(authority.as_str()),
             None => request
                 .headers
@@ -88,7 +88,7 @@ impl Env {
                 continue;
             }
             let mut value = first.as_bytes();
-            let authority = request.uri.authority().filter(|_| *name == header::HOST);
+            let authority = request.authority().filter(|_| *name == header::HOST);
             if let Some(authority) = authority {
                 value = authority.as_str().as_bytes();
             } else if fields.peek().is_some_and(|(next, _)| *next == name) {

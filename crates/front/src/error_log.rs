@@ -18,7 +18,7 @@ pub fn app_error(log: &AccessLog, request: &Request, text: &str) {
     let (class, message) = first.split_once(": ").unwrap_or((first, ""));
     log.app_error(&AppError {
         method: request.method.as_str().as_bytes(),
-        path: request.uri.path().as_bytes(),
+        path: request.path(),
         worker: request.worker.get().map(|by| by.worker.into()),
         generation: request.worker.get().map(|by| by.generation),
         class: class.as_bytes(),
@@ -43,15 +43,15 @@ pub fn late(log: &AccessLog, work: &Work, backtrace: Option<&str>) {
     let (method, path, by) = match work {
         Work::Request(request) => (
             request.method.as_str(),
-            request.uri.path(),
+            request.path(),
             request.worker.get(),
         ),
-        Work::Afterwards { by, .. } => ("-", "-", Some(*by)),
+        Work::Afterwards { by, .. } => ("-", &b"-"[..], Some(*by)),
     };
     log.late(&Late {
         message: &message,
         method: method.as_bytes(),
-        path: path.as_bytes(),
+        path,
         app: Duration::from_nanos(monotonic_ns().saturating_sub(since)),
         worker: by.map(|by| by.worker.into()),
         generation: by.map(|by| by.generation),

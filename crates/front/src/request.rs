@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use exchange::request::{BodyPlace, Facts, TEXTS, TooLarge, Writer};
 use exchange::scheduling::monotonic_ns;
+use http::uri::Authority;
 use http::{HeaderMap, Method, Uri, Version};
 
 pub use arrived::{Arrived, End, ResponseHead};
@@ -22,6 +23,7 @@ pub use arrived::{Arrived, End, ResponseHead};
 use crate::dispatch::{Death, Lane};
 use crate::env::Env;
 use crate::failure::Failure;
+use crate::screen::RawTarget;
 use crate::spool::Spool;
 
 /// Both ends of a connection, as the env tells them.
@@ -100,8 +102,10 @@ pub enum Place {
 pub struct Request {
     /// Its method.
     pub method: Method,
-    /// Its target.
-    pub uri: Uri,
+    /// Its target as hyper read it.
+    uri: Uri,
+    /// Its target as the client sent it, where hyper would not have read that.
+    raw_target: Option<RawTarget>,
     /// Its version.
     pub version: Version,
     /// Its fields.
@@ -144,8 +148,10 @@ pub struct Request {
 pub struct RequestHead {
     /// The method.
     pub method: Method,
-    /// The target.
+    /// The target as hyper read it.
     pub uri: Uri,
+    /// The target as the client sent it, where hyper would not have read that.
+    pub raw_target: Option<RawTarget>,
     /// The version.
     pub version: Version,
     /// The fields.
@@ -158,6 +164,7 @@ impl Request {
         Self {
             method: head.method,
             uri: head.uri,
+            raw_target: head.raw_target,
             version: head.version,
             headers: head.headers,
             peer,
@@ -366,8 +373,8 @@ impl Request {
         };
         let texts: [&[u8]; TEXTS] = [
             self.method.as_str().as_bytes(),
-            self.path().as_bytes(),
-            self.uri.query().unwrap_or("").as_bytes(),
+            self.path(),
+            self.query(),
             host,
             self.peer.address.as_bytes(),
             protocol.as_bytes(),
@@ -381,11 +388,36 @@ impl Request {
         })
     }
 
-    /// The path; `/` where an absolute target has none (RFC 9112 section 3.2.2).
-    pub fn path(&self) -> &str {
-        match self.uri.path() {
-            "" => "/",
-            path => path,
+    /// The path, as the client sent it; `/` where an absolute target has none (RFC 9112 section 3.2.2).
+    pub fn path(&self) -> &[u8] {
+        match (&self.raw_target, self.uri.path()) {
+            (Some(raw), _) => raw.path(),
+            (None, "") => b"/",
+            (None, path) => path.as_bytes(),
         }
+    }
+
+    /// The query without the question mark, as the client sent it; empty where there is none.
+    pub fn query(&self) -> &[u8] {
+        match &self.raw_target {
+            Some(raw) => raw.query(),
+            None => self.uri.query().unwrap_or("").as_bytes(),
+        }
+    }
+
+    /// Path and query, as the client sent them. For the log: of an absolute target either may be missing.
+    pub fn target(&self) -> &[u8] {
+        match &self.raw_target {
+            Some(raw) => raw.path_and_query(),
+            None => self
+                .uri
+                .path_and_query()
+                .map_or(b"/", |target| target.as_str().as_bytes()),
+        }
+    }
+
+    /// The host and port of an absolute target.
+    pub fn authority(&self) -> Option<&Authority> {
+        self.uri.authority()
     }
 }

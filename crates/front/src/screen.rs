@@ -1,5 +1,5 @@
 //! The screen: reads the raw bytes of one request message, refuses what is malformed and says how many bytes
-//! the HTTP parser behind it may see. Pure: no IO, no clock, no allocation.
+//! the HTTP parser behind it may see. Pure: no IO and no clock; it allocates for a raw target alone.
 //!
 //! It stands before hyper because hyper is lenient where this server is strict: it takes bare LF as a line
 //! end, lets Transfer-Encoding hide Content-Length, and answers some faults with another status. Behind the
@@ -16,6 +16,7 @@ mod tests;
 
 use fields::Fields;
 use line::Scan;
+pub use target::RawTarget;
 
 /// Where hyper's own bound lies.
 const HYPER_MAX_TARGET_BYTES: usize = 65534;
@@ -126,6 +127,7 @@ pub struct Screen {
     empty_lines: u8,
     fields: Fields,
     head: Option<Head>,
+    raw_target: Option<RawTarget>,
     body: body::Tally,
     refused: Option<Refusal>,
 }
@@ -147,6 +149,7 @@ impl Screen {
             empty_lines: 0,
             fields: Fields::default(),
             head: None,
+            raw_target: None,
             body: body::Tally::default(),
             refused: None,
         }
@@ -157,7 +160,8 @@ impl Screen {
     /// step that is not empty, also without new bytes: a refusal or a skip may be due.
     ///
     /// A minor version above 1 is overwritten with 1 in place (RFC 9110 section 2.5: such a message is to
-    /// be treated as the highest version understood).
+    /// be treated as the highest version understood). So are bytes of the target that hyper refuses, with
+    /// others: [`Screen::take_raw_target`] has the target as it was.
     ///
     /// # Errors
     /// The refusal, from then on at every call. Bytes that stood before the fault are passed first, except
@@ -201,6 +205,11 @@ impl Screen {
     /// The current message's head, once it is accepted.
     pub fn head(&self) -> Option<&Head> {
         self.head.as_ref()
+    }
+
+    /// The current message's target as it was, if hyper gets another one in its place.
+    pub fn take_raw_target(&mut self) -> Option<RawTarget> {
+        self.raw_target.take()
     }
 
     /// Lets the next message in, once the current one is complete; before that it does nothing.
@@ -261,6 +270,9 @@ impl Screen {
             let field = &rest[self.line..end];
             if field.is_empty() {
                 let head = self.fields.finish(&self.limits)?;
+                if let Some((start, end)) = self.fields.raw_target() {
+                    self.raw_target = Some(RawTarget::mask(&mut rest[start..end]));
+                }
                 self.stage = body::first_stage(&head);
                 self.head = Some(head);
                 self.begin_line(0);

@@ -116,6 +116,7 @@ impl Service {
         let head = RequestHead {
             method: parts.method,
             uri: parts.uri,
+            raw_target: connection.io.take_raw_target(),
             version: parts.version,
             headers: parts.headers,
         };
@@ -161,7 +162,7 @@ impl Service {
     ) -> Result<Option<Response<ResponseBody>>, Failure> {
         let body = self.admit_and_read(connection, request, incoming).await?;
         request.arrive(body, self.request_timeout(request.path()));
-        if request.method == Method::OPTIONS && request.uri.path() == "*" {
+        if request.method == Method::OPTIONS && request.path() == b"*" {
             return Ok(Some(answers::options(self, connection, request)));
         }
         self.dispatcher.submit(Rc::clone(request))?;
@@ -187,7 +188,7 @@ impl Service {
     }
 
     /// The time that a request for this path has.
-    pub(crate) fn request_timeout(&self, path: &str) -> Duration {
+    pub(crate) fn request_timeout(&self, path: &[u8]) -> Duration {
         let settings = self.settings.get();
         let own = settings.request_timeouts.find(path);
         own.copied().unwrap_or(settings.request_timeout)
@@ -300,11 +301,7 @@ impl Service {
         let since = |from: u64, to: u64| Duration::from_nanos(to.saturating_sub(from));
         self.log.record(&Entry {
             method: request.method.as_str().as_bytes(),
-            path: request
-                .uri
-                .path_and_query()
-                .map_or("/", |target| target.as_str())
-                .as_bytes(),
+            path: request.target(),
             status: status.map(|status| status.as_u16()),
             bytes,
             queue: claimed

@@ -96,7 +96,7 @@ impl Snapshot {
                 worker: by.worker,
                 thread,
                 method: request.method.to_string(),
-                path: request.uri.path().to_owned(),
+                path: printable(request.path()),
                 since_ms: now.saturating_sub(since) / 1_000_000,
             });
         });
@@ -128,5 +128,28 @@ impl Snapshot {
             running,
             finishing,
         }
+    }
+}
+
+/// A path as text of ASCII: what a terminal could act upon is escaped as a client should have.
+fn printable(path: &[u8]) -> String {
+    let mut text = String::with_capacity(path.len());
+    for &byte in path {
+        match byte {
+            b' '..=b'~' => text.push(char::from(byte)),
+            _ => text += &format!("%{byte:02X}"),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_path_in_the_status_is_printable_ascii() {
+        let path = "/caf\u{e9}`\"\u{9b}\u{202e}".as_bytes();
+        let shown = super::printable(path);
+        assert_eq!(shown, "/caf%C3%A9`\"%C2%9B%E2%80%AE");
+        assert_eq!(super::printable(b"/\xff%20"), "/%FF%20");
     }
 }

@@ -46,6 +46,15 @@ const ACCEPTED: &[(&str, &str)] = &[
     ),
     ("rfc9110_trailer_forbidden_host_01", "as above"),
     ("rfc9110_trailer_forbidden_te_01", "as above"),
+    (
+        "rfc9112_leading_crlf_02",
+        "two empty lines before a request (RFC 9112 §2.2 asks for at least one); the third is refused",
+    ),
+    (
+        "rfc9112_target_non_ascii_01",
+        "raw UTF-8 in a target reaches the application as it is, as with Puma and nginx (row 14)",
+    ),
+    ("rfc9112_target_non_ascii_02", "as above"),
 ];
 
 /// Valid for gunicorn, but refused by Highball: the statuses and the reason.
@@ -54,11 +63,6 @@ const REFUSED: &[(&str, &[u16], &str)] = &[
         "005",
         &[400],
         "a fragment in the target, which no client sends (RFC 9112 §3.2)",
-    ),
-    (
-        "014",
-        &[400],
-        "a target with quotes, which must be percent-encoded (RFC 3986 §2)",
     ),
     (
         "099",

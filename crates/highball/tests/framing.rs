@@ -368,12 +368,42 @@ fn row_14_other_forms_of_the_target_are_refused_and_nothing_is_tunnelled() {
         ("GET ftp://example.com/", &[400]),
         ("GET http://", &[400]),
         ("GET http:///a", &[400]),
-        ("GET /\u{e9}", &[400]),
+        ("GET /<a>", &[400]),
+        ("GET /a#b", &[400]),
         ("GET /\0", &[400]),
         ("GET /\x7f", &[400]),
     ] {
         let request = format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n");
         probe.refuse_only(request, statuses);
+    }
+}
+
+#[test]
+fn row_14_raw_bytes_of_a_target_reach_the_application_as_sent() {
+    let mut probe = Probe::default();
+    for (target, path, query) in [
+        (
+            &b"/caf\xc3\xa9?q=\xc3\xa9"[..],
+            &b"/caf\xc3\xa9"[..],
+            &b"q=\xc3\xa9"[..],
+        ),
+        (b"/\"|`{}^[]\\?\"|`{}^[]\\", b"/\"|`{}^[]\\", b"\"|`{}^[]\\"),
+        (b"/\xff\xfe?\x80", b"/\xff\xfe", b"\x80"),
+        (b"/%C3%A9_`", b"/%C3%A9_`", b""),
+        (b"http://a/`?`\xe9?", b"/`", b"`\xe9?"),
+    ] {
+        let request = [b"GET ", target, b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
+        let answer = probe.answer(request).json();
+        let latin = |bytes: &[u8]| bytes.iter().copied().map(char::from).collect::<String>();
+        let env = &answer["env"];
+        assert_eq!(env["PATH_INFO"], latin(path));
+        assert_eq!(env["REQUEST_PATH"], latin(path));
+        assert_eq!(env["QUERY_STRING"], latin(query));
+        let uri = match query {
+            b"" => latin(path),
+            query => latin(path) + "?" + &latin(query),
+        };
+        assert_eq!(env["REQUEST_URI"], uri);
     }
 }
 

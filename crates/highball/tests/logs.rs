@@ -209,3 +209,15 @@ fn what_the_application_prints_comes_through() {
     server.log().wait(|line| line.contains("printed by puts"));
     server.log().wait(|line| line.contains("printed by warn"));
 }
+
+#[test]
+fn a_raw_target_is_escaped_in_the_log() {
+    let server = Server::app(APPLICATION).start();
+    // A terminal would read right to left from U+202E on, and U+009B begins its commands.
+    let raw = b"GET /caf\xc3\xa9\xe2\x80\xae\xc2\x9b\xff\" HTTP/1.1\r\nHost: a\r\n\r\n";
+    server.connect().send(raw).response().expect(200);
+    let line = server.log().wait(|line| line.contains("/caf"));
+    let shown =
+        r#"path="/caf\u{e9}\u{202e}\u{009b}\xff\"" status=200"#.replace(r"\u{e9}", "\u{e9}");
+    assert!(line.contains(&shown), "{line}");
+}

@@ -105,6 +105,14 @@ impl Client {
         }
     }
 
+    /// The port of its own side; 0 for a UNIX socket.
+    pub fn local_port(&self) -> u16 {
+        match &self.stream {
+            Stream::Tcp(stream) => stream.local_addr().map_or(0, |address| address.port()),
+            Stream::Unix(_) => 0,
+        }
+    }
+
     /// Waits this long for each step instead of [`PATIENCE`].
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {

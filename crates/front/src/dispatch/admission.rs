@@ -15,7 +15,7 @@ impl Dispatcher {
     ///
     /// # Errors
     /// Why it would be refused.
-    pub fn admits(&self, path: &str) -> Result<Lane, Failure> {
+    pub fn admits(&self, path: &[u8]) -> Result<Lane, Failure> {
         let inner = self.inner.borrow();
         if inner.stopping {
             return Err(Failure::Stopping);

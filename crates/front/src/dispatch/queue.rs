@@ -64,7 +64,7 @@ impl Lanes {
     }
 
     /// The lane of a request for this path.
-    pub(super) fn of(&self, path: &str) -> Lane {
+    pub(super) fn of(&self, path: &[u8]) -> Lane {
         if self.priority.find(path).is_some() {
             return Lane::Priority;
         }

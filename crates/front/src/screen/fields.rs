@@ -45,6 +45,11 @@ impl Fields {
         self.start = start;
     }
 
+    /// Where a target starts and ends that hyper would refuse as it is.
+    pub(super) fn raw_target(&self) -> Option<(usize, usize)> {
+        self.request_line.raw_target
+    }
+
     /// How long the line that starts at `line_start` may be, and the refusal if it is longer.
     #[inline]
     pub(super) fn line_limit(&self, line_start: usize, limits: &Limits) -> (usize, Refusal) {

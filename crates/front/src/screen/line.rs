@@ -88,6 +88,22 @@ pub(super) const fn alphanumeric_and(others: &[u8]) -> Class {
     class
 }
 
+/// The class with `others` and every byte that is not ASCII.
+pub(super) const fn widened(class: &Class, others: &[u8]) -> Class {
+    let mut wide = *class;
+    let mut byte = 0x80;
+    while byte < 256 {
+        wide[byte] = true;
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < others.len() {
+        wide[others[at] as usize] = true;
+        at += 1;
+    }
+    wide
+}
+
 static TOKEN: Class = alphanumeric_and(b"!#$%&'*+-.^_`|~");
 
 /// tchar of RFC 9110 section 5.6.2.

@@ -15,6 +15,8 @@ const METHOD_TOO_LONG: Refusal = Refusal::new(501, "the method is too long");
 pub(super) struct RequestLine {
     pub(super) version_minor: u8,
     pub(super) is_head: bool,
+    /// Where a target starts and ends that hyper would refuse as it is.
+    pub(super) raw_target: Option<(usize, usize)>,
 }
 
 /// The longest request line that can be accepted, without its CRLF.
@@ -42,7 +44,7 @@ pub(super) fn parse(line: &mut [u8], limits: &Limits) -> Result<RequestLine, Ref
         return Err(METHOD_TOO_LONG);
     }
     let target_start = method_bytes + 1;
-    let target_bytes = target::length(&line[target_start..]);
+    let (target_bytes, is_raw) = target::length(&line[target_start..]);
     if target_bytes > limits.max_target_bytes {
         return Err(Refusal::new(414, "the request target is too long"));
     }
@@ -79,6 +81,7 @@ pub(super) fn parse(line: &mut [u8], limits: &Limits) -> Result<RequestLine, Ref
     Ok(RequestLine {
         version_minor: u8::from(minor != b'0'),
         is_head,
+        raw_target: is_raw.then_some((target_start, target_end)),
     })
 }
 

@@ -17,11 +17,18 @@ pub(super) enum Form {
     Other,
 }
 
-/// What may stand in a path. RFC 3986 leaves out `"[\]^{|}`, but clients send them raw, and the application
-/// sees the path undecoded. `#` is out: a target has no fragment.
+/// What hyper takes in a path. RFC 3986 leaves out `"[\]^{|}`, but clients send them raw.
 static PATH: line::Class = line::alphanumeric_and(b"!$%&'()*+,-./:;=@_~\"[\\]^{|}");
-/// What may stand in a query; the same, with what the WHATWG URL standard leaves raw there.
+/// The same for a query.
 static QUERY: line::Class = line::alphanumeric_and(b"!$%&'()*+,-./:;=@_~[\\]^{|}?`");
+/// What clients send besides, and hyper refuses in a path or in a query. What is left out: control characters, the
+/// space, `#` (a target has no fragment), `<` and `>` (Puma refuses them too).
+const ELSEWHERE: &[u8] = b"\"`";
+/// The classes of all that is taken.
+static WIDE_PATH: line::Class = line::widened(&PATH, ELSEWHERE);
+static WIDE_QUERY: line::Class = line::widened(&QUERY, ELSEWHERE);
+/// What stands in for these before hyper.
+const STAND_IN: u8 = b'_';
 /// unreserved and sub-delims of RFC 3986. Percent-encoding is left out: it means nothing in a DNS name.
 static REGISTERED_NAME: line::Class = line::alphanumeric_and(b"-._~!$&'()*+,;=");
 
@@ -29,12 +36,79 @@ static REGISTERED_NAME: line::Class = line::alphanumeric_and(b"-._~!$&'()*+,;=")
 /// into a request's record either.
 const MAX_AUTHORITY_BYTES: usize = 1024;
 
-/// How many of the first bytes belong to the target.
+/// A target with bytes that hyper refuses, as the client sent it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawTarget {
+    bytes: Box<[u8]>,
+    /// Where the path starts and where it ends.
+    path: (usize, usize),
+}
+
+impl RawTarget {
+    /// Keeps the target, and overwrites in place what hyper refuses: it is then a target of the same form and length.
+    pub(super) fn mask(target: &mut [u8]) -> Self {
+        let start = path_start(target);
+        let path = line::prefix(&target[start..], &WIDE_PATH);
+        let kept = Self {
+            bytes: (&*target).into(),
+            path: (start, start + path),
+        };
+        let (path, query) = target[start..].split_at_mut(path);
+        for (part, class) in [(path, &PATH), (query, &QUERY)] {
+            let refused = part.iter_mut().filter(|byte| !class[usize::from(**byte)]);
+            refused.for_each(|byte| *byte = STAND_IN);
+        }
+        kept
+    }
+
+    /// The path; `/` where an absolute target has none (RFC 9112 section 3.2.2).
+    pub fn path(&self) -> &[u8] {
+        match &self.bytes[self.path.0..self.path.1] {
+            b"" => b"/",
+            path => path,
+        }
+    }
+
+    /// The query, without the question mark.
+    pub fn query(&self) -> &[u8] {
+        self.bytes.get(self.path.1 + 1..).unwrap_or_default()
+    }
+
+    /// Path and query; of an absolute target either may be missing.
+    pub fn path_and_query(&self) -> &[u8] {
+        &self.bytes[self.path.0..]
+    }
+}
+
+/// Where the path of a target starts, or would.
+fn path_start(target: &[u8]) -> usize {
+    let slashes = target.windows(3).position(|bytes| bytes == b"://");
+    match slashes.filter(|_| !target.starts_with(b"/")) {
+        Some(scheme) => {
+            let authority = &target[scheme + 3..];
+            scheme + 3 + authority_length(authority)
+        }
+        None => 0,
+    }
+}
+
+/// How many of the first bytes belong to the target, and whether hyper refuses some of them.
 #[inline]
-pub(super) fn length(bytes: &[u8]) -> usize {
-    let path = line::prefix(bytes, &PATH);
+pub(super) fn length(bytes: &[u8]) -> (usize, bool) {
+    let length = length_of(bytes, &PATH, &QUERY);
+    match bytes.get(length) {
+        Some(&byte) if byte >= 0x80 || ELSEWHERE.contains(&byte) => {
+            (length_of(bytes, &WIDE_PATH, &WIDE_QUERY), true)
+        }
+        _ => (length, false),
+    }
+}
+
+#[inline]
+fn length_of(bytes: &[u8], path: &line::Class, query: &line::Class) -> usize {
+    let path = line::prefix(bytes, path);
     match bytes.get(path) {
-        Some(b'?') => path + 1 + line::prefix(&bytes[path + 1..], &QUERY),
+        Some(b'?') => path + 1 + line::prefix(&bytes[path + 1..], query),
         _ => path,
     }
 }
@@ -55,16 +129,20 @@ fn absolute(target: &[u8]) -> Result<Form, Refusal> {
     else {
         return Ok(Form::Other);
     };
-    let end = after_scheme
-        .iter()
-        .position(|byte| matches!(byte, b'/' | b'?'))
-        .unwrap_or(after_scheme.len());
-    if is_authority(&after_scheme[..end]) {
+    if is_authority(&after_scheme[..authority_length(after_scheme)]) {
         Ok(Form::Absolute)
     } else {
         // User information is refused here too (RFC 9110 section 4.2.4).
         Err(Refusal::new(400, "the request target's host is invalid"))
     }
+}
+
+/// How many of the bytes after `://` are before the path and the query.
+fn authority_length(after_scheme: &[u8]) -> usize {
+    after_scheme
+        .iter()
+        .position(|byte| matches!(byte, b'/' | b'?'))
+        .unwrap_or(after_scheme.len())
 }
 
 fn strip_scheme<'a>(target: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {

@@ -162,6 +162,9 @@ fn request_lines_of_http_1_are_accepted() {
         "GET /with_\"quotes\"{a|b}^[c]\\ HTTP/1.1",
         "GET //// HTTP/1.1",
         "GET /?? HTTP/1.1",
+        "GET /`caf\u{e9}` HTTP/1.1",
+        "GET /?\"a\" HTTP/1.1",
+        "GET http://example.com/\u{e9}`?\"q\u{e9}\" HTTP/1.1",
         "GET http://example.com/foo?q=1 HTTP/1.1",
         "GET HTTP://example.com HTTP/1.1",
         "GET https://example.com:8443?q HTTP/1.1",
@@ -203,14 +206,15 @@ fn malformed_request_lines_are_refused() {
         "GET\0PROXY / HTTP/1.1",
         "\"GET\" / HTTP/1.1",
         "bla:rgh / HTTP/1.1",
-        "GET /\u{e0} HTTP/1.1",
         "GET /\0 HTTP/1.1",
         "GET /\x7f HTTP/1.1",
         "GET /a\tb HTTP/1.1",
         "GET /a#b HTTP/1.1",
         "GET /?a#b HTTP/1.1",
         "GET /<a> HTTP/1.1",
-        "GET /?\"a\" HTTP/1.1",
+        "GET /?<a> HTTP/1.1",
+        "GET http://ex\u{e9}mple.com/ HTTP/1.1",
+        "GET http://a`b/ HTTP/1.1",
         "GET * HTTP/1.1",
         "OPTIONS ** HTTP/1.1",
         "GET foo/bar HTTP/1.1",
@@ -280,6 +284,35 @@ fn connect_and_methods_too_long_are_not_implemented() {
         request(&format!("{} / HTTP/1.1", "M".repeat(16 * 1024))),
     );
     refuses(501, "M".repeat(20_000));
+}
+
+#[test]
+fn a_target_that_hyper_refuses_reaches_it_masked_and_is_kept_raw() {
+    for (target, masked, path, query) in [
+        (
+            &b"/a\xc3\xa9`b?c"[..],
+            &b"/a___b?c"[..],
+            &b"/a\xc3\xa9`b"[..],
+            &b"c"[..],
+        ),
+        (b"/\xff?\"x\"?`", b"/_?_x_?`", b"/\xff", b"\"x\"?`"),
+        (b"/\xe9", b"/_", b"/\xe9", b""),
+        (b"http://a:80?\xe9", b"http://a:80?_", b"/", b"\xe9"),
+        (b"HTTPS://[::1]/x`?y", b"HTTPS://[::1]/x_?y", b"/x`", b"y"),
+    ] {
+        let head = |target: &[u8]| [b"GET ", target, b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
+        let mut bytes = head(target);
+        let mut screen = Screen::new(LIMITS);
+        assert_eq!(screen.advance(&mut bytes).unwrap().pass, bytes.len());
+        assert_eq!(bytes, head(masked));
+        let raw = screen.take_raw_target().expect("a raw target");
+        assert_eq!((raw.path(), raw.query()), (path, query));
+        assert!(screen.take_raw_target().is_none());
+    }
+    let mut screen = Screen::new(LIMITS);
+    let mut plain = request("GET /with_\"quotes\"{a|b}^[c]\\?{x|y}^` HTTP/1.1").into_bytes();
+    screen.advance(&mut plain).unwrap();
+    assert!(screen.take_raw_target().is_none());
 }
 
 #[test]
