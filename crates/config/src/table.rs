@@ -263,6 +263,11 @@ settings! {
 
         /// The length of a request's body; longer is refused with 413.
         max_body_bytes: u64 = Kind::Bytes { min: 1, max: TIB }, default "1GiB", reload AtOnce;
+
+        /// Whether requests with the method TRACE reach the application; otherwise they are refused with 405.
+        ///
+        /// What answers TRACE may send cookies and credentials of the request back as content (RFC 9110 section 9.3.8).
+        allow_trace: bool = Kind::Bool, default "false", reload AtOnce;
     }
 
     "Time-outs" {

@@ -12,6 +12,9 @@ use crate::request::Request;
 use crate::response::{Record, ResponseBody, Source};
 use crate::service::{Exchanged, Service};
 
+/// What `Allow` says of the server as a whole: the application decides for each path.
+const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
 /// An answer of the front's own.
 pub fn from_failure(
     service: &Rc<Service>,
@@ -43,6 +46,9 @@ pub fn from_failure(
     if let Some(seconds) = failure.retry_after() {
         headers.insert(header::RETRY_AFTER, seconds.into());
     }
+    if failure == Failure::TraceRefused {
+        headers.insert(header::ALLOW, HeaderValue::from_static(METHODS));
+    }
     if failure.closes() {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -63,8 +69,9 @@ pub fn options(
         record,
     });
     *response.status_mut() = StatusCode::NO_CONTENT;
-    let methods = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
-    response.headers_mut().insert(header::ALLOW, methods);
+    response
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static(METHODS));
     response
 }
 

@@ -92,6 +92,9 @@ pub enum Failure {
     /// The message is malformed or over a limit.
     #[error("{0}")]
     Refused(#[from] Refusal),
+    /// TRACE, which the settings do not allow.
+    #[error("the method TRACE is not allowed")]
+    TraceRefused,
     /// The queue is full.
     #[error("the queue is full")]
     QueueFull,
@@ -140,7 +143,9 @@ impl Failure {
     /// Whose fault it is.
     pub const fn fault(self) -> Fault {
         match self {
-            Self::Refused(_) | Self::ClientGone | Self::BodyCut => Fault::Client,
+            Self::Refused(_) | Self::TraceRefused | Self::ClientGone | Self::BodyCut => {
+                Fault::Client
+            }
             Self::ExpiredInWorker | Self::WorkerDied | Self::AppError | Self::BadResponse(_) => {
                 Fault::Worker
             }
@@ -161,6 +166,7 @@ impl Failure {
             Self::Refused(refusal) => {
                 StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST)
             }
+            Self::TraceRefused => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyCut => StatusCode::BAD_REQUEST,
             Self::QueueFull
             | Self::NoWorker(_)
@@ -191,7 +197,12 @@ impl Failure {
     pub const fn closes(self) -> bool {
         matches!(
             self,
-            Self::Refused(_) | Self::Stopping | Self::Stopped | Self::ClientGone | Self::BodyCut
+            Self::Refused(_)
+                | Self::TraceRefused
+                | Self::Stopping
+                | Self::Stopped
+                | Self::ClientGone
+                | Self::BodyCut
         )
     }
 
@@ -200,7 +211,7 @@ impl Failure {
         match self {
             Self::Refused(Refusal { status: 413, .. }) => Outcome::TooLarge,
             Self::Refused(Refusal { status: 408, .. }) => Outcome::Timeout,
-            Self::Refused(_) => Outcome::Refused,
+            Self::Refused(_) | Self::TraceRefused => Outcome::Refused,
             Self::QueueFull | Self::Stopping | Self::TooManyFiles | Self::NotStored(_) => {
                 Outcome::Shed
             }

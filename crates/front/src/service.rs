@@ -160,6 +160,9 @@ impl Service {
         request: &Rc<Request>,
         incoming: Incoming,
     ) -> Result<Option<Response<ResponseBody>>, Failure> {
+        if request.method == Method::TRACE && !self.settings.get().allow_trace {
+            return Err(Failure::TraceRefused);
+        }
         let body = self.admit_and_read(connection, request, incoming).await?;
         request.arrive(body, self.request_timeout(request.path()));
         if request.method == Method::OPTIONS && request.path() == b"*" {

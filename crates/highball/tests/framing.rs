@@ -408,6 +408,32 @@ fn row_14_raw_bytes_of_a_target_reach_the_application_as_sent() {
 }
 
 #[test]
+fn row_13_a_method_of_16_kib_gets_501() {
+    let mut probe = Probe::default();
+    let request = format!("{} / HTTP/1.1\r\nHost: a\r\n\r\n", "M".repeat(16 * 1024));
+    probe.refuse(request, &[501]);
+}
+
+#[test]
+fn row_01_a_host_of_70000_bytes_gets_400() {
+    let mut probe = Probe::default();
+    let request = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", "a".repeat(70_000));
+    probe.refuse(request, &[400]);
+}
+
+#[test]
+fn trace_is_refused_with_405_unless_a_setting_allows_it() {
+    let mut probe = Probe::default();
+    let request = "TRACE /x HTTP/1.1\r\nHost: a\r\nCookie: secret\r\n\r\n";
+    let response = probe.refuse(request, &[405]);
+    let allowed = response.field("allow").expect("RFC 9110 section 15.5.6");
+    assert!(allowed.contains("GET") && !allowed.contains("TRACE"));
+    let mut probe = Probe::with(|builder| builder.setting("allow_trace", "true"));
+    let answer = probe.answer(request).json();
+    assert_eq!(answer["env"]["REQUEST_METHOD"], "TRACE");
+}
+
+#[test]
 fn row_14_options_may_ask_about_the_server_as_a_whole() {
     let probe = Probe::default();
     // Rack has no form for it: any answer but a failure will do, and Rack::Lint must not be hurt.
