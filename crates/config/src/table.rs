@@ -120,6 +120,9 @@ settings! {
 
         /// The peers whose X-Forwarded-* headers are believed.
         ///
+        /// From others these headers do not reach the application, nor do the like: Forwarded, X-Real-IP, Client-IP,
+        /// True-Client-IP, CF-Connecting-IP, X-Original-URL, X-Rewrite-URL, X-Host, X-Sendfile-Type and their kin.
+        ///
         /// Addresses and networks (`10.0.0.0/8`, `::1`), `unix` for every peer on a UNIX socket; `all` or `none` alone.
         trusted_proxies: TrustedProxies = Kind::Proxies, default "127.0.0.0/8,::1,unix", reload AtOnce;
     }

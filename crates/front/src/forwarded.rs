@@ -9,18 +9,51 @@ use http::header::HeaderName;
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Fields by which a proxy speaks for a client, beside X-Forwarded-*. Rack and Rails act on each of them;
-/// X-Sendfile-Type and X-Accel-Mapping choose which files Rack::Sendfile names to the proxy.
-const OTHER_FORWARDING: [&str; 9] = [
+/// Fields by which a proxy speaks for a client: frameworks, middleware and applications act on each of them, so that
+/// whoever may send one chooses the address, the scheme, the host or the path that they see. A name that ends with a
+/// hyphen stands for all that begin with it. [`is_forwarding`] looks at the first two bytes before it searches here.
+const FORWARDING: [&str; 33] = [
+    // The client's address, scheme, host and port (RFC 7239, and what came before it).
     "forwarded",
-    "x-real-ip",
-    "x-request-start",
-    "x-client-ip",
+    "forwarded-",
+    "x-forwarded",
+    "x-forwarded-",
+    // The client's address: Rack, Rails (`ActionDispatch::RemoteIp`) and middleware believe these.
     "client-ip",
-    "x-url-scheme",
+    "x-client-ip",
     "x-cluster-client-ip",
-    "x-sendfile-type",
-    "x-accel-mapping",
+    "x-real-ip",
+    "x-remote-ip",
+    "x-remote-addr",
+    "x-originating-ip",
+    "x-proxyuser-ip",
+    "true-client-ip",
+    // Address, scheme and country, as content delivery networks tell them: Cloudflare, Fastly, Fly, Azure, Akamai, Envoy.
+    "cf-",
+    "fastly-",
+    "fly-",
+    "x-azure-",
+    "x-akamai-edgescape",
+    "x-envoy-external-address",
+    "x-envoy-original-path",
+    // The scheme (Rack::Request, Microsoft's proxies).
+    "front-end-https",
+    "x-url-scheme",
+    "x-scheme",
+    // The host and the path in place of those of the request (IIS, Zend, Symfony), and what a proxy replaced.
+    "x-host",
+    "x-http-host-override",
+    "x-original-",
+    "x-rewrite-",
+    // When the request came, from which middleware computes how long it waited.
+    "x-request-start",
+    "x-queue-start",
+    // Which files Rack::Sendfile names to a proxy, and where that finds them (CVE-2025-61780).
+    "x-sendfile-",
+    "x-accel-",
+    "x-lighttpd-send-file",
+    // The certificate that a client showed to the proxy.
+    "x-ssl-client-",
 ];
 
 /// Whether the field must not reach the application, from a peer that is `trusted` or not.
@@ -34,10 +67,14 @@ pub fn is_dropped(name: &HeaderName, trusted: bool) -> bool {
 
 /// Whether only a trusted proxy may send the field.
 fn is_forwarding(name: &str) -> bool {
-    // Most names are told apart by their first byte.
-    match name.as_bytes().first() {
-        Some(b'x' | b'f' | b'c') => {
-            name.starts_with("x-forwarded-") || OTHER_FORWARDING.contains(&name)
+    let fits = |known: &&str| match known.ends_with('-') {
+        true => name.starts_with(*known),
+        false => name == *known,
+    };
+    // Nearly all other names are told apart by their first two bytes.
+    match name.as_bytes() {
+        [b'x', b'-', ..] | [b'c', b'f' | b'l', ..] | [b't', b'r', ..] | [b'f', ..] => {
+            FORWARDING.iter().any(fits)
         }
         _ => false,
     }
@@ -89,8 +126,20 @@ mod tests {
             "x-real-ip",
             "client-ip",
             "x-sendfile-type",
+            "x-forwarded",
+            "cf-connecting-ip",
+            "true-client-ip",
+            "x-original-url",
         ] {
             assert!(!is_dropped(name, true) && is_dropped(name, false), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_field_of_the_table_is_for_trusted_peers_only() {
+        for name in super::FORWARDING {
+            let name = format!("{name}{}", if name.ends_with('-') { "b" } else { "" });
+            assert!(super::is_forwarding(&name), "{name}");
         }
     }
 
@@ -98,8 +147,13 @@ mod tests {
     fn other_fields_are_for_all() {
         for name in [
             "host",
-            "x-forwarded",
             "x-requested-with",
+            "x-request-id",
+            "x-http-method-override",
+            "x-forwardedness",
+            "x-hostage",
+            "content-type",
+            "trailer",
             "cookie",
             "from",
             "proxy-authorization",

@@ -176,6 +176,63 @@ fn x_forwarded_from_anybody_else_never_reaches_the_application() {
 }
 
 #[test]
+fn fields_that_name_a_client_or_a_target_are_for_trusted_proxies() {
+    let names = [
+        "True-Client-IP",
+        "CF-Connecting-IP",
+        "CF-Connecting-IPv6",
+        "CF-Pseudo-IPv4",
+        "Fastly-Client-IP",
+        "Fly-Client-IP",
+        "Client-IP",
+        "X-Client-IP",
+        "X-Cluster-Client-IP",
+        "X-Real-IP",
+        "X-Forwarded",
+        "X-Forwarded-For",
+        "X-Forwarded-By",
+        "X-Original-Forwarded-For",
+        "X-Envoy-External-Address",
+        "X-Azure-ClientIP",
+        "X-Remote-IP",
+        "X-Remote-Addr",
+        "X-Originating-IP",
+        "X-ProxyUser-IP",
+        "Forwarded",
+        "Forwarded-For",
+        "Forwarded-Proto",
+        "Front-End-Https",
+        "X-Original-URL",
+        "X-Original-URI",
+        "X-Rewrite-URL",
+        "X-Original-Host",
+        "X-Host",
+        "X-URL-Scheme",
+        "X-Request-Start",
+        "X-Queue-Start",
+        "X-Sendfile-Type",
+        "X-Accel-Mapping",
+        "X-Accel-Redirect",
+    ];
+    let fields: String = names
+        .iter()
+        .map(|name| format!("{name}: 192.0.2.7\r\n"))
+        .collect();
+    let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}X-Requested-With: b\r\n\r\n");
+    for (trusted, believed) in [("127.0.0.1", true), ("none", false)] {
+        let mut probe = Probe::with(|builder| builder.setting("trusted_proxies", trusted));
+        let answer = probe.answer(&request).json();
+        let env = env(&answer);
+        for name in names {
+            let key = format!("HTTP_{}", name.to_uppercase().replace('-', "_"));
+            let reached = env.get(&key).is_some_and(|value| value == "192.0.2.7");
+            assert_eq!(reached, believed, "{name}");
+        }
+        assert_eq!(env["HTTP_X_REQUESTED_WITH"], "b");
+    }
+}
+
+#[test]
 fn a_peer_on_a_unix_socket_is_trusted_when_unix_is() {
     for (trusted, scheme) in [("unix", "https"), ("127.0.0.0/8", "http")] {
         let application = Application::new(test_support::reflect());
