@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::kind::Value;
 use crate::listen::Listen;
+use crate::parameters::ParameterNames;
 use crate::paths::PathRules;
 use crate::proxies::TrustedProxies;
 
@@ -205,6 +206,16 @@ impl Field for TrustedProxies {
 
     fn to_value(&self) -> Value {
         Value::List(self.items().to_vec())
+    }
+}
+
+impl Field for ParameterNames {
+    fn from_value(value: Value) -> Self {
+        Self::parse(&items(value)).expect("checked words")
+    }
+
+    fn to_value(&self) -> Value {
+        Value::List(self.items())
     }
 }
 

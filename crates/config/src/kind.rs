@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use crate::listen::Listen;
+use crate::parameters::{self, ParameterNames};
 use crate::paths;
 use crate::proxies::{self, TrustedProxies};
 
@@ -82,6 +83,8 @@ pub enum Kind {
     Listen,
     /// A list of addresses and networks of proxies.
     Proxies,
+    /// A list of parts of parameter names; see [`ParameterNames`](crate::ParameterNames).
+    ParameterNames,
     /// A part of a whole: `50%`.
     Percent,
     /// A list of paths, with a value of this kind each where there is one; see [`PathRules`](crate::PathRules).
@@ -106,7 +109,10 @@ pub(crate) enum Value {
 impl Kind {
     /// Whether a value is a list: an array in the file, a flag that may be repeated.
     pub fn is_list(&self) -> bool {
-        matches!(self, Self::Listen | Self::Proxies | Self::Paths(_))
+        matches!(
+            self,
+            Self::Listen | Self::Proxies | Self::ParameterNames | Self::Paths(_)
+        )
     }
 
     /// Whether the file may give it as a number without quotes.
@@ -125,6 +131,7 @@ impl Kind {
             | Self::Choice(_)
             | Self::Percent
             | Self::Paths(_)
+            | Self::ParameterNames
             | Self::Proxies => false,
         }
     }
@@ -143,6 +150,7 @@ impl Kind {
             Self::Choice(words) => words.join("|"),
             Self::Maybe(kind) => format!("{}|none", kind.value_name()),
             Self::Listen | Self::Proxies => "ADDR".to_owned(),
+            Self::ParameterNames => "NAME".to_owned(),
             Self::Percent => "N%".to_owned(),
             Self::Paths(None) => "PATH".to_owned(),
             Self::Paths(Some(values)) => format!("PATH={}", values.value_name()),
@@ -177,6 +185,7 @@ impl Kind {
             Self::Maybe(kind) => format!("{}, or \"none\"", kind.allowed()),
             Self::Listen => format!("a list of {}", crate::listen::ALLOWED),
             Self::Proxies => format!("a list of {}", proxies::ALLOWED),
+            Self::ParameterNames => format!("a list of {}", parameters::ALLOWED),
             Self::Percent => "a part from 1% to 100%".to_owned(),
             Self::Paths(values) => paths::allowed(*values),
         }
@@ -225,7 +234,9 @@ impl Kind {
             Self::RequestPath => Err(wrong()),
             Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
             Self::Choice(_) => Err(wrong()),
-            Self::Listen | Self::Proxies | Self::Paths(_) => self.parse_list(&[text.to_owned()]),
+            Self::Listen | Self::Proxies | Self::ParameterNames | Self::Paths(_) => {
+                self.parse_list(&[text.to_owned()])
+            }
         }
     }
 
@@ -237,6 +248,7 @@ impl Kind {
         match self {
             Self::Listen => Listen::parse(text, IpAddr::V4(Ipv4Addr::LOCALHOST)).map(drop),
             Self::Proxies => proxies::check_item(text),
+            Self::ParameterNames => parameters::check_item(text),
             Self::Paths(values) => paths::parse_item(*values, text).map(drop),
             _ => self.parse(text).map(drop),
         }
@@ -252,6 +264,7 @@ impl Kind {
                 return Err("the list is empty; give at least one address".to_owned());
             }
             Self::Proxies => drop(TrustedProxies::parse(items)?),
+            Self::ParameterNames => drop(ParameterNames::parse(items)?),
             Self::Paths(values) => return paths::parse(*values, items).map(Value::Rules),
             _ => items.iter().try_for_each(|item| self.check_item(item))?,
         }

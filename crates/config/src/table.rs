@@ -10,6 +10,7 @@ use crate::error::Origin;
 use crate::field::{Field, LogFormat, MemoryBudget, Rollout};
 use crate::kind::{GIB, KIB, Kind, MIB, MS, TIB, Value};
 use crate::listen::Listen;
+use crate::parameters::ParameterNames;
 use crate::paths::PathRules;
 use crate::proxies::TrustedProxies;
 use crate::setting::{Reload, Setting};
@@ -355,6 +356,13 @@ settings! {
     "Logs" {
         /// Whether each request is logged to stdout, in one line.
         access_log: bool = Kind::Bool, default "true", reload AtOnce;
+
+        /// The parameters of queries whose values the log shows as `[FILTERED]`.
+        ///
+        /// Each item is a part of such names, in capitals or not: `passw` stands for `password` and `user[Passwd]`. The default is
+        /// what Rails puts into `filter_parameters`; `none` alone filters nothing.
+        log_filter_parameters: ParameterNames = Kind::ParameterNames,
+            default "passw,email,secret,token,_key,crypt,salt,certificate,otp,ssn,cvv,cvc", reload AtOnce;
 
         /// The form of the log's lines.
         log_format: LogFormat = Kind::Choice(&["text", "json"]), default "text", reload AtOnce;

@@ -6,6 +6,7 @@
 //! character of a request or an application reaches the output raw.
 
 mod escape;
+mod filter;
 mod line;
 mod stamp;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+pub use filter::filter;
 use line::Line;
 use stamp::Stamp;
 use writer::Writer;

@@ -16,7 +16,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tokio::sync::Notify;
 
-use crate::access_log::{AccessLog, Entry, Level};
+use crate::access_log::{AccessLog, Entry, Level, filter};
 use crate::answers;
 use crate::client_io::ClientIo;
 use crate::connection::Connection;
@@ -266,11 +266,12 @@ impl Service {
     pub fn refused(&self, refusal: Refusal, io: &ClientIo) {
         let failure = Failure::Refused(refusal);
         self.count(failure.outcome());
-        if self.settings.get().access_log {
-            let (method, path) = io.refused_line();
+        let settings = self.settings.get();
+        if settings.access_log {
+            let (method, target) = io.refused_line();
             self.log.record(&Entry {
                 method: &method,
-                path: &path,
+                path: &filter(&target, &settings.log_filter_parameters),
                 status: Some(refusal.status),
                 bytes: 0,
                 queue: None,
@@ -291,7 +292,8 @@ impl Service {
         outcome: Outcome,
     ) {
         self.count(outcome);
-        if !self.settings.get().access_log {
+        let settings = self.settings.get();
+        if !settings.access_log {
             return;
         }
         let (claimed, finished) = request.times.get();
@@ -304,7 +306,7 @@ impl Service {
         let since = |from: u64, to: u64| Duration::from_nanos(to.saturating_sub(from));
         self.log.record(&Entry {
             method: request.method.as_str().as_bytes(),
-            path: request.target(),
+            path: &filter(request.target(), &settings.log_filter_parameters),
             status: status.map(|status| status.as_u16()),
             bytes,
             queue: claimed

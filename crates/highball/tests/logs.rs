@@ -221,3 +221,53 @@ fn a_raw_target_is_escaped_in_the_log() {
         r#"path="/caf\u{e9}\u{202e}\u{009b}\xff\"" status=200"#.replace(r"\u{e9}", "\u{e9}");
     assert!(line.contains(&shown), "{line}");
 }
+
+#[test]
+fn secret_parameters_are_filtered_in_the_log() {
+    let server = Server::app(APPLICATION).start();
+    let mut client = server.connect();
+    client
+        .get("/ok?page=2&user[Password]=geheim&x=1&reset%5Ft%6Fken=geheim;geheim&y")
+        .expect(200);
+    client.get("/ok?api_key=geheim").expect(200);
+    client.get("/ok?plain=1&tokens").expect(200);
+    client.get("/ok?password").expect(200);
+    client
+        .send("GET /ok?secret=geheim HTTP/1.1\r\nBad Field: x\r\n\r\n")
+        .response()
+        .expect(400);
+    let log = server.stop().log;
+    let paths: Vec<&str> = log
+        .iter()
+        .filter(|line| line.contains("outcome="))
+        .map(|line| pairs(line)["path"])
+        .collect();
+    assert_eq!(
+        paths,
+        [
+            "/ok?page=2&user[Password]=[FILTERED]&x=1&reset%5Ft%6Fken=[FILTERED]&y",
+            "/ok?api_key=[FILTERED]",
+            "/ok?plain=1&tokens",
+            "/ok?password",
+            "/ok?secret=[FILTERED]",
+        ]
+    );
+}
+
+#[test]
+fn the_parameters_that_are_filtered_are_a_setting() {
+    for (setting, expect) in [
+        (
+            "pin,Card",
+            "/ok?PIN=[FILTERED]&card_no=[FILTERED]&password=1",
+        ),
+        ("none", "/ok?PIN=1&card_no=1&password=1"),
+    ] {
+        let server = Server::app(APPLICATION)
+            .setting("log_filter_parameters", setting)
+            .start();
+        server.get("/ok?PIN=1&card_no=1&password=1").expect(200);
+        let line = server.log().wait(|line| line.contains("outcome="));
+        assert_eq!(pairs(&line)["path"], expect);
+    }
+}
