@@ -10,6 +10,10 @@ use http::{HeaderMap, StatusCode};
 
 use crate::request::ResponseHead;
 
+/// Fields of a response. A `HeaderMap` panics beyond 24,576 names where the front or hyper adds one, and no client takes
+/// as many as this.
+const MAX_FIELDS: usize = 4096;
+
 /// Reads the payload of a head frame.
 ///
 /// # Errors
@@ -40,6 +44,7 @@ pub fn parse(payload: Bytes) -> Result<ResponseHead, &'static str> {
                 chunked_by_app |= value.as_bytes().eq_ignore_ascii_case(b"chunked");
             }
             _ if name.as_str() == "keep-alive" => {}
+            _ if fields.len() == MAX_FIELDS => wrong = Some("more than 4096 header fields"),
             _ => drop(fields.append(name, value)),
         }
     })
@@ -107,4 +112,27 @@ pub fn early_hints(payload: &[u8]) -> Option<Vec<u8>> {
     .ok()?;
     bytes.extend_from_slice(b"\r\n");
     sound.then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_fields_than_a_map_holds_are_an_error_and_no_panic() {
+        let head = |count: usize| {
+            let mut head = Head::default();
+            head.begin(200);
+            (0..count).for_each(|at| head.field(format!("a{at}").as_bytes(), b""));
+            parse(Bytes::copy_from_slice(head.bytes()))
+        };
+        assert!(head(MAX_FIELDS).is_ok());
+        for count in [MAX_FIELDS + 1, 24_577, 40_000] {
+            assert_eq!(
+                head(count).err(),
+                Some("more than 4096 header fields"),
+                "{count}"
+            );
+        }
+    }
 }

@@ -359,6 +359,24 @@ fn a_body_of_unknown_length_ends_an_http_1_0_connection() {
 }
 
 #[test]
+fn a_response_with_too_many_fields_is_a_500_and_harms_nobody() {
+    let (server, _events) = start(
+        r##"run lambda { |env|
+          many = env["QUERY_STRING"].to_i
+          [200, (0...many).to_h { |index| ["a#{index.to_s(36)}", ""] }, ["hello"]]
+        }"##,
+    );
+    for (count, status) in [(4096, 200), (4097, 500), (26_000, 500)] {
+        server.get(&format!("/?{count}")).expect(status);
+    }
+    server
+        .log()
+        .wait(|line| line.contains("more than 4096 header fields"));
+    server.get("/?1").expect(200);
+    assert!(server.stop().status.success());
+}
+
+#[test]
 fn an_empty_chunk_does_not_end_the_body() {
     let (server, events) = start(
         r##"run lambda { |env| [200, {}, Test::Body.new { |to| ["", "a", "", "b", ""].each { |chunk| to.call(chunk) } }] }"##,
