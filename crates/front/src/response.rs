@@ -16,6 +16,7 @@ use exchange::scheduling::monotonic_ns;
 use http::header::{self, HeaderValue};
 use http::{Method, Response, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
+use hyper::ext::ReasonPhrase;
 
 use crate::chunked::Decoder;
 use crate::error_log;
@@ -125,11 +126,9 @@ pub async fn from_worker(
         chunked_by_app,
     } = head;
     let declared = declared_length(&headers).map_err(Failure::BadResponse)?;
-    let bodyless = request.method == Method::HEAD
-        || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let mut left = declared;
     let file = request.arrived.borrow_mut().file.take();
-    let source = if bodyless {
+    let source = if is_bodyless(&request.method, status) {
         left = None;
         drain(request)
     } else if let Some(path) = file {
@@ -156,19 +155,45 @@ pub async fn from_worker(
     });
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    if request.version == Version::HTTP_10 && left.is_none() && response.body().is_stream() {
+    complete_head(&mut response, request.version);
+    Ok(response)
+}
+
+/// What the front says of a response beside the application.
+fn complete_head(response: &mut Response<ResponseBody>, version: Version) {
+    let status = response.status();
+    if status.canonical_reason().is_none() {
+        // As nginx does (RFC 9112 section 4); hyper would write `<none>`.
+        let none = ReasonPhrase::from_static(b"");
+        response.extensions_mut().insert(none);
+    }
+    let body = response.body();
+    let unknown_length = body.is_stream() && body.left.is_none();
+    let length = match &body.source {
+        Source::File(file) => Some(file.bytes()),
+        _ if status == StatusCode::RESET_CONTENT => Some(0),
+        _ => None,
+    };
+    let headers = response.headers_mut();
+    if version == Version::HTTP_10 && unknown_length {
         // Only the end of the connection tells an HTTP/1.0 client where the body ends, also one that asked
         // for keep-alive (RFC 9112 section 6.3).
-        let close = HeaderValue::from_static("close");
-        response.headers_mut().insert(header::CONNECTION, close);
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    if let Source::File(body) = &response.body().source {
-        let length = HeaderValue::from(body.bytes());
-        response
-            .headers_mut()
-            .insert(header::CONTENT_LENGTH, length);
+    if let Some(length) = length {
+        headers.insert(header::CONTENT_LENGTH, length.into());
     }
-    Ok(response)
+}
+
+/// Whether the message has no content, whatever the application says (RFC 9110 sections 9.3.2, 15.3.5, 15.3.6
+/// and 15.4.5).
+fn is_bodyless(method: &Method, status: StatusCode) -> bool {
+    let bodyless = [
+        StatusCode::NO_CONTENT,
+        StatusCode::RESET_CONTENT,
+        StatusCode::NOT_MODIFIED,
+    ];
+    method == Method::HEAD || bodyless.contains(&status)
 }
 
 /// A response without a body still lets its worker finish: what it writes is not wanted.

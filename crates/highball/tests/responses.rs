@@ -359,6 +359,37 @@ fn a_body_of_unknown_length_ends_an_http_1_0_connection() {
 }
 
 #[test]
+fn a_status_without_a_known_reason_has_an_empty_one() {
+    let (server, _events) = start(r##"run lambda { |env| [299, {}, ["hello"]] }"##);
+    let mut client = server.connect();
+    client.ask("GET", "/");
+    let line = b"HTTP/1.1 299 \r\n";
+    assert_eq!(client.bytes(line.len()), line);
+}
+
+#[test]
+fn a_205_has_no_content() {
+    let (server, _events) = start(
+        r##"run lambda { |env|
+          case env["PATH_INFO"]
+          when "/array" then [205, {}, ["hello"]]
+          when "/length" then [205, { "content-length" => "5" }, ["hello"]]
+          when "/stream" then [205, {}, Test::Body.new { |to| to.call("hello") }]
+          else Test.text("next")
+          end
+        }"##,
+    );
+    let mut client = server.connect();
+    for target in ["/array", "/length", "/stream"] {
+        let response = client.get(target);
+        assert_eq!(response.status(), 205);
+        assert_eq!(response.head.values("content-length"), ["0"], "{target}");
+        assert_eq!(response.text(), "");
+        assert_eq!(client.get("/").text(), "next");
+    }
+}
+
+#[test]
 fn a_response_with_too_many_fields_is_a_500_and_harms_nobody() {
     let (server, _events) = start(
         r##"run lambda { |env|
