@@ -149,6 +149,11 @@ impl Service {
                 let headers = response.headers_mut();
                 headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
+            let closes = response.headers().contains_key(header::CONNECTION);
+            if closes && request.version == Version::HTTP_10 {
+                // Else hyper adds keep-alive beside it.
+                *response.version_mut() = Version::HTTP_10;
+            }
             response
         })
     }

@@ -359,6 +359,38 @@ fn a_body_of_unknown_length_ends_an_http_1_0_connection() {
 }
 
 #[test]
+fn a_client_of_http_1_0_is_told_either_close_or_keep_alive() {
+    let (server, _events, gate) = start_with_gate(
+        r##"run lambda { |env|
+          case env["PATH_INFO"]
+          when "/stream" then [200, {}, Test::Body.new { |to| to.call("hel"); Test.pass("body"); to.call("lo") }]
+          when "/close" then [200, { "connection" => "close" }, ["hello"]]
+          else [200, {}, ["hello"]]
+          end
+        }"##,
+    );
+    for (target, expect) in [
+        ("/", "keep-alive"),
+        ("/stream", "close"),
+        ("/close", "close"),
+    ] {
+        let mut client = server.connect();
+        client.send(format!(
+            "GET {target} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+        ));
+        let head = client.head();
+        assert_eq!(head.values("connection"), [expect], "{target}");
+        if target == "/stream" {
+            gate.admit(1);
+        }
+        assert_eq!(client.bytes(5), b"hello");
+        if expect == "close" {
+            client.expect_end();
+        }
+    }
+}
+
+#[test]
 fn a_status_without_a_known_reason_has_an_empty_one() {
     let (server, _events) = start(r##"run lambda { |env| [299, {}, ["hello"]] }"##);
     let mut client = server.connect();
@@ -386,6 +418,36 @@ fn a_205_has_no_content() {
         assert_eq!(response.head.values("content-length"), ["0"], "{target}");
         assert_eq!(response.text(), "");
         assert_eq!(client.get("/").text(), "next");
+    }
+}
+
+#[test]
+fn ab_with_keep_alive_counts_no_failure() {
+    let (server, _events) = start(
+        r##"run lambda { |env|
+          case env["PATH_INFO"]
+          when "/large" then [200, {}, ["x" * 300_000]]
+          when "/stream" then [200, {}, Test::Body.new { |to| 40.times { to.call("x" * 10_000) } }]
+          else [200, {}, ["hello"]]
+          end
+        }"##,
+    );
+    for target in ["/", "/large", "/stream"] {
+        let ran = std::process::Command::new("ab")
+            .args(["-k", "-q", "-n", "200", "-c", "4"])
+            .arg(format!("http://{}{target}", server.address()))
+            .output()
+            .expect("ab, of apache2-utils");
+        let text = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+        let figure = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name));
+            let value = line.and_then(|line| line.split_whitespace().nth(2));
+            value
+                .unwrap_or_else(|| panic!("no {name} in {text}"))
+                .to_owned()
+        };
+        assert_eq!(figure("Complete requests:"), "200", "{target}: {text}");
+        assert_eq!(figure("Failed requests:"), "0", "{target}: {text}");
     }
 }
 
