@@ -370,6 +370,7 @@ impl Connection {
         self.spliced.set(true);
         let socket = request.socket.borrow_mut().take();
         let io = self.exchanged.io.clone();
+        io.probe_when_silent();
         // Without a descriptor for it both sides see the other one leave.
         let socket = socket.and_then(|socket| descriptors::beside_reserve(socket).ok());
         if let Some(socket) = socket.and_then(|socket| to_stream(socket).ok()) {

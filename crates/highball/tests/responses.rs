@@ -789,6 +789,41 @@ fn a_hijacked_connection_carries_much_in_both_directions() {
 }
 
 #[test]
+fn a_hijacked_connection_is_probed_by_the_kernel_while_it_idles() {
+    let (server, _events) = start(
+        r##"run lambda { |env|
+          return Test.text("hello") if env["PATH_INFO"] == "/"
+          io = env["rack.hijack"].call
+          io = env["rack.hijack_io"] || io
+          io.write("HTTP/1.1 101 Switching Protocols\r\n\r\n")
+          io.flush
+          Thread.new { io.read; io.close }
+          [200, {}, []]
+        }"##,
+    );
+    let mut client = server.connect();
+    client.get("/").expect(200);
+    assert!(!has_keep_alive_timer(&server, &client));
+    client.ask("GET", "/hijack");
+    assert_eq!(client.head().status, 101);
+    // What is on its way has a timer of its own: the client's answer ends that one.
+    test_support::until("the probe's timer", || {
+        has_keep_alive_timer(&server, &client)
+    });
+}
+
+/// Whether the kernel keeps the timer of SO_KEEPALIVE for the server's side of this connection (proc_net_tcp.txt).
+fn has_keep_alive_timer(server: &Server, client: &Client) -> bool {
+    let port = |address: &str| u16::from_str_radix(address.rsplit(':').next()?, 16).ok();
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("a kernel with /proc");
+    let ports = (Some(server.address().port()), Some(client.local_port()));
+    table.lines().skip(1).any(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        (port(words[1]), port(words[2])) == ports && words[5].starts_with("02:")
+    })
+}
+
+#[test]
 fn callbacks_run_once_after_the_response_was_sent() {
     let (server, mut events, gate) = start_with_gate(
         r##"run lambda { |env|
