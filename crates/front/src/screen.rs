@@ -3,13 +3,14 @@
 //!
 //! It stands before hyper because hyper is lenient where this server is strict: it takes bare LF as a line
 //! end, lets Transfer-Encoding hide Content-Length, and answers some faults with another status. Behind the
-//! screen hyper sees one well-formed message at a time, never a byte of the next one, no trailers, and no
-//! version other than 1.0 and 1.1. The screen never decodes, routes or stores anything.
+//! screen hyper sees one well-formed message at a time, never a byte of the next one, no trailers, no series of
+//! small chunks, and no version other than 1.0 and 1.1. The screen never routes anything.
 
 mod body;
 mod fields;
 mod line;
 mod request_line;
+mod small_chunks;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -173,7 +174,7 @@ impl Screen {
         let mut pass = 0;
         loop {
             // A step tells of a skip or of a pass: what was passed so far goes first.
-            if pass > 0 && matches!(self.stage, Stage::Trailers) {
+            if pass > 0 && self.may_skip(&buffered[pass..]) {
                 return Ok(Step { skip: 0, pass });
             }
             match self.step(&mut buffered[pass..]) {
@@ -216,6 +217,15 @@ impl Screen {
     pub fn next_message(&mut self) {
         if matches!(self.stage, Stage::Complete) && self.refused.is_none() {
             *self = Self::new(self.limits);
+        }
+    }
+
+    /// Whether the next step may be one that skips something.
+    fn may_skip(&self, rest: &[u8]) -> bool {
+        match self.stage {
+            Stage::Trailers => true,
+            Stage::ChunkSize => small_chunks::are_at_start(rest),
+            _ => false,
         }
     }
 

@@ -434,6 +434,18 @@ fn trace_is_refused_with_405_unless_a_setting_allows_it() {
 }
 
 #[test]
+fn a_body_of_very_small_chunks_is_taken() {
+    let mut probe = Probe::default();
+    let body: String = (0..20_000)
+        .map(|at| format!("1\r\n{}\r\n", at % 10))
+        .collect();
+    let request =
+        format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{body}0\r\n\r\n");
+    let expect: String = (0..20_000).map(|at| (at % 10).to_string()).collect();
+    assert_eq!(probe.answer(request).json()["body"], expect);
+}
+
+#[test]
 fn row_14_options_may_ask_about_the_server_as_a_whole() {
     let probe = Probe::default();
     // Rack has no form for it: any answer but a failure will do, and Rack::Lint must not be hurt.

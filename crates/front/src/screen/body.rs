@@ -1,10 +1,10 @@
-//! The body's framing (RFC 9112 sections 6 and 7): counts and checks, never decodes. Lines of the chunked
-//! coding are passed only when complete and valid; data is passed as it comes; trailers are skipped.
+//! The body's framing (RFC 9112 sections 6 and 7): counts and checks. Lines of the chunked
+//! coding are passed only when complete and valid; data is passed as it comes, small chunks joined; trailers are skipped.
 
-use super::{Head, Refusal, Screen, Stage, Step, fields, line};
+use super::{Head, Refusal, Screen, Stage, Step, fields, line, small_chunks};
 
 /// More digits than 2^64 needs are an attempt at an overflow.
-const MAX_SIZE_DIGITS: usize = 16;
+pub(super) const MAX_SIZE_DIGITS: usize = 16;
 /// All chunk extensions of a body together, in bytes; hyper's bound, so that the refusal is ours.
 const MAX_EXTENSION_BYTES: usize = 16 * 1024;
 /// All trailers of a body together, in bytes with their CRLFs.
@@ -28,7 +28,7 @@ pub(super) fn first_stage(head: &Head) -> Stage {
 }
 
 impl Screen {
-    pub(super) fn read_body(&mut self, rest: &[u8]) -> Result<Step, Refusal> {
+    pub(super) fn read_body(&mut self, rest: &mut [u8]) -> Result<Step, Refusal> {
         match self.stage {
             Stage::Length(left) => Ok(self.read_data(rest, left, Stage::Length, Stage::Complete)),
             Stage::ChunkSize => self.read_chunk_size(rest),
@@ -50,7 +50,15 @@ impl Screen {
         Step { skip: 0, pass }
     }
 
-    fn read_chunk_size(&mut self, rest: &[u8]) -> Result<Step, Refusal> {
+    fn read_chunk_size(&mut self, rest: &mut [u8]) -> Result<Step, Refusal> {
+        let skip = small_chunks::join(
+            rest,
+            self.limits.max_body_bytes.saturating_sub(self.body.data),
+        );
+        if skip > 0 {
+            self.begin_line(0);
+            return Ok(Step { skip, pass: 0 });
+        }
         let limit = MAX_SIZE_DIGITS + MAX_EXTENSION_BYTES - self.body.extensions;
         let too_long = Refusal::new(400, "the chunk extensions are too long");
         let Some(end) = self.find_line(rest, limit, too_long)? else {

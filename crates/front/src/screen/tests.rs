@@ -70,18 +70,40 @@ fn feed(limits: Limits, bytes: &[u8], mut piece: impl FnMut() -> usize) -> Outco
     }
 }
 
+/// The same with the data of a chunked body in place of its chunks: small ones are joined as they come.
+fn decoded(mut outcome: Outcome) -> Outcome {
+    if outcome.head.is_some_and(|head| head.chunked) {
+        let end = outcome.passed.windows(4).position(|end| end == b"\r\n\r\n");
+        let body = outcome.passed.split_off(end.unwrap() + 4);
+        let mut rest = body.as_slice();
+        while let Some(end) = rest.windows(2).position(|end| end == b"\r\n") {
+            let digits = rest[..end]
+                .iter()
+                .take_while(|byte| byte.is_ascii_hexdigit());
+            let size =
+                usize::from_str_radix(std::str::from_utf8(&rest[..digits.count()]).unwrap(), 16);
+            let data = &rest[end + 2..];
+            let (data, after) = data.split_at(size.unwrap().min(data.len()));
+            outcome.passed.extend_from_slice(data);
+            rest = after.strip_prefix(b"\r\n").unwrap_or_default();
+        }
+    }
+    outcome
+}
+
 /// Feeds `bytes` in every way and asserts that the way makes no difference.
 fn screen_with(limits: Limits, bytes: &[u8]) -> Outcome {
-    let whole = feed(limits, bytes, || usize::MAX);
+    let raw = feed(limits, bytes, || usize::MAX);
+    let whole = decoded(feed(limits, bytes, || usize::MAX));
     assert_eq!(
-        feed(limits, bytes, || 1),
+        decoded(feed(limits, bytes, || 1)),
         whole,
         "byte by byte: {}",
         bytes.escape_ascii()
     );
     let mut random = Random(bytes.len() as u64 + 1);
     for largest in [3, 7, 40] {
-        let pieces = feed(limits, bytes, || 1 + random.below(largest));
+        let pieces = decoded(feed(limits, bytes, || 1 + random.below(largest)));
         assert_eq!(
             pieces,
             whole,
@@ -89,7 +111,7 @@ fn screen_with(limits: Limits, bytes: &[u8]) -> Outcome {
             bytes.escape_ascii()
         );
     }
-    whole
+    raw
 }
 
 fn screen(bytes: &[u8]) -> Outcome {
@@ -613,6 +635,41 @@ fn chunked_bodies_are_accepted() {
 }
 
 #[test]
+fn small_chunks_reach_the_parser_joined_into_one() {
+    let small: String = (0..1000)
+        .map(|at| format!("1\r\n{}\r\n", at % 10))
+        .collect();
+    let data: String = (0..1000).map(|at| (at % 10).to_string()).collect();
+    let large = format!("200\r\n{}\r\n", "x".repeat(512));
+    for (body, joined) in [
+        (
+            format!("{small}0\r\n\r\n"),
+            format!("3e8\r\n{data}\r\n0\r\n\r\n"),
+        ),
+        (
+            format!("{large}{small}{large}{small}0\r\n\r\n"),
+            format!("{large}3e8\r\n{data}\r\n{large}3e8\r\n{data}\r\n0\r\n\r\n"),
+        ),
+        // An extension counts, so its chunk stays as it is.
+        (
+            "1\r\na\r\n002\r\nbc\r\n1;x\r\nd\r\n1\r\ne\r\n0\r\n\r\n".to_owned(),
+            "3\r\nabc\r\n1;x\r\nd\r\n1\r\ne\r\n0\r\n\r\n".to_owned(),
+        ),
+        (
+            "ff\r\n".to_owned() + &"y".repeat(255) + "\r\n1\r\nz\r\n0\r\n\r\n",
+            "100\r\n".to_owned() + &"y".repeat(255) + "z\r\n0\r\n\r\n",
+        ),
+    ] {
+        let outcome = screen(chunked(&body).as_bytes());
+        assert_eq!(outcome.phase, Phase::Complete);
+        assert_eq!(
+            outcome.passed.escape_ascii().to_string(),
+            chunked(&joined).as_bytes().escape_ascii().to_string()
+        );
+    }
+}
+
+#[test]
 fn malformed_chunks_are_refused() {
     for body in [
         "\r\nhello\r\n0\r\n\r\n",
@@ -929,6 +986,7 @@ const PIECES: &[&str] = &[
     "=",
     "\"",
     "5\r\nhello\r\n",
+    "1\r\na\r\n02\r\nbc\r\n",
     "0\r\n\r\n",
     "GET / HTTP/1.1\r\nHost: a\r\n",
     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
