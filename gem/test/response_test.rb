@@ -45,6 +45,16 @@ class ResponseTest < Minitest::Test
     assert_equal body, respond(200, {}, [body]).body
   end
 
+  def test_the_length_of_a_long_array_is_told_unless_the_application_frames_it
+    list = ["x" * 40_000] * 2
+    assert_equal [%w[content-length 80000]], respond(200, {}, list).fields
+    assert_empty respond(200, {}, list.take(1)).fields
+    [{ "Content-LENGTH" => "80000" }, { "transfer-encoding" => "chunked" }].each do |headers|
+      assert_equal headers.to_a, respond(200, headers, list).fields
+    end
+    [204, 205, 304].each { |status| assert_empty respond(status, {}, list).fields }
+  end
+
   def test_several_values_of_a_header_are_several_fields
     answer = respond(200, { "Set-Cookie" => "a=1\nb=2", "X-List" => %w[1 2], "X-Number" => 5, "X-Empty" => "" })
     assert_equal [%w[Set-Cookie a=1], %w[Set-Cookie b=2], %w[X-List 1], %w[X-List 2], %w[X-Number 5], ["X-Empty", ""]],

@@ -39,7 +39,8 @@ class StressTest < Minitest::Test
       assert_equal FIELDS, given.slice(*FIELDS.keys)
       assert_equal ["POST", "/#{"p" * 200}", "q=#{round}", body, round.to_s],
                    given.values_at("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "read", "SERVER_PORT")
-      assert_equal [["X-Round", round.to_s], ["Set-Cookie", "a=#{round}"], %w[Set-Cookie b], %w[X-Lines 1], %w[X-Lines 2]],
+      assert_equal [["X-Round", round.to_s], ["Set-Cookie", "a=#{round}"], %w[Set-Cookie b], %w[X-Lines 1], %w[X-Lines 2],
+                    %w[content-length 200001]],
                    answer.fields
       assert_equal "#{round}#{"x" * 200_000}", answer.body
     end

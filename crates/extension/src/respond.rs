@@ -104,7 +104,7 @@ pub(crate) unsafe extern "C" fn respond(
             || !elements(list)
                 .iter()
                 .all(|&part| is(part, ruby_value_type::RUBY_T_STRING))
-            || !put_head(this, claim, Kind::Head, status, headers)
+            || !put_head(this, claim, Kind::Head, status, headers, told_length(list))
         {
             return boolean(false);
         }
@@ -120,6 +120,20 @@ pub(crate) unsafe extern "C" fn respond(
         own.hand_back();
         boolean(true)
     }
+}
+
+/// Bytes of a body from which on its length is told in the head. The front may see the head of a longer one before its
+/// end; shorter ones it sees whole, and counts itself.
+const LENGTH_TOLD_FROM: usize = 64 * 1024;
+
+/// The bytes of all strings of a list, where the front must be told.
+///
+/// # Safety
+/// The rules of [`crate::ruby`]; `list` is an Array of Strings.
+unsafe fn told_length(list: Value) -> Option<usize> {
+    // SAFETY: the caller keeps the rules.
+    let length = unsafe { elements(list).iter().map(|&part| bytes(part).len()).sum() };
+    (length >= LENGTH_TOLD_FROM).then_some(length)
 }
 
 /// `seat.head(claim, status, headers)`: the head of a response whose body follows. It leaves with what comes next.
@@ -162,7 +176,7 @@ unsafe fn put_plain_head(this: Value, claim: Claim, kind: Kind, status: Value, h
         if !is(headers, ruby_value_type::RUBY_T_HASH) {
             raise_invalid(format_args!("the headers are no hash"));
         }
-        if !put_head(this, claim, kind, status, headers) {
+        if !put_head(this, claim, kind, status, headers, None) {
             raise_invalid(format_args!("a header's value is no string"));
         }
     }
@@ -245,17 +259,26 @@ unsafe fn put_bytes(this: Value, claim: Claim, string: Value) {
 /// Builds a head and puts it into the ring. False, with nothing written, for what needs Ruby code: a `rack.hijack`, or
 /// values that are neither strings nor arrays of strings.
 ///
+/// A `length` is told as Content-Length, unless the application frames the body itself or the status has no content.
+///
 /// Between the building and the frame no Ruby code runs and the GVL is kept, for another thread may build a head in the
 /// same memory. After a wait it is built again.
 ///
 /// # Safety
 /// The rules of [`crate::ruby`]; `headers` is a Hash. Raises for what cannot be sent.
-unsafe fn put_head(this: Value, claim: Claim, kind: Kind, status: Value, headers: Value) -> bool {
+unsafe fn put_head(
+    this: Value,
+    claim: Claim,
+    kind: Kind,
+    status: Value,
+    headers: Value,
+    length: Option<usize>,
+) -> bool {
     // SAFETY: the caller keeps the rules.
     unsafe {
         loop {
             let own = state(this);
-            if !build_head(own, status, headers) {
+            if !build_head(own, status, headers, length) {
                 return false;
             }
             // The borrow ends before anything may raise.
@@ -273,7 +296,7 @@ unsafe fn put_head(this: Value, claim: Claim, kind: Kind, status: Value, headers
 ///
 /// # Safety
 /// The rules of [`crate::ruby`]; `headers` is a Hash. Raises for what cannot be sent.
-unsafe fn build_head(own: &State, status: Value, headers: Value) -> bool {
+unsafe fn build_head(own: &State, status: Value, headers: Value, length: Option<usize>) -> bool {
     // SAFETY: the caller keeps the rules.
     unsafe {
         let number = match integer::<u16>(status) {
@@ -284,8 +307,17 @@ unsafe fn build_head(own: &State, status: Value, headers: Value) -> bool {
         let mut walk = Walk {
             head: &raw const own.head,
             needs_ruby: false,
+            is_framed: false,
         };
         rb_hash_foreach(headers, Some(each_header), (&raw mut walk) as Value);
+        // RFC 9110 sections 8.6, 15.3.6 and 15.4.5.
+        let has_content = !matches!(number, 100..=199 | 204 | 205 | 304);
+        if let Some(length) = length.filter(|_| has_content && !walk.is_framed) {
+            let digits = length.to_string();
+            own.head
+                .borrow_mut()
+                .field(b"content-length", digits.as_bytes());
+        }
         !walk.needs_ruby
     }
 }
@@ -294,6 +326,8 @@ unsafe fn build_head(own: &State, status: Value, headers: Value) -> bool {
 struct Walk {
     head: *const RefCell<Head>,
     needs_ruby: bool,
+    /// Whether the application says how long the body is, or how it is coded.
+    is_framed: bool,
 }
 
 /// `ST_STOP`
@@ -325,6 +359,8 @@ unsafe extern "C" fn each_header(name: Value, value: Value, walk: Value) -> c_in
                 Shown(bytes(name))
             ));
         }
+        (*walk).is_framed |= bytes(name).eq_ignore_ascii_case(b"content-length")
+            || bytes(name).eq_ignore_ascii_case(b"transfer-encoding");
         let values: &[Value] = match is(value, ruby_value_type::RUBY_T_ARRAY) {
             true => elements(value),
             false => &[value],

@@ -122,7 +122,7 @@ pub async fn from_worker(
 ) -> Result<Response<ResponseBody>, Failure> {
     let ResponseHead {
         status,
-        headers,
+        mut headers,
         chunked_by_app,
     } = head;
     let declared = declared_length(&headers).map_err(Failure::BadResponse)?;
@@ -130,6 +130,10 @@ pub async fn from_worker(
     let file = request.arrived.borrow_mut().file.take();
     let source = if is_bodyless(&request.method, status) {
         left = None;
+        if declared.is_none() && !chunked_by_app && !is_bodyless(&Method::GET, status) {
+            let length = content_length_of_get(request).map(HeaderValue::from);
+            headers.extend(length.map(|length| (header::CONTENT_LENGTH, length)));
+        }
         drain(request)
     } else if let Some(path) = file {
         let body = open_file(service, request, &path, declared).await?;
@@ -194,6 +198,14 @@ fn is_bodyless(method: &Method, status: StatusCode) -> bool {
         StatusCode::NOT_MODIFIED,
     ];
     method == Method::HEAD || bodyless.contains(&status)
+}
+
+/// The length that a GET would have got in place of this HEAD (RFC 9110 section 8.6): that of what the application answers
+/// with, once it is whole. An empty body says nothing, for middleware (`Rack::Head`) leaves one of any.
+fn content_length_of_get(request: &Request) -> Option<u64> {
+    let arrived = request.arrived.borrow();
+    let whole = arrived.end == Some(End::Complete) && arrived.spool.is_none();
+    Some(arrived.buffered as u64).filter(|&length| whole && length > 0)
 }
 
 /// A response without a body still lets its worker finish: what it writes is not wanted.

@@ -422,6 +422,50 @@ fn a_205_has_no_content() {
 }
 
 #[test]
+fn the_length_of_an_array_is_told_for_get_and_head() {
+    let (server, _events) = start(
+        r##"run lambda { |env|
+          case env["PATH_INFO"]
+          when "/large" then [200, {}, ["x" * 300_000, "y" * 300_000]]
+          when "/small" then [200, {}, ["hello"]]
+          when "/none" then [200, {}, []]
+          when "/own" then [200, { "Content-Length" => "5" }, ["hello"]]
+          when "/coded" then [200, { "transfer-encoding" => "chunked" }, ["5\r\nhello\r\n0\r\n\r\n"]]
+          when "/204" then [204, {}, []]
+          when "/304" then [304, {}, []]
+          end
+        }"##,
+    );
+    for (method, target, expect) in [
+        ("GET", "/large", Some("600000")),
+        ("HEAD", "/large", Some("600000")),
+        ("GET", "/small", Some("5")),
+        ("HEAD", "/small", Some("5")),
+        ("GET", "/none", Some("0")),
+        // Rack::Head leaves an empty array of any body: it says nothing about GET.
+        ("HEAD", "/none", None),
+        ("GET", "/own", Some("5")),
+        ("HEAD", "/own", Some("5")),
+        ("GET", "/coded", None),
+        ("HEAD", "/coded", None),
+        ("GET", "/204", None),
+        ("GET", "/304", None),
+    ] {
+        let mut client = server.connect();
+        client.ask(method, target);
+        let response = client.response_to(method);
+        let told = response.head.values("content-length");
+        assert_eq!(told, Vec::from_iter(expect), "{method} {target}");
+        let whole = match (method, expect) {
+            ("GET", Some(length)) => length.parse().unwrap_or_default(),
+            ("GET", None) if target == "/coded" => 5,
+            _ => 0,
+        };
+        assert_eq!(response.body.len(), whole, "{method} {target}");
+    }
+}
+
+#[test]
 fn ab_with_keep_alive_counts_no_failure() {
     let (server, _events) = start(
         r##"run lambda { |env|
