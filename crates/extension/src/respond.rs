@@ -3,6 +3,8 @@
 //! Whatever would split a response is refused here, with an error for the application's log. This module
 //! never calls a body's `each` or `close`; Ruby code does.
 
+mod length;
+
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -11,6 +13,7 @@ use exchange::board::Claim;
 use exchange::response::{Head, Kind};
 use rb_sys::{rb_hash_foreach, rb_sym2str, ruby_value_type};
 
+use self::length::told_length;
 use crate::ruby::{self, Message, NIL, Value, boolean, bytes, elements, integer, is};
 use crate::seat::methods::claim_from;
 use crate::seat::{Refused, State, state, wait_for_room};
@@ -120,20 +123,6 @@ pub(crate) unsafe extern "C" fn respond(
         own.hand_back();
         boolean(true)
     }
-}
-
-/// Bytes of a body from which on its length is told in the head. The front may see the head of a longer one before its
-/// end; shorter ones it sees whole, and counts itself.
-const LENGTH_TOLD_FROM: usize = 64 * 1024;
-
-/// The bytes of all strings of a list, where the front must be told.
-///
-/// # Safety
-/// The rules of [`crate::ruby`]; `list` is an Array of Strings.
-unsafe fn told_length(list: Value) -> Option<usize> {
-    // SAFETY: the caller keeps the rules.
-    let length = unsafe { elements(list).iter().map(|&part| bytes(part).len()).sum() };
-    (length >= LENGTH_TOLD_FROM).then_some(length)
 }
 
 /// `seat.head(claim, status, headers)`: the head of a response whose body follows. It leaves with what comes next.

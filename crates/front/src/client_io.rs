@@ -16,22 +16,15 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::rt::ReadBufCursor;
-use socket2::{SockRef, TcpKeepalive};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-pub use self::stream::Stream;
+pub use self::stream::{Stream, probe_when_silent};
 use crate::clock::Clock;
 use crate::screen::{Head, Limits, Phase, RawTarget, Refusal, Screen};
 
 /// Bytes read at once, and the most that is held back of later messages.
 const CHUNK: usize = 16 * 1024;
-
-/// How long a client of a connection that was taken over may be silent before the kernel probes it.
-const PROBE_AFTER: Duration = Duration::from_secs(60);
-/// How long each probe waits for its answer.
-const PROBE_INTERVAL: Duration = Duration::from_secs(15);
-/// Probes without an answer after which the connection is gone.
-const PROBES: u32 = 4;
 
 thread_local! {
     /// One read buffer for all connections: an idle connection holds none.
@@ -215,19 +208,6 @@ impl ClientIo {
         let inner = &mut *self.inner.borrow_mut();
         if inner.held.is_empty() {
             inner.held = Vec::new();
-        }
-    }
-
-    /// Has the kernel probe a client that is silent, so that one that vanished ends the connection. For a connection that
-    /// the application took over: no clock of the front's is in force on it.
-    pub fn probe_when_silent(&self) {
-        if let Stream::Tcp(stream) = &self.inner.borrow().stream {
-            let probes = TcpKeepalive::new()
-                .with_time(PROBE_AFTER)
-                .with_interval(PROBE_INTERVAL)
-                .with_retries(PROBES);
-            // A socket that refuses is gone already.
-            let _ = SockRef::from(stream).set_tcp_keepalive(&probes);
         }
     }
 

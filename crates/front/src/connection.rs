@@ -18,7 +18,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use tokio::net::UnixStream;
 
-use crate::client_io::{ClientIo, ClientState, Raw, Stream};
+use crate::client_io::{ClientIo, ClientState, Raw, Stream, probe_when_silent};
 use crate::descriptors;
 use crate::failure::Outcome;
 use crate::handover::Kept;
@@ -370,7 +370,7 @@ impl Connection {
         self.spliced.set(true);
         let socket = request.socket.borrow_mut().take();
         let io = self.exchanged.io.clone();
-        io.probe_when_silent();
+        io.with_socket(probe_when_silent);
         // Without a descriptor for it both sides see the other one leave.
         let socket = socket.and_then(|socket| descriptors::beside_reserve(socket).ok());
         if let Some(socket) = socket.and_then(|socket| to_stream(socket).ok()) {

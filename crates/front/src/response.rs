@@ -16,14 +16,13 @@ use exchange::scheduling::monotonic_ns;
 use http::header::{self, HeaderValue};
 use http::{Method, Response, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
-use hyper::ext::ReasonPhrase;
 
 use crate::chunked::Decoder;
 use crate::error_log;
 use crate::failure::{Failure, Outcome};
 use crate::file_body::{FileBody, FileError, FileLimits};
 use crate::request::{End, Request, ResponseHead};
-use crate::response_head::declared_length;
+use crate::response_head::{self, declared_length};
 use crate::service::{Exchanged, Service};
 
 /// A response that ends before its time; hyper then cuts the connection.
@@ -128,9 +127,12 @@ pub async fn from_worker(
     let declared = declared_length(&headers).map_err(Failure::BadResponse)?;
     let mut left = declared;
     let file = request.arrived.borrow_mut().file.take();
-    let source = if is_bodyless(&request.method, status) {
+    let source = if response_head::is_bodyless(&request.method, status) {
         left = None;
-        if declared.is_none() && !chunked_by_app && !is_bodyless(&Method::GET, status) {
+        if declared.is_none()
+            && !chunked_by_app
+            && !response_head::is_bodyless(&Method::GET, status)
+        {
             let length = content_length_of_get(request).map(HeaderValue::from);
             headers.extend(length.map(|length| (header::CONTENT_LENGTH, length)));
         }
@@ -159,45 +161,8 @@ pub async fn from_worker(
     });
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    complete_head(&mut response, request.version);
+    response_head::complete(&mut response, request.version);
     Ok(response)
-}
-
-/// What the front says of a response beside the application.
-fn complete_head(response: &mut Response<ResponseBody>, version: Version) {
-    let status = response.status();
-    if status.canonical_reason().is_none() {
-        // As nginx does (RFC 9112 section 4); hyper would write `<none>`.
-        let none = ReasonPhrase::from_static(b"");
-        response.extensions_mut().insert(none);
-    }
-    let body = response.body();
-    let unknown_length = body.is_stream() && body.left.is_none();
-    let length = match &body.source {
-        Source::File(file) => Some(file.bytes()),
-        _ if status == StatusCode::RESET_CONTENT => Some(0),
-        _ => None,
-    };
-    let headers = response.headers_mut();
-    if version == Version::HTTP_10 && unknown_length {
-        // Only the end of the connection tells an HTTP/1.0 client where the body ends, also one that asked
-        // for keep-alive (RFC 9112 section 6.3).
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    if let Some(length) = length {
-        headers.insert(header::CONTENT_LENGTH, length.into());
-    }
-}
-
-/// Whether the message has no content, whatever the application says (RFC 9110 sections 9.3.2, 15.3.5, 15.3.6
-/// and 15.4.5).
-fn is_bodyless(method: &Method, status: StatusCode) -> bool {
-    let bodyless = [
-        StatusCode::NO_CONTENT,
-        StatusCode::RESET_CONTENT,
-        StatusCode::NOT_MODIFIED,
-    ];
-    method == Method::HEAD || bodyless.contains(&status)
 }
 
 /// The length that a GET would have got in place of this HEAD (RFC 9110 section 8.6): that of what the application answers
@@ -276,7 +241,7 @@ async fn open_file(
 }
 
 impl ResponseBody {
-    fn is_stream(&self) -> bool {
+    pub(crate) fn is_stream(&self) -> bool {
         matches!(self.source, Source::Stream { .. })
     }
 

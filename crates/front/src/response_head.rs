@@ -6,9 +6,11 @@
 use bytes::Bytes;
 use exchange::response::Head;
 use http::header::{self, HeaderName, HeaderValue};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, Response, StatusCode, Version};
+use hyper::ext::ReasonPhrase;
 
 use crate::request::ResponseHead;
+use crate::response::{ResponseBody, Source};
 
 /// Fields of a response. A `HeaderMap` panics beyond 24,576 names where the front or hyper adds one, and no client takes
 /// as many as this.
@@ -95,6 +97,43 @@ pub fn declared_length(fields: &HeaderMap) -> Result<Option<u64>, &'static str> 
         .and_then(|digits| digits.parse().ok())
         .map(Some)
         .ok_or("a content length that is no number")
+}
+
+/// What the front says of a response beside the application.
+pub(crate) fn complete(response: &mut Response<ResponseBody>, version: Version) {
+    let status = response.status();
+    if status.canonical_reason().is_none() {
+        // As nginx does (RFC 9112 section 4); hyper would write `<none>`.
+        let none = ReasonPhrase::from_static(b"");
+        response.extensions_mut().insert(none);
+    }
+    let body = response.body();
+    let unknown_length = body.is_stream() && body.left.is_none();
+    let length = match &body.source {
+        Source::File(file) => Some(file.bytes()),
+        _ if status == StatusCode::RESET_CONTENT => Some(0),
+        _ => None,
+    };
+    let headers = response.headers_mut();
+    if version == Version::HTTP_10 && unknown_length {
+        // Only the end of the connection tells an HTTP/1.0 client where the body ends, also one that asked
+        // for keep-alive (RFC 9112 section 6.3).
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    if let Some(length) = length {
+        headers.insert(header::CONTENT_LENGTH, length.into());
+    }
+}
+
+/// Whether the message has no content, whatever the application says (RFC 9110 sections 9.3.2, 15.3.5, 15.3.6
+/// and 15.4.5).
+pub(crate) fn is_bodyless(method: &Method, status: StatusCode) -> bool {
+    let bodyless = [
+        StatusCode::NO_CONTENT,
+        StatusCode::RESET_CONTENT,
+        StatusCode::NOT_MODIFIED,
+    ];
+    method == Method::HEAD || bodyless.contains(&status)
 }
 
 /// Early hints as the bytes of a 103 response (RFC 8297), or none when they are malformed.

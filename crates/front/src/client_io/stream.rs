@@ -4,9 +4,29 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+
+/// How long a client of a connection that was taken over may be silent before the kernel probes it.
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+/// How long each probe waits for its answer.
+const PROBE_INTERVAL: Duration = Duration::from_secs(15);
+/// Probes without an answer after which the connection is gone.
+const PROBES: u32 = 4;
+
+/// Has the kernel probe a client that is silent, so that one that vanished ends the connection. For a connection that the
+/// application took over: no clock of the front's is in force on it.
+pub fn probe_when_silent(socket: BorrowedFd<'_>) {
+    let probes = TcpKeepalive::new()
+        .with_time(PROBE_AFTER)
+        .with_interval(PROBE_INTERVAL)
+        .with_retries(PROBES);
+    // A UNIX socket has no use for them, and one that refuses is gone already.
+    let _ = SockRef::from(&socket).set_tcp_keepalive(&probes);
+}
 
 /// An accepted socket.
 #[derive(Debug)]
