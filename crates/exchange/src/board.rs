@@ -176,6 +176,11 @@ impl Board<'_> {
         self.parked.store(0, Ordering::Relaxed);
     }
 
+    /// Whether this is a value that a seat's word can have.
+    pub fn is_seat_word(&self, word: u32) -> bool {
+        word <= LEFT
+    }
+
     /// Whether the seat's thread has not looked for work since its last request, or not yet.
     pub fn is_away(&self, seat: u16) -> bool {
         self.seats[usize::from(seat)].load(Ordering::SeqCst) == RUNNING
@@ -184,6 +189,7 @@ impl Board<'_> {
     /// Wakes one more idle seat where requests wait: whoever was woken for them may stand still.
     pub fn nudge(&self) {
         if self.waiting() > 0 {
+            self.repair_idle();
             self.wake_one(None);
         }
     }
@@ -206,16 +212,8 @@ impl Board<'_> {
             self.seats[seat].store(RUNNING, Ordering::SeqCst);
         }
         // The dead may have been about to wake another seat: finish either half of that.
-        for (seat, word) in self.seats.iter().enumerate() {
-            match word.load(Ordering::SeqCst) {
-                PARKED => drop(self.idle[seat / 64].fetch_or(1 << (seat % 64), Ordering::SeqCst)),
-                WOKEN => word.wake(),
-                _ => {}
-            }
-        }
-        for _ in 0..self.waiting() {
-            self.wake_one(None);
-        }
+        self.repair_idle();
+        self.wake_for_all();
     }
 
     // ===== the workers' side =====
@@ -231,7 +229,9 @@ impl Board<'_> {
         if may_yield && self.threads > 1 && self.should_yield(seat) {
             return Found::Yield;
         }
-        loop {
+        // Bounded, for a broken worker may have written anything into head and tail. Whoever finds nothing here
+        // although something waits does not sleep: it looks again.
+        for _ in 0..=self.ring.len() {
             let head = self.head.load(Ordering::Acquire);
             if head == self.tail.load(Ordering::Acquire) {
                 return Found::Nothing;
@@ -243,15 +243,19 @@ impl Board<'_> {
             };
             let claimed = self.claim(claim, seat);
             // Fails when somebody else stepped over the entry already, which is as good.
-            let _ = self
-                .head
-                .compare_exchange(head, head + 1, Ordering::AcqRel, Ordering::Relaxed);
+            let _ = self.head.compare_exchange(
+                head,
+                head.wrapping_add(1),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
             if claimed {
                 self.seats[usize::from(seat)].store(RUNNING, Ordering::SeqCst);
                 self.pass_on();
                 return Found::Claim(claim);
             }
         }
+        Found::Nothing
     }
 
     /// Parks the seat until it is woken. Without the GVL. `yielded` says that [`Board::find`] said so;
@@ -349,11 +353,13 @@ impl Board<'_> {
             .is_ok()
     }
 
-    /// Entries in the ring: an upper bound of the requests that wait, since entries can be stale.
+    /// Entries in the ring: an upper bound of the requests that wait, since entries can be stale. Never more than the
+    /// ring has places, whatever a broken worker wrote into head and tail.
     fn waiting(&self) -> u64 {
         // The head first: it never passes the tail, so the difference can't be negative.
         let head = self.head.load(Ordering::SeqCst);
-        self.tail.load(Ordering::SeqCst).saturating_sub(head)
+        let waiting = self.tail.load(Ordering::SeqCst).saturating_sub(head);
+        waiting.min(self.ring.len() as u64)
     }
 
     fn seats_of(&self, worker: u16) -> std::ops::Range<usize> {

@@ -1,17 +1,22 @@
 //! The front's side of the exchange: it fills slots, publishes them, and reads responses out.
 //!
-//! There is one owner. Whatever decides something (free slots, sequences, cursors) is kept here, in the
-//! front's own memory; the region is only written to or checked. It never parses what it moves.
+//! There is one owner. Whatever decides something (free slots, sequences, cursors, the ready ring's end) is kept
+//! here, in the front's own memory; the region is only written to or checked. A word that no sound worker could have
+//! written is reported by [`Front::corrupt`]. It never parses what it moves.
 
+mod inspect;
+
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::board::{PHASE_CLAIMED, PHASE_DONE};
+use crate::board::{PHASE_CLAIMED, PHASE_DONE, PHASE_READY};
 use crate::region::{Geometry, Region};
 use crate::response::{Kind, Malformed, Reader, put_word};
 use crate::sync::Ordering;
+pub use inspect::{Corrupt, Word};
 
 /// Where a published request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +39,19 @@ pub enum Holder {
     },
 }
 
+/// What the front itself knows of a slot.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     sequence: u32,
     taken: u64,
     published: bool,
+    /// Length of the request record.
+    length: u32,
+    /// Position of its entry in the ready ring.
+    position: u64,
+    /// The seat that was seen to hold the publication.
+    seat: Option<u16>,
+    abandoned: bool,
 }
 
 impl Slot {
@@ -57,8 +70,13 @@ pub struct Front {
     region: Region,
     bell: OwnedFd,
     tail: u64,
+    /// The ready ring's start, as it was seen last.
+    head: u64,
+    /// What the workers were told: whether requests wait in the queue.
+    queued: Cell<bool>,
     slots: Vec<Slot>,
     free: Vec<u16>,
+    corrupt: Cell<Option<Corrupt>>,
 }
 
 impl Front {
@@ -79,6 +97,21 @@ impl Front {
         Self::with_bell(geometry, self.bell.try_clone()?)
     }
 
+    /// Makes a fresh region of the same sizes, for workers that are still to come. Its publications continue those of
+    /// this one, so that no message about an old one is taken for a new one.
+    ///
+    /// # Errors
+    /// No memory or descriptors.
+    pub fn renewed(&self) -> io::Result<Self> {
+        let mut fresh = self.beside(self.geometry())?;
+        for (number, (slot, old)) in (0..).zip(fresh.slots.iter_mut().zip(&self.slots)) {
+            slot.sequence = old.sequence;
+            fresh.region.board().take_back(number, old.sequence);
+        }
+        fresh.tell_queue(self.queued.get());
+        Ok(fresh)
+    }
+
     fn with_bell(geometry: Geometry, bell: OwnedFd) -> io::Result<Self> {
         let region = Region::create(geometry)?;
         let count = region.geometry().slots;
@@ -88,8 +121,11 @@ impl Front {
             region,
             bell,
             tail: 0,
+            head: 0,
+            queued: Cell::new(false),
             slots: vec![Slot::default(); usize::from(count)],
             free,
+            corrupt: Cell::new(None),
         })
     }
 
@@ -124,8 +160,13 @@ impl Front {
 
     /// Publishes a slot whose request record is `length` bytes long.
     ///
-    /// False when the ready ring has no place just now: keep the slot and try after the next completion.
+    /// False when the ready ring has no place just now: keep the slot and try after the next completion. False also
+    /// where the region is corrupt.
     pub fn publish(&mut self, slot: u16, length: u32) -> bool {
+        self.inspect_ring();
+        if self.corrupt.get().is_some() {
+            return false;
+        }
         let own = &mut self.slots[usize::from(slot)];
         let words = self.region.words(slot);
         let sequence = own.sequence.wrapping_add(1);
@@ -136,13 +177,16 @@ impl Front {
         words.room_wanted.store(0, Ordering::Relaxed);
         words.claimed_at.store(0, Ordering::Relaxed);
         words.finished_at.store(0, Ordering::Relaxed);
+        let position = self.tail;
         if !self.region.board().publish(&mut self.tail, slot, sequence) {
             return false;
         }
         *own = Slot {
             sequence,
-            taken: 0,
             published: true,
+            length,
+            position,
+            ..Slot::default()
         };
         true
     }
@@ -157,20 +201,26 @@ impl Front {
         false
     }
 
-    /// Who holds a published request. A state that no sound worker could have written counts as nobody's.
+    /// Who holds a published request. A state that no sound worker could have written counts as nobody's, and makes
+    /// the region corrupt.
     pub fn holder(&self, slot: u16) -> Holder {
         let own = self.slots[usize::from(slot)];
         let state = self.region.board().state(slot);
         let geometry = self.region.geometry();
         let (worker, thread) = (state.seat / geometry.threads, state.seat % geometry.threads);
-        if !own.published || state.sequence != own.sequence || worker >= geometry.places() {
+        if !own.published {
             return Holder::Nobody;
         }
-        match state.phase {
-            PHASE_CLAIMED => Holder::Seat { worker, thread },
-            PHASE_DONE => Holder::Done { worker, thread },
-            _ => Holder::Nobody,
+        if state.sequence == own.sequence && worker < geometry.places() {
+            match state.phase {
+                PHASE_CLAIMED => return Holder::Seat { worker, thread },
+                PHASE_DONE => return Holder::Done { worker, thread },
+                PHASE_READY => return Holder::Nobody,
+                _ => {}
+            }
         }
+        self.report(Word::State, Some(slot), state.word());
+        Holder::Nobody
     }
 
     /// The slot's current publication.
@@ -200,6 +250,10 @@ impl Front {
         let mut reader = own.reader(&self.region, slot);
         let frame = reader.frame(into);
         own.taken = reader.taken;
+        if frame.is_err() {
+            let put = self.region.words(slot).put.load(Ordering::Relaxed);
+            self.report(Word::Frame, Some(slot), put);
+        }
         frame
     }
 
@@ -217,6 +271,7 @@ impl Front {
 
     /// Tells the worker that nobody wants the rest of a response; it ends early.
     pub fn abandon(&mut self, slot: u16) {
+        self.slots[usize::from(slot)].abandoned = true;
         self.region.words(slot).abandoned.store(1, Ordering::SeqCst);
         self.region.room(slot).wake();
     }
@@ -257,10 +312,18 @@ impl Front {
 
     /// Says whether requests wait that have no slot yet. Only needed when that changes.
     pub fn tell_queue(&self, waits: bool) {
+        self.queued.set(waits);
         self.region.board().tell_queue(waits);
     }
 
-    /// Wakes one more idle seat, where nobody has come for a request in time.
+    /// Rings the front's own doorbell, so that it does not sleep: it has more to do than it took in one turn.
+    pub fn ring(&self) {
+        // A full eventfd (EAGAIN) has rung already.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+
+    /// Wakes one more idle seat, where nobody has come for a request in time, and repairs what a dead or broken worker
+    /// left of the idle bits.
     pub fn nudge(&self) {
         self.region.board().nudge();
     }

@@ -10,6 +10,7 @@
 
 mod admission;
 mod arrivals;
+mod corruption;
 mod end;
 mod feed;
 mod figures;
@@ -36,6 +37,7 @@ use crate::env::Env;
 use crate::failure::Failure;
 use crate::request::{Place, Request};
 use crate::scheduling::Scheduling;
+use arrivals::Rest;
 use generation::Generation;
 pub use late::{Alarm, Run, Work};
 use queue::Queue;
@@ -46,6 +48,8 @@ use suspects::Suspects;
 
 /// Turns over the completed slots, of all generations, before the front goes back to its tasks.
 const PASSES: usize = 32;
+/// How often the front takes what has come instead of going to sleep, before it looks at its sockets again.
+const PARK_TURNS: usize = 8;
 
 /// The bounds the dispatcher keeps.
 #[derive(Clone, Copy, Debug)]
@@ -216,12 +220,16 @@ impl Dispatcher {
     pub fn complete(&self) -> bool {
         let mut inner = self.inner.borrow_mut();
         let mut slots = [0_u16; 64];
-        let mut woke = false;
+        let mut woke = self.take_unfinished(&mut inner);
         let mut at = 0;
         for _ in 0..PASSES {
             let Some(generation) = inner.generations.get_mut(at) else {
                 break;
             };
+            if !generation.is_sound() {
+                at += 1;
+                continue;
+            }
             let mut count = 0;
             generation.exchange.completed(|slot| {
                 if count < slots.len() {
@@ -249,13 +257,17 @@ impl Dispatcher {
     }
 
     /// The front is about to sleep: takes what has come, and says to the workers that from now on they
-    /// must ring. A front that has woken a task is not going to sleep, whatever else it drained.
+    /// must ring. A front that has woken a task is not going to sleep, whatever else it drained. Where more comes than
+    /// is taken here it rings itself: other work has its turn, and then it comes back.
     pub fn park(&self) {
         self.reschedule();
-        loop {
+        for _ in 0..PARK_TURNS {
             if self.inner.borrow().park() || self.complete() {
                 return;
             }
+        }
+        if let Some(generation) = self.inner.borrow().generations.first() {
+            generation.exchange.ring();
         }
     }
 
@@ -268,8 +280,26 @@ impl Dispatcher {
 
     // ===== inside =====
 
+    /// Goes on with slots of which the last turn left frames. True when it woke a task.
+    fn take_unfinished(&self, inner: &mut Inner) -> bool {
+        let mut woke = false;
+        for generation in &mut inner.generations {
+            for slot in std::mem::take(&mut generation.unfinished) {
+                woke |= self.take(generation, slot);
+            }
+        }
+        if woke {
+            self.fill(inner);
+        }
+        woke
+    }
+
     /// Takes the frames of a slot, and the slot itself when its worker is done. True when it woke a task.
     fn take(&self, generation: &mut Generation, slot: u16) -> bool {
+        if generation.unfinished.contains(&slot) {
+            // It has had its turn.
+            return false;
+        }
         let Some(request) = generation.request(slot).cloned() else {
             return false;
         };
@@ -279,11 +309,16 @@ impl Dispatcher {
 
     /// The same for the request in that slot, waking nobody.
     fn take_for(&self, generation: &mut Generation, slot: u16, request: &Rc<Request>) {
+        if !generation.is_sound() {
+            return;
+        }
         // Before the frames: what is done now has all of them in the ring.
         let holder = generation.exchange.holder(slot);
         generation.note_holder(slot, holder, request);
-        let drained = self.take_frames(generation, slot, request);
-        if drained && let Holder::Done { worker, thread } = holder {
+        let rest = self.take_frames(generation, slot, request);
+        if rest == Rest::Nothing
+            && let Holder::Done { worker, thread } = holder
+        {
             generation.count(worker);
             generation.handed_back(slot, (worker, thread), request);
             let (claimed, finished) = request.times.get();
@@ -324,15 +359,19 @@ impl Dispatcher {
         self.take_for(generation, slot, request);
     }
 
-    /// Duplicates of the latest exchange's memory file and of the doorbell of all, for a template.
+    /// Duplicates of a generation's memory file and of the doorbell of all, for its template; none names the latest.
     ///
     /// # Errors
-    /// No descriptors are left.
-    pub fn files(&self) -> std::io::Result<(OwnedFd, OwnedFd)> {
+    /// No descriptors are left, or there is no memory for a region in place of one that is corrupt.
+    pub fn files(&self, generation: Option<u32>) -> std::io::Result<(OwnedFd, OwnedFd)> {
         let inner = self.inner.borrow();
-        let latest = inner.generations.last();
-        let latest = latest.ok_or_else(|| std::io::Error::other("no generation is left"))?;
-        let (memory, bell) = latest.exchange.files();
+        let mut all = inner.generations.iter().rev();
+        let found = all.find(|one| generation.is_none_or(|number| one.number == number));
+        let found = found.ok_or_else(|| std::io::Error::other("no such generation is left"))?;
+        if !found.is_sound() {
+            return Err(std::io::Error::other("no exchange could be made yet"));
+        }
+        let (memory, bell) = found.exchange.files();
         Ok((memory.try_clone_to_owned()?, bell.try_clone_to_owned()?))
     }
 }
@@ -340,8 +379,8 @@ impl Dispatcher {
 impl Inner {
     /// Says to the workers of all generations that they must ring; false when there is news already.
     fn park(&self) -> bool {
-        let mut all = self.generations.iter();
-        all.all(|generation| generation.exchange.park())
+        let mut sound = self.generations.iter().filter(|one| one.is_sound());
+        sound.all(|generation| generation.unfinished.is_empty() && generation.exchange.park())
     }
 
     /// Requests beyond those that the seats can run at once, where so many wait in the queue.

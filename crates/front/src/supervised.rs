@@ -28,12 +28,20 @@ impl Front {
         self.service.dispatcher.open(generation, geometry)
     }
 
-    /// Duplicates of the latest exchange's memory file and of its doorbell, for a template.
+    /// Duplicates of the latest generation's memory file and of its doorbell, for a template.
     ///
     /// # Errors
     /// No descriptors are left.
     pub fn exchange_files(&self) -> io::Result<(OwnedFd, OwnedFd)> {
-        self.service.dispatcher.files()
+        self.service.dispatcher.files(None)
+    }
+
+    /// The same of a generation whose region was replaced.
+    ///
+    /// # Errors
+    /// No descriptors or memory are left for a fresh region.
+    pub fn renewed_exchange(&self, generation: u32) -> io::Result<(OwnedFd, OwnedFd)> {
+        self.service.dispatcher.files(Some(generation))
     }
 
     /// From now on requests go to these generations and to no other.

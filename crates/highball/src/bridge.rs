@@ -1,6 +1,7 @@
 //! Between the supervisor and the front: hands on what one tells the other, in both directions. Decides nothing.
 
 use std::fmt::Display;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -33,6 +34,9 @@ pub(crate) fn alarm(supervisor: &Supervisor, alarm: Alarm) {
             };
             supervisor.replace_stuck(generation, worker, hang);
         }
+        Alarm::Corrupt(generation, found) => {
+            supervisor.exchange_corrupt(generation, &found.to_string());
+        }
         Alarm::Spent(WorkerId { generation, worker }) => supervisor.end_stuck(generation, worker),
     }
 }
@@ -48,6 +52,11 @@ impl Dispatcher for Bridge {
 
     fn worker_up(&self, generation: u32, worker: u16) {
         self.front.worker_up(generation, worker);
+    }
+
+    fn exchange(&self, generation: u32) -> io::Result<[OwnedFd; 2]> {
+        let (memory, doorbell) = self.front.renewed_exchange(generation)?;
+        Ok([memory, doorbell])
     }
 
     fn finished(&self, generation: u32, worker: u16) -> u64 {

@@ -104,6 +104,7 @@ impl Fleet {
                 self.each(kill, now, &mut actions);
             }
             Event::Pool { generation, event } => self.pool(generation, event, now, &mut actions),
+            Event::Corrupt { generation } => self.corrupt(generation, now, &mut actions),
             Event::Checked { generation, passed } => {
                 self.checked(generation, passed, now, &mut actions);
             }
@@ -258,6 +259,19 @@ impl Fleet {
             actions.retain(|action| !action.is_delay());
             self.give_up(Why::Worker { worker, deaths }, now, actions);
         }
+    }
+
+    /// A generation that serves starts again with a fresh exchange. One that is on its way in or out is killed.
+    fn corrupt(&mut self, number: u32, now: Instant, actions: &mut Vec<Action>) {
+        if self.rolls_out(number) {
+            self.give_up(Why::Corrupt, now, actions);
+        }
+        let event = |one: &Generation| match one.stage {
+            Stage::Draining => pool::Event::Kill,
+            Stage::Booting | Stage::Serving => pool::Event::Corrupt,
+        };
+        let own = |one: &Generation| (one.number == number).then(|| event(one));
+        self.each(own, now, actions);
     }
 
     fn checked(&mut self, number: u32, passed: bool, now: Instant, actions: &mut Vec<Action>) {

@@ -28,6 +28,7 @@ mod template;
 mod verdict;
 mod watch;
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::time::Instant;
@@ -56,6 +57,13 @@ pub trait Dispatcher {
 
     /// The threads of the worker serve requests from now on.
     fn worker_up(&self, generation: u32, worker: u16);
+
+    /// Duplicates of the memory file and the doorbell of a generation whose exchange was corrupt, with a fresh one in its
+    /// place.
+    ///
+    /// # Errors
+    /// No memory or descriptors for it so far.
+    fn exchange(&self, generation: u32) -> io::Result<[OwnedFd; 2]>;
 
     /// How many requests the worker's present life has finished.
     fn finished(&self, generation: u32, worker: u16) -> u64;

@@ -21,6 +21,8 @@ pub(crate) struct Members {
     /// Processes of workers that were told to leave, until their end is told.
     pub(crate) leaving: BTreeSet<i32>,
     pub(crate) template: Option<TemplateHandle>,
+    /// Whether the exchange in `load` is corrupt, so that the next template needs the one that took its place.
+    pub(crate) corrupt: bool,
     /// Whether it was alone when it was launched.
     pub(crate) first: bool,
     /// What its template said when it had loaded the application.

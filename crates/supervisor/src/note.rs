@@ -104,6 +104,13 @@ pub enum Note {
     },
     /// A worker serves again.
     OutageOver,
+    /// A worker wrote into the generation's exchange what no sound worker writes.
+    Corrupt {
+        /// What was found.
+        what: String,
+        /// Whether the generation starts again.
+        again: bool,
+    },
     /// A worker has something to say.
     Worker {
         /// The worker, from 0.
@@ -344,6 +351,20 @@ impl fmt::Display for Note {
                 }
             }
             Self::OutageOver => f.write_str("a worker serves again"),
+            Self::Corrupt { what, again } => {
+                write!(
+                    f,
+                    "the memory that the front shares with these workers is damaged: {what}. All of them are killed, \
+                     with their template"
+                )?;
+                match again {
+                    true => f.write_str(
+                        "; others are started with fresh memory, and requests that were there are run again where that \
+                         is safe",
+                    ),
+                    false => f.write_str("; the generation ends"),
+                }
+            }
             Self::Worker { worker, message } => write!(f, "worker {}: {message}", worker),
             Self::Misbehaved { worker, reason } => {
                 write!(f, "worker {} is killed: {reason}", worker)

@@ -48,6 +48,16 @@ pub(crate) enum State {
     Gone,
 }
 
+impl State {
+    /// Whether there is a process, or soon will be.
+    fn is_process(self) -> bool {
+        match self {
+            Self::Forking | Self::Starting(_) | Self::Ready { .. } | Self::Stopping { .. } => true,
+            Self::Absent | Self::Spare | Self::Waiting(_) | Self::Gone => false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Worker {
     state: State,
@@ -74,6 +84,8 @@ pub(crate) struct Pool {
     template: Template,
     /// How often it died since one of its workers became ready.
     template_deaths: u32,
+    /// How often the exchange was corrupt since the template lasted.
+    corruptions: u32,
     /// Since when it can fork, where it can.
     up_since: Option<Instant>,
     /// When it was started last, or is to be, where that was delayed.
@@ -108,6 +120,7 @@ impl Pool {
         Self {
             template: Template::Booting,
             template_deaths: 0,
+            corruptions: 0,
             up_since: None,
             tried: None,
             workers: places,
@@ -145,6 +158,7 @@ impl Pool {
                 leaves,
                 until,
             } => self.resize(limit, leaves, until, &mut actions),
+            Event::Corrupt => self.corrupt(now, &mut actions),
             Event::Stop { until } => self.stop(until, now, &mut actions),
             Event::Kill => self.kill(now, &mut actions),
             Event::Tick => self.tick(now, &mut actions),

@@ -17,7 +17,7 @@ use crate::budget::{Bound, Budget};
 use crate::channel::Channel;
 use crate::children::Child;
 use crate::ending::{KILL_WORKS, TEMPLATE_ENDS};
-use crate::fleet::{self, Fleet, Rules};
+use crate::fleet::{self, Fleet, Rules, Stage};
 use crate::members::{Members, TemplateHandle};
 use crate::pool::{Action, Event};
 use crate::template::{Booted, Load};
@@ -130,6 +130,7 @@ impl Supervisor {
             load: Rc::new(load),
             leaving: BTreeSet::new(),
             template: None,
+            corrupt: false,
             first,
             booted: None,
             failure: None,
@@ -183,6 +184,26 @@ impl Supervisor {
         shared.decide(fleet::Event::Kill);
         // A process in an uninterruptible sleep is the kernel's to end.
         let _ = timeout(KILL_WORKS, shared.until(Fleet::finished)).await;
+    }
+
+    /// Kills every process of a generation, one of whose workers wrote into the exchange what no sound worker writes.
+    /// The generation that serves starts again with the exchange that took its place.
+    pub fn exchange_corrupt(&self, generation: u32, what: &str) {
+        let shared = &self.shared;
+        let mut inner = shared.inner.borrow_mut();
+        let Some(members) = inner.members.get_mut(&generation) else {
+            return;
+        };
+        members.corrupt = true;
+        let fleet = &inner.fleet;
+        let serves = |own: &fleet::Generation| own.stage == Stage::Serving && !own.pool.stopping();
+        let again =
+            fleet.generation(generation).is_some_and(serves) && !fleet.rolls_out(generation);
+        drop(inner);
+        let what = what.to_owned();
+        let note = Note::Corrupt { what, again };
+        shared.dispatcher.note(generation, &note);
+        shared.decide(fleet::Event::Corrupt { generation });
     }
 
     /// Kills a worker; it is replaced like any other that died.

@@ -110,6 +110,9 @@ pub enum BootError {
     /// The control socket failed, or something else than the template answered.
     #[error("the application did not boot: {0}")]
     Control(#[from] exchange::control::Error),
+    /// There is no memory or descriptor for an exchange in place of one that is corrupt.
+    #[error("cannot make the exchange: {0}")]
+    Exchange(io::Error),
     /// It took too long, for it stood behind what serves ([`Start::behind`]) and still wants a core.
     #[error("the machine leaves too little time to load the application")]
     Starved,

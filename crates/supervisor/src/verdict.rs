@@ -37,6 +37,9 @@ pub enum StartError {
     /// It did not pass the check.
     #[error("it did not pass its check (setting `ready_check`): {0}")]
     Check(String),
+    /// One of its workers damaged the exchange.
+    #[error("one of its workers wrote into the shared memory what no sound worker writes")]
+    Corrupt,
     /// Another generation is on its way in or out.
     #[error("another generation is on its way")]
     Busy,
@@ -106,6 +109,7 @@ impl Shared {
             (Why::Check, None) => StartError::Check("no answer within `boot_timeout`".to_owned()),
             (Why::Worker { worker, deaths }, _) => StartError::Worker { worker, deaths },
             (Why::Timeout, _) => StartError::Timeout(boot_timeout),
+            (Why::Corrupt, _) => StartError::Corrupt,
             (Why::CalledOff, _) => StartError::CalledOff,
         };
         if !first {

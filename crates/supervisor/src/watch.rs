@@ -29,12 +29,11 @@ impl Shared {
         let Some(members) = inner.members.get_mut(&generation) else {
             return;
         };
-        let load = Rc::clone(&members.load);
         let shared = Rc::clone(&self);
         let stop = Rc::clone(&kill);
         let task = spawn_local(async move {
             let booted = tokio::select! {
-                booted = shared.try_boot(generation, &load) => booted,
+                booted = shared.try_boot(generation) => booted,
                 () = stop.notified() => Err(BootError::CalledOff),
             };
             match booted {
@@ -56,7 +55,8 @@ impl Shared {
     }
 
     /// Has the application loaded: behind what serves, where something does and leaves time for it.
-    async fn try_boot(&self, generation: u32, load: &Load) -> Result<Template, BootError> {
+    async fn try_boot(&self, generation: u32) -> Result<Template, BootError> {
+        let load = &self.load(generation)?;
         let behind = load.start.behind || self.inner.borrow().fleet.serves();
         let (template, booted) = match self.try_boot_once(generation, load, behind).await {
             Err(BootError::Starved) => {
@@ -75,6 +75,33 @@ impl Shared {
             members.booted = Some(booted);
         }
         Ok(template)
+    }
+
+    /// What the next template of a generation is told, with an exchange that is in order.
+    fn load(&self, generation: u32) -> Result<Rc<Load>, BootError> {
+        let inner = self.inner.borrow();
+        let members = inner.members.get(&generation);
+        let members = members.ok_or(BootError::CalledOff)?;
+        let (old, corrupt) = (Rc::clone(&members.load), members.corrupt);
+        drop(inner);
+        if !corrupt {
+            return Ok(old);
+        }
+        let exchange = self.dispatcher.exchange(generation);
+        let load = Rc::new(Load {
+            start: old.start.clone(),
+            plan: old.plan.clone(),
+            exchange: exchange.map_err(BootError::Exchange)?,
+        });
+        if let Some(members) = self.inner.borrow_mut().members.get_mut(&generation) {
+            members.load = Rc::clone(&load);
+            members.corrupt = false;
+        }
+        let mut in_force = self.in_force.borrow_mut();
+        if in_force.as_ref().is_some_and(|own| Rc::ptr_eq(own, &old)) {
+            *in_force = Some(Rc::clone(&load));
+        }
+        Ok(load)
     }
 
     async fn try_boot_once(
@@ -151,7 +178,13 @@ impl Shared {
             }
         }
         let awaited = self.inner.borrow().fleet.rolls_out(generation);
-        let quiet = self.of_pool(generation, Pool::stopping);
+        let inner = self.inner.borrow();
+        let corrupt = inner
+            .members
+            .get(&generation)
+            .is_some_and(|own| own.corrupt);
+        drop(inner);
+        let quiet = corrupt || self.of_pool(generation, Pool::stopping);
         if self.of_pool(generation, Pool::no_workers) {
             template.terminate_group();
         }

@@ -101,6 +101,12 @@ impl Dispatcher for Recorder {
         self.call(format!("up {}", name(generation, worker)));
     }
 
+    fn exchange(&self, generation: u32) -> std::io::Result<[OwnedFd; 2]> {
+        self.call(format!("exchange {generation}"));
+        let (one, other) = std::os::unix::net::UnixStream::pair()?;
+        Ok([one.into(), other.into()])
+    }
+
     fn finished(&self, _: u32, worker: u16) -> u64 {
         self.finished.borrow().get(&worker).copied().unwrap_or(0)
     }
@@ -418,6 +424,27 @@ fn workers_go_on_when_their_template_dies_and_the_next_one_replaces_them() {
         for number in workers.into_iter().chain(after) {
             gone(number);
         }
+    });
+}
+
+#[test]
+fn every_process_of_a_corrupt_exchange_is_replaced_by_one_with_the_fresh_one() {
+    run(async {
+        let case = Case::new("serves", |_| ());
+        let first = case.start().await.unwrap();
+        let workers = case.pids(Role::Worker);
+        let what = "the start of the ready ring is wrong";
+        case.supervisor.exchange_corrupt(1, what);
+        case.front.until_noted(what).await;
+        case.front.until_called("exchange 1", 1).await;
+        for worker in ["up 0", "up 1"] {
+            case.front.until_called(worker, 2).await;
+        }
+        for number in workers.into_iter().chain([first.pid]) {
+            gone(number);
+        }
+        assert_eq!(case.pids(Role::Worker).len(), 2);
+        case.supervisor.stop(Duration::ZERO).await;
     });
 }
 

@@ -1,6 +1,6 @@
 //! Idle seats: which of them is woken for a request, and which leaves it to another. It claims nothing.
 
-use super::{Board, LEFT, LOOKING, RUNNING, WOKEN};
+use super::{Board, LEFT, LOOKING, PARKED, RUNNING, WOKEN};
 use crate::sync::{Futex, Line, Ordering, fence};
 
 impl Board<'_> {
@@ -19,6 +19,24 @@ impl Board<'_> {
                 && self.wake(seat as u16)
             {
                 return;
+            }
+        }
+    }
+
+    /// Wakes an idle seat for each request that waits, as far as there are any.
+    pub(super) fn wake_for_all(&self) {
+        for _ in 0..self.waiting().min(self.seats.len() as u64) {
+            self.wake_one(None);
+        }
+    }
+
+    /// Marks every parked seat as idle and wakes every sleeper that does not count as parked: a process that died or
+    /// wrote at random may have left a thread that nobody would ever wake.
+    pub(super) fn repair_idle(&self) {
+        for (seat, word) in self.seats.iter().enumerate() {
+            match word.load(Ordering::SeqCst) {
+                PARKED => drop(self.idle[seat / 64].fetch_or(1 << (seat % 64), Ordering::SeqCst)),
+                _ => word.wake(),
             }
         }
     }

@@ -55,9 +55,7 @@ impl Board<'_> {
         }
         self.lose_turn(worker);
         fence(Ordering::SeqCst);
-        for _ in 0..self.waiting() {
-            self.wake_one(None);
-        }
+        self.wake_for_all();
     }
 
     /// The turn is nobody's, where it was this worker's.

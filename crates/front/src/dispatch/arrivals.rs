@@ -18,24 +18,54 @@ use crate::request::{Arrived, End, Request};
 use crate::response_head;
 use crate::spool::{BATCH_BYTES, Spool};
 
+/// The most frames of one slot that are taken in one turn.
+const TURN_FRAMES: usize = 256;
+/// The most bytes of one slot that are taken in one turn, but for the last frame.
+const TURN_BYTES: usize = 1024 * 1024;
+
+/// What is left of a slot's frames after a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// Nothing.
+    Nothing,
+    /// Frames that must wait for room at the client's side.
+    NoRoom,
+    /// Perhaps frames for the next turn.
+    NextTurn,
+}
+
 impl Dispatcher {
-    /// True when the ring is empty, false when what is left must wait for room.
+    /// Takes as many frames of a slot as one turn has; the rest is for the next one.
     pub(super) fn take_frames(
         &self,
         generation: &mut Generation,
         slot: u16,
         request: &Rc<Request>,
-    ) -> bool {
+    ) -> Rest {
+        let rest = self.take_turn(generation, slot, request);
+        match rest {
+            Rest::NextTurn => drop(generation.unfinished.insert(slot)),
+            _ => drop(generation.unfinished.remove(&slot)),
+        }
+        rest
+    }
+
+    fn take_turn(&self, generation: &mut Generation, slot: u16, request: &Rc<Request>) -> Rest {
         let mut arrived = request.arrived.borrow_mut();
         let arrived = &mut *arrived;
-        let mut told = false;
-        loop {
+        let (mut told, mut bytes) = (false, 0);
+        for _ in 0..TURN_FRAMES {
             if !request.is_abandoned() && !self.has_room(request, arrived) {
-                return false;
+                return Rest::NoRoom;
+            }
+            if bytes > TURN_BYTES {
+                break;
             }
             let mut payload = Vec::new();
-            match generation.exchange.frame(slot, &mut payload) {
-                Ok(None) => return true,
+            let frame = generation.exchange.frame(slot, &mut payload);
+            bytes += payload.len();
+            match frame {
+                Ok(None) => return Rest::Nothing,
                 Ok(Some(Kind::Chunk)) if request.is_abandoned() => {
                     // Told only now: a worker whose response is whole but for its end may end in peace.
                     if !std::mem::replace(&mut told, true) {
@@ -50,10 +80,11 @@ impl Dispatcher {
                     arrived.fail(Failure::BadResponse("malformed frames"));
                     request.abandon();
                     generation.exchange.abandon(slot);
-                    return true;
+                    return Rest::Nothing;
                 }
             }
         }
+        Rest::NextTurn
     }
 
     /// Whether more of the response can be taken. Where the file has reached its bound, or the disk is full, the

@@ -139,10 +139,11 @@ impl Inner {
     /// none without: a request that waited behind a busy thread could not go to the other generation's.
     fn roomiest(&self) -> Option<usize> {
         if let [only] = &self.generations[..] {
-            return only.fed.then_some(0);
+            return (only.fed && only.is_sound()).then_some(0);
         }
         let alone = self.fed().count() == 1;
-        let fed = (0..).zip(&self.generations).filter(|(_, one)| one.fed);
+        let fed = (0..).zip(&self.generations);
+        let fed = fed.filter(|(_, one)| one.fed && one.is_sound());
         let idle = fed.filter_map(|(at, one)| match alone {
             true => Some((at, 0)),
             false => Some((at, one.seats_up().checked_sub(one.engaged() + 1)?)),

@@ -2,6 +2,7 @@
 //!
 //! It never touches the queue: which generation a request goes to is decided in `feed.rs`.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use exchange::front::Holder;
@@ -51,8 +52,12 @@ pub(super) struct Generation {
     size: u16,
     /// How many of them were told to leave and are still there. Almost always none.
     leaving: u16,
+    /// Slots that may have more frames than one turn takes.
+    pub(super) unfinished: BTreeSet<u16>,
     /// Whether requests go from the queue to it.
     pub(super) fed: bool,
+    /// Whether its region is corrupt and was cleared; a fresh one is still to be made.
+    pub(super) evicted: bool,
     /// Whether its workers are killed, whatever they run.
     pub(super) cut: bool,
     /// Whether all its processes are gone; it goes once nobody waits for what they left in it.
@@ -73,6 +78,8 @@ impl Generation {
             workers: vec![Worker::default(); usize::from(geometry.places())],
             size: geometry.workers,
             leaving: 0,
+            unfinished: BTreeSet::new(),
+            evicted: false,
             fed: false,
             cut: false,
             closed: false,
@@ -219,6 +226,7 @@ impl Generation {
                 self.held[rule] -= 1;
             }
         }
+        self.unfinished.remove(&slot);
         self.hijacks.slot_ended(slot);
         self.exchange.release(slot);
         request
@@ -257,6 +265,20 @@ impl Generation {
     pub(super) fn stop_worker(&mut self, worker: u16) {
         self.stands(worker, Standing::Leaving);
         self.exchange.stop(worker);
+    }
+
+    /// Whether its region may be read and written.
+    pub(super) fn is_sound(&self) -> bool {
+        self.exchange.corrupt().is_none()
+    }
+
+    /// Its processes are to be killed: none of its workers serves.
+    pub(super) fn lose_workers(&mut self) {
+        for worker in 0..self.exchange.geometry().places() {
+            self.stands(worker, Standing::Away);
+            self.forget_lingering(worker);
+            self.hijacks.worker_died(worker);
+        }
     }
 
     /// It is dead. Slots that it held, in no order.

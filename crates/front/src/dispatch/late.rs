@@ -7,7 +7,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use exchange::front::Holder;
+use exchange::front::{Corrupt, Holder};
 use exchange::scheduling::monotonic_ns;
 
 use super::generation::Generation;
@@ -31,7 +31,8 @@ pub struct Run {
     pub sequence: u32,
 }
 
-/// What the supervisor must hear of requests past their deadline, each once, and of workers that stand still.
+/// What the supervisor must hear of requests past their deadline, each once, of workers that stand still, and of
+/// regions that are corrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alarm {
     /// A thread still runs one, or what comes after it. Where it is, [`Dispatcher::traced`] is to be told.
@@ -42,6 +43,9 @@ pub enum Alarm {
     Spent(WorkerId),
     /// The worker runs nothing and stands still all the same.
     Still(WorkerId, Still),
+    /// A word in the generation's region was written by no sound worker. What it held is out of it, and it has a fresh
+    /// region; its processes, which have the old one, must end.
+    Corrupt(u32, Corrupt),
 }
 
 /// What is known of the late requests of one generation. Almost always empty.
@@ -93,6 +97,7 @@ impl Dispatcher {
             }
             !late
         });
+        self.replace_corrupt(&mut inner, &mut alarms);
         for generation in &mut inner.generations {
             generation.hijacks.expire(now);
             generation.extend_deadlines(now);

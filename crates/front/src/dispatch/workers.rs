@@ -9,7 +9,7 @@ use exchange::front::Holder;
 use exchange::scheduling::monotonic_ns;
 
 use super::generation::Generation;
-use super::{Death, Dispatcher, Inner, Work};
+use super::{Death, Dispatcher, Inner, Rest, Work};
 use crate::failure::Failure;
 use crate::request::{Place, Request, WorkerId};
 
@@ -170,26 +170,39 @@ impl Dispatcher {
             generation.exchange.release(slot);
             return None;
         };
-        // What it had said before counts: its response may be whole, or a failure.
+        // What it had said before counts: its response may be whole, or a failure. A turn at a time, which ends: the
+        // ring holds so much and nobody fills it any more.
         let holder = generation.exchange.holder(slot);
         generation.note_holder(slot, holder, &request);
-        self.take_frames(generation, slot, &request);
+        while generation.is_sound()
+            && self.take_frames(generation, slot, &request) == Rest::NextTurn
+        {}
+        self.run_again_or_fail(generation, slot, &request, Some(death))
+    }
+
+    /// Ends a request whose worker is dead or about to be killed, or gives it back where it is to be run again.
+    pub(super) fn run_again_or_fail(
+        &self,
+        generation: &mut Generation,
+        slot: u16,
+        request: &Rc<Request>,
+        death: Option<&Rc<Death>>,
+    ) -> Option<Rc<Request>> {
         let again = request.retries.get() < self.bounds.get().max_retries;
         if again && request.may_run_again() && !request.has_ended() {
             request.retries.set(request.retries.get() + 1);
-            *request.killed.borrow_mut() = Some(Rc::clone(death));
+            *request.killed.borrow_mut() = death.cloned();
             self.again.set(self.again.get() + 1);
             request.forget_response();
             generation.free(slot);
             request.place.set(Place::Queue);
-            return Some(request);
+            return Some(Rc::clone(request));
         }
         generation.free(slot);
-        let before = request.killed.borrow().clone();
-        if let (Some(before), false, false) = (before, generation.cut, request.has_ended()) {
-            let deaths = [before, Rc::clone(death)];
+        let deaths = request.killed.borrow().clone().zip(death.cloned());
+        if let (Some(deaths), false, false) = (deaths, generation.cut, request.has_ended()) {
             let mut suspects = self.suspects.borrow_mut();
-            suspects.suspect(&request, deaths, monotonic_ns());
+            suspects.suspect(request, deaths.into(), monotonic_ns());
         }
         request.fail(match generation.cut {
             true => Failure::Stopped,

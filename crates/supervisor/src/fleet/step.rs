@@ -22,6 +22,8 @@ pub(crate) enum Event {
     Hurry,
     /// Something happened in a generation.
     Pool { generation: u32, event: pool::Event },
+    /// A worker of the generation wrote into its exchange what no sound worker writes.
+    Corrupt { generation: u32 },
     /// The check that [`Action::Check`] asked for is done.
     Checked { generation: u32, passed: bool },
     /// The server is going to stop, so no new generation is to take over.
@@ -75,6 +77,8 @@ pub(crate) enum Why {
     Timeout,
     /// It did not pass the check, or not in time.
     Check,
+    /// One of its workers wrote into the exchange what no sound worker writes.
+    Corrupt,
     /// The server stops.
     CalledOff,
 }

@@ -1095,3 +1095,45 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
         "{served} {given_up} {outages} {retired} {followed} {hung}"
     );
 }
+
+#[test]
+fn a_corrupt_exchange_starts_what_serves_again_and_ends_what_does_not() {
+    let corrupt = |generation| Event::Corrupt { generation };
+    let killed = |generation| {
+        [
+            kill(generation, 0),
+            kill(generation, 1),
+            kill_template(generation),
+        ]
+    };
+    // A generation that serves starts again, also beside a new one.
+    let mut run = Run::serving(rules(false, false));
+    run.check(corrupt(1), &killed(1));
+    run.check(template_died(1), &[spawn(1)]);
+    // A new one is given up.
+    let mut run = Run::serving(rules(false, false));
+    run.check(run.launch(2), &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
+    let actions = run.fleet.handle(corrupt(2), run.now);
+    assert_eq!(actions[0], given_up(Why::Corrupt));
+    assert!(actions.contains(&kill_template(2)), "{actions:?}");
+    assert_eq!(run.stages(), [(1, Stage::Serving), (2, Stage::Draining)]);
+    run.check(
+        template_died(2),
+        &[
+            own(2, pool::Action::Abandon { worker: 0 }),
+            own(2, pool::Action::Abandon { worker: 1 }),
+            Action::Close { generation: 2 },
+        ],
+    );
+    // An old one that drains is killed.
+    let mut run = Run::serving(rules(false, false));
+    run.check(run.launch(2), &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
+    run.ready(2, 0, 1, &[]);
+    run.check(of(2, pool::Event::Forked { worker: 1 }), &[]);
+    let ready = pool::Event::Ready { worker: 1, life: 1 };
+    run.fleet.handle(of(2, ready), run.now);
+    assert_eq!(run.stages(), [(1, Stage::Draining), (2, Stage::Serving)]);
+    run.check(corrupt(1), &killed(1));
+}

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Action, Phase, Pool, State, Template};
+use super::{Action, Phase, Pool, State, Template, numbered};
 
 /// Deaths in a row without having been of use after which the next fork is delayed.
 const PATIENCE: u32 = 5;
@@ -61,7 +61,7 @@ impl Pool {
             self.template = Template::Gone;
             return;
         }
-        let delay = delay(self.template_deaths);
+        let delay = delay(self.template_deaths.max(self.corruptions.saturating_sub(1)));
         self.template_deaths += 1;
         if delay.is_zero() {
             self.template = Template::Booting;
@@ -71,6 +71,34 @@ impl Pool {
             let until = now + delay;
             self.template = Template::Waiting(until);
             self.tried = Some(until);
+        }
+    }
+
+    /// Kills every process that has the exchange: a worker wrote there what no sound worker writes. They come again as
+    /// after any death, but for the template of an exchange that is corrupt again and again, which is delayed.
+    pub(super) fn corrupt(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if self.phase == Phase::Stopping {
+            return self.kill(now, actions);
+        }
+        if self
+            .up_since
+            .is_some_and(|since| since + LONGEST_DELAY <= now)
+        {
+            self.corruptions = 0;
+        }
+        self.corruptions += 1;
+        for (number, worker) in numbered(&mut self.workers) {
+            if worker.state.is_process() {
+                actions.push(Action::Kill { worker: number });
+            }
+        }
+        match self.template {
+            Template::Up => {
+                self.template = Template::Killed;
+                actions.push(Action::KillTemplate);
+            }
+            Template::Booting => actions.push(Action::KillTemplate),
+            Template::Waiting(_) | Template::Killed | Template::Leaving(_) | Template::Gone => {}
         }
     }
 

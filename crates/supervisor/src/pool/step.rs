@@ -51,6 +51,9 @@ pub(crate) enum Event {
         leaves: Option<u16>,
         until: Instant,
     },
+    /// A worker wrote into the exchange what no sound worker writes: every process that has it is killed, and others come
+    /// with a fresh one.
+    Corrupt,
     /// Stop for good: workers finish what they hold, killed at `until`.
     Stop { until: Option<Instant> },
     /// Stop for good, at once.

@@ -1161,3 +1161,69 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
         "{retired} {followed} {hung}"
     );
 }
+
+/// Kills of both workers and of their template.
+const ALL_KILLED: [Action; 3] = [
+    Action::Kill { worker: 0 },
+    Action::Kill { worker: 1 },
+    Action::KillTemplate,
+];
+
+#[test]
+fn a_corrupt_exchange_kills_every_process_and_starts_them_again() {
+    let mut run = Run::ready();
+    run.check(Event::Corrupt, &ALL_KILLED);
+    // Nobody is forked by a template that has the old exchange.
+    run.check(died(0, 1), &[down(0)]);
+    run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
+    run.check(died(1, 1), &[down(1)]);
+    run.check(Event::Booted, &[fork(0, 2), fork(1, 2)]);
+}
+
+#[test]
+fn an_exchange_that_is_corrupt_again_and_again_is_made_again_with_delays() {
+    let mut run = Run::ready();
+    let mut delays = Vec::new();
+    for life in 1..10 {
+        run.check(Event::Corrupt, &ALL_KILLED);
+        for worker in 0..2 {
+            run.check(died(worker, life), &[down(worker)]);
+        }
+        let actions = run.pool.handle(Event::TemplateDied, run.now);
+        match run.pool.next() {
+            None => assert_eq!(actions, [Action::SpawnTemplate]),
+            Some(next) => {
+                delays.push(next - run.now);
+                run.after(next - run.now, &[Action::SpawnTemplate]);
+            }
+        }
+        run.check(Event::Booted, &[fork(0, life + 1), fork(1, life + 1)]);
+        for worker in 0..2 {
+            run.check(Event::Forked { worker }, &[]);
+            let ready = Event::Ready {
+                worker,
+                life: life + 1,
+            };
+            run.check(ready, &[Action::Up { worker }]);
+        }
+    }
+    let doubled = (0..8).map(|times| (FIRST_DELAY * (1 << times)).min(LONGEST_DELAY));
+    assert_eq!(delays, doubled.collect::<Vec<_>>());
+    // What lasts has nothing to do with that any more.
+    run.now += LONGEST_DELAY;
+    run.check(Event::Corrupt, &ALL_KILLED);
+    run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
+}
+
+#[test]
+fn a_corrupt_exchange_of_a_pool_that_stops_only_ends_it_sooner() {
+    let mut run = Run::ready();
+    let until = Some(run.now + GRACE);
+    let told = [0, 1].map(|worker| Action::StopWorker { worker });
+    run.check(Event::Stop { until }, &told);
+    run.check(Event::Corrupt, &ALL_KILLED);
+    run.check(Event::TemplateDied, &[]);
+    run.check(died(0, 1), &[down(0)]);
+    run.check(died(1, 1), &[down(1)]);
+    assert!(run.pool.finished());
+}
