@@ -178,13 +178,7 @@ impl Shared {
             }
         }
         let awaited = self.inner.borrow().fleet.rolls_out(generation);
-        let inner = self.inner.borrow();
-        let corrupt = inner
-            .members
-            .get(&generation)
-            .is_some_and(|own| own.corrupt);
-        drop(inner);
-        let quiet = corrupt || self.of_pool(generation, Pool::stopping);
+        let quiet = self.is_corrupt(generation) || self.of_pool(generation, Pool::stopping);
         if self.of_pool(generation, Pool::no_workers) {
             template.terminate_group();
         }
@@ -201,6 +195,13 @@ impl Shared {
             members.template = None;
         }
         self.handle(generation, Event::TemplateDied);
+    }
+
+    /// Whether the generation's next template needs a fresh exchange, which has been said in the log.
+    fn is_corrupt(&self, generation: u32) -> bool {
+        let inner = self.inner.borrow();
+        let members = inner.members.get(&generation);
+        members.is_some_and(|members| members.corrupt)
     }
 
     fn template_says(self: &Rc<Self>, generation: u32, received: Received<FromTemplate>) {

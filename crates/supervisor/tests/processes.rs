@@ -428,7 +428,7 @@ fn workers_go_on_when_their_template_dies_and_the_next_one_replaces_them() {
 }
 
 #[test]
-fn every_process_of_a_corrupt_exchange_is_replaced_by_one_with_the_fresh_one() {
+fn every_process_of_a_corrupt_exchange_is_replaced() {
     run(async {
         let case = Case::new("serves", |_| ());
         let first = case.start().await.unwrap();

@@ -201,3 +201,6 @@ impl Front {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,7 @@ use exchange::request::{ENV_KEYS, Record, Text};
 use exchange::response::{Head, Kind, WriteError};
 use exchange::seat::{Interrupt, Job, Seat, Worker};
 use highball_front::access_log::{AccessLog, Format};
-use highball_front::{Front, Kept, Listener, Snapshot, runtime};
+use highball_front::{Alarm, Front, Kept, Listener, Snapshot, runtime};
 use test_support::{Client, PATIENCE};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -177,6 +177,13 @@ impl Server {
     /// The only thread of the only worker.
     pub(crate) fn seat(&self) -> TestSeat {
         self.worker(0).seat(0)
+    }
+
+    /// What the supervisor would hear from now on. Once at most.
+    pub(crate) fn alarms(&self) -> mpsc::Receiver<Alarm> {
+        let (tell, told) = mpsc::channel();
+        self.with(move |front| front.on_alarm(move |alarm| _ = tell.send(alarm)));
+        told
     }
 
     /// The exchange's memory, to look at.

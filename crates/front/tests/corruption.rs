@@ -1,0 +1,193 @@
+//! Workers that write garbage into the memory that they share with the front: what lay there is run again where that is
+//! safe, a fresh memory takes its place, and the front serves on meanwhile.
+
+#[path = "support/front.rs"]
+mod support;
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+
+use config::Settings;
+use exchange::front::Word;
+use exchange::response::Kind;
+use exchange::seat::Worker;
+use exchange::{Geometry, Job, Region, Seat};
+use highball_front::Alarm;
+use highball_front::dispatch::{Bounds, Dispatcher, Lanes};
+use highball_front::request::{Peer, Request, RequestBody, RequestHead};
+use support::Server;
+use test_support::PATIENCE;
+
+/// Waits until the front says that the first generation's memory is damaged.
+#[track_caller]
+fn expect_corrupt(alarms: &Receiver<Alarm>, word: Word) {
+    loop {
+        match alarms.recv_timeout(PATIENCE).expect("an alarm") {
+            Alarm::Corrupt(1, found) => return assert_eq!(found.word, word, "{found}"),
+            _ => continue,
+        }
+    }
+}
+
+#[test]
+fn what_lay_in_damaged_memory_is_run_again_where_that_is_safe() {
+    let server = Server::start(|settings| (settings.workers, settings.threads) = (2, 1));
+    let alarms = server.alarms();
+    let mut old = server.seat();
+    let mut unsafe_one = server.connect();
+    unsafe_one.send("POST /unsafe HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n");
+    old.take();
+    let mut other = server.worker(1).seat(0);
+    let mut safe_one = server.ask("/safe");
+    other.take();
+    // Nobody has these two yet: they wait in a slot.
+    let mut waiting = server.connect();
+    waiting.send("POST /waiting HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n");
+    server.until(|now| now.queue.length == 1);
+    let region = server.region();
+    region.board().tail.store(1 << 63, Ordering::SeqCst);
+    expect_corrupt(&alarms, Word::Tail);
+    unsafe_one.response().expect(502);
+    // The supervisor kills them only now.
+    server.bury(0);
+    server.bury(1);
+    let mut fresh = server.seat();
+    for _ in 0..2 {
+        fresh.take().answer_path();
+    }
+    assert_eq!(safe_one.response().text(), "/safe");
+    assert_eq!(waiting.response().text(), "/waiting");
+    server.until_quiet();
+}
+
+#[test]
+fn nothing_more_is_read_from_damaged_memory() {
+    let server = Server::start(|settings| settings.workers = 2);
+    let alarms = server.alarms();
+    let mut seat = server.seat();
+    let mut client = server.ask("/torn");
+    let mut taken = seat.take();
+    let region = server.region();
+    region.board().tail.store(0, Ordering::SeqCst);
+    taken
+        .head(200, &[])
+        .chunk(b"of a worker that is not to be believed");
+    expect_corrupt(&alarms, Word::Tail);
+    taken.end();
+    server.bury(0);
+    server.seat().take().answer("sound");
+    assert_eq!(client.response().text(), "sound");
+    server.until_quiet();
+}
+
+#[test]
+fn frames_that_make_no_sense_end_the_generation_and_not_the_others() {
+    let server = Server::start(|_| {});
+    let alarms = server.alarms();
+    let mut seat = server.seat();
+    let mut client = server.ask("/broken");
+    let _taken = seat.take();
+    let region = server.region();
+    server.open(2);
+    server.feed(&[2]);
+    let mut other = server.worker_of(2, 0).seat(0);
+    let mut sound = server.ask("/sound");
+    let held = other.take();
+    region.words(0).put.store(u64::MAX, Ordering::SeqCst);
+    let _ = region.board().notify(0);
+    client.response().expect(500);
+    expect_corrupt(&alarms, Word::Frame);
+    held.answer_path();
+    assert_eq!(sound.response().text(), "/sound");
+}
+
+/// A dispatcher on this thread, with a request that its only worker has taken.
+#[allow(clippy::unwrap_used, reason = "it is a part of tests")]
+fn dispatching() -> (Rc<Dispatcher>, Rc<Request>, Seat, Job, Region) {
+    let settings = Settings::for_tests();
+    let bounds = Bounds {
+        queue_limit: 10,
+        response_memory: 1 << 20,
+        response_limit: 1 << 20,
+        max_retries: 1,
+        grace: PATIENCE,
+        between: PATIENCE,
+        batch: false,
+    };
+    let exchange = exchange::Front::new(Geometry::new(1, 1, 1 << 16, 1 << 18)).unwrap();
+    let (memory, bell) = exchange.files();
+    let [memory, bell] = [memory, bell].map(|file| file.try_clone_to_owned().unwrap());
+    let again = memory.try_clone().unwrap();
+    let worker = Worker::new(Region::open(memory).unwrap(), bell, 0).unwrap();
+    let lanes = Lanes::new(&settings);
+    let dispatcher = Dispatcher::new(exchange, 1, bounds, lanes, Box::new(|_, _| {}));
+    dispatcher.worker_starts(1, 0);
+    dispatcher.worker_up(1, 0);
+    let head = RequestHead {
+        method: http::Method::GET,
+        uri: "/".parse().unwrap(),
+        version: http::Version::HTTP_11,
+        headers: http::HeaderMap::new(),
+        raw_target: None,
+    };
+    let peer = Peer {
+        address: "127.0.0.1".to_owned(),
+        port: 0,
+        local_host: "127.0.0.1".to_owned(),
+        local_port: 80,
+        trusted: true,
+    };
+    let request = Rc::new(Request::new(head, Rc::new(peer)));
+    request.arrive(RequestBody::Inline(bytes::Bytes::new()), PATIENCE);
+    dispatcher.submit(Rc::clone(&request)).unwrap();
+    let mut seat = worker.seat(0);
+    let job = seat.claim().unwrap();
+    (dispatcher, request, seat, job, Region::open(again).unwrap())
+}
+
+#[test]
+fn one_turn_takes_so_many_frames_and_the_front_comes_back_for_more() {
+    let (dispatcher, request, seat, mut job, region) = dispatching();
+    for _ in 0..10_000 {
+        seat.try_frame(&mut job, Kind::Chunk, &[b"a"]).unwrap();
+    }
+    seat.try_frame(&mut job, Kind::End, &[]).unwrap();
+    seat.finish(&job);
+    dispatcher.complete();
+    let arrived = |request: &Request| request.arrived.borrow().buffered;
+    let taken = arrived(&request);
+    assert!((1..=1000).contains(&taken), "{taken} frames in one turn");
+    for _ in 0..100 {
+        dispatcher.park();
+        let sleeps = region.board().parked.load(Ordering::SeqCst) == 1;
+        if request.has_ended() {
+            break;
+        }
+        assert!(
+            !sleeps,
+            "the front sleeps with {} frames",
+            arrived(&request)
+        );
+        dispatcher.unpark();
+    }
+    assert!(request.has_ended());
+    assert_eq!(arrived(&request), 10_000);
+    assert_eq!(dispatcher.slots(), (2, 2));
+}
+
+#[test]
+fn a_response_of_many_small_chunks_arrives_whole() {
+    let server = Server::start(|_| {});
+    let mut client = server.ask("/many");
+    let mut seat = server.seat();
+    let mut taken = seat.take();
+    taken.head(200, &[]);
+    for number in 0..5000 {
+        taken.chunk(format!("{number},").as_bytes());
+    }
+    taken.end();
+    let whole: String = (0..5000).map(|number| format!("{number},")).collect();
+    assert_eq!(client.response().text(), whole);
+    server.until_quiet();
+}
