@@ -274,6 +274,14 @@ impl Region {
         self.geometry
     }
 
+    /// Whether the header is still what it was made with; the workers that come read it.
+    pub(crate) fn has_its_header(&self) -> bool {
+        // SAFETY: the mapping is at least a page long and page aligned; any bytes make a valid `Header`. Volatile, for
+        // a broken worker may write there.
+        let header = unsafe { self.memory.cast::<Header>().read_volatile() };
+        header.magic == MAGIC && header.geometry == self.geometry
+    }
+
     /// The memory file, to be passed to another process.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()

@@ -21,6 +21,8 @@ pub struct Corrupt {
 /// A word of the region, or a few that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
+    /// The region's header, which nobody writes.
+    Header,
     /// The ready ring's end, which only the front moves.
     Tail,
     /// The ready ring's start: beyond the end, too far behind it, or moved back.
@@ -52,6 +54,7 @@ pub enum Word {
 impl fmt::Display for Corrupt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self.word {
+            Word::Header => "the header",
             Word::Tail => "the end of the ready ring",
             Word::Head => "the start of the ready ring",
             Word::Entry => "an entry of the ready ring",
@@ -171,6 +174,9 @@ impl Front {
     }
 
     fn inspect_board(&self) {
+        if !self.region.has_its_header() {
+            self.report(Word::Header, None, 0);
+        }
         let board = self.region.board();
         for (number, seat) in (0..).zip(board.seats) {
             let word = seat.load(Ordering::Relaxed);

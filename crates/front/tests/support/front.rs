@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::JoinHandle;
@@ -327,6 +327,11 @@ fn watch_over() -> mpsc::Sender<()> {
 pub(crate) struct Player(Arc<Worker>);
 
 impl Player {
+    /// A worker over these files.
+    pub(crate) fn of(region: Region, bell: OwnedFd, worker: u16) -> Self {
+        Self(Worker::new(region, bell, worker).unwrap())
+    }
+
     /// One of its threads.
     pub(crate) fn seat(&self, thread: u16) -> TestSeat {
         TestSeat(self.0.seat(thread))
@@ -397,6 +402,12 @@ impl Taken<'_> {
 
     fn record(&self) -> Record<'_> {
         Record::parse(self.seat.record(&self.job)).unwrap()
+    }
+
+    /// The path, where the record makes sense.
+    pub(crate) fn try_path(&self) -> Option<String> {
+        let record = Record::parse(self.seat.record(&self.job)).ok()?;
+        String::from_utf8(record.text(Text::Path).to_vec()).ok()
     }
 
     /// One of the record's texts.

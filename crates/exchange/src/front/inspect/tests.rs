@@ -67,6 +67,10 @@ fn each_garbled_word_is_found_and_named() {
     type Garble = fn(&Front);
     let seat_count = 6;
     let cases: Vec<(Word, Garble)> = vec![
+        (Word::Header, |front| {
+            let file = front.files().0;
+            rustix::io::pwrite(file, &[0; 8], 8).unwrap();
+        }),
         (Word::Tail, |front| front.board_tail(1 << 63)),
         (Word::Tail, |front| front.board_tail(0)),
         (Word::Head, |front| front.board_head(1 << 40)),
