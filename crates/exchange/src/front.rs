@@ -263,6 +263,11 @@ impl Front {
         own.published && own.reader(&self.region, slot).filled() > 0
     }
 
+    /// Whether a published request was finished, or has frames that were not taken.
+    pub fn has_news(&self, slot: u16) -> bool {
+        matches!(self.holder(slot), Holder::Done { .. }) || self.has_frames(slot)
+    }
+
     /// Whether this thread of a worker has not looked for work since its last request.
     pub fn is_away(&self, worker: u16, thread: u16) -> bool {
         let board = self.region.board();

@@ -191,3 +191,16 @@ fn a_response_of_many_small_chunks_arrives_whole() {
     assert_eq!(client.response().text(), whole);
     server.until_quiet();
 }
+
+#[test]
+fn a_response_whose_completion_bit_is_lost_arrives_all_the_same() {
+    let (dispatcher, request, seat, mut job, region) = dispatching();
+    seat.try_frame(&mut job, Kind::End, &[]).unwrap();
+    seat.finish(&job);
+    region.board().completed[0].store(0, Ordering::SeqCst);
+    dispatcher.complete();
+    assert!(!request.has_ended());
+    assert!(dispatcher.expire().is_empty());
+    assert!(request.has_ended());
+    assert_eq!(dispatcher.slots(), (2, 2));
+}

@@ -106,6 +106,10 @@ impl Dispatcher {
             let wanted = generation.nudge(now);
             generation.look_for_still(wanted, passed, between, &mut alarms);
             for slot in generation.slot_numbers() {
+                // A worker may have died, or a word been overwritten, between the news and the bit that tells of it.
+                if generation.request(slot).is_some() && generation.exchange.has_news(slot) {
+                    self.take(generation, slot);
+                }
                 if let Some(request) = generation.request(slot).cloned()
                     && request.is_late(now)
                 {
