@@ -9,6 +9,8 @@
 //!   compare-and-swap fails is stale and is stepped over. (A textbook MPMC ring wedges when a process dies
 //!   between its claim and its publish.)
 //! - The **idle bitmap** has a bit per seat. Who wakes a seat clears its bit first, so a wake-up is used once.
+//! - The **free bitmap** has a bit per seat without a request. A seat sets its own before it parks and clears it with
+//!   its claim. A free seat that is not idle is on its way. With both, nobody looks at the words of all seats.
 //! - The **completion bitmap** has a bit per slot that has news for the front, and `parked` says whether
 //!   the front sleeps and wants the doorbell.
 
@@ -75,6 +77,8 @@ pub struct Board<'a> {
     pub seats: &'a [Line<Futex>],
     /// Idle bits, 64 seats a word.
     pub idle: &'a [Line<AtomicU64>],
+    /// Bits of seats whose threads have no request, 64 seats a word: parked, or on their way.
+    pub free: &'a [Line<AtomicU64>],
     /// Completion bits, 64 slots a word.
     pub completed: &'a [Line<AtomicU64>],
     /// 1 while the front sleeps.
@@ -208,7 +212,8 @@ impl Board<'_> {
         self.lose_turn(worker);
         for seat in self.seats_of(worker) {
             self.idle[seat / 64].fetch_and(!(1 << (seat % 64)), Ordering::SeqCst);
-            // RUNNING, so that a dead process never counts as an idle one in `should_yield`.
+            // So that a dead process never counts as an idle one in `should_yield`.
+            self.free[seat / 64].fetch_and(!(1 << (seat % 64)), Ordering::SeqCst);
             self.seats[seat].store(RUNNING, Ordering::SeqCst);
         }
         // The dead may have been about to wake another seat: finish either half of that.
@@ -227,6 +232,7 @@ impl Board<'_> {
         // A swap: it must see what was published before the wake-up it overwrites, or that is lost.
         self.seats[usize::from(seat)].swap(LOOKING, Ordering::SeqCst);
         if may_yield && self.threads > 1 && self.should_yield(seat) {
+            self.mark_free(seat);
             return Found::Yield;
         }
         // Bounded, for a broken worker may have written anything into head and tail. Whoever finds nothing here
@@ -234,7 +240,7 @@ impl Board<'_> {
         for _ in 0..=self.ring.len() {
             let head = self.head.load(Ordering::Acquire);
             if head == self.tail.load(Ordering::Acquire) {
-                return Found::Nothing;
+                break;
             }
             let entry = self.ring[self.position(head)].load(Ordering::Acquire);
             let claim = Claim {
@@ -251,10 +257,12 @@ impl Board<'_> {
             );
             if claimed {
                 self.seats[usize::from(seat)].store(RUNNING, Ordering::SeqCst);
+                self.mark_taken(seat);
                 self.pass_on();
                 return Found::Claim(claim);
             }
         }
+        self.mark_free(seat);
         Found::Nothing
     }
 
@@ -290,6 +298,7 @@ impl Board<'_> {
     /// counted as looking, nobody else may have been woken.
     pub fn leave(&self, seat: u16) {
         self.seats[usize::from(seat)].store(LEFT, Ordering::SeqCst);
+        self.mark_taken(seat);
         self.pass_on();
     }
 
@@ -371,3 +380,6 @@ impl Board<'_> {
         (at as usize) & (self.ring.len() - 1)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

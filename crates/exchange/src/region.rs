@@ -92,6 +92,7 @@ struct Offsets {
     ring: usize,
     seats: usize,
     idle: usize,
+    free: usize,
     completed: usize,
     stops: usize,
     out_of_band: usize,
@@ -116,6 +117,7 @@ impl Offsets {
         let ring = take(geometry.ring() * 8);
         let seats = take(geometry.seats() * LINE);
         let idle = take(geometry.seats().div_ceil(64) * LINE);
+        let free = take(geometry.seats().div_ceil(64) * LINE);
         let completed = take(usize::from(geometry.slots).div_ceil(64) * LINE);
         let stops = take(usize::from(geometry.places()) * LINE);
         let out_of_band = take(LINE);
@@ -130,6 +132,7 @@ impl Offsets {
             ring,
             seats,
             idle,
+            free,
             completed,
             stops,
             out_of_band,
@@ -301,6 +304,7 @@ impl Region {
                 tail: &self.slice(offsets.tail, 1)[0],
                 seats: self.slice(offsets.seats, geometry.seats()),
                 idle: self.slice(offsets.idle, geometry.seats().div_ceil(64)),
+                free: self.slice(offsets.free, geometry.seats().div_ceil(64)),
                 completed: self.slice(offsets.completed, usize::from(geometry.slots).div_ceil(64)),
                 parked: &self.slice(offsets.parked, 1)[0],
                 stops: self.slice::<Line<AtomicU32>>(offsets.stops, usize::from(geometry.places())),

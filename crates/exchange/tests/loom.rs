@@ -241,13 +241,14 @@ fn the_turn_to_work_between_requests_is_one_worker_s_at_most() {
 #[test]
 fn a_seat_that_yields_leaves_the_request_to_an_idle_process_or_takes_it() {
     model(|| {
-        // Worker 0 has two threads; its second one runs a request all the time. Worker 1 is idle; its
-        // second thread sleeps on and nobody may count on it.
+        // Worker 0 has two threads; its second one runs a request all the time. Worker 1 has none; its second thread,
+        // which is this one, is on its way.
         let memory = Arc::new(Memory::new(2, 2, 2));
         let left = Arc::new(AtomicU32::new(1));
         let bell = Arc::new(Notify::new());
         let board = memory.board();
-        board.seats[3].store(1, Ordering::SeqCst);
+        board.seats[3].store(2, Ordering::SeqCst);
+        board.free[0].store(1 << 3, Ordering::SeqCst);
         let workers: Vec<_> = [0, 2]
             .into_iter()
             .map(|seat| {
@@ -257,6 +258,7 @@ fn a_seat_that_yields_leaves_the_request_to_an_idle_process_or_takes_it() {
             .collect();
         let mut tail = 0;
         assert!(board.publish(&mut tail, 0, 1));
+        work(&board, 3, &left, &bell);
         for worker in workers {
             worker.join().unwrap();
         }

@@ -1,7 +1,9 @@
 //! Idle seats: which of them is woken for a request, and which leaves it to another. It claims nothing.
 
-use super::{Board, LEFT, LOOKING, PARKED, RUNNING, WOKEN};
-use crate::sync::{Futex, Line, Ordering, fence};
+use std::ops::Range;
+
+use super::{Board, PARKED, RUNNING, WOKEN};
+use crate::sync::{AtomicU64, Line, Ordering, fence};
 
 impl Board<'_> {
     /// Wakes the idle seat that should take the next request: one of the process with the most idle
@@ -45,43 +47,69 @@ impl Board<'_> {
     /// it to others. Wakes one more where fewer seats are on their way than requests wait.
     pub(super) fn pass_on(&self) {
         let waiting = self.waiting();
-        if waiting == 0
-            || self
-                .idle
-                .iter()
-                .all(|word| word.load(Ordering::SeqCst) == 0)
-        {
-            return;
-        }
-        let comes = |seat: &&Line<Futex>| matches!(seat.load(Ordering::SeqCst), WOKEN | LOOKING);
-        if (self.seats.iter().filter(comes).count() as u64) < waiting {
+        let idle = |word: &Line<AtomicU64>| word.load(Ordering::SeqCst) != 0;
+        if waiting > 0 && self.idle.iter().any(idle) && self.coming() < waiting {
             self.wake_one(None);
         }
     }
 
-    fn idlest(&self, except: Option<u16>) -> Option<usize> {
-        if self.threads == 1 {
-            return self.idle.iter().enumerate().find_map(|(index, word)| {
-                let bits = word.load(Ordering::SeqCst);
-                (bits != 0).then(|| index * 64 + bits.trailing_zeros() as usize)
-            });
+    /// The seat has no request. Only its own thread says so; between two claims without a wait nothing changes.
+    pub(super) fn mark_free(&self, seat: u16) {
+        let (free, bit) = (&self.free[usize::from(seat) / 64], 1 << (seat % 64));
+        if free.load(Ordering::SeqCst) & bit == 0 {
+            free.fetch_or(bit, Ordering::SeqCst);
         }
+    }
+
+    /// The seat has a request, or looks for none any more.
+    pub(super) fn mark_taken(&self, seat: u16) {
+        let (free, bit) = (&self.free[usize::from(seat) / 64], 1 << (seat % 64));
+        if free.load(Ordering::SeqCst) & bit != 0 {
+            free.fetch_and(!bit, Ordering::SeqCst);
+        }
+    }
+
+    /// Seats that are on their way to a request: free, and not idle. One that is about to park counts too, for it looks
+    /// once more when it has said that it is idle. Those of the worker that works between requests do not: they sleep,
+    /// although they are not idle.
+    fn coming(&self) -> u64 {
+        let turn = self.out_of_band.load(Ordering::SeqCst);
+        let resting = turn
+            .checked_sub(1)
+            .map(|worker| self.seats_of(worker as u16));
+        let words = (0..).zip(self.free.iter().zip(self.idle));
+        let coming = words.map(|(index, (free, idle))| {
+            // The free ones first: one that claims in between passes on what it leaves itself.
+            let free = free.load(Ordering::SeqCst);
+            let coming = free & !idle.load(Ordering::SeqCst);
+            let resting = resting.clone().map_or(0, |seats| bits_in(index, seats));
+            u64::from((coming & !resting).count_ones())
+        });
+        coming.sum()
+    }
+
+    fn idlest(&self, except: Option<u16>) -> Option<usize> {
         let mut best = None;
-        let mut most = 0;
-        for worker in (0..self.stops.len() as u16).filter(|&worker| Some(worker) != except) {
-            let mut idle = self.seats_of(worker).filter(|&seat| self.is_idle(seat));
-            if let Some(first) = idle.next() {
-                let count = 1 + idle.count();
+        let (mut most, mut current, mut first, mut count) = (0, None, 0, 0);
+        for (index, word) in self.idle.iter().enumerate() {
+            for seat in bits(index, word.load(Ordering::SeqCst)) {
+                let worker = (seat / usize::from(self.threads)) as u16;
+                if Some(worker) == except || seat >= self.seats.len() {
+                    continue;
+                }
+                if current != Some(worker) {
+                    (current, first, count) = (Some(worker), seat, 0);
+                }
+                count += 1;
                 if count > most {
                     (best, most) = (Some(first), count);
+                }
+                if most == self.threads {
+                    return best;
                 }
             }
         }
         best
-    }
-
-    fn is_idle(&self, seat: usize) -> bool {
-        self.idle[seat / 64].load(Ordering::SeqCst) & (1 << (seat % 64)) != 0
     }
 
     /// Whether a thread of the worker was woken and has not come: it waits for the GVL, or its process stands still.
@@ -102,19 +130,58 @@ impl Board<'_> {
     /// Whether this seat should leave what waits to idle processes: another thread of its own process
     /// runs a request, and there are at least as many processes without one as requests that wait.
     pub(super) fn should_yield(&self, seat: u16) -> bool {
-        let runs =
-            |index: usize| matches!(self.seats[index].load(Ordering::SeqCst), RUNNING | LEFT);
         let own = seat / self.threads;
-        if !self
-            .seats_of(own)
-            .any(|index| index != usize::from(seat) && runs(index))
-        {
+        let waiting = self.waiting();
+        if waiting == 0 {
             return false;
         }
-        let waiting = self.waiting();
-        let free = (0..self.stops.len() as u16)
-            .filter(|&worker| worker != own && !self.seats_of(worker).any(runs))
-            .count() as u64;
-        waiting > 0 && free >= waiting
+        let mut others = self
+            .seats_of(own)
+            .filter(|&other| other != usize::from(seat));
+        others.any(|other| !self.is_free(other)) && self.has_free_processes(own, waiting)
     }
+
+    /// Whether there are so many processes none of whose threads has a request, the own one aside.
+    fn has_free_processes(&self, own: u16, wanted: u64) -> bool {
+        let (mut found, mut current, mut count) = (0, None, 0);
+        for (index, word) in self.free.iter().enumerate() {
+            for seat in bits(index, word.load(Ordering::SeqCst)) {
+                let worker = (seat / usize::from(self.threads)) as u16;
+                if current != Some(worker) {
+                    (current, count) = (Some(worker), 0);
+                }
+                count += 1;
+                if count == self.threads && worker != own {
+                    found += 1;
+                    if found >= wanted {
+                        return true;
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    fn is_free(&self, seat: usize) -> bool {
+        self.free[seat / 64].load(Ordering::SeqCst) & (1 << (seat % 64)) != 0
+    }
+}
+
+/// The seats whose bits are set in a word of 64.
+fn bits(index: usize, mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
+        word &= word - 1;
+        Some(index * 64 + bit)
+    })
+}
+
+/// The bits that these seats have in a word of 64.
+fn bits_in(index: usize, seats: Range<usize>) -> u64 {
+    let (start, end) = (index * 64, index * 64 + 64);
+    let (from, to) = (seats.start.max(start), seats.end.min(end));
+    if from >= to {
+        return 0;
+    }
+    (u64::MAX >> (64 - (to - from))) << (from - start)
 }

@@ -12,6 +12,7 @@ pub struct Memory {
     tail: Line<AtomicU64>,
     seats: Vec<Line<Futex>>,
     idle: Vec<Line<AtomicU64>>,
+    free: Vec<Line<AtomicU64>>,
     completed: Vec<Line<AtomicU64>>,
     parked: Line<AtomicU32>,
     stops: Vec<Line<AtomicU32>>,
@@ -44,6 +45,7 @@ impl Memory {
                 .map(|_| Line(Futex::new(0)))
                 .collect(),
             idle: long(1),
+            free: long(1),
             completed: long(1),
             parked: Line(AtomicU32::new(0)),
             stops: short(workers),
@@ -62,6 +64,7 @@ impl Memory {
             tail: &self.tail,
             seats: &self.seats,
             idle: &self.idle,
+            free: &self.free,
             completed: &self.completed,
             parked: &self.parked,
             stops: &self.stops,

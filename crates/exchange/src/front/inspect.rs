@@ -41,7 +41,7 @@ pub enum Word {
     Abandoned,
     /// What a worker thread does.
     Seat,
-    /// The idle bits of seats that do not exist.
+    /// The bits of idle or free seats, of some that do not exist.
     Idle,
     /// Whether a worker is to stop.
     Stop,
@@ -185,7 +185,8 @@ impl Front {
             }
         }
         let beyond = board.seats.len() % 64;
-        if let Some(last) = board.idle.last().filter(|_| beyond != 0) {
+        let last = [board.idle.last(), board.free.last()];
+        for last in last.into_iter().flatten().filter(|_| beyond != 0) {
             let bits = last.load(Ordering::Relaxed);
             if bits >> beyond != 0 {
                 self.report(Word::Idle, None, bits);
