@@ -4,6 +4,7 @@
 //! here, in the front's own memory; the region is only written to or checked. A word that no sound worker could have
 //! written is reported by [`Front::corrupt`]. It never parses what it moves.
 
+mod idle_slots;
 mod inspect;
 
 use std::cell::Cell;
@@ -52,6 +53,7 @@ struct Slot {
     /// The seat that was seen to hold the publication.
     seat: Option<u16>,
     abandoned: bool,
+    memory: idle_slots::Memory,
 }
 
 impl Slot {
@@ -145,8 +147,13 @@ impl Front {
     }
 
     /// Takes a free slot, or none.
+    ///
+    /// The one that was given back last comes first: those that a burst needed stay unused, and their memory is given
+    /// back.
     pub fn acquire(&mut self) -> Option<u16> {
-        self.free.pop()
+        let slot = self.free.pop()?;
+        self.slots[usize::from(slot)].memory = idle_slots::Memory::Used;
+        Some(slot)
     }
 
     /// The request area of a slot that the front holds.
@@ -186,6 +193,7 @@ impl Front {
             published: true,
             length,
             position,
+            memory: own.memory,
             ..Slot::default()
         };
         true

@@ -9,14 +9,17 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fstat, ftruncate,
+    memfd_create,
+};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use crate::board::Board;
 use crate::room::Room;
 use crate::sync::{AtomicU32, AtomicU64, Line};
 
-const MAGIC: u64 = 0x6862_6578_6368_0003;
+const MAGIC: u64 = 0x6862_6578_6368_0004;
 const LINE: usize = 64;
 const PAGE: usize = 4096;
 
@@ -359,6 +362,17 @@ impl Region {
             self.request_area(slot)
                 .add(self.geometry.request_bytes as usize)
         }
+    }
+
+    /// Gives the pages of a slot's request area and response ring back to the system; they read as zeros then.
+    ///
+    /// # Errors
+    /// The kernel can't.
+    pub(crate) fn give_back(&self, slot: u16) -> io::Result<()> {
+        let start = (self.slot(slot) + PAGE) as u64;
+        let length = (self.offsets.slot - PAGE) as u64;
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(fallocate(&self.file, hole, start, length)?)
     }
 
     fn slot(&self, slot: u16) -> usize {

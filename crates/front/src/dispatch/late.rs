@@ -99,6 +99,7 @@ impl Dispatcher {
         });
         self.replace_corrupt(&mut inner, &mut alarms);
         for generation in &mut inner.generations {
+            generation.exchange.give_back_idle(now);
             generation.hijacks.expire(now);
             generation.extend_deadlines(now);
             generation.look_after(now, &mut alarms);

@@ -1,0 +1,49 @@
+//! Memory that a burst of requests took: it is given back once nobody needs it.
+
+#![allow(clippy::unwrap_used, reason = "they are tests")]
+
+#[path = "support/front.rs"]
+mod support;
+
+use std::fs::File;
+
+use support::Server;
+use test_support::until;
+
+/// What the shared memory takes, in bytes.
+fn resident(server: &Server) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let (memory, _) = server.with(|front| front.exchange_files().unwrap());
+    File::from(memory).metadata().unwrap().blocks() * 512
+}
+
+#[test]
+fn slots_that_a_burst_needed_give_their_memory_back() {
+    let server = Server::start(|settings| settings.threads = 8);
+    let player = server.worker(0);
+    let mut seats: Vec<_> = (0..8).map(|thread| player.seat(thread)).collect();
+    let before = resident(&server);
+    let mut clients: Vec<_> = (0..8)
+        .map(|number| server.ask(&format!("/{number}")))
+        .collect();
+    // All at once, each with a ring full.
+    let mut taken: Vec<_> = seats.iter_mut().map(|seat| seat.take()).collect();
+    for request in &mut taken {
+        request.head(200, &[]);
+        for _ in 0..4 {
+            request.chunk(&[b'a'; 60_000]);
+        }
+    }
+    assert!(resident(&server) > before + 8 * 240_000);
+    taken.into_iter().for_each(|request| request.end());
+    for client in &mut clients {
+        assert_eq!(client.response().body.len(), 240_000);
+    }
+    until("their memory is given back", || {
+        resident(&server) < before + 200_000
+    });
+    // Workers serve on in these slots.
+    let mut client = server.ask("/after");
+    seats[0].take().answer_path();
+    assert_eq!(client.response().text(), "/after");
+}
