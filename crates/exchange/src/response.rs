@@ -185,7 +185,7 @@ pub(crate) fn put_word(sequence: u32, put: u64) -> u64 {
     u64::from(sequence) << 32 | u64::from(put as u32)
 }
 
-fn sequence_of(put_word: u64) -> u32 {
+pub(crate) fn sequence_of(put_word: u64) -> u32 {
     (put_word >> 32) as u32
 }
 

@@ -74,7 +74,9 @@ fn nothing_more_is_read_from_damaged_memory() {
         .head(200, &[])
         .chunk(b"of a worker that is not to be believed");
     expect_corrupt(&alarms, Word::Tail);
-    taken.end();
+    // It has lost its claim.
+    assert!(taken.frame(Kind::End, b"").is_err());
+    taken.finish();
     server.bury(0);
     server.seat().take().answer("sound");
     assert_eq!(client.response().text(), "sound");
@@ -94,7 +96,9 @@ fn frames_that_make_no_sense_end_the_generation_and_not_the_others() {
     let mut other = server.worker_of(2, 0).seat(0);
     let mut sound = server.ask("/sound");
     let held = other.take();
-    region.words(0).put.store(u64::MAX, Ordering::SeqCst);
+    // More bytes than the ring holds, under its own claim.
+    let most = u64::from(u32::MAX);
+    region.words(0).put.fetch_or(most, Ordering::SeqCst);
     let _ = region.board().notify(0);
     client.response().expect(500);
     expect_corrupt(&alarms, Word::Frame);
@@ -141,7 +145,7 @@ fn dispatching() -> (Rc<Dispatcher>, Rc<Request>, Seat, Job, Region) {
     let request = Rc::new(Request::new(head, Rc::new(peer)));
     request.arrive(RequestBody::Inline(bytes::Bytes::new()), PATIENCE);
     dispatcher.submit(Rc::clone(&request)).unwrap();
-    let mut seat = worker.seat(0);
+    let seat = worker.seat(0);
     let job = seat.claim().unwrap();
     (dispatcher, request, seat, job, Region::open(again).unwrap())
 }

@@ -59,7 +59,7 @@ mod tests {
         let (memory, bell) = front.files();
         let region = Region::open(memory.try_clone_to_owned().unwrap()).unwrap();
         let worker = Worker::new(region, bell.try_clone_to_owned().unwrap(), 0).unwrap();
-        let mut seat = worker.seat(0);
+        let seat = worker.seat(0);
         let slots: Vec<u16> = (0..requests).map(|_| front.acquire().unwrap()).collect();
         for &slot in &slots {
             front.request_area(slot).fill(1);
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_a_burst_is_given_back_some_slots_at_a_time() {
-        let (mut front, mut seat) = after_a_burst(300);
+        let (mut front, seat) = after_a_burst(300);
         let full = resident(&front);
         assert!(full > 90 * MEBIBYTE, "{full}");
         front.give_back_idle(1);

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::{Front, Slot};
 use crate::board::{PHASE_CLAIMED, PHASE_DONE, PHASE_FRONT, PHASE_READY, State};
+use crate::response::sequence_of;
 use crate::sync::Ordering;
 
 /// A word of the region that no sound worker could have written. Nothing more of that region is to be believed.
@@ -154,14 +155,19 @@ impl Front {
         self.inspect_words(number, own);
     }
 
-    /// Checks the words of a published slot that only the front writes.
+    /// Checks the words of a published slot that only the front writes, and whose claim its response belongs to.
     fn inspect_words(&self, number: u16, own: Slot) {
         let words = self.region.words(number);
-        let (taken, length, abandoned) = (
+        let (put, taken, length, abandoned) = (
+            words.put.load(Ordering::Relaxed),
             words.taken.load(Ordering::Relaxed),
             words.request_len.load(Ordering::Relaxed),
             words.abandoned.load(Ordering::Relaxed),
         );
+        // Whoever does not hold the claim changes nothing there.
+        if sequence_of(put) != own.sequence {
+            self.report(Word::Frame, Some(number), put);
+        }
         if taken != own.taken {
             self.report(Word::Taken, Some(number), taken);
         }

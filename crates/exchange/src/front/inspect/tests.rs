@@ -27,7 +27,7 @@ fn publish(front: &mut Front) -> u16 {
 /// A front with one slot that is claimed, one that is ready, and one that is done; and the seat that claimed.
 fn busy() -> (Front, Seat) {
     let mut front = front();
-    let mut seat = worker(&front, 0).seat(0);
+    let seat = worker(&front, 0).seat(0);
     publish(&mut front);
     let mut done = seat.claim().unwrap();
     seat.try_frame(&mut done, Kind::End, &[]).unwrap();
@@ -40,7 +40,7 @@ fn busy() -> (Front, Seat) {
 
 #[test]
 fn sound_workers_are_found_sound_whatever_they_do() {
-    let (mut front, mut seat) = busy();
+    let (mut front, seat) = busy();
     assert_eq!(front.inspect(), None);
     front.tell_queue(true);
     front.abandon(1);
@@ -86,6 +86,9 @@ fn each_garbled_word_is_found_and_named() {
         (Word::State, |front| front.set_state(2, 2 | 2 << 32)),
         // One that the front holds.
         (Word::State, |front| front.set_state(3, 3)),
+        (Word::Frame, |front| {
+            front.region.words(1).put.store(8, Ordering::SeqCst);
+        }),
         (Word::Taken, |front| {
             front.region.words(1).taken.store(8, Ordering::SeqCst)
         }),
@@ -147,7 +150,7 @@ fn the_first_finding_is_kept_and_a_fresh_region_continues() {
 
 #[test]
 fn a_loop_of_a_worker_ends_whatever_head_and_tail_are() {
-    let (front, mut seat) = busy();
+    let (front, seat) = busy();
     front.board_tail(1 << 63);
     for _ in 0..3 {
         seat.claim();
