@@ -31,6 +31,8 @@ const THREADS: u16 = 2;
 /// Fronts that are scribbled over at once.
 const LANES: u64 = 4;
 const ROUNDS: u64 = 500;
+/// The most rounds of one front: a front of a test has so long and no longer.
+const PIECE: u64 = 250;
 /// Requests of a round, at once.
 const CLIENTS: usize = 4;
 /// The number of this worker, where this process is one.
@@ -68,10 +70,12 @@ impl Draws {
         }
     }
 
-    /// A word that no sound worker writes, almost anywhere.
-    fn word(&mut self) -> u64 {
-        match self.below(6) {
+    /// A word for one that is there.
+    fn word(&mut self, there: u64) -> u64 {
+        match self.below(7) {
             0 => self.below(8),
+            4 => there ^ 1 << self.below(64),
+            5 => there.wrapping_add(self.below(64)),
             1 => u64::MAX,
             2 => 1 << 63,
             3 => 1 << (32 + self.below(31)),
@@ -89,9 +93,17 @@ fn random_words_in_shared_memory_stop_no_front_and_mix_no_responses() {
     let counts = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
         for lane in 0..LANES {
-            let draws = Draws((seed + lane + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+            let mut draws = Draws((seed + lane + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
             let counts = &counts;
-            scope.spawn(move || Lane::new(draws, counts).run(rounds.div_ceil(LANES)));
+            scope.spawn(move || {
+                let mut left = rounds.div_ceil(LANES);
+                while left > 0 {
+                    let piece = left.min(PIECE);
+                    Lane::new(Draws(draws.next()), counts).run(piece);
+                    left -= piece;
+                    println!("lane {lane}: {left} rounds left");
+                }
+            });
         }
     });
     let counts = counts.into_inner().unwrap();
@@ -251,7 +263,9 @@ fn scribble(memory: &File, draws: &mut Draws) {
     let size = memory.metadata().unwrap().len();
     for _ in 0..1 + draws.below(3) {
         let place = draws.place(geometry(), size);
-        let word = draws.word().to_le_bytes();
+        let mut word = [0; 8];
+        memory.read_at(&mut word, place).unwrap();
+        let word = draws.word(u64::from_le_bytes(word)).to_le_bytes();
         memory.write_at(&word, place).unwrap();
     }
 }
