@@ -182,6 +182,13 @@ class ResponseTest < Minitest::Test
     assert_equal "asked", respond(200, {}, body).body
   end
 
+  def test_a_body_whose_path_is_nil_is_enumerated
+    body = Body.new("asked")
+    body.define_singleton_method(:to_path) { nil }
+    assert_equal "asked", respond(200, {}, body).body
+    assert_equal 1, body.closed
+  end
+
   def test_a_streaming_body_writes_when_it_likes
     body = lambda do |stream|
       assert_equal "in", stream.read
@@ -220,13 +227,13 @@ class ResponseTest < Minitest::Test
   end
 
   def test_an_error_that_the_ring_has_no_room_for_is_logged_all_the_same
-    body = Body.new(*Array.new(7, "x" * 9000), failing: "r" * 30_000)
+    body = Body.new(*Array.new(7, "x" * 9000), failing: "r" * 8_000)
     gate = Queue.new
     body.define_singleton_method(:close) { gate << true }
     respond(200, {}, body) do |slot|
       gate.pop
       message, = OwnWorker.message
-      assert_includes message.dig("Error", "message"), "r" * 30_000
+      assert_includes message.dig("Error", "message"), "r" * 8_000
       refute_includes front.answer(slot).kinds, :end
     end
   end
@@ -315,6 +322,49 @@ class ResponseTest < Minitest::Test
     headers = { "Connection" => "Upgrade", "rack.hijack" => ->(io) { io.close } }
     respond(101, headers)
     assert_equal "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\r\n", hijacked_socket.read
+  end
+
+  def test_a_partial_hijack_of_a_response_without_content_is_its_head_alone
+    [["HEAD", 200], ["GET", 204], ["GET", 304]].each do |method, status|
+      called = false
+      body = Body.new(failing: "asked")
+      answer = respond(status, { "X-A" => "1", "rack.hijack" => ->(_) { called = true } }, body, method: method)
+      assert_equal [%i[head end], [%w[X-A 1]]], [answer.kinds, answer.fields]
+      assert_equal [false, 1], [called, body.closed]
+    end
+  end
+
+  def test_a_callback_of_a_hijack_that_raises_ends_the_connection
+    respond(200, { "rack.hijack" => ->(_) { raise "broken" } })
+    assert_equal "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", hijacked_socket.read
+    assert_match(/broken/, OwnWorker.message.first.dig("Error", "message"))
+  end
+
+  def test_a_streaming_body_of_a_101_is_called_with_the_connection
+    kept = nil
+    body = ->(stream) { (kept = stream).write("hello") and stream.flush }
+    answer = respond(101, { "upgrade" => "echo" }, body)
+    assert_equal [:hijacked], answer.kinds
+    client = hijacked_socket
+    head = "HTTP/1.1 101 Switching Protocols\r\nupgrade: echo\r\nConnection: Upgrade\r\n\r\n"
+    assert_equal "#{head}hello", client.readpartial(1000)
+    # Both directions, also after the call has returned.
+    client.write("in\n")
+    assert_equal "in\n", kept.gets
+    kept.close
+    assert_empty client.read
+  end
+
+  def test_a_streaming_body_of_a_101_that_raises_ends_the_connection
+    respond(101, { "upgrade" => "echo" }, ->(_) { raise "broken" })
+    assert hijacked_socket.read.end_with?("\r\n\r\n")
+    assert_match(/broken/, OwnWorker.message.first.dig("Error", "message"))
+  end
+
+  def test_a_partial_hijack_whose_head_is_refused_is_an_error
+    answer = respond(200, { "X-A" => "1\rX-B: 2", "rack.hijack" => ->(_) { flunk } }, Body.new)
+    assert_equal [:error], answer.kinds
+    assert_match(/InvalidResponse: header "X-A"/, answer.error)
   end
 
   def test_a_hijack_after_the_response_has_begun_is_refused

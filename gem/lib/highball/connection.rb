@@ -65,19 +65,20 @@ module Highball
         sleep(LOOK) while @taken.keys.any? { |io| !io.closed? && !Native.hung_up?(io.fileno) }
       end
 
-      # Writes the head of a response for a partial hijack. The connection serves no other request
-      # afterwards, which `Connection: close` tells the client, unless the application says otherwise
-      # (as it does with `Connection: Upgrade`).
-      def write_head(io, status, headers)
-        lines = +"HTTP/1.1 #{status} #{::Rack::Utils::HTTP_STATUS_CODES[status]}\r\n"
+      # The head of a response that the application goes on with. The connection serves no other request
+      # afterwards, which `Connection: close` tells the client, unless it is upgraded (RFC 9110, section 15.2.2)
+      # or the application says otherwise.
+      #
+      # Raises InvalidResponse for what would split the response.
+      def head(status, headers)
+        lines = "HTTP/1.1 #{status} #{::Rack::Utils::HTTP_STATUS_CODES[status]}\r\n".b
         kept = false
         Fields.each(headers) do |name, value|
           kept ||= name.casecmp?("connection")
-          lines << name << ": " << value << "\r\n"
+          lines << name.b << ": " << value.b << "\r\n"
         end
-        lines << "Connection: close\r\n" unless kept
-        io.write(lines << "\r\n")
-        io.flush
+        lines << "Connection: #{status == 101 ? "Upgrade" : "close"}\r\n" unless kept
+        lines << "\r\n"
       end
     end
   end

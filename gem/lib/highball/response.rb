@@ -25,7 +25,7 @@ module Highball
 
       @headers = Fields.hash(@headers)
       @status = @status.to_i
-      callback = @headers["rack.hijack"]
+      callback = connection_callback
       callback ? deliver_by_hijack(callback) : deliver_body
     ensure
       close
@@ -35,7 +35,7 @@ module Highball
 
     def deliver_body
       if no_body?
-        deliver_list([])
+        deliver_head
       elsif (path = file)
         @seat.head(@claim, @status, @headers)
         @seat.file(@claim, path)
@@ -49,6 +49,12 @@ module Highball
       else
         raise InvalidResponse, "the body responds neither to each nor to call: #{@body.class}"
       end
+    end
+
+    # There is nothing that the callback of a partial hijack could write.
+    def deliver_head
+      @seat.head(@claim, @status, @headers.reject { |name, _| name == "rack.hijack" })
+      @seat.finish
     end
 
     def deliver_list(list)
@@ -77,11 +83,26 @@ module Highball
       @seat.finish
     end
 
-    # Partial hijack: the worker writes the head, the application the rest, for as long as it likes.
+    # What is called with the client's connection once the head is out: the callback of a partial hijack, or the
+    # streaming body of a 101, whose stream is the upgraded connection. Nothing where the message has no content.
+    def connection_callback
+      return if no_body? && @status != 101
+
+      @headers["rack.hijack"] || (@body if @status == 101 && !@body.respond_to?(:each) && @body.respond_to?(:call))
+    end
+
+    # The worker writes the head, the application the rest, for as long as it likes.
     def deliver_by_hijack(callback)
+      # Before the connection is taken: what is wrong with the head can still be answered.
+      head = Connection.head(@status, @headers)
       io = Connection.take_over(@seat, @claim)
-      Connection.write_head(io, @status, @headers)
-      callback.call(io)
+      begin
+        io.write(head)
+        callback.call(io)
+      rescue Exception # rubocop:disable Lint/RescueException -- the client must see that nothing more comes
+        io.close
+        raise
+      end
       @seat.finish
     end
 
@@ -95,8 +116,10 @@ module Highball
     def file
       return unless @body.respond_to?(:to_path)
 
-      path = File.expand_path(@body.to_path)
-      path if File.file?(path) && File.readable?(path)
+      # A wrapper responds to it whatever it wraps.
+      path = @body.to_path
+      path = File.expand_path(path) if path
+      path if path && File.file?(path) && File.readable?(path)
     end
 
     # A body as an Array of strings. Since Rack 3 `to_ary` also closes the body; before, a `to_ary` says
