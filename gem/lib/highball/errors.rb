@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "description"
+
 module Highball
   # What went wrong in Highball itself.
   class Error < StandardError; end
@@ -18,21 +20,19 @@ module Highball
   # This process was forked from a worker by the application. It has nothing of the worker's: no request, no connection.
   class NotTheWorker < Error; end
 
+  # Of a longer chain of causes, which may be a circle, the first ones are told.
+  CAUSES = 10
+  private_constant :CAUSES
+
   # An exception as a text for the log: class and message in the first line, then the backtrace; then its causes.
+  # Never raises, whatever the exception does.
   def self.describe(error)
     texts = []
-    while error && texts.size < 10
-      texts << "#{error.class}: #{message_of(error)}\n#{error.backtrace&.join("\n")}"
-      error = error.cause
+    while Exception === error && texts.size < CAUSES
+      first_line = "#{Description.class_name(error)}: #{Description.message(error)}"
+      texts << [first_line, *Description.backtrace(error)].join("\n")
+      error = Description.cause(error)
     end
     texts.join("\ncaused by ")
   end
-
-  # An application's exception may fail to tell what it is.
-  def self.message_of(error)
-    error.message
-  rescue StandardError
-    "(its message raises)"
-  end
-  private_class_method :message_of
 end

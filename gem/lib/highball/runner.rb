@@ -53,14 +53,15 @@ module Highball
       rescue Exception => failure # rubocop:disable Lint/RescueException -- each must be answered
         raise if Native.child?
 
-        @seat.fail(Highball.describe(failure)) unless failure.is_a?(ClientGone)
+        # By the class: what the exception says of itself may raise as well.
+        @seat.fail(Highball.describe(failure)) unless ClientGone === failure
       ensure
         # Still unanswered: the thread is being killed, or the failure could not be told.
         @seat.fail("the thread was ended while it ran the request") unless @seat.answered?
         input&.close
       end
       after(env, status, headers, failure)
-      raise failure if failure.is_a?(SignalException)
+      raise failure if SignalException === failure
     end
 
     # Runs what the application wants done once the response is out. Rack 3 has its callables run in reverse.

@@ -157,8 +157,10 @@ module Highball
     end
 
     def fail_boot(error)
-      message = error.respond_to?(:detailed_message) ? error.detailed_message(highlight: false) : error.message
-      Native.boot_failed(@control.fileno, error.class.name.to_s, message.to_s, error.backtrace || [])
+      Native.boot_failed(
+        @control.fileno, Description.class_name(error), Description.detailed_message(error),
+        Description.backtrace(error)
+      )
       $stdout.flush
       exit!(1)
     end
