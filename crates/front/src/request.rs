@@ -320,8 +320,7 @@ impl Request {
             while let Some(bytes) = arrived.hints.pop_front() {
                 hint(&bytes);
             }
-            if let Some(head) = arrived.head.take() {
-                arrived.head_taken = true;
+            if let Some(head) = arrived.take_head(&self.method) {
                 return Poll::Ready(Ok(Some(head)));
             }
             match arrived.end {

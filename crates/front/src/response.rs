@@ -17,13 +17,16 @@ use http::header::{self, HeaderValue};
 use http::{Method, Response, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
 
-use crate::chunked::Decoder;
+use crate::chunked::{self, Decoder};
 use crate::error_log;
 use crate::failure::{Failure, Outcome};
 use crate::file_body::{FileBody, FileError, FileLimits};
 use crate::request::{End, Request, ResponseHead};
 use crate::response_head::{self, declared_length};
 use crate::service::{Exchanged, Service};
+
+/// What is wrong with a body that the application did not code as it said.
+const NOT_CHUNKED: &str = "it says transfer-encoding: chunked, and its body is not chunked";
 
 /// A response that ends before its time; hyper then cuts the connection.
 #[derive(Debug, thiserror::Error)]
@@ -193,8 +196,17 @@ fn take_whole(
     coded: bool,
 ) -> Result<Option<Source>, Failure> {
     let mut arrived = request.arrived.borrow_mut();
-    if arrived.end != Some(End::Complete) || arrived.spool.is_some() || coded {
+    if coded && arrived.begins_with_chunk() == Some(false) {
+        return Err(Failure::BadResponse(NOT_CHUNKED));
+    }
+    if arrived.end != Some(End::Complete) || arrived.spool.is_some() {
         return Ok(None);
+    }
+    if coded {
+        let whole = chunked::decode_whole(arrived.chunks.iter().map(|chunk| &chunk[..]))
+            .map_err(|_| Failure::BadResponse(NOT_CHUNKED))?;
+        let whole = (!whole.is_empty()).then(|| whole.into());
+        return Ok(Some(Source::Memory(whole)));
     }
     if declared.is_some_and(|declared| declared != arrived.buffered as u64) {
         return Err(Failure::BadResponse("its length is not its content-length"));
@@ -288,6 +300,7 @@ impl ResponseBody {
                     Some(End::Complete) if decoder.as_ref().is_none_or(Decoder::is_complete) => {
                         Poll::Ready(None)
                     }
+                    Some(End::Complete) => Poll::Ready(Some(Err(self.not_chunked()))),
                     Some(_) => Poll::Ready(Some(Err(Cut))),
                 };
             };
@@ -296,12 +309,17 @@ impl ResponseBody {
                 Some(decoder) => match decoder.decode(&chunk) {
                     Ok(decoded) if decoded.is_empty() => {}
                     Ok(decoded) => return Poll::Ready(Some(Ok(Bytes::from(decoded)))),
-                    Err(_) => {
-                        return Poll::Ready(Some(Err(Cut)));
-                    }
+                    Err(_) => return Poll::Ready(Some(Err(self.not_chunked()))),
                 },
             }
         }
+    }
+
+    /// Logs that what came of the body is not what its head promised.
+    fn not_chunked(&self) -> Cut {
+        let text = format!("InvalidResponse: {NOT_CHUNKED}");
+        error_log::app_error(&self.record.service.log, &self.record.request, &text);
+        Cut
     }
 
     /// Keeps to the declared length: bytes beyond it would be read as the next response.

@@ -446,7 +446,8 @@ fn the_length_of_an_array_is_told_for_get_and_head() {
         ("HEAD", "/none", None),
         ("GET", "/own", Some("5")),
         ("HEAD", "/own", Some("5")),
-        ("GET", "/coded", None),
+        // Of what the coding holds, once all of it has come.
+        ("GET", "/coded", Some("5")),
         ("HEAD", "/coded", None),
         ("GET", "/204", None),
         ("GET", "/304", None),
@@ -599,6 +600,120 @@ fn a_file_that_is_not_there_never_looks_like_an_answer() {
 }
 
 #[test]
+fn a_body_whose_path_is_nil_is_enumerated() {
+    let (server, _events) = start(
+        r##"class Unnamed
+          def each = yield("hello")
+          def to_path = nil
+        end
+        run lambda { |env| [200, {}, Unnamed.new] }"##,
+    );
+    assert_eq!(server.get("/").expect(200).text(), "hello");
+}
+
+/// The request of whose query an application makes its exceptions' messages: bytes that are no UTF-8.
+const BINARY_QUERY: &str = "/?%FF%FE%C3";
+
+#[test]
+fn a_clients_bytes_in_an_exception_cost_no_worker_and_no_backtrace() {
+    let (server, _events) = start(
+        r##"def parse(text) = raise("no such thing: #{text}".b)
+        run lambda { |env|
+          next Test.text(Process.pid.to_s) if env["QUERY_STRING"].empty?
+          bytes = Rack::Utils.unescape(env["QUERY_STRING"], Encoding::BINARY)
+          begin
+            parse(bytes)
+          rescue StandardError => error
+            raise "caf\u00e9 is not available"
+          end
+        }"##,
+    );
+    let worker = server.get("/").text();
+    server.get(BINARY_QUERY).expect(500);
+    for told in ["café is not available", "no such thing: ", "in `parse'"] {
+        server.log().wait(|line| line.contains(told));
+    }
+    assert_eq!(server.get("/").text(), worker);
+}
+
+#[test]
+fn a_chunked_coding_that_is_none_is_a_500_with_its_reason() {
+    let (server, events) = start(
+        r##"BODIES = {
+          "/text" => ["hello"], "/empty" => [], "/cut" => ["5\r\nhel"], "/endless" => ["5\r\nhello\r\n"],
+          "/second" => ["5\r\nhello\r\n", "world"], "/each" => nil
+        }
+        run lambda { |env|
+          body = BODIES.fetch(env["PATH_INFO"]) || Test::Body.new { |to| to.call("hello"); to.call("world") }
+          [200, { "transfer-encoding" => "chunked", "content-type" => "text/plain" }, body]
+        }"##,
+    );
+    let mut client = server.connect();
+    for path in ["/text", "/empty", "/cut", "/endless", "/second", "/each"] {
+        let before = server.log().len();
+        client.get(path).expect(500);
+        server
+            .log()
+            .wait_after(before, |line| line.contains("transfer-encoding: chunked"));
+    }
+    assert_eq!(all_events(server, events), ["body closed"]);
+}
+
+#[test]
+fn a_chunked_coding_that_breaks_after_its_start_is_cut() {
+    let (server, mut events, gate) = start_with_gate(
+        r##"run lambda { |env|
+          body = Test::Body.new { |to| to.call("5\r\nhello\r\n"); Test.pass("body"); to.call("world") }
+          [200, { "transfer-encoding" => "chunked" }, body]
+        }"##,
+    );
+    let mut client = server.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.head().status, 200);
+    assert_eq!(client.chunk().as_deref(), Some(&b"hello"[..]));
+    gate.admit(1);
+    let (rest, _) = client.rest();
+    assert_eq!(rest, b"");
+    server
+        .log()
+        .wait(|line| line.contains("transfer-encoding: chunked"));
+    assert_eq!(events.take(2), ["at body", "body closed"]);
+}
+
+#[test]
+fn a_chunked_coding_of_the_applications_own_is_undone() {
+    let (server, mut events, gate) = start_with_gate(
+        r##"run lambda { |env|
+          whole = "5\r\nhello\r\n1;x=y\r\n!\r\n0\r\n\r\n"
+          body =
+            case env["PATH_INFO"]
+            when "/whole" then [whole]
+            when "/bytes" then whole.chars
+            when "/nothing" then ["0\r\n\r\n"]
+            else
+              Test::Body.new { |to| to.call("5"); Test.pass("body"); to.call("\r\nhello"); Test.pass("body"); to.call(whole[8..]) }
+            end
+          [200, { "transfer-encoding" => "chunked" }, body]
+        }"##,
+    );
+    let mut client = server.connect();
+    for path in ["/whole", "/bytes"] {
+        assert_eq!(client.get(path).expect(200).text(), "hello!");
+    }
+    assert_eq!(client.get("/nothing").expect(200).text(), "");
+    client.send("GET /slowly HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(events.wait(), "at body");
+    // What could still be no coding at all is not begun.
+    client.expect_silence();
+    gate.admit(1);
+    assert_eq!(client.head().status, 200);
+    assert_eq!(client.chunk().as_deref(), Some(&b"hello"[..]));
+    gate.admit(1);
+    assert_eq!(client.chunk().as_deref(), Some(&b"!"[..]));
+    assert_eq!(client.chunk(), None);
+}
+
+#[test]
 fn a_streaming_body_writes_when_it_wants() {
     let (server, mut events, gate) = start_with_gate(
         r##"class Streaming
@@ -656,7 +771,7 @@ fn header_values_come_as_arrays_or_joined_by_newlines() {
     assert_eq!(response.values("x-joined"), ["c", "d"]);
     assert_eq!(response.values("x-case"), ["e"]);
     assert_eq!(response.values("x-empty"), [""]);
-    assert_eq!(response.values("x-bytes"), ["caf\u{e9}"]);
+    assert_eq!(response.values("x-bytes"), ["café"]);
     assert_eq!(response.field("rack.private"), None);
     // An array's value with a newline: two values or none, but no field of another name.
     let (server, _events) =

@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 
+use crate::chunked;
 use crate::failure::Failure;
+use crate::response_head;
 use crate::spool::Spool;
 
 /// The most early hints that wait to be sent.
@@ -69,6 +71,29 @@ impl Arrived {
             let room = MAX_HINTS.saturating_sub(self.hints.len());
             self.hints.extend(hints.into_iter().take(room));
         }
+    }
+
+    /// Takes the head, if it can be sent: where the application codes the body itself, not before the body has begun
+    /// (what it promises could be false, which can still be answered then).
+    pub fn take_head(&mut self, method: &Method) -> Option<ResponseHead> {
+        let head = self.head.as_ref()?;
+        let bodyless = response_head::is_bodyless(method, head.status);
+        let coded = head.chunked_by_app && self.file.is_none() && !bodyless;
+        if coded && self.begins_with_chunk().is_none() {
+            return None;
+        }
+        self.head_taken = true;
+        self.head.take()
+    }
+
+    /// Whether the body begins with a chunk of the application's own coding; `None` while that is open.
+    pub fn begins_with_chunk(&self) -> Option<bool> {
+        if self.spool.is_some() {
+            // Its beginning may be in the file already; then decoding it shows what it is.
+            return Some(true);
+        }
+        let told = chunked::begins(self.chunks.iter().map(|chunk| &chunk[..]));
+        told.or(self.end.map(|_| false))
     }
 
     /// Ends it without the rest of the application's answer, unless it has ended already: with the failure, or
