@@ -40,6 +40,7 @@ test: install-test lint build test-rust test-loom test-gem deny ## Install what 
 .PHONY: install-test
 install-test:
 	scripts/install test
+	scripts/rack-3
 
 .PHONY: lint
 lint: ## Format, Clippy and documentation, warnings refused
@@ -57,8 +58,9 @@ test-loom: ## The exchange under the model checker
 	RUSTFLAGS='--cfg loom' $(CARGO) test -p highball-exchange --release --test loom --target-dir $(CARGO_TARGET_DIR)/loom
 
 .PHONY: test-gem
-test-gem: ## The Ruby side and the extension, inside a Ruby
+test-gem: ## The Ruby side and the extension, inside a Ruby, with Debian 12's Rack 2 and with Rack 3
 	HIGHBALL_BIN=$(HIGHBALL) ruby gem/test/all.rb
+	for test in env response worker; do RUBYLIB=$(CURDIR)/target/rack-3/lib ruby -Igem/test gem/test/$${test}_test.rb; done
 
 .PHONY: deny
 deny: ## Licences, sources and duplicates of the dependencies

@@ -103,7 +103,7 @@ class EnvTest < Minitest::Test
   end
 
   def test_racks_own_check_passes
-    app = Rack::Lint.new(->(env) { [200, { "Content-Type" => "text/plain" }, [env["rack.input"].read]] })
+    app = Rack::Lint.new(->(env) { [200, { "content-type" => "text/plain" }, [env["rack.input"].read]] })
     answer = request(app, method: "POST", body: "x", fields: { "HTTP_HOST" => "example.org:80", "CONTENT_LENGTH" => "1" })
     assert_nil answer.error
     assert_equal [200, "x"], [answer.status, answer.body]

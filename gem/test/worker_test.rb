@@ -215,7 +215,7 @@ class WorkerTest < Minitest::Test
 
   def test_the_application_may_be_checked_by_rack_in_every_thread
     config = 'use Rack::Lint
-              run ->(env) { [200, { "Content-Type" => "text/plain" }, [env["rack.multithread"].to_s]] }'
+              run ->(env) { [200, { "content-type" => "text/plain" }, [env["rack.multithread"].to_s]] }'
     serve(config, threads: 2) { |supervisor| 5.times { assert_equal "true", supervisor.request.body } }
   end
 end
