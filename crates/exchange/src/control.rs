@@ -107,7 +107,7 @@ pub fn decode<M: Message>(bytes: &[u8]) -> Result<M, Error> {
 pub struct Received<M> {
     /// The message.
     pub message: M,
-    /// Its file descriptors, in the order sent.
+    /// Its file descriptors, in the order sent: fewer than were sent where this process may open no more.
     pub fds: Vec<OwnedFd>,
 }
 
@@ -245,9 +245,6 @@ fn receive_with<M: Message>(
     }
     if received.flags.contains(ReturnFlags::TRUNC) {
         return Err(Error::Malformed(format!("longer than {LIMIT} bytes")));
-    }
-    if received.flags.contains(ReturnFlags::CTRUNC) {
-        return Err(Error::TooManyFds);
     }
     let message = decode(&bytes[..received.bytes])?;
     Ok(Some(Received { message, fds }))

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use exchange::control::{self, Error, Message};
+use exchange::control::{self, Message};
 use front::{Front, Kept, Listener};
 use serde::{Deserialize, Serialize};
 use supervisor::Channel;
@@ -225,12 +225,11 @@ impl Predecessor {
         loop {
             let told = match self.channel.receive::<Told>().await {
                 Ok(Some(told)) => told,
-                // What came without its descriptor is closed: there are none left.
-                Err(Error::TooManyFds) => continue,
                 _ => return,
             };
             match told.message.clone() {
                 Told::Connection(kept) => {
+                    // What came without its descriptor is closed: there are none left.
                     if let Ok(socket) = told.only_fd() {
                         // Its client may have left meanwhile.
                         let _ = front.take_over(socket, &kept).await;

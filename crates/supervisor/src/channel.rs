@@ -2,7 +2,8 @@
 //! Knows no message.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 
 use exchange::control::{self, Error, Message, Received};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -92,12 +93,12 @@ impl Channel {
 
 /// A process to wait for, by its pidfd.
 #[derive(Debug)]
-pub(crate) struct Pidfd(AsyncFd<OwnedFd>);
+pub(crate) struct Pidfd(AsyncFd<Rc<OwnedFd>>);
 
 impl Pidfd {
-    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(fd: impl Into<Rc<OwnedFd>>) -> io::Result<Self> {
         // A pidfd knows no other readiness.
-        registered(fd, Interest::READABLE).map(Self)
+        registered(fd.into(), Interest::READABLE).map(Self)
     }
 
     /// Waits until the process has ended. Loses nothing when it is dropped.
@@ -118,6 +119,6 @@ impl AsFd for Pidfd {
     deprecated,
     reason = "its successor is unsafe, for types that may change their descriptor; an OwnedFd keeps it"
 )]
-fn registered(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+fn registered<T: AsRawFd>(fd: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     AsyncFd::with_interest(fd, interest)
 }

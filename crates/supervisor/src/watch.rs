@@ -2,6 +2,7 @@
 //! events to the pool and end with their process.
 
 use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +12,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-use crate::channel::{Channel, Pidfd};
+use crate::channel::Channel;
+use crate::children::{Process, end_of};
 use crate::ending::KILL_WORKS;
 use crate::members::TemplateHandle;
 use crate::pool::{Event, Pool};
@@ -211,7 +213,7 @@ impl Shared {
                 // Without one: the worker is not reaped before its own pidfd tells the template of its end.
                 let pidfd = pidfd.or_else(|| open_pidfd(pid));
                 let mut inner = self.inner.borrow_mut();
-                if let (Some(Some(child)), Some(pidfd)) = (inner.child(generation, worker), pidfd) {
+                if let Some(Some(child)) = inner.child(generation, worker) {
                     child.forked(pid, pidfd);
                 }
                 drop(inner);
@@ -262,18 +264,13 @@ impl Shared {
         worker: u16,
         life: u32,
         channel: Rc<Channel>,
-        mut process: oneshot::Receiver<OwnedFd>,
+        process: oneshot::Receiver<Process>,
     ) {
         let id = (generation, worker);
         let mut open = true;
-        let mut pidfd: Option<Pidfd> = None;
+        // The end of its control socket is not its end: until then it may write into the exchange.
+        let mut ended = pin!(end_of(process));
         loop {
-            let ended = async {
-                match &pidfd {
-                    Some(pidfd) => pidfd.ended().await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
                 message = channel.receive(), if open => match message {
@@ -284,15 +281,7 @@ impl Shared {
                         self.misbehaved(id, error.to_string());
                     }
                 },
-                () = ended => break,
-                fd = &mut process, if pidfd.is_none() => match fd.map(Pidfd::new) {
-                    Ok(Ok(fd)) => pidfd = Some(fd),
-                    // It cannot be watched, so it must not live; see `Child::forked`.
-                    Ok(Err(_)) | Err(_) => {
-                        self.kill_worker(generation, worker);
-                        break;
-                    }
-                },
+                () = &mut ended => break,
             }
         }
         while let Some(received) = channel.take() {

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -18,6 +18,7 @@ use highball_supervisor::{
     Supervisor, Template,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, test_kill_process};
 use tokio::sync::Notify;
 
@@ -40,6 +41,8 @@ struct Recorder {
     served: Cell<bool>,
     /// Until when what they run is in time.
     deadlines: RefCell<BTreeMap<u16, std::time::Instant>>,
+    /// A process of which is written down whether it is there when a worker's death is told.
+    watched: Cell<Option<i32>>,
     /// Whether generations pass their check.
     fit: Cell<bool>,
     changed: Notify,
@@ -116,6 +119,9 @@ impl Dispatcher for Recorder {
     }
 
     fn worker_died(&self, generation: u32, worker: u16) {
+        if self.watched.get().is_some_and(is_alive) {
+            self.call("died before its end".to_owned());
+        }
         self.call(format!("died {}", name(generation, worker)));
     }
 
@@ -1034,5 +1040,69 @@ fn a_stop_within_a_launch_leaves_nothing() {
             assert_eq!(case.supervisor.processes().len(), 1);
             pids.into_iter().for_each(gone);
         }
+    });
+}
+
+/// Runs a test in a process of its own, for what a process has once. True in that process.
+fn alone(test: &str) -> bool {
+    const MARK: &str = "TEST_ALONE";
+    if std::env::var_os(MARK).is_some() {
+        return true;
+    }
+    let own = std::env::current_exe().expect("this program");
+    let mut command = std::process::Command::new(own);
+    let status = command
+        .args(["--exact", test, "--nocapture"])
+        .env(MARK, "1")
+        .status();
+    assert!(
+        status.expect("it starts").success(),
+        "{test} failed on its own"
+    );
+    false
+}
+
+/// Takes every descriptor that this process may still open, until they are dropped.
+fn take_descriptors() -> Vec<OwnedFd> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let current = Some(128);
+    setrlimit(Resource::Nofile, Rlimit { current, maximum }).expect("a lower limit");
+    let null = || std::fs::File::open("/dev/null").map(OwnedFd::from);
+    std::iter::from_fn(|| null().ok()).collect()
+}
+
+#[test]
+fn without_descriptors_a_worker_is_dead_when_the_kernel_has_ended_it() {
+    if !alone("without_descriptors_a_worker_is_dead_when_the_kernel_has_ended_it") {
+        return;
+    }
+    run(async {
+        let case = Case::new("stubborn", |plan| plan.workers = 1);
+        case.front.served.set(true);
+        case.start().await.unwrap();
+        let template = case.pids(Role::Template);
+        // From here on the template waits before it names a worker.
+        let path = case.app.path().join("name");
+        let mode = Mode::RUSR | Mode::WUSR;
+        mknodat(CWD, &path, FileType::Fifo, mode, 0).unwrap();
+        let mut both = std::fs::File::options();
+        let mut name = both.read(true).write(true).open(&path).unwrap();
+        case.supervisor.kill_worker(1, 0);
+        case.front.until_called("up 0", 2).await;
+        let worker = case.pids(Role::Worker)[0];
+        case.front.watched.set(Some(worker));
+        let taken = take_descriptors();
+        // Its pidfd comes when there is no room for it.
+        name.write_all(b"1").unwrap();
+        case.front.until_called("died 0", 2).await;
+        let calls = case.front.calls.borrow().join(", ");
+        assert!(!calls.contains("died before its end"), "{calls}");
+        // Its template is as good as before.
+        drop(taken);
+        name.write_all(b"1").unwrap();
+        case.front.until_called("up 0", 3).await;
+        assert_eq!(case.pids(Role::Template), template);
+        case.supervisor.stop(Duration::ZERO).await;
     });
 }
