@@ -35,7 +35,7 @@ demo: build ## Serve Redmine on SQLite at http://127.0.0.1:3000
 	@exec $(HIGHBALL) serve $(DEMO) --environment production --listen $(DEMO_LISTEN)
 
 .PHONY: test
-test: install-test lint build test-rust test-loom test-gem deny ## Install what is missing and run every test
+test: install-test lint build test-rust test-loom test-gem fuzz deny ## Install what is missing and run every test
 
 .PHONY: install-test
 install-test:
@@ -62,9 +62,14 @@ test-gem: ## The Ruby side and the extension, inside a Ruby, with Debian 12's Ra
 	HIGHBALL_BIN=$(HIGHBALL) ruby gem/test/all.rb
 	for test in env response worker; do RUBYLIB=$(CURDIR)/target/rack-3/lib ruby -Igem/test gem/test/$${test}_test.rb; done
 
+FUZZ_SECONDS ?= 20
+.PHONY: fuzz
+fuzz: ## Random bytes for the screen, for frames and for control messages (FUZZ_SECONDS=60: a minute each)
+	scripts/fuzz $(FUZZ_SECONDS)
+
 .PHONY: deny
-deny: ## Licences, sources and duplicates of the dependencies
-	scripts/cargo-deny check bans licenses sources
+deny: ## Licences, sources and duplicates of the dependencies, and advisories where the network allows it
+	scripts/cargo-deny
 
 .PHONY: gem
 gem: build ## Build the gem, with the binary and the extension in it, into target/gem
