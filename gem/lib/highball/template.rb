@@ -92,7 +92,8 @@ module Highball
       boot
       # The end of the control socket decides, not a signal: a front that dies must be cleaned up after.
       trap("TERM") { nil }
-      trap("INT", "IGNORE")
+      # Not "IGNORE", which programs that are started would keep.
+      trap("INT") { nil }
       booted << true
       @forker.join
     rescue SignalException

@@ -41,10 +41,11 @@ module Highball
 
     private
 
-    # TERM asks this worker alone to finish; the supervisor then replaces it. INT is for the front.
+    # TERM asks this worker alone to finish; the supervisor then replaces it. INT is for the front: nothing happens here,
+    # and programs that the worker starts are ended by it as usual, which they would not be with "IGNORE".
     def handle_signals
       trap("TERM") { Native.child? ? raise(SignalException, "TERM") : Native.stop }
-      trap("INT", "IGNORE")
+      trap("INT") { raise(Interrupt, "") if Native.child? }
     end
 
     def run_hooks(name)
