@@ -30,6 +30,15 @@ pub enum Rollout {
     WorkerByWorker,
 }
 
+/// The mode of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileMode {
+    /// What follows from its group.
+    Auto,
+    /// These bits, 0o777 at most.
+    Bits(u32),
+}
+
 /// How much memory all processes of a server may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryBudget {
@@ -161,6 +170,22 @@ impl Field for MemoryBudget {
         match self {
             Self::Auto => Value::Auto,
             Self::Bytes(bytes) => Value::Number(*bytes),
+        }
+    }
+}
+
+impl Field for FileMode {
+    fn from_value(value: Value) -> Self {
+        match value {
+            Value::Auto => Self::Auto,
+            value => Self::Bits(u32::from_value(value)),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        match self {
+            Self::Auto => Value::Auto,
+            Self::Bits(bits) => bits.to_value(),
         }
     }
 }

@@ -85,6 +85,8 @@ pub enum Kind {
     Proxies,
     /// A list of parts of parameter names; see [`ParameterNames`](crate::ParameterNames).
     ParameterNames,
+    /// The mode of a file, in octal digits, or `auto`.
+    FileMode,
     /// A part of a whole: `50%`.
     Percent,
     /// A list of paths, with a value of this kind each where there is one; see [`PathRules`](crate::PathRules).
@@ -129,6 +131,8 @@ impl Kind {
             | Self::Text
             | Self::RequestPath
             | Self::Choice(_)
+            // A number in TOML is decimal where it is not written as `0o660`, and would be another mode.
+            | Self::FileMode
             | Self::Percent
             | Self::Paths(_)
             | Self::ParameterNames
@@ -151,6 +155,7 @@ impl Kind {
             Self::Maybe(kind) => format!("{}|none", kind.value_name()),
             Self::Listen | Self::Proxies => "ADDR".to_owned(),
             Self::ParameterNames => "NAME".to_owned(),
+            Self::FileMode => "MODE|auto".to_owned(),
             Self::Percent => "N%".to_owned(),
             Self::Paths(None) => "PATH".to_owned(),
             Self::Paths(Some(values)) => format!("PATH={}", values.value_name()),
@@ -186,6 +191,10 @@ impl Kind {
             Self::Listen => format!("a list of {}", crate::listen::ALLOWED),
             Self::Proxies => format!("a list of {}", proxies::ALLOWED),
             Self::ParameterNames => format!("a list of {}", parameters::ALLOWED),
+            Self::FileMode => {
+                "a mode of three or four octal digits up to \"0777\", such as \"0660\", or \"auto\""
+                    .to_owned()
+            }
             Self::Percent => "a part from 1% to 100%".to_owned(),
             Self::Paths(values) => paths::allowed(*values),
         }
@@ -198,7 +207,12 @@ impl Kind {
     pub(crate) fn parse(&self, text: &str) -> Result<Value, String> {
         let wrong = || format!("{text:?} is not allowed; expected {}", self.allowed());
         match self {
-            Self::AutoInteger { .. } | Self::AutoBytes { .. } if text == "auto" => Ok(Value::Auto),
+            Self::AutoInteger { .. } | Self::AutoBytes { .. } | Self::FileMode
+                if text == "auto" =>
+            {
+                Ok(Value::Auto)
+            }
+            Self::FileMode => file_mode(text).map(Value::Number).ok_or_else(wrong),
             Self::Maybe(_) if text == "none" => Ok(Value::None),
             Self::Maybe(kind) => kind.parse(text).map_err(|error| error + ", or \"none\""),
             Self::Integer { min, max } | Self::AutoInteger { min, max } => {
@@ -279,6 +293,7 @@ impl Kind {
             (Self::Maybe(kind), value) => kind.text(value),
             (Self::Bytes { .. } | Self::AutoBytes { .. }, Value::Number(size)) => size_text(*size),
             (Self::Percent, Value::Number(number)) => format!("{number}%"),
+            (Self::FileMode, Value::Number(mode)) => format!("{mode:04o}"),
             (_, Value::Number(number)) => number.to_string(),
             (_, Value::Duration(time)) => time_text(*time),
             (_, Value::Bool(on)) => on.to_string(),
@@ -300,6 +315,13 @@ impl Kind {
     fn out_of_range(&self, text: &str) -> String {
         format!("{text} is out of range; expected {}", self.allowed())
     }
+}
+
+/// The bits that three or four octal digits stand for.
+fn file_mode(text: &str) -> Option<u64> {
+    let octal = text.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
+    let mode = u64::from_str_radix(text, 8).ok()?;
+    (octal && matches!(text.len(), 3 | 4) && mode <= 0o777).then_some(mode)
 }
 
 /// Whether a request line could carry it as its target (RFC 9112 section 3.2.1).

@@ -25,7 +25,7 @@ mod setting;
 mod table;
 
 pub use error::{ConfigError, ConfigErrors, Origin, Place};
-pub use field::{LogFormat, MemoryBudget, Rollout};
+pub use field::{FileMode, LogFormat, MemoryBudget, Rollout};
 pub use kind::Kind;
 pub use listen::Listen;
 pub use load::{CONFIG_FILES, Sources};

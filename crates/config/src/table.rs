@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::Origin;
-use crate::field::{Field, LogFormat, MemoryBudget, Rollout};
+use crate::field::{Field, FileMode, LogFormat, MemoryBudget, Rollout};
 use crate::kind::{GIB, KIB, Kind, MIB, MS, TIB, Value};
 use crate::listen::Listen;
 use crate::parameters::ParameterNames;
@@ -101,6 +101,20 @@ settings! {
         ///
         /// Relative to the application's folder. The default file may be absent; one named here must exist.
         hooks: PathBuf = Kind::Text, default "config/highball.rb";
+
+        /// The user that the server becomes, with its workers, once its ports are bound: a name, or a number.
+        ///
+        /// Only root can become another user. The server takes on that user's groups; `HOME`, `USER` and `LOGNAME` of the
+        /// application are those of its entry in `/etc/passwd`. Control commands are for this user and for root. What needs
+        /// root's rights cannot be done again later: an upgrade keeps the sockets that are there, but binds no new port below
+        /// 1024, and reads settings and code as this user. `none` stays who started the server; in `production` a warning
+        /// says so where that is root. `root` means it.
+        user: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload Start;
+
+        /// The group that the server becomes: a name, or a number.
+        ///
+        /// `none` is the first group of `user`.
+        group: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload Start;
     }
 
     "Listeners" {
@@ -112,6 +126,18 @@ settings! {
         ///
         /// `PORT` replaces the port of every TCP address that the file or the default gives.
         listen: Vec<Listen> = Kind::Listen, default "3000", env ["PORT"], reload Start;
+
+        /// The mode of the files of UNIX sockets, in octal digits: whoever may write to the file may connect.
+        ///
+        /// It does not depend on the umask, and the file never has a wider one. `auto` is `0660` where `unix_socket_group`
+        /// names a group, and `0600` otherwise, for the server's user and root alone. Files that a service manager made
+        /// stay as they are.
+        unix_socket_mode: FileMode = Kind::FileMode, default "auto", reload Start;
+
+        /// The group of the files of UNIX sockets, such as that of a proxy: a name, or a number.
+        ///
+        /// The user who starts the server has to be in that group, or root. `none` is the server's own group.
+        unix_socket_group: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload Start;
 
         /// Connections that the kernel holds for a listener before they are accepted.
         backlog: u32 = Kind::Integer { min: 1, max: 65535 }, default "1024", reload Start;

@@ -54,7 +54,7 @@ use file_body::ApplicationFiles;
 pub use file_threads::FileThreads;
 pub use handover::Kept;
 use listener::{ACCEPT_PAUSE, Acceptor};
-pub use listener::{AdoptError, BindError, Listener};
+pub use listener::{AdoptError, BindError, FileAccess, Listener};
 pub use request::WorkerId;
 use runtime::Doorbell;
 use service::{InForce, Service};

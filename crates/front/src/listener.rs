@@ -6,12 +6,13 @@
 use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use config::Listen;
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid};
 use rustix::net::SocketType;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -116,15 +117,15 @@ impl Listener {
     /// Binds an address.
     ///
     /// A UNIX socket's file that nobody listens on any more is replaced; one that somebody listens on is
-    /// an address in use.
+    /// an address in use. From its first moment on the file lets nobody in whom `access` does not.
     ///
     /// # Errors
     /// What is wrong with the address, named.
-    pub fn bind(listen: &Listen, backlog: u32) -> Result<Self, BindError> {
+    pub fn bind(listen: &Listen, backlog: u32, access: FileAccess) -> Result<Self, BindError> {
         let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
         let bound = match listen {
             Listen::Tcp(address) => bind_tcp(*address, backlog),
-            Listen::Unix(path) => bind_unix(path, backlog),
+            Listen::Unix(path) => bind_unix(path, backlog, access),
         };
         bound
             .map(|socket| Self { socket })
@@ -215,17 +216,77 @@ fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<Bound> {
     Ok(Bound::Tcp(socket.into()))
 }
 
-fn bind_unix(path: &Path, backlog: i32) -> io::Result<Bound> {
+fn bind_unix(path: &Path, backlog: i32, access: FileAccess) -> io::Result<Bound> {
     let stale = std::fs::symlink_metadata(path).is_ok_and(|facts| facts.file_type().is_socket())
         && std::os::unix::net::UnixStream::connect(path)
             .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
     if stale {
         std::fs::remove_file(path)?;
     }
-    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.bind(&socket2::SockAddr::unix(path)?)?;
+    let socket = bind_private(path)?;
+    // Removed again where it cannot be as it was asked for.
+    let file = UnixPath::new(path, true);
+    access.apply(path)?;
     socket.listen(backlog)?;
-    Ok(Bound::Unix(socket.into(), UnixPath::new(path, true)))
+    Ok(Bound::Unix(socket.into(), file))
+}
+
+/// Binds a socket to a file that its owner alone can connect to.
+fn bind_private(path: &Path) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // The kernel makes the file with the mode that the socket has already, less the umask.
+    rustix::fs::fchmod(&socket, Mode::from(0o600))?;
+    socket.bind(&socket2::SockAddr::unix(path)?)?;
+    Ok(socket)
+}
+
+/// Who may connect to a UNIX socket, by its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileAccess {
+    /// The file's mode.
+    pub mode: u32,
+    /// Its owner, where that is not who makes it.
+    pub user: Option<u32>,
+    /// Its group, where that is not that of who makes it.
+    pub group: Option<u32>,
+}
+
+impl FileAccess {
+    /// For the owner alone.
+    pub const PRIVATE: Self = Self {
+        mode: 0o600,
+        user: None,
+        group: None,
+    };
+
+    /// Owner and group first: the mode is not for those that the file has before.
+    fn apply(self, path: &Path) -> io::Result<()> {
+        // By a descriptor, for the name may lead elsewhere by now.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
+        if !FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode).is_socket() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        let (user, group) = (self.user.map(Uid::from_raw), self.group.map(Gid::from_raw));
+        if user.is_some() || group.is_some() {
+            rustix::fs::chownat(&file, "", user, group, AtFlags::EMPTY_PATH).map_err(|error| {
+                let (user, group) = (self.user, self.group);
+                let whom = [user.map(|uid| format!("user {uid}")), group.map(|gid| format!("group {gid}"))];
+                let whom = whom.into_iter().flatten().collect::<Vec<_>>().join(" and ");
+                io::Error::other(format!(
+                    "its file cannot be given to {whom}: {error}; only a member of the group, or root, can do that \
+                     (setting `unix_socket_group`)"
+                ))
+            })?;
+        }
+        let entry = format!("/proc/self/fd/{}", file.as_raw_fd());
+        Ok(rustix::fs::chmodat(
+            CWD,
+            entry,
+            Mode::from(self.mode),
+            AtFlags::empty(),
+        )?)
+    }
 }
 
 /// A socket's file, removed when its listener ends unless it is another's.
@@ -341,5 +402,46 @@ fn unix_peer(trusted: &config::TrustedProxies) -> Peer {
         local_host: "localhost".to_owned(),
         local_port: 80,
         trusted: trusted.contains_unix(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_file_of_a_socket_is_its_owners_alone_until_it_gets_its_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+        let socket = bind_private(&path).unwrap();
+        assert_eq!(mode() & !0o600, 0);
+        for wanted in [0o666, 0o660, 0o600] {
+            let access = FileAccess {
+                mode: wanted,
+                ..FileAccess::PRIVATE
+            };
+            access.apply(&path).unwrap();
+            assert_eq!(mode(), wanted);
+        }
+        drop(socket);
+    }
+
+    #[test]
+    fn a_file_that_took_the_place_of_the_socket_keeps_its_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, other) = (dir.path().join("a.sock"), dir.path().join("other"));
+        std::fs::write(&other, "").unwrap();
+        std::fs::set_permissions(&other, PermissionsExt::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        let access = FileAccess {
+            mode: 0o666,
+            ..FileAccess::PRIVATE
+        };
+        assert!(access.apply(&path).is_err());
+        let mode = std::fs::metadata(&other).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o600);
     }
 }

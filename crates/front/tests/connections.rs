@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use config::Listen;
 use exchange::request::Text;
-use highball_front::Listener;
+use highball_front::{FileAccess, Listener};
 use support::Server;
 use test_support::Client;
 
@@ -254,7 +254,11 @@ fn a_request_that_has_come_before_a_drain_is_answered_before_the_front_knows_of_
     let path = std::env::temp_dir().join(format!("front-drain-{}", std::process::id()));
     // What is sent over a UNIX socket is there when the call returns.
     let listen = Listen::Unix(path.clone());
-    server.with(move |front| front.accept(Listener::bind(&listen, 8).unwrap()).unwrap());
+    server.with(move |front| {
+        front
+            .accept(Listener::bind(&listen, 8, FileAccess::PRIVATE).unwrap())
+            .unwrap()
+    });
     let fresh = Client::connect_unix(&path);
     let mut kept = Client::connect_unix(&path);
     kept.ask("GET", "/kept");

@@ -20,6 +20,15 @@ pub(crate) const FIRST_GENERATION: u32 = 1;
 /// The least time that workers get for their hooks, however long requests took to end.
 pub(crate) const LEAST_GRACE: Duration = Duration::from_secs(1);
 
+/// What template and workers are given that is not in the folder. It does not change while the server runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Given {
+    /// The soft limit of descriptors, where the front's own is another one.
+    pub(crate) descriptors: Option<u64>,
+    /// Variables that say who they are.
+    pub(crate) variables: Vec<(String, String)>,
+}
+
 /// An application and its settings, both checked. What comes from another thread has its settings alone, and shares them
 /// here: [`Application::share`].
 #[derive(Clone, Debug)]
@@ -31,6 +40,8 @@ pub(crate) struct Application<S = Rc<Settings>> {
     /// The file of settings that was read, canonical.
     pub(crate) config: Option<PathBuf>,
     pub(crate) settings: S,
+    /// What its processes are given.
+    pub(crate) given: Given,
     /// What it is found by again.
     choice: Choice,
 }
@@ -82,6 +93,7 @@ impl Application<Settings> {
             named,
             config: config.and_then(|path| path.canonicalize().ok()),
             settings,
+            given: Given::default(),
             choice: again,
         })
     }
@@ -93,6 +105,7 @@ impl Application<Settings> {
             named: self.named,
             config: self.config,
             settings: Rc::new(self.settings),
+            given: self.given,
             choice: self.choice,
         }
     }
@@ -154,6 +167,8 @@ impl Application {
                 .chain([handover::VARIABLE])
                 .map(str::to_owned)
                 .collect(),
+            variables: self.given.variables.clone(),
+            descriptors: self.given.descriptors,
         }
     }
 

@@ -9,6 +9,7 @@ use supervisor::{Booted, Template};
 
 use crate::application::{Application, FIRST_GENERATION};
 use crate::arguments::Choice;
+use crate::privileges::Identity;
 
 /// The smallest exchange: the template wants one, nobody will use it.
 const EXCHANGE: (u16, u16, u32, u32) = (1, 1, 4096, 4096);
@@ -18,7 +19,11 @@ const EXCHANGE: (u16, u16, u32, u32) = (1, 1, 4096, 4096);
 /// # Errors
 /// The settings are wrong, or the application does not boot.
 pub(crate) fn run(choice: Choice) -> Result<()> {
-    let application = Application::load(choice)?.share();
+    let mut application = Application::load(choice)?.share();
+    // As `serve` would load it, and before there is another thread.
+    let identity = Identity::find(&application.settings)?;
+    identity.assume()?;
+    application.given.variables = identity.variables();
     say(&settings_table(&application))?;
     let runtime = front::runtime::build().context("cannot start the runtime")?;
     let booted = runtime.block_on(boot(&application))?;

@@ -42,6 +42,8 @@ pub(crate) struct Greeting {
     pub(crate) sockets: usize,
     /// How many workers there is memory for beside the server's own; `None` for all.
     pub(crate) workers: Option<u16>,
+    /// The soft limit of descriptors that the first server was started with, before it raised its own.
+    pub(crate) descriptors: Option<u64>,
 }
 
 /// A socket that is handed over; beside it its descriptor.
@@ -183,17 +185,16 @@ impl Handover {
         self.socket.try_clone()
     }
 
-    /// The sockets for clients, those for questions by their names, and the server that is to be replaced, on the
-    /// runtime.
+    /// The sockets for questions by their names, and the server that is to be replaced, on the runtime.
     ///
     /// # Errors
     /// It can't be put there.
-    pub(crate) fn into_parts(self) -> io::Result<(Vec<Inherited>, Names, Predecessor)> {
+    pub(crate) fn into_parts(self) -> io::Result<(Names, Predecessor)> {
         let predecessor = Predecessor {
             greeting: self.greeting,
             channel: Channel::new(self.socket)?,
         };
-        Ok((self.listeners, self.control, predecessor))
+        Ok((self.control, predecessor))
     }
 }
 

@@ -66,6 +66,7 @@ impl Changes {
         let what = format!("{named} or its file of settings");
         let look = self.housekeeping.look(what, old.boot_timeout, again);
         let mut new = look.await?.share();
+        new.given = self.application.given.clone();
         let changes = old.changes(&new.settings);
         new.settings = Rc::new(old.reloaded(&new.settings));
         // What lets larger requests in takes larger slots, and those are made with their generation.

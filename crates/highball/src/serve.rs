@@ -10,9 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use config::{LogFormat, Settings};
 use exchange::scheduling::Policy;
+use front::Front;
 use front::access_log::{AccessLog, Level};
-use front::{Front, Listener};
-use rustix::process::{Resource, getrlimit, setrlimit};
 use supervisor::{Dispatcher, Load, StartError, Supervisor, orphans};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
@@ -26,24 +25,24 @@ use crate::control_socket::{Asked, ControlSocket, Name};
 use crate::ending::End;
 use crate::handover::{self, Gone, Handover, Names, Predecessor};
 use crate::housekeeping::Housekeeping;
+use crate::opening::Opened;
 use crate::program::Program;
 use crate::report::{Report, Reporter};
 use crate::signals::{self, Stop, Stops};
-use crate::sockets::{Inherited, Origin, Sockets};
 use crate::systemd::{self, Activated, Manager};
 
 /// How long files of slow clients may take to be let go of.
 const LAST_FILES: Duration = Duration::from_secs(1);
 
 /// What this process was started with.
-struct Birth {
-    program: Program,
+pub(crate) struct Birth {
+    pub(crate) program: Program,
     /// Sockets of the service manager.
-    activated: Vec<Activated>,
+    pub(crate) activated: Vec<Activated>,
     /// From the server that is to be replaced.
-    handover: Option<Handover>,
+    pub(crate) handover: Option<Handover>,
     /// Where that server hears why it is not, until it is.
-    reply: Rc<Cell<Option<OwnedFd>>>,
+    pub(crate) reply: Rc<Cell<Option<OwnedFd>>>,
 }
 
 /// Serves an application until it is told to stop.
@@ -69,18 +68,23 @@ pub(crate) fn run(choice: Choice) -> Result<()> {
     served
 }
 
-fn start(choice: Choice, birth: Birth) -> Result<()> {
-    let application = Application::load(choice)?.share();
-    raise_file_limit();
+fn start(choice: Choice, mut birth: Birth) -> Result<()> {
+    let mut application = Application::load(choice)?.share();
+    let opened = Opened::by(&mut application, &mut birth)?;
     let log = AccessLog::to_stdout(application.settings.log_format.into());
     let log = log.context("cannot write to stdout")?;
     let runtime = front::runtime::build().context("cannot start the runtime")?;
-    let result = runtime.block_on(serve(application, Rc::new(log), birth));
+    let result = runtime.block_on(serve(application, Rc::new(log), birth, opened));
     runtime.shutdown_timeout(LAST_FILES);
     result
 }
 
-async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Result<()> {
+async fn serve(
+    application: Application,
+    log: Rc<AccessLog>,
+    birth: Birth,
+    opened: Opened,
+) -> Result<()> {
     // From here on no signal that is sent to servers ends the process by itself.
     let mut stops = Stops::watch()?;
     let asks = {
@@ -92,18 +96,19 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
     // Without it, zombies are left: no reason not to serve.
     spawn_local(async { drop(orphans::reap().await) });
     let manager = Rc::new(Manager::from_env().context("cannot use NOTIFY_SOCKET")?);
-    let mut inherited = adopt(birth.activated, &log);
+    for text in &opened.warnings {
+        log.event(Level::Warn, text, &[]);
+    }
     let (mut handed, mut generation, mut predecessor) = (Names::new(), FIRST_GENERATION, None);
     if let Some(handover) = birth.handover {
         // The policy of this thread is that of whoever started it. A sandbox may forbid to change it.
         let _ = Policy::Default.apply();
-        let (listeners, control, before) = handover.into_parts()?;
-        inherited.extend(listeners);
+        let (control, before) = handover.into_parts()?;
         (handed, generation) = (control, before.greeting.generation + 1);
         predecessor = Some(before);
     }
     let settings = Rc::clone(&application.settings);
-    let sockets = Sockets::open(&settings, inherited)?;
+    let sockets = opened.sockets;
     let files = sockets.files();
     let front = Front::new(Rc::clone(&settings), Rc::clone(&log), generation)
         .context("cannot make the exchange")?;
@@ -254,24 +259,6 @@ async fn serve(application: Application, log: Rc<AccessLog>, birth: Birth) -> Re
     Ok(())
 }
 
-/// The service manager's sockets that connections come from; the log tells of others.
-fn adopt(activated: Vec<Activated>, log: &AccessLog) -> Vec<Inherited> {
-    let adopted = activated.into_iter().filter_map(|one| {
-        let adopted = one.socket.map_err(Into::into).and_then(Listener::adopt);
-        let listener = adopted.inspect_err(|error| {
-            let text = format!("the socket {:?} is left alone: {error}", one.name);
-            log.event(Level::Warn, &text, &[]);
-        });
-        let origin = Origin {
-            setting: None,
-            activated: Some(one.name.clone()),
-        };
-        let listener = listener.ok()?;
-        Some(Inherited { listener, origin })
-    });
-    adopted.collect()
-}
-
 /// Brings the first generation up. Where another server is to be replaced, that generation must pass the check of
 /// restarts, and waits for the server's word.
 async fn come_up(
@@ -355,14 +342,6 @@ fn say(log: &AccessLog, settings: &Settings, text: &str) {
         }
         LogFormat::Json => log.event(Level::Info, text, &[]),
     }
-}
-
-/// Each connection takes a descriptor, and the soft limit is a default for programs that use select(2).
-fn raise_file_limit() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // Where it stays as it is, accepting pauses earlier.
-    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// What is there, in words.

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
-use config::{Listen, Place, SETTINGS, Settings};
-use front::{Front, Listener};
+use config::{FileMode, Listen, Place, SETTINGS, Settings};
+use front::{FileAccess, Front, Listener};
 use serde::{Deserialize, Serialize};
+
+use crate::privileges::{User, group_named};
 
 /// Where a socket came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,9 +47,16 @@ impl Sockets {
     /// Binds what the settings ask for and was not inherited. Sockets of the service manager that no setting asks for
     /// are listened on as well, and where only the default of `listen` asks they are the only ones.
     ///
+    /// Files of UNIX sockets are given to `user`, who the server is to be.
+    ///
     /// # Errors
     /// What is wrong with an address, named.
-    pub(crate) fn open(settings: &Settings, mut inherited: Vec<Inherited>) -> Result<Self> {
+    pub(crate) fn open(
+        settings: &Settings,
+        user: User,
+        mut inherited: Vec<Inherited>,
+    ) -> Result<Self> {
+        let access = access(settings, user)?;
         let activated = |one: &Inherited| one.origin.activated.is_some();
         let wanted = match inherited.iter().any(activated) && is_default(settings) {
             true => &[][..],
@@ -59,7 +68,7 @@ impl Sockets {
             let found = position(&inherited, listen);
             let (listener, activated) = match found.map(|at| inherited.remove(at)) {
                 Some(one) => (one.listener, one.origin.activated),
-                None => (Listener::bind(listen, settings.backlog)?, None),
+                None => (Listener::bind(listen, settings.backlog, access)?, None),
             };
             own.push(Own {
                 listener,
@@ -131,6 +140,26 @@ impl Sockets {
     }
 }
 
+/// Who may connect to the UNIX sockets of a server that is to be `user`.
+///
+/// # Errors
+/// There is no such group.
+fn access(settings: &Settings, user: User) -> Result<FileAccess> {
+    let named = settings.unix_socket_group.as_deref();
+    let group = named.map(|name| group_named("unix_socket_group", name));
+    let group = group.transpose()?;
+    let becomes = user != User::of_this_process();
+    Ok(FileAccess {
+        mode: match settings.unix_socket_mode {
+            FileMode::Bits(mode) => mode,
+            FileMode::Auto if group.is_some() => 0o660,
+            FileMode::Auto => 0o600,
+        },
+        user: becomes.then_some(user.uid),
+        group: group.or(becomes.then_some(user.gid)),
+    })
+}
+
 /// The inherited socket that stands for an address: that which was bound for it, else one that its clients reach.
 fn position(inherited: &[Inherited], listen: &Listen) -> Option<usize> {
     let text = listen.to_string();
@@ -190,7 +219,7 @@ mod tests {
             inherited(second, None, None),
             inherited(first, Some("127.0.0.1:0"), None),
         ];
-        let sockets = Sockets::open(&settings, handed).unwrap();
+        let sockets = Sockets::open(&settings, User::of_this_process(), handed).unwrap();
         assert_eq!(sockets.names(), [&*first_name, &*second_name]);
         assert_eq!(sockets.own[1].origin.setting.as_deref(), Some(address));
         assert!(sockets.own.iter().all(|one| one.inherited) && sockets.unused.is_empty());
@@ -203,7 +232,8 @@ mod tests {
             inherited(left, Some("127.0.0.1:7"), None),
             inherited(given, None, Some("app.socket")),
         ];
-        let sockets = Sockets::open(&asking(&["127.0.0.1:0"]), handed).unwrap();
+        let sockets =
+            Sockets::open(&asking(&["127.0.0.1:0"]), User::of_this_process(), handed).unwrap();
         assert_eq!((sockets.own.len(), sockets.unused.len()), (2, 1));
         let line = sockets.lines().last().unwrap();
         let expect = "(socket \"app.socket\", which no setting asks for)";
@@ -214,7 +244,7 @@ mod tests {
     fn sockets_of_the_service_manager_take_the_place_of_the_default() {
         let (given, name) = socket();
         let handed = vec![inherited(given, None, Some("app.socket"))];
-        let sockets = Sockets::open(&asking(&[]), handed).unwrap();
+        let sockets = Sockets::open(&asking(&[]), User::of_this_process(), handed).unwrap();
         assert_eq!(sockets.names(), [name]);
     }
 
@@ -231,7 +261,8 @@ mod tests {
                 activated: None,
             },
         };
-        let sockets = Sockets::open(&asking(&[&setting]), vec![handed]).unwrap();
+        let sockets =
+            Sockets::open(&asking(&[&setting]), User::of_this_process(), vec![handed]).unwrap();
         assert_eq!(sockets.files(), [&*path]);
         drop(sockets);
         assert!(path.exists());

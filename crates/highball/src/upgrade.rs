@@ -211,6 +211,7 @@ impl Changes {
             generation: self.latest,
             sockets: sockets.len(),
             workers: room,
+            descriptors: self.application.given.descriptors,
         };
         let given = async {
             successor.channel.send(&greeting, &[]).await?;

@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime};
 
 use exchange::control::{FromTemplate, Received, Start, ToTemplate};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open,
-    pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getrlimit,
+    kill_process_group, pidfd_open, pidfd_send_signal, prlimit, waitid,
 };
 
 use crate::budget::Bound;
@@ -46,6 +46,11 @@ pub struct Plan {
     pub check: Option<String>,
     /// Variables of this process that are not for the application.
     pub own_variables: Vec<String>,
+    /// Variables that the application has in addition, or in place of this process's.
+    pub variables: Vec<(String, String)>,
+    /// The soft limit of descriptors (RLIMIT_NOFILE) of template, workers and what they start; `None` for that of this
+    /// process.
+    pub descriptors: Option<u64>,
 }
 
 /// One load of the application: a generation.
@@ -172,6 +177,9 @@ impl Template {
         for name in &plan.own_variables {
             command.env_remove(name);
         }
+        for (name, value) in &plan.variables {
+            command.env(name, value);
+        }
         if std::env::var_os("MALLOC_ARENA_MAX").is_none() {
             // Threads of one worker share arenas: less memory.
             command.env("MALLOC_ARENA_MAX", "2");
@@ -179,6 +187,7 @@ impl Template {
         let child = command.spawn()?;
         let pid = Pid::from_child(&child);
         let own = Own::new(pid);
+        limit_descriptors(pid, plan.descriptors);
         // It is nobody's but ours to reap, so the number cannot be another process's.
         let pidfd = Pidfd::new(pidfd_open(pid, PidfdFlags::empty())?)?;
         Ok(Self {
@@ -361,6 +370,17 @@ impl Template {
             self.reap();
         }
     }
+}
+
+/// Sets the soft limit of a template, before it is told to load anything.
+fn limit_descriptors(pid: Pid, soft: Option<u64>) {
+    let Some(soft) = soft else { return };
+    let limit = Rlimit {
+        current: Some(soft),
+        maximum: getrlimit(Resource::Nofile).maximum,
+    };
+    // Where the kernel refuses it has more of them.
+    let _ = prlimit(Some(pid), Resource::Nofile, limit);
 }
 
 /// Waits for the end of a child, and takes its status from the kernel.

@@ -198,6 +198,8 @@ fn plan() -> Plan {
         worker_by_worker: false,
         check: None,
         own_variables: vec!["OWN_VARIABLE".into()],
+        variables: Vec::new(),
+        descriptors: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! A test's own directory: removed when the test passes, kept and named when it fails.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -19,6 +20,9 @@ impl Directory {
             .prefix("highball-test-")
             .tempdir()
             .expect("a temporary directory can be made");
+        // Whatever the umask: others may look, and nobody else may change it.
+        let mode = PermissionsExt::from_mode(0o755);
+        fs::set_permissions(dir.path(), mode).expect("it is ours");
         Self(Some(dir))
     }
 

@@ -116,6 +116,22 @@ fn durations() {
 }
 
 #[test]
+fn modes_of_files_are_octal_digits() {
+    check(Kind::FileMode, "660", Ok("0660"));
+    check(Kind::FileMode, "0777", Ok("0777"));
+    check(Kind::FileMode, "auto", Ok("auto"));
+    for text in [
+        "0", "66", "0o660", "4755", "00660", "0680", "+660", "rw", "",
+    ] {
+        let expect = format!(
+            "{text:?} is not allowed; expected {}",
+            Kind::FileMode.allowed()
+        );
+        check(Kind::FileMode, text, Err(&expect));
+    }
+}
+
+#[test]
 fn percentages() {
     check(Kind::Percent, "1%", Ok("1%"));
     check(Kind::Percent, "100%", Ok("100%"));

@@ -120,6 +120,10 @@ fn every_key_of_the_file_is_read() {
         environment = "test"
         ruby = "/usr/bin/ruby3.1"
         rackup = "other.ru"
+        user = "app"
+        group = "www-data"
+        unix_socket_mode = "0620"
+        unix_socket_group = "www-data"
         backlog = 1_000
         max_connections = 10
         max_header_bytes = "8KiB"
@@ -179,7 +183,7 @@ fn every_key_of_the_file_is_read() {
         .collect();
     assert_eq!(
         texts.join(" "),
-        "ruby=/usr/bin/ruby3.1 rackup=other.ru hooks=config/highball.rb backlog=1000 max_connections=10 trusted_proxies=none \
+        "ruby=/usr/bin/ruby3.1 rackup=other.ru hooks=config/highball.rb user=app group=www-data unix_socket_mode=0620 unix_socket_group=www-data backlog=1000 max_connections=10 trusted_proxies=none \
          workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 worker_max_requests=5000 worker_max_age=6h worker_max_memory=300MiB memory_budget=2GiB out_of_band_interval=100 rollout=worker-by-worker ready_check=/up warm_up=/projects restart_file=tmp/again queue_limit=7 priority_paths=/up,/health path_shares=/reports=50%,/slow=5% max_header_bytes=8KiB \
          max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB allow_trace=true header_timeout=1s \
          body_timeout=2s send_timeout=1500ms keep_alive_timeout=0 file_timeout=20s request_timeout=2m request_timeouts=/reports=5m,/up=5s request_grace=0 boot_timeout=1h drain_timeout=0 \
@@ -418,7 +422,7 @@ fn wrong_entries_name_place_and_remedy() {
     check(
         case("threads = 3\n[server]\nworkers = 2"),
         "highball.toml:2: unknown setting server (a table; settings stand at the top level, without tables); \
-         the nearest known one is workers",
+         the nearest known one is user",
     );
     check(
         case("threads = \"3\""),

@@ -22,7 +22,7 @@ use exchange::request::{ENV_KEYS, Record, Text};
 use exchange::response::{Head, Kind, WriteError};
 use exchange::seat::{Interrupt, Job, Seat, Worker};
 use highball_front::access_log::{AccessLog, Format};
-use highball_front::{Alarm, Front, Kept, Listener, Snapshot, runtime};
+use highball_front::{Alarm, FileAccess, Front, Kept, Listener, Snapshot, runtime};
 use test_support::{Client, PATIENCE};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -71,7 +71,8 @@ impl Server {
             let built = runtime::build().unwrap();
             built.block_on(async move {
                 let log = Rc::new(AccessLog::new(Format::Text, output).unwrap());
-                let listener = Listener::bind(&settings.listen[0], 1024).unwrap();
+                let listener =
+                    Listener::bind(&settings.listen[0], 1024, FileAccess::PRIVATE).unwrap();
                 let name = listener.name();
                 let front = Front::new(Rc::new(settings), log, 1).unwrap();
                 front.accept(listener).unwrap();

@@ -1,0 +1,75 @@
+//! What a server opens at its start, with the rights that it was started with: its sockets, more
+//! descriptors. Then it gives these rights up. Serves nothing yet, and starts no thread.
+
+use anyhow::Result;
+use front::Listener;
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use crate::application::{Application, Given};
+use crate::handover::Handover;
+use crate::privileges::{Identity, root_warning};
+use crate::serve::Birth;
+use crate::sockets::{Inherited, Origin, Sockets};
+use crate::systemd::Activated;
+
+/// What is opened before anything else runs, with the rights that the server was started with. From then on it is the
+/// user that its settings name.
+pub(crate) struct Opened {
+    pub(crate) sockets: Sockets,
+    /// What to log.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Opened {
+    /// Opens it, and gives up the rights that were needed for it. Before there is another thread.
+    pub(crate) fn by(application: &mut Application, birth: &mut Birth) -> Result<Self> {
+        let settings = &application.settings;
+        // What the kernel calls this process, by whatever name its program was started.
+        let _ = rustix::thread::set_name(c"highball");
+        let identity = Identity::find(settings)?;
+        application.given = Given {
+            descriptors: raise_file_limit(birth.handover.as_ref()),
+            variables: identity.variables(),
+        };
+        let mut warnings = Vec::new();
+        let mut inherited = adopt(std::mem::take(&mut birth.activated), &mut warnings);
+        if let Some(handover) = &mut birth.handover {
+            inherited.append(&mut handover.listeners);
+        }
+        let sockets = Sockets::open(settings, identity.user(), inherited)?;
+        identity.assume()?;
+        warnings.extend(root_warning(settings).map(str::to_owned));
+        Ok(Self { sockets, warnings })
+    }
+}
+
+/// The service manager's sockets that connections come from; there is a warning about each other one.
+fn adopt(activated: Vec<Activated>, warnings: &mut Vec<String>) -> Vec<Inherited> {
+    let adopted = activated.into_iter().filter_map(|one| {
+        let adopted = one.socket.map_err(Into::into).and_then(Listener::adopt);
+        let listener = adopted.inspect_err(|error| {
+            warnings.push(format!("the socket {:?} is left alone: {error}", one.name));
+        });
+        let origin = Origin {
+            setting: None,
+            activated: Some(one.name.clone()),
+        };
+        let listener = listener.ok()?;
+        Some(Inherited { listener, origin })
+    });
+    adopted.collect()
+}
+
+/// Each connection takes a descriptor, and the soft limit is a default for programs that use select(2). The limit that
+/// the server was started with, be it this one or one before it, which its workers get; `None` where there was none.
+fn raise_file_limit(handover: Option<&Handover>) -> Option<u64> {
+    let mut limit = getrlimit(Resource::Nofile);
+    let started_with = limit.current;
+    limit.current = limit.maximum;
+    // Where it stays as it is, accepting pauses earlier.
+    let _ = setrlimit(Resource::Nofile, limit);
+    match handover {
+        Some(handover) => handover.greeting.descriptors,
+        None => started_with,
+    }
+}
