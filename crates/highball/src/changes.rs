@@ -12,11 +12,13 @@ use front::access_log::{AccessLog, Level};
 use supervisor::{Load, Note, Supervisor};
 use tokio::time::MissedTickBehavior;
 
-use crate::application::Application;
+use crate::application::{Application, folder};
 use crate::asks::{Ask, Asker, Asks, Change};
+use crate::control_directory::{ControlDirectory, is_of_folder};
 use crate::control_socket::ControlSocket;
 use crate::handover::Gone;
 use crate::housekeeping::Housekeeping;
+use crate::privileges::User;
 use crate::program::Program;
 use crate::question::Answer;
 use crate::serve::ready_line;
@@ -127,6 +129,47 @@ impl Changes {
         self.asks.tell("");
     }
 
+    /// Has the control sockets follow the application into another folder, if they are in the one before: deploy tools
+    /// remove old releases.
+    async fn move_control_sockets(&self) {
+        let Some(directory) = self.control.directory() else {
+            return;
+        };
+        let moved = self.other_directory(directory).await;
+        let moved = match moved {
+            Ok(Some(other)) => self.control.move_to(other).await.map_err(Into::into),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = moved {
+            let text = "the control sockets stay in the folder of an earlier release";
+            self.log.event(Level::Warn, text, &[("reason", &error)]);
+        }
+    }
+
+    /// Where the control sockets are to be instead, if anywhere else.
+    async fn other_directory(
+        &self,
+        directory: Rc<ControlDirectory>,
+    ) -> Result<Option<ControlDirectory>> {
+        let named = self.application.named.clone();
+        let present = directory.path().to_owned();
+        if !directory.is_in_folder() {
+            return Ok(None);
+        }
+        let limit = self.application.settings.boot_timeout;
+        let find = move || {
+            let folder = folder(&named)?;
+            if is_of_folder(&present, &folder) {
+                return Ok(None);
+            }
+            let (other, _) = ControlDirectory::open(User::of_this_process(), Some(&folder));
+            Ok(other.filter(|other| other.path() != present))
+        };
+        let what = self.application.named.display();
+        self.housekeeping.look(what, limit, find).await
+    }
+
     /// Brings a generation of this application up, with its settings, and says how long it took to load.
     pub(crate) async fn launch(&mut self, application: &Application) -> Result<f64> {
         self.latest += 1;
@@ -139,6 +182,7 @@ impl Changes {
             Ok(load) => {
                 let booted = self.supervisor.launch(load).await?;
                 self.serving = generation;
+                self.move_control_sockets().await;
                 Ok(booted.seconds)
             }
             Err(error) => {

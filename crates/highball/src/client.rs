@@ -3,7 +3,6 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -13,17 +12,19 @@ use config::CONFIG_FILES;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{SocketAddrUnix, SocketFlags};
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::application::{absolute, folder};
 use crate::arguments::Server;
-use crate::control_socket::{Name, own_uid};
+use crate::control_directory::stream;
+use crate::control_search::{commanded, reach, reach_process};
+use crate::control_socket::Name;
 use crate::page;
 use crate::question::{Answer, Question};
 
 /// How long a server may give no sign of life, also to who connects. One that works gives one much more often.
-const SILENCE: Duration = Duration::from_secs(20);
+pub(crate) const SILENCE: Duration = Duration::from_secs(20);
 
 /// Shows a server.
 ///
@@ -165,7 +166,8 @@ fn wait_gone(process: &OwnedFd, mut connection: &UnixStream) -> Result<()> {
     }
 }
 
-fn silence(what: &str) -> String {
+/// What to say of a server that gives no sign of life.
+pub(crate) fn silence(what: &str) -> String {
     format!(
         "{what}, and has given no sign of life for {SILENCE:?}: its process may stand still, and may yet do what it was \
          asked for"
@@ -189,12 +191,13 @@ fn connect(server: &Server) -> Result<UnixStream> {
                 path.display()
             )
         };
-        if let Some(connection) = reach(Name::Config(&path), own_uid())? {
+        let folder = folders_of(&path).next().or(path.parent());
+        if let Some(connection) = reach(Name::Config(&path), folder, commanded())? {
             return Ok(connection);
         }
         // The server may have started before there was such a file in its folder.
         for dir in folders_of(&path) {
-            if let Some(connection) = reach(Name::Dir(dir), own_uid())? {
+            if let Some(connection) = reach(Name::Dir(dir), Some(dir), commanded())? {
                 return Ok(connection);
             }
         }
@@ -209,9 +212,9 @@ fn connect(server: &Server) -> Result<UnixStream> {
         )
     };
     // First as it is named: what a link in it leads to may have changed since the server's start.
-    match reach(Name::Dir(&absolute(named)), own_uid())? {
+    match reach(Name::Dir(&absolute(named)), Some(&dir), commanded())? {
         Some(connection) => Ok(connection),
-        None => reach(Name::Dir(&dir), own_uid())?.with_context(absent),
+        None => reach(Name::Dir(&dir), Some(&dir), commanded())?.with_context(absent),
     }
 }
 
@@ -225,11 +228,15 @@ fn folders_of(config: &Path) -> impl Iterator<Item = &Path> {
 
 /// The process may be another user's, whose server answers root only.
 fn connect_pid(pid: i32) -> Result<UnixStream> {
-    let owner = std::fs::metadata(format!("/proc/{pid}"))
-        .map_err(|_| anyhow!("there is no process {pid}"))?
-        .uid();
-    reach(Name::Pid(pid), owner)?
-        .with_context(|| format!("process {pid} is no highball server, or one that is not up yet"))
+    if !Path::new("/proc").join(pid.to_string()).exists() {
+        bail!("there is no process {pid}");
+    }
+    reach_process(pid)?.with_context(|| {
+        format!(
+            "process {pid} is no highball server of yours, one that is not up yet, or one without a control socket (its \
+             log says so then)"
+        )
+    })
 }
 
 /// The process that listens on a socket: the kernel knows it.
@@ -240,31 +247,9 @@ fn listening_pid(socket: &Path) -> Result<i32> {
     Ok(socket_peercred(&connection)?.pid.as_raw_nonzero().get())
 }
 
-/// Connects to a name of a server of user `uid`; `None` where nobody has it.
-fn reach(name: Name<'_>, uid: u32) -> Result<Option<UnixStream>> {
-    let name = name.text(uid);
-    let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
-    let connection = match open(&address) {
-        Ok(connection) => connection,
-        Err(Errno::CONNREFUSED) => return Ok(None),
-        Err(Errno::AGAIN) => bail!(silence("the server answers nobody")),
-        Err(error) => return Err(error).context("cannot reach the server"),
-    };
-    let peer = socket_peercred(&connection)?.uid.as_raw();
-    if peer != uid {
-        bail!("the name {name} belongs to user {peer}, not to {uid}: that is no server of yours");
-    }
-    Ok(Some(connection))
-}
-
 /// A connection with a clock for each wait, that for a place in the other's backlog included.
 fn open(address: &SocketAddrUnix) -> rustix::io::Result<UnixStream> {
-    let socket = rustix::net::socket_with(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
+    let socket = stream(SocketFlags::empty())?;
     for wait in [Timeout::Send, Timeout::Recv] {
         set_socket_timeout(&socket, wait, Some(SILENCE))?;
     }

@@ -1,17 +1,16 @@
-//! The socket by which `status`, `restart`, `reload`, `upgrade` and `stop` reach a running server: abstract UNIX
-//! sockets (unix(7)), which leave nothing behind. One line of JSON asks, one answers. It carries no request of a client.
+//! The socket by which `status`, `restart`, `reload`, `upgrade` and `stop` reach a running server: files in a directory
+//! that the server's user alone can enter. One line of JSON asks, one answers. It carries no request of a client.
 //!
-//! A server has a name for its folder, one for its file of settings, and one for its process. Anybody may
-//! take an abstract name, so each side asks the kernel for the other's user (`SO_PEERCRED`).
+//! A server has a name for its folder, one for its file of settings, and one for its process. Each side also asks the
+//! kernel for the other's user (`SO_PEERCRED`). How a command finds the directory is `control_search.rs`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixListener as StdListener};
+use std::os::unix::net::UnixListener as StdListener;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,6 +23,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{JoinHandle, spawn_local};
 
 use crate::asks::{Ask, Asker, Asks, Change};
+use crate::control_directory::{ControlDirectory, FileId, SUFFIX};
 use crate::question::{Answer, Question};
 use crate::report::{Report, Reporting, Telling};
 use crate::signals::Stop;
@@ -60,22 +60,31 @@ pub(crate) enum Name<'a> {
 }
 
 impl Name<'_> {
-    /// The address of a server of user `uid`.
-    ///
-    /// # Errors
-    /// None that could happen: the name is short and plain.
-    pub(crate) fn address(self, uid: u32) -> io::Result<SocketAddr> {
-        SocketAddr::from_abstract_name(self.text(uid))
+    /// The file's name in a directory, for a server with this process's namespace of process numbers.
+    pub(crate) fn file_name(self) -> String {
+        self.file_name_of(Path::new("/proc/self"))
     }
 
-    /// The same as text.
-    pub(crate) fn text(self, uid: u32) -> String {
+    /// The same for a server in the namespace of `process`, a folder of `/proc`. Of servers in different ones, such as
+    /// those of two containers that share the directory, none has the name of another.
+    pub(crate) fn file_name_of(self, process: &Path) -> String {
+        let namespace = process_namespace(process);
         match self {
-            Self::Dir(path) => format!("highball/{uid}/dir/{:016x}", hash(path)),
-            Self::Config(path) => format!("highball/{uid}/config/{:016x}", hash(path)),
-            Self::Pid(pid) => format!("highball/{uid}/pid/{pid}"),
+            Self::Dir(path) => format!("dir-{:016x}-{namespace}{SUFFIX}", hash(path)),
+            Self::Config(path) => format!("config-{:016x}-{namespace}{SUFFIX}", hash(path)),
+            Self::Pid(pid) => format!("pid-{pid}-{namespace}{SUFFIX}"),
         }
     }
+}
+
+/// The number of a process's namespace of process numbers (pid_namespaces(7)); 0 where the kernel does not tell.
+fn process_namespace(process: &Path) -> u64 {
+    let link = std::fs::read_link(process.join("ns/pid")).unwrap_or_default();
+    let link = link.to_string_lossy();
+    let number = link
+        .strip_prefix("pid:[")
+        .and_then(|rest| rest.strip_suffix(']'));
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// FNV-1a: the same in every version of this program, unlike the standard library's hashes.
@@ -103,6 +112,8 @@ pub(crate) fn own_uid() -> u32 {
 
 /// The names of a running server. Dropping it gives them up.
 pub(crate) struct ControlSocket {
+    /// `None` where there is no place for one: then no command reaches this server.
+    directory: RefCell<Option<Rc<ControlDirectory>>>,
     report: Rc<Reporting>,
     asked: Asked,
     /// For clients that are answered.
@@ -114,6 +125,9 @@ pub(crate) struct ControlSocket {
 /// A name that this server has.
 struct Held {
     name: String,
+    directory: Rc<ControlDirectory>,
+    /// Its file, which this server removes if it is still the same.
+    file: Option<FileId>,
     /// Whether it is the process's, and no other server's ever.
     own: bool,
     listener: Rc<UnixListener>,
@@ -121,23 +135,29 @@ struct Held {
 }
 
 impl ControlSocket {
-    /// Takes the names and answers from now on: `status` with `report`, the others into `asked`.
+    /// Takes the names in `directory` and answers from now on: `status` with `report`, the others into `asked`.
     ///
     /// # Errors
-    /// The kernel refuses abstract sockets. A name that is taken is no error.
-    pub(crate) fn open<Told: Future<Output = Report> + 'static>(
+    /// The directory cannot be written to. A name that is taken is no error.
+    pub(crate) async fn open<Told: Future<Output = Report> + 'static>(
+        directory: Option<ControlDirectory>,
         names: &[Name<'_>],
         report: impl Fn() -> Told + 'static,
         asked: Asked,
     ) -> io::Result<Self> {
+        let directory = directory.map(Rc::new);
+        if let Some(directory) = &directory {
+            directory.remove_stale(&directory.lock().await?)?;
+        }
         let socket = Self {
+            directory: RefCell::new(directory),
             report: Rc::new(move || -> Telling { Box::pin(report()) }),
             asked,
             places: Arc::new(Semaphore::new(MAX_CLIENTS)),
             held: RefCell::default(),
             taken: Cell::new(0),
         };
-        socket.join(names, BTreeMap::new())?;
+        socket.join(names, BTreeMap::new()).await?;
         Ok(socket)
     }
 
@@ -145,45 +165,86 @@ impl ControlSocket {
     ///
     /// # Errors
     /// As [`ControlSocket::open`].
-    pub(crate) fn join(
+    pub(crate) async fn join(
         &self,
         names: &[Name<'_>],
         mut handed: BTreeMap<String, OwnedFd>,
     ) -> io::Result<()> {
+        let Some(directory) = self.directory() else {
+            return Ok(());
+        };
+        let lock = directory.lock().await?;
         for name in names {
-            let text = name.text(own_uid());
-            let listener = match handed.remove(&text) {
+            let file_name = name.file_name();
+            let listener = match handed.remove(&file_name) {
                 Some(socket) => {
                     // Whoever asks is told by the kernel which process listens: this one, from now on.
                     rustix::net::listen(&socket, BACKLOG)?;
                     StdListener::from(socket)
                 }
-                None => match StdListener::bind_addr(&name.address(own_uid())?) {
-                    Ok(listener) => listener,
-                    Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                None => match directory.bind(&file_name, &lock)? {
+                    Some(listener) => listener,
+                    None => {
                         self.taken.set(self.taken.get() + 1);
                         continue;
                     }
-                    Err(error) => return Err(error),
                 },
             };
-            listener.set_nonblocking(true)?;
-            let listener = Rc::new(UnixListener::from_std(listener)?);
-            let task = serve(
-                Rc::clone(&listener),
-                Arc::clone(&self.places),
-                Rc::clone(&self.report),
-                self.asked.clone(),
-            );
-            let task = spawn_local(task);
-            self.held.borrow_mut().push(Held {
-                name: text,
-                own: matches!(name, Name::Pid(_)),
-                listener,
-                task,
-            });
+            let own = matches!(name, Name::Pid(_));
+            let held = self.hold(file_name, own, listener, &directory)?;
+            self.held.borrow_mut().push(held);
         }
+        handed.keys().for_each(|name| directory.remove(name));
         Ok(())
+    }
+
+    /// Answers under the same names in another directory, and gives up those in the one before.
+    ///
+    /// # Errors
+    /// The directory cannot be written to; all stays as it was.
+    pub(crate) async fn move_to(&self, directory: ControlDirectory) -> io::Result<()> {
+        let directory = Rc::new(directory);
+        let lock = directory.lock().await?;
+        let mut moved = Vec::new();
+        for one in self.held.borrow().iter() {
+            if let Some(listener) = directory.bind(&one.name, &lock)? {
+                moved.push(self.hold(one.name.clone(), one.own, listener, &directory)?);
+            }
+        }
+        drop(self.held.replace(moved));
+        self.directory.replace(Some(directory));
+        Ok(())
+    }
+
+    /// Answers on a socket from now on.
+    fn hold(
+        &self,
+        name: String,
+        own: bool,
+        listener: StdListener,
+        directory: &Rc<ControlDirectory>,
+    ) -> io::Result<Held> {
+        listener.set_nonblocking(true)?;
+        let listener = Rc::new(UnixListener::from_std(listener)?);
+        let task = serve(
+            Rc::clone(&listener),
+            Arc::clone(&self.places),
+            Rc::clone(&self.report),
+            self.asked.clone(),
+        );
+        Ok(Held {
+            file: directory.file(&name),
+            name,
+            directory: Rc::clone(directory),
+            own,
+            listener,
+            task: spawn_local(task),
+        })
+    }
+
+    /// Where its files are.
+    pub(crate) fn directory(&self) -> Option<Rc<ControlDirectory>> {
+        self.directory.borrow().clone()
     }
 
     /// How many names another server has already, such as the folder's.
@@ -205,18 +266,33 @@ impl ControlSocket {
         duplicates.collect()
     }
 
-    /// Leaves them to that process. Who has asked already is still answered.
+    /// Leaves them to that process, with their files. Who has asked already is still answered.
     pub(crate) fn leave_shared(&self) {
         let mut held = self.held.borrow_mut();
-        for left in held.extract_if(.., |one| !one.own) {
-            left.task.abort();
-        }
+        held.extract_if(.., |one| !one.own)
+            .for_each(Held::leave_file);
+    }
+
+    /// Gives all names up.
+    pub(crate) fn close(&self) {
+        drop(self.held.take());
     }
 }
 
-impl Drop for ControlSocket {
+impl Held {
+    /// Is no longer answered on, and its file stays.
+    fn leave_file(mut self) {
+        self.file = None;
+    }
+}
+
+impl Drop for Held {
     fn drop(&mut self) {
-        self.held.borrow().iter().for_each(|one| one.task.abort());
+        // While it is still listened on nobody else takes it for a stale one.
+        if self.file.is_some() && self.directory.file(&self.name) == self.file {
+            self.directory.remove(&self.name);
+        }
+        self.task.abort();
     }
 }
 

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ use supervisor::Channel;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::asks::{Ask, Asker, Asks, Change};
+use crate::control_directory::ControlDirectory;
+use crate::control_socket::own_uid;
 use crate::sockets::{Inherited, Origin};
 
 /// Set where this process is to take over from a running server.
@@ -51,8 +54,10 @@ pub(crate) struct Greeting {
 pub(crate) enum Handed {
     /// Clients come from it.
     Listener(Origin),
-    /// Questions come from it, under this abstract name.
+    /// Questions come from it, under this name in the directory of control sockets.
     Control(String),
+    /// That directory.
+    ControlDirectory(PathBuf),
 }
 
 /// What the successor says.
@@ -104,8 +109,8 @@ pub(crate) struct Handover {
     pub(crate) greeting: Greeting,
     /// Where clients come from.
     pub(crate) listeners: Vec<Inherited>,
-    /// Where questions come from, by their abstract names.
-    pub(crate) control: Names,
+    /// Where questions come from.
+    pub(crate) control: Control,
     socket: OwnedFd,
 }
 
@@ -134,9 +139,18 @@ pub(crate) fn receive() -> Result<Option<Handover>> {
     }
 }
 
-/// Sockets by their abstract names.
+/// Sockets by their names in the directory.
 pub(crate) type Names = BTreeMap<String, OwnedFd>;
-type Read = (Greeting, Vec<Inherited>, Names);
+type Read = (Greeting, Vec<Inherited>, Control);
+
+/// Where questions come from.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    /// The sockets that the running server shares.
+    pub(crate) names: Names,
+    /// The directory that they are in, if there is one.
+    pub(crate) directory: Option<ControlDirectory>,
+}
 
 fn read(socket: &OwnedFd) -> Result<Read> {
     let ended = || anyhow!("the running server has ended before it handed over");
@@ -152,13 +166,18 @@ fn read(socket: &OwnedFd) -> Result<Read> {
             env!("CARGO_PKG_VERSION")
         );
     }
-    let (mut listeners, mut names) = (Vec::new(), Names::new());
+    let (mut listeners, mut control_sockets) = (Vec::new(), Control::default());
     for _ in 0..greeting.sockets {
         let handed =
             control::receive::<Handed>(socket).context("cannot read what is handed over")?;
         let handed = handed.ok_or_else(ended)?;
         match handed.message.clone() {
-            Handed::Control(name) => drop(names.insert(name, handed.only_fd()?)),
+            Handed::Control(name) => drop(control_sockets.names.insert(name, handed.only_fd()?)),
+            Handed::ControlDirectory(path) => {
+                let directory = ControlDirectory::adopt(handed.only_fd()?, path, Some(own_uid()));
+                let directory = directory.context("cannot take the control sockets over")?;
+                control_sockets.directory = Some(directory);
+            }
             Handed::Listener(origin) => {
                 let listener = Listener::adopt(handed.only_fd()?);
                 let listener = listener.context("cannot take a socket over")?;
@@ -166,7 +185,7 @@ fn read(socket: &OwnedFd) -> Result<Read> {
             }
         }
     }
-    Ok((greeting, listeners, names))
+    Ok((greeting, listeners, control_sockets))
 }
 
 /// Tells the running server why this process does not take over.
@@ -185,11 +204,11 @@ impl Handover {
         self.socket.try_clone()
     }
 
-    /// The sockets for questions by their names, and the server that is to be replaced, on the runtime.
+    /// Where questions come from, and the server that is to be replaced, on the runtime.
     ///
     /// # Errors
     /// It can't be put there.
-    pub(crate) fn into_parts(self) -> io::Result<(Names, Predecessor)> {
+    pub(crate) fn into_parts(self) -> io::Result<(Control, Predecessor)> {
         let predecessor = Predecessor {
             greeting: self.greeting,
             channel: Channel::new(self.socket)?,

@@ -10,6 +10,8 @@ mod bridge;
 mod changes;
 mod check;
 mod client;
+mod control_directory;
+mod control_search;
 mod control_socket;
 mod ending;
 mod handover;

@@ -1,11 +1,12 @@
-//! What a server opens at its start, with the rights that it was started with: its sockets, more
-//! descriptors. Then it gives these rights up. Serves nothing yet, and starts no thread.
+//! What a server opens at its start, with the rights that it was started with: its sockets, the directory of its control
+//! sockets, more descriptors. Then it gives these rights up. Serves nothing yet, and starts no thread.
 
 use anyhow::Result;
 use front::Listener;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::application::{Application, Given};
+use crate::control_directory::{ControlDirectory, Unusable};
 use crate::handover::Handover;
 use crate::privileges::{Identity, root_warning};
 use crate::serve::Birth;
@@ -16,6 +17,8 @@ use crate::systemd::Activated;
 /// user that its settings name.
 pub(crate) struct Opened {
     pub(crate) sockets: Sockets,
+    /// Where commands reach it.
+    pub(crate) directory: Option<ControlDirectory>,
     /// What to log.
     pub(crate) warnings: Vec<String>,
 }
@@ -33,14 +36,46 @@ impl Opened {
         };
         let mut warnings = Vec::new();
         let mut inherited = adopt(std::mem::take(&mut birth.activated), &mut warnings);
+        let mut directory = None;
         if let Some(handover) = &mut birth.handover {
             inherited.append(&mut handover.listeners);
+            directory = handover.control.directory.take();
         }
         let sockets = Sockets::open(settings, identity.user(), inherited)?;
+        let mut refused = Vec::new();
+        if directory.is_none() && birth.handover.is_none() {
+            (directory, refused) = ControlDirectory::open(identity.user(), None);
+        }
         identity.assume()?;
+        if directory.is_none() {
+            let folder = Some(&*application.dir);
+            (directory, refused) = ControlDirectory::open(identity.user(), folder);
+        }
+        warnings.extend(directory_warnings(directory.is_none(), &refused));
         warnings.extend(root_warning(settings).map(str::to_owned));
-        Ok(Self { sockets, warnings })
+        Ok(Self {
+            sockets,
+            directory,
+            warnings,
+        })
     }
+}
+
+/// What to log about directories that are not used for the control sockets.
+fn directory_warnings(none: bool, refused: &[Unusable]) -> Vec<String> {
+    let insecure = |one: &&Unusable| matches!(one, Unusable::Insecure { .. });
+    if !none {
+        let refused = refused.iter().filter(insecure);
+        return refused
+            .map(|one| format!("a directory is not used for control sockets: {one}"))
+            .collect();
+    }
+    let reasons: Vec<String> = refused.iter().map(ToString::to_string).collect();
+    vec![format!(
+        "no command (status, restart, reload, upgrade, stop) reaches this server, for there is no place for its control \
+         sockets: {}; let it write to the application's tmp/, or name a folder of its own in RUNTIME_DIRECTORY",
+        reasons.join("; ")
+    )]
 }
 
 /// The service manager's sockets that connections come from; there is a warning about each other one.

@@ -2,9 +2,11 @@
 //! gives up then. Before any other thread is started: the kernel keeps these for each thread.
 
 use std::ffi::CString;
+use std::os::fd::AsFd;
 
 use anyhow::{Context, Result, bail};
 use config::Settings;
+use rustix::fs::{Gid, Uid};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
@@ -22,6 +24,15 @@ impl User {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
         }
+    }
+
+    /// Makes it the owner of a file.
+    ///
+    /// # Errors
+    /// This process may not.
+    pub(crate) fn own(self, file: impl AsFd) -> rustix::io::Result<()> {
+        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+        rustix::fs::fchown(file, Some(uid), Some(gid))
     }
 }
 

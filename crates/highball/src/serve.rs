@@ -21,7 +21,8 @@ use crate::arguments::Choice;
 use crate::asks::Asks;
 use crate::bridge::{self, Bridge};
 use crate::changes::{self, Changes};
-use crate::control_socket::{Asked, ControlSocket, Name};
+use crate::control_search::reach;
+use crate::control_socket::{Asked, ControlSocket, Name, own_uid};
 use crate::ending::End;
 use crate::handover::{self, Gone, Handover, Names, Predecessor};
 use crate::housekeeping::Housekeeping;
@@ -104,7 +105,7 @@ async fn serve(
         // The policy of this thread is that of whoever started it. A sandbox may forbid to change it.
         let _ = Policy::Default.apply();
         let (control, before) = handover.into_parts()?;
-        (handed, generation) = (control, before.greeting.generation + 1);
+        (handed, generation) = (control.names, before.greeting.generation + 1);
         predecessor = Some(before);
     }
     let settings = Rc::clone(&application.settings);
@@ -148,10 +149,11 @@ async fn serve(
         stops: stops.asked.clone(),
         changes: Rc::clone(&asks),
     };
-    let control = ControlSocket::open(&[Name::Pid(own_pid())], report, asked);
+    let own_name = [Name::Pid(own_pid())];
+    let control = ControlSocket::open(opened.directory, &own_name, report, asked).await;
     let control = Rc::new(control.context("cannot open the control socket")?);
     if predecessor.is_none() {
-        take_names(&control, &application, Names::new(), &log)?;
+        take_names(&control, &application, Names::new(), &log).await?;
     }
     let restart_file = {
         let (named, front) = (application.named.clone(), Rc::clone(&front));
@@ -177,7 +179,7 @@ async fn serve(
     let ready = format!("{}, pid {}", ready_line(&settings, generation), own_pid());
     say(&log, &settings, &ready);
     if let Some(before) = &predecessor {
-        take_names(&control, &application, handed, &log)?;
+        take_names(&control, &application, handed, &log).await?;
         before.serving().await?;
         drop(birth.reply.take());
         let greeting = &before.greeting;
@@ -253,6 +255,7 @@ async fn serve(
         predecessor: &gone,
     };
     end.reach(first, &mut stops).await;
+    control.close();
     if let Some(heir) = heir {
         heir.leave();
     }
@@ -308,7 +311,7 @@ fn still(application: &Application, listeners: Vec<String>) -> Report {
 }
 
 /// Has the server answer under the names of its folder and of its file of settings.
-fn take_names(
+async fn take_names(
     control: &ControlSocket,
     application: &Application,
     handed: Names,
@@ -319,10 +322,21 @@ fn take_names(
         names.push(Name::Dir(&application.named));
     }
     names.extend(application.config.as_deref().map(Name::Config));
+    let mut elsewhere = 0;
+    if handed.is_empty() {
+        let all = names.len();
+        // Another server of this user, with other variables, may have them in another directory.
+        names.retain(|name| {
+            let found = reach(*name, Some(&application.dir), Some(own_uid()));
+            matches!(found, Ok(None))
+        });
+        elsewhere = all - names.len();
+    }
     control
         .join(&names, handed)
+        .await
         .context("cannot open the control socket")?;
-    if control.taken() > 0 {
+    if control.taken() + elsewhere > 0 {
         let text = format!(
             "another server runs for this folder or file of settings: status and stop find that one, and this \
              one with --pid {}",

@@ -203,7 +203,18 @@ impl Changes {
         let control = control
             .into_iter()
             .map(|(name, fd)| (Handed::Control(name), fd));
-        let sockets: Vec<_> = listeners.chain(control).collect();
+        let directory = self.control.directory().map(|directory| {
+            let fd = directory.as_fd().try_clone_to_owned();
+            fd.map(|fd| (Handed::ControlDirectory(directory.path().to_owned()), fd))
+        });
+        let directory = directory
+            .transpose()
+            .context("cannot duplicate a directory")?;
+        let sockets: Vec<_> = directory
+            .into_iter()
+            .chain(listeners)
+            .chain(control)
+            .collect();
         let greeting = Greeting {
             version: VERSION,
             highball: env!("CARGO_PKG_VERSION").to_owned(),

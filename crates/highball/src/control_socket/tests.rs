@@ -1,8 +1,11 @@
 //! The control socket over real sockets, each test under names of its own.
 
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream as StdStream;
+use std::path::PathBuf;
+
 use super::*;
 use crate::serve::own_pid;
-use std::os::unix::net::UnixStream as StdStream;
 
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -32,14 +35,44 @@ async fn next(asks: &Asks) -> Ask {
     asks.take(&change).remove(0)
 }
 
-async fn connect(name: Name<'_>) -> io::Result<UnixStream> {
-    let stream = StdStream::connect_addr(&name.address(own_uid())?)?;
+/// A directory for control sockets, and files whose names are asked for.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o700)).unwrap();
+        Self(dir)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn join(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn control(&self) -> Option<ControlDirectory> {
+        Some(ControlDirectory::look(self.path(), Some(own_uid())).unwrap())
+    }
+
+    fn sockets(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.path()).unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+}
+
+async fn connect(dir: &Folder, name: Name<'_>) -> io::Result<UnixStream> {
+    let stream = StdStream::connect(dir.join(&name.file_name()))?;
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)
 }
 
-async fn ask(name: Name<'_>, question: &str) -> String {
-    let mut stream = connect(name).await.expect("a server");
+async fn ask(dir: &Folder, name: Name<'_>, question: &str) -> String {
+    let mut stream = connect(dir, name).await.expect("a server");
     let _ = stream.write_all(question.as_bytes()).await;
     // A server that has not read all resets the connection after its answer.
     let mut reply = Vec::new();
@@ -50,13 +83,15 @@ async fn ask(name: Name<'_>, question: &str) -> String {
 #[test]
 fn status_and_stop_are_answered_under_every_name() {
     run(async {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = Folder::new();
         let file = dir.path().join("highball.toml");
         let names = [Name::Dir(dir.path()), Name::Config(&file)];
         let (asked, mut stops, _) = asked();
-        let _socket = ControlSocket::open(&names, report, asked).unwrap();
+        let _socket = ControlSocket::open(dir.control(), &names, report, asked)
+            .await
+            .unwrap();
         for name in names {
-            let reply = ask(name, "{\"command\":\"status\"}\n").await;
+            let reply = ask(&dir, name, "{\"command\":\"status\"}\n").await;
             let Answer::Status(report) = serde_json::from_str(&reply).unwrap() else {
                 panic!("{reply}");
             };
@@ -65,7 +100,7 @@ fn status_and_stop_are_answered_under_every_name() {
                 ("{\"command\":\"stop\"}\n", Stop::Drain),
                 ("{\"command\":\"stop\",\"now\":true}\n", Stop::Now),
             ] {
-                let mut client = connect(name).await.unwrap();
+                let mut client = connect(&dir, name).await.unwrap();
                 client.write_all(question.as_bytes()).await.unwrap();
                 let mut reply = String::new();
                 BufReader::new(client).read_line(&mut reply).await.unwrap();
@@ -79,11 +114,13 @@ fn status_and_stop_are_answered_under_every_name() {
 #[test]
 fn a_restart_is_answered_when_it_is_done_and_when_the_server_stops_instead() {
     run(async {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = Folder::new();
         let name = Name::Dir(dir.path());
         let (asked, _stops, restarts) = asked();
-        let _socket = ControlSocket::open(&[name], report, asked).unwrap();
-        let restart = async || ask(name, "{\"command\":\"restart\"}\n").await;
+        let _socket = ControlSocket::open(dir.control(), &[name], report, asked)
+            .await
+            .unwrap();
+        let restart = async || ask(&dir, name, "{\"command\":\"restart\"}\n").await;
         let done = async {
             let ask = next(&restarts).await;
             assert_eq!(ask.change, Change::Restart);
@@ -108,14 +145,16 @@ fn a_restart_is_answered_when_it_is_done_and_when_the_server_stops_instead() {
 #[test]
 fn a_client_hears_that_its_change_is_under_way_and_whoever_leaves_makes_room() {
     run(async {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = Folder::new();
         let name = Name::Dir(dir.path());
         let (asked, _stops, restarts) = asked();
-        let socket = ControlSocket::open(&[name], report, asked).unwrap();
+        let socket = ControlSocket::open(dir.control(), &[name], report, asked)
+            .await
+            .unwrap();
         let question = b"{\"command\":\"restart\"}\n";
-        let mut leaves = connect(name).await.unwrap();
+        let mut leaves = connect(&dir, name).await.unwrap();
         leaves.write_all(question).await.unwrap();
-        let mut stays = connect(name).await.unwrap();
+        let mut stays = connect(&dir, name).await.unwrap();
         stays.write_all(question).await.unwrap();
         restarts.first().await;
         drop(leaves);
@@ -137,16 +176,18 @@ fn a_client_hears_that_its_change_is_under_way_and_whoever_leaves_makes_room() {
 #[test]
 fn nonsense_is_answered_with_an_error_and_stops_nothing() {
     run(async {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = Folder::new();
         let name = Name::Dir(dir.path());
         let (asked, mut stops, _) = asked();
-        let _socket = ControlSocket::open(&[name], report, asked).unwrap();
+        let _socket = ControlSocket::open(dir.control(), &[name], report, asked)
+            .await
+            .unwrap();
         for question in ["\n", "{\"command\":\"burn\"}\n", "GET / HTTP/1.1\r\n"] {
-            let reply = ask(name, question).await;
+            let reply = ask(&dir, name, question).await;
             assert!(reply.starts_with("{\"error\":"), "{question:?}: {reply}");
         }
         // Longer than any question: not read to its end, so the answer may be lost with the rest.
-        ask(name, &"x".repeat(10_000)).await;
+        ask(&dir, name, &"x".repeat(10_000)).await;
         assert!(stops.try_recv().is_err());
     });
 }
@@ -154,10 +195,12 @@ fn nonsense_is_answered_with_an_error_and_stops_nothing() {
 #[test]
 fn a_name_that_is_taken_stays_with_its_owner_and_is_free_after_it() {
     run(async {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = Folder::new();
         let (name, own) = (Name::Dir(dir.path()), dir.path().join("second"));
         let (asked, _stops, _) = asked();
-        let first = ControlSocket::open(&[name], report, asked.clone()).unwrap();
+        let first = ControlSocket::open(dir.control(), &[name], report, asked.clone())
+            .await
+            .unwrap();
         assert_eq!(first.taken(), 0);
         let other = || async {
             Report {
@@ -165,41 +208,94 @@ fn a_name_that_is_taken_stays_with_its_owner_and_is_free_after_it() {
                 ..Report::default()
             }
         };
-        let second = ControlSocket::open(&[name, Name::Config(&own)], other, asked).unwrap();
+        let second = ControlSocket::open(dir.control(), &[name, Name::Config(&own)], other, asked)
+            .await
+            .unwrap();
         assert_eq!(second.taken(), 1);
         let status = "{\"command\":\"status\"}\n";
-        assert!(ask(name, status).await.contains("\"pid\":7"));
-        assert!(ask(Name::Config(&own), status).await.contains("\"pid\":8"));
+        assert!(ask(&dir, name, status).await.contains("\"pid\":7"));
+        assert!(
+            ask(&dir, Name::Config(&own), status)
+                .await
+                .contains("\"pid\":8")
+        );
         drop(first);
         tokio::task::yield_now().await;
-        let refused = connect(name).await.unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        let refused = connect(&dir, name).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::NotFound);
     });
 }
 
 #[test]
 fn a_name_goes_over_to_another_server_without_a_moment_in_which_nobody_has_it() {
     run(async {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = Folder::new();
         let name = Name::Dir(dir.path());
         let names = [Name::Pid(own_pid()), name];
         let (asked, _stops, _) = asked();
-        let first = ControlSocket::open(&names, report, asked.clone()).unwrap();
+        let first = ControlSocket::open(dir.control(), &names, report, asked.clone())
+            .await
+            .unwrap();
         let other = || async {
             Report {
                 pid: 8,
                 ..Report::default()
             }
         };
-        let second = ControlSocket::open(&[], other, asked).unwrap();
+        let second = ControlSocket::open(dir.control(), &[], other, asked)
+            .await
+            .unwrap();
         let handed: BTreeMap<_, _> = first.shared().unwrap().into_iter().collect();
         assert_eq!(handed.len(), 1, "the process's name is nobody else's");
-        second.join(&[name], handed).unwrap();
+        second.join(&[name], handed).await.unwrap();
         first.leave_shared();
         let status = "{\"command\":\"status\"}\n";
         tokio::task::yield_now().await;
-        assert!(ask(name, status).await.contains("\"pid\":8"));
-        assert!(ask(names[0], status).await.contains("\"pid\":7"));
+        assert!(ask(&dir, name, status).await.contains("\"pid\":8"));
+        assert!(ask(&dir, names[0], status).await.contains("\"pid\":7"));
+        // Each leaves what is the other's.
+        drop(first);
+        assert_eq!(dir.sockets(), [name.file_name()]);
+        drop(second);
+        assert_eq!(dir.sockets(), [""; 0]);
+    });
+}
+
+#[test]
+fn sockets_of_a_server_that_was_killed_are_replaced_or_removed() {
+    run(async {
+        let dir = Folder::new();
+        let names = [Name::Dir(dir.path()), Name::Pid(1)];
+        for name in names {
+            drop(StdListener::bind(dir.join(&name.file_name())).unwrap());
+        }
+        // No socket of ours: it stays.
+        std::fs::write(dir.join("notes"), "").unwrap();
+        let (asked, _stops, _) = asked();
+        let socket = ControlSocket::open(dir.control(), &names[..1], report, asked).await;
+        let socket = socket.unwrap();
+        assert_eq!(socket.taken(), 0);
+        let status = "{\"command\":\"status\"}\n";
+        assert!(ask(&dir, names[0], status).await.contains("\"pid\":7"));
+        let mut left = dir.sockets();
+        left.sort();
+        assert_eq!(left, [names[0].file_name(), "notes".to_owned()]);
+    });
+}
+
+#[test]
+fn of_two_servers_that_start_at_once_one_has_the_name() {
+    run(async {
+        let dir = Folder::new();
+        let name = Name::Dir(dir.path());
+        drop(StdListener::bind(dir.join(&name.file_name())).unwrap());
+        let (asked, _stops, _) = asked();
+        let names = [name];
+        let open = || ControlSocket::open(dir.control(), &names, report, asked.clone());
+        let sockets = tokio::join!(open(), open(), open());
+        let sockets = [sockets.0, sockets.1, sockets.2].map(Result::unwrap);
+        let taken: usize = sockets.iter().map(ControlSocket::taken).sum();
+        assert_eq!(taken, 2);
     });
 }
 
@@ -213,10 +309,12 @@ fn hashes_of_folders_never_change() {
 #[test]
 fn a_client_that_asks_nothing_is_let_go_of() {
     run(async {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = Folder::new();
         let (asked, ..) = asked();
-        let _socket = ControlSocket::open(&[Name::Dir(dir.path())], report, asked).unwrap();
-        let mut silent = connect(Name::Dir(dir.path())).await.unwrap();
+        let _socket = ControlSocket::open(dir.control(), &[Name::Dir(dir.path())], report, asked)
+            .await
+            .unwrap();
+        let mut silent = connect(&dir, Name::Dir(dir.path())).await.unwrap();
         // Half a question is none.
         silent.write_all(b"{").await.unwrap();
         let mut reply = Vec::new();
@@ -228,13 +326,15 @@ fn a_client_that_asks_nothing_is_let_go_of() {
 #[test]
 fn a_question_that_is_too_long_is_an_error() {
     run(async {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = Folder::new();
         let name = Name::Dir(dir.path());
         let (asked, ..) = asked();
-        let _socket = ControlSocket::open(&[name], report, asked).unwrap();
+        let _socket = ControlSocket::open(dir.control(), &[name], report, asked)
+            .await
+            .unwrap();
         // It would be one if all of it were read.
         let spaces = " ".repeat(MAX_QUESTION_BYTES as usize);
-        let reply = ask(name, &format!("{spaces}{{\"command\":\"status\"}}\n")).await;
+        let reply = ask(&dir, name, &format!("{spaces}{{\"command\":\"status\"}}\n")).await;
         assert!(reply.contains("error"), "{reply}");
     });
 }
@@ -242,19 +342,21 @@ fn a_question_that_is_too_long_is_an_error() {
 #[test]
 fn commands_beyond_the_most_at_once_are_told() {
     run(async {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = Folder::new();
         let name = Name::Dir(dir.path());
         let (asked, ..) = asked();
-        let _socket = ControlSocket::open(&[name], report, asked).unwrap();
+        let _socket = ControlSocket::open(dir.control(), &[name], report, asked)
+            .await
+            .unwrap();
         let mut silent = Vec::new();
         for _ in 0..MAX_CLIENTS {
-            silent.push(connect(name).await.unwrap());
+            silent.push(connect(&dir, name).await.unwrap());
         }
         let status = "{\"command\":\"status\"}\n";
-        let reply = ask(name, status).await;
+        let reply = ask(&dir, name, status).await;
         assert!(reply.contains("64 other commands wait"), "{reply}");
         // One that leaves makes room.
         drop(silent.pop());
-        while !ask(name, status).await.contains("\"pid\":7") {}
+        while !ask(&dir, name, status).await.contains("\"pid\":7") {}
     });
 }

@@ -122,6 +122,11 @@ fn new_code_behind_the_link_is_taken_by_a_restart() {
             &["-u", "shop", "--", "highball", "restart", CURRENT],
         );
         assert_eq!(connect().get("/").text(), "good day");
+        // Root has not the service's variables either.
+        let status = run("highball", &["status", CURRENT]);
+        assert!(status.contains(&main.0.to_string()), "{status}");
+        let folder = run("stat", &["--format=%U %a", "/run/highball-shop/highball"]);
+        assert_eq!(folder.trim(), "shop 700");
         traffic.end();
         assert_eq!((service.state(), service.main()), ("active".into(), main));
     });
