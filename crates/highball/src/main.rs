@@ -28,6 +28,7 @@ mod serve;
 mod signals;
 mod sockets;
 mod systemd;
+mod trusted_file;
 mod upgrade;
 
 use std::process::ExitCode;

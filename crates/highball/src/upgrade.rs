@@ -18,10 +18,11 @@ use tokio::runtime::Handle;
 
 use crate::asks::{Ask, Asks};
 use crate::changes::Changes;
+use crate::control_socket::own_uid;
 use crate::handover::{Greeting, Handed, Said, Told, VARIABLE, VERSION};
 use crate::question::Answer;
 use crate::serve::own_pid;
-use crate::systemd;
+use crate::{systemd, trusted_file};
 
 /// How long a successor that could serve may take to accept.
 const ACCEPT: Duration = Duration::from_secs(10);
@@ -142,8 +143,7 @@ impl Changes {
             );
         }
         let room = self.room_beside().await?;
-        let program = binary.unwrap_or(&self.program.path);
-        let mut successor = self.start(program).await?;
+        let mut successor = self.start(binary).await?;
         self.supervisor.stand_beside(true);
         let (pid, highball) = match self.have_serve(&mut successor, room).await {
             Ok(serves) => serves,
@@ -239,12 +239,26 @@ impl Changes {
 }
 
 impl Changes {
-    /// Starts `program` as this one was started.
-    async fn start(&self, program: &Path) -> Result<Successor> {
+    /// Starts a program as this one was started: the file that somebody has named, where nobody but this server's user
+    /// and root can have put it there, else the one that the server itself was started from.
+    async fn start(&self, named: Option<&Path>) -> Result<Successor> {
         let this = &self.program;
+        let limit = self.front.settings().boot_timeout;
+        let program = named.unwrap_or(&this.path);
+        let file = match named.map(Path::to_owned) {
+            Some(named) => {
+                let check = move || trusted_file::check(&named, own_uid());
+                self.housekeeping
+                    .look(program.display(), limit, check)
+                    .await?
+            }
+            None => program.to_owned(),
+        };
         let (channel, far) = Channel::pair().context("cannot make a socket")?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(file);
         command
+            // By the name that it has, which may be a link: the next upgrade follows it again.
+            .arg0(program)
             .args(&this.arguments)
             .env(VARIABLE, "stdin")
             .stdin(Stdio::from(far));
@@ -256,7 +270,6 @@ impl Changes {
             }
         }
         let (folder, runtime) = (this.folder.clone(), Handle::current());
-        let limit = self.front.settings().boot_timeout;
         let spawn = self.housekeeping.look(program.display(), limit, move || {
             // A link that leads there may lead elsewhere by now.
             if folder.is_dir() {

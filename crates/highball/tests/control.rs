@@ -1,5 +1,5 @@
-//! Control sockets: where they are, who may use them, how commands find them, and what is left of them. Some of it needs
-//! root, and says so.
+//! Control sockets: where they are, who may use them, how commands find them, and what is left of them. And what an
+//! upgrade runs. Some of it needs root, and says so.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -390,4 +390,86 @@ fn a_server_that_became_another_user_has_its_control_sockets_there() {
     server.replaced_by(new);
     assert!(server.stop().status.success());
     assert_eq!(sockets(&folder).len(), 0);
+}
+
+/// A program that says that it was run.
+fn program(dir: &Directory, name: &str) -> PathBuf {
+    let path = dir.write(name, "#!/bin/sh\necho it-was-run\nexit 7\n");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    path
+}
+
+#[test]
+fn an_upgrade_runs_no_program_that_others_can_change() {
+    let server = Server::app(HELLO).start();
+    let dir = Directory::new();
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("it is ours");
+    };
+    let upgrade =
+        |path: &Path| server.command(&["upgrade", "--binary", &path.display().to_string()]);
+    let refused = |path: &Path, parts: &[&str]| {
+        let ran = upgrade(path);
+        assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
+        for part in parts {
+            assert!(ran.stderr.contains(part), "{part:?}: {}", ran.output());
+        }
+    };
+    let path = program(&dir, "folder/other");
+    let folder = dir.join("folder");
+    for bits in [0o775, 0o757] {
+        mode(&path, bits);
+        refused(
+            &path,
+            &[&format!(
+                "folder/other (mode {bits:04o}) can be changed by other users: chmod go-w it"
+            )],
+        );
+        mode(&path, 0o755);
+        mode(&folder, bits);
+        refused(
+            &path,
+            &[&format!(
+                "folder (mode {bits:04o}) can be changed by other users"
+            )],
+        );
+        mode(&folder, 0o755);
+    }
+    // A link is followed before anything is looked at.
+    let link = dir.join("link");
+    symlink(&path, &link).expect("a folder of our own");
+    mode(&path, 0o777);
+    refused(&link, &["folder/other (mode 0777)"]);
+    mode(&path, 0o755);
+    for other in [&path, &folder] {
+        chown(other, Some(STRANGER), None).expect("this test needs root");
+        refused(
+            &link,
+            &[
+                "belongs to user 61234, and only what belongs to root or to the server's user (0) is run",
+            ],
+        );
+        chown(other, Some(0), None).expect("this test needs root");
+    }
+    refused(&folder, &["is no file"]);
+    assert!(!server.log().text().contains("it-was-run"));
+    // Nothing of that is left: now it is run, by a link as well, from a folder in a sticky one.
+    refused(&link, &["exit status: 7"]);
+    server.log().wait(|line| line == "it-was-run");
+    server.get("/").expect(200);
+}
+
+#[test]
+fn a_server_of_a_user_runs_programs_of_root_and_its_own() {
+    let server = of_stranger(Application::new(HELLO), &[]).start();
+    let dir = Directory::new();
+    let path = program(&dir, "other");
+    for owner in [0, STRANGER] {
+        chown(&path, Some(owner), None).expect("this test needs root");
+        let ran = as_stranger(
+            server.dir(),
+            &["upgrade", "--binary", &path.display().to_string()],
+        );
+        assert!(ran.stderr.contains("exit status: 7"), "{}", ran.output());
+    }
 }
