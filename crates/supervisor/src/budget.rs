@@ -107,6 +107,9 @@ pub(crate) struct Budget {
     came: Option<Instant>,
     /// The least that any worker was seen to hold of its own: what one more takes at first.
     least: Option<u64>,
+    /// The least that the front was seen to hold: what is more are buffers for clients, which have bounds of their own and
+    /// are given back when these have left.
+    least_front: Option<u64>,
     /// Whether it was said that one worker alone is too much.
     warned: bool,
     /// Whether another server of the same service is there, which uses the same groups.
@@ -124,6 +127,7 @@ impl Budget {
             leaving: None,
             came: None,
             least: None,
+            least_front: None,
             warned: false,
             beside: false,
         }
@@ -132,9 +136,10 @@ impl Budget {
     /// Keeps to this bound from now on; where it is another one, as if nobody had had to go.
     pub(crate) fn keep_to(&mut self, bound: Bound) {
         if self.bound != bound {
-            let beside = self.beside;
+            let (beside, least_front) = (self.beside, self.least_front);
             *self = Self::new(bound);
             self.beside = beside;
+            self.least_front = least_front;
         }
     }
 
@@ -174,12 +179,20 @@ impl Budget {
         }
     }
 
-    /// The same within these groups.
+    /// What the front holds for clients just now: no worker has to leave for that, unless a group has no room for it.
+    fn buffers(&self, weights: &Weights) -> u64 {
+        let least = self.least_front.unwrap_or(weights.front);
+        weights.front.saturating_sub(least)
+    }
+
+    /// The same within these groups. Buffers of the front are neither held nor left.
     fn within(&self, weights: &Weights, groups: &[Group]) -> Option<Held> {
-        let held = weights.held;
+        let buffers = self.buffers(weights);
+        let held = weights.held.saturating_sub(buffers);
         let left = |group: &Group| {
             let usable = group.limit - group.limit / RESERVE;
-            usable.saturating_sub(group.used.saturating_sub(held))
+            let left = usable.saturating_sub(group.used.saturating_sub(weights.held));
+            left.saturating_sub(buffers)
         };
         let headroom = groups.iter().map(left).min();
         let budget = match self.bound {
@@ -195,6 +208,7 @@ impl Budget {
     pub(crate) fn step(&mut self, weights: &Weights, calm: bool, now: Instant) -> Option<Step> {
         let own = weights.workers.iter().map(|(_, memory)| memory.private);
         self.least = self.least.into_iter().chain(own).min();
+        self.least_front = self.least_front.into_iter().chain([weights.front]).min();
         let awaited = self.awaited(weights, now);
         let all = self.held(weights)?;
         let Held { held, budget } = all;

@@ -325,3 +325,31 @@ fn any_growth_is_kept_within_the_budget_and_leaves_a_worker() {
     }
     assert!(all_replaced > 100, "{all_replaced}");
 }
+
+#[test]
+fn no_worker_leaves_for_buffers_of_the_front_unless_a_group_is_short() {
+    let at = |front: u64, groups: &[(u64, u64)]| {
+        let workers = weights(&[300, 300]);
+        let groups = groups.iter();
+        Weights {
+            held: workers.held + front,
+            front,
+            groups: groups.map(|&(limit, used)| Group { limit, used }).collect(),
+            ..workers
+        }
+    };
+    let now = Instant::now();
+    let mut budget = Budget::new(Bound::Bytes(800));
+    assert_eq!(budget.step(&at(50, &[]), true, now), None);
+    assert_eq!(budget.step(&at(600, &[]), true, now + LOOK), None);
+    // What it holds at the least counts, and so does the whole of it where the kernel would kill.
+    let held = budget.held(&at(600, &[])).map(|held| held.held);
+    assert_eq!(held, Some(750));
+    let short = at(600, &[(1300, 1300)]);
+    let step = budget.step(&short, true, now + 2 * LOOK);
+    assert!(matches!(step, Some(Step::Shrink(_))), "{step:?}");
+    // One that never held less is as large as that.
+    let mut budget = Budget::new(Bound::Bytes(800));
+    let step = budget.step(&at(600, &[]), true, now);
+    assert!(matches!(step, Some(Step::Shrink(_))), "{step:?}");
+}
