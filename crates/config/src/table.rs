@@ -142,8 +142,17 @@ settings! {
         /// Connections that the kernel holds for a listener before they are accepted.
         backlog: u32 = Kind::Integer { min: 1, max: 65535 }, default "1024", reload Start;
 
-        /// Connections open at once; at this number accepting pauses.
+        /// Connections open at once.
+        ///
+        /// At this number, and where no descriptor is left, the connection that has been idle longest is closed for a
+        /// newcomer. Where none is idle accepting pauses.
         max_connections: usize = Kind::Integer { min: 1, max: 1_048_576 }, default "65536", reload AtOnce;
+
+        /// Connections open at once from one address; further ones are closed.
+        ///
+        /// Many people may share one address, behind a router or a mobile network, and browsers open six each. Of IPv6 a
+        /// network of 64 bits counts as one address. Peers in `trusted_proxies` are not counted.
+        max_connections_per_address: Option<usize> = Kind::Maybe(&Kind::Integer { min: 1, max: 1_048_576 }), default "none", reload AtOnce;
 
         /// The peers whose X-Forwarded-* headers are believed.
         ///
@@ -201,7 +210,8 @@ settings! {
 
         /// The memory that front, templates and workers may hold together.
         ///
-        /// A page that several of them share counts once (Pss and SwapPss in `/proc/PID/smaps_rollup`). What others in the
+        /// A page that several of them share counts once (Pss and SwapPss in `/proc/PID/smaps_rollup`). What the front holds for clients, beyond the least that it ever held, has
+        /// bounds of its own (`response_memory_total`) and does not count. What others in the
         /// same control groups leave is the limit in any case: `auto` is that alone, less a twentieth of each group's limit.
         /// Looked at every 5 seconds. Where more is held, the largest worker leaves, one at a time; a fresh one comes back when
         /// there is room for it, after 10 seconds at least, later and later where memory is short again soon. What workers hold
@@ -314,6 +324,17 @@ settings! {
         /// Any progress starts it again: it is no limit on the whole download.
         send_timeout: Duration = Kind::Duration { min: MS.saturating_mul(10), max: DAY }, default "30s", reload AtOnce;
 
+        /// The bytes a second that a client must send of a body, averaged over 10 seconds in which it is waited for.
+        ///
+        /// One that is slower gets 408. `none` leaves slow bodies to `body_timeout`.
+        min_body_rate: Option<u64> = Kind::Maybe(&Kind::Bytes { min: 1, max: GIB }), default "240", reload AtOnce;
+
+        /// The bytes a second that a client must take of a response, averaged over 10 seconds in which it is waited for.
+        ///
+        /// One that is slower is cut off. Time in which the application has nothing to send does not count, nor does a
+        /// connection that it took over. `none` leaves slow readers to `send_timeout`.
+        min_send_rate: Option<u64> = Kind::Maybe(&Kind::Bytes { min: 1, max: GIB }), default "240", reload AtOnce;
+
         /// The time a connection may be idle between two requests.
         ///
         /// 0 turns keep-alive off: each connection is closed after its response.
@@ -366,10 +387,28 @@ settings! {
         /// The part of a response that is held in memory for a slow client; what is beyond goes to a file.
         response_memory: usize = Kind::Bytes { min: 4 * KIB, max: GIB }, default "1MiB", reload AtOnce;
 
+        /// The memory that all responses may hold together.
+        ///
+        /// Beyond it a response goes to its file from 16 KiB on, and slow clients are sent smaller pieces at a time. A client
+        /// that keeps up with its response has it from memory all the same.
+        response_memory_total: usize = Kind::Bytes { min: MIB, max: TIB }, default "256MiB", reload AtOnce;
+
         /// The size to which that file may grow, for one response.
         ///
         /// At this size the application waits for the client.
         response_limit: u64 = Kind::Bytes { min: 4 * KIB, max: TIB }, default "1GiB", reload AtOnce;
+
+        /// The folder for bodies of requests and responses that outgrow memory.
+        ///
+        /// `none` is the first of `TMPDIR`, `/var/tmp` and `/tmp` that is on a disk and may be written to. Where all are in
+        /// memory (tmpfs) the log and `highball check` say so. The files have no names and leave nothing behind.
+        spool_dir: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload Start;
+
+        /// The size of all files for bodies and responses together.
+        ///
+        /// Beyond it a request whose body needs a file gets 503, and an application whose response needs one waits for its
+        /// client.
+        spool_limit: u64 = Kind::Bytes { min: MIB, max: TIB }, default "10GiB", reload AtOnce;
 
         /// Whether the application is offered `rack.early_hints`, to send 103 (Early Hints) before its response.
         ///

@@ -29,6 +29,7 @@ pub mod response;
 pub mod scheduling;
 #[cfg(not(loom))]
 pub mod seat;
+pub mod sockets;
 
 #[cfg(not(loom))]
 pub use front::Front;

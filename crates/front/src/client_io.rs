@@ -4,6 +4,9 @@
 //! waits, and knows how long each side has made no progress. It never parses, and it closes nothing: the
 //! connection does.
 
+mod flow;
+mod pace;
+mod raw;
 mod stream;
 
 use std::cell::{Cell, RefCell};
@@ -12,16 +15,19 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use hyper::rt::ReadBufCursor;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use self::pace::Pace;
+pub use self::raw::Raw;
 pub use self::stream::{Stream, probe_when_silent};
 use crate::clock::Clock;
 use crate::screen::{Head, Limits, Phase, RawTarget, Refusal, Screen};
+use crate::shared_bytes::Share;
 
 /// Bytes read at once, and the most that is held back of later messages.
 const CHUNK: usize = 16 * 1024;
@@ -51,6 +57,22 @@ struct Inner {
     passed: usize,
     refusal: Option<Refusal>,
     client: ClientState,
+    /// What hyper holds of responses.
+    unsent: Share,
+    /// Who waits until that is sent.
+    waits_for_sent: Option<Waker>,
+    /// Bytes that were read, and that were written.
+    received: u64,
+    written: u64,
+    /// Whether the last read found nothing.
+    read_blocked: bool,
+    /// Whether what was read is being stored: its client is not waited for then.
+    storing: bool,
+    /// How fast the client sends a body, while one is being read.
+    body_pace: Option<Pace>,
+    /// How fast it takes responses, and how much it had taken at the last look.
+    send_pace: Pace,
+    taken: u64,
 }
 
 /// The shared handle: hyper has one, the connection another.
@@ -76,6 +98,15 @@ impl ClientIo {
             passed: 0,
             refusal: None,
             client: ClientState::Here,
+            unsent: Share::default(),
+            waits_for_sent: None,
+            received: 0,
+            written: 0,
+            read_blocked: false,
+            storing: false,
+            body_pace: None,
+            send_pace: Pace::default(),
+            taken: 0,
         };
         Self {
             inner: Rc::new(RefCell::new(inner)),
@@ -295,7 +326,10 @@ impl ClientIo {
                 self.write_blocked.set(self.clock.now_ms().max(1))
             }
             Poll::Pending => {}
-            Poll::Ready(_) => self.write_blocked.set(0),
+            Poll::Ready(written) => {
+                self.write_blocked.set(0);
+                inner.written += written.as_ref().map_or(0, |count| *count as u64);
+            }
         }
         result
     }
@@ -306,7 +340,10 @@ impl Inner {
     fn fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         SCRATCH.with_borrow_mut(|scratch| {
             let mut buffer = ReadBuf::new(scratch);
-            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
+            let read = Pin::new(&mut self.stream).poll_read(cx, &mut buffer);
+            self.read_blocked = read.is_pending();
+            ready!(read)?;
+            self.received += buffer.filled().len() as u64;
             if self.held.is_empty() && self.held.capacity() > 4 * CHUNK {
                 self.held = Vec::new();
             }
@@ -340,6 +377,11 @@ impl hyper::rt::Write for ClientIo {
         if !self.clean.replace(true) {
             // Where it idles from here, it does so since now.
             self.progress.set(self.clock.now_ms());
+            let inner = &mut *self.inner.borrow_mut();
+            inner.unsent.clear();
+            if let Some(waker) = inner.waits_for_sent.take() {
+                waker.wake();
+            }
         }
         Poll::Ready(Ok(()))
     }
@@ -359,43 +401,5 @@ impl hyper::rt::Write for ClientIo {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.write(|stream| stream.poll_write_vectored(cx, slices))
-    }
-}
-
-/// The socket past the screen, for an application that took the connection over: first what was held back.
-pub struct Raw(pub ClientIo);
-
-impl AsyncRead for Raw {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let inner = &mut *self.0.inner.borrow_mut();
-        if inner.held.is_empty() {
-            return Pin::new(&mut inner.stream).poll_read(cx, into);
-        }
-        let count = inner.held.len().min(into.remaining());
-        into.put_slice(&inner.held[..count]);
-        inner.held.drain(..count);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Raw {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0.inner.borrow_mut().stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0.inner.borrow_mut().stream).poll_shutdown(cx)
     }
 }

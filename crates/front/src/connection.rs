@@ -5,21 +5,20 @@
 //! takes it over. It never looks at what a request says.
 
 mod closing;
+mod hijack;
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use tokio::net::UnixStream;
 
-use crate::client_io::{ClientIo, ClientState, Raw, Stream, probe_when_silent};
-use crate::descriptors;
+use crate::client_io::{ClientIo, ClientState, Stream};
 use crate::failure::Outcome;
 use crate::handover::Kept;
 use crate::request::{Peer, Request};
@@ -110,11 +109,12 @@ impl Connection {
     pub async fn serve(self: Rc<Self>) {
         while self.rest().await {
             self.service.awake.borrow_mut().push(Rc::downgrade(&self));
-            match self.drive().await {
+            // Each in a box of its own: a connection that rests holds none of them.
+            match Box::pin(self.drive()).await {
                 Ending::Rests => {}
-                Ending::Refused(refusal) => return self.refuse(refusal).await,
-                Ending::Hijacked(request) => return self.splice(&request).await,
-                Ending::Closed => return self.close().await,
+                Ending::Refused(refusal) => return Box::pin(self.refuse(refusal)).await,
+                Ending::Hijacked(request) => return Box::pin(self.splice(&request)).await,
+                Ending::Closed => return Box::pin(self.close()).await,
                 Ending::Killed => return,
                 Ending::Cut => return self.exchanged.io.reset_on_close(),
             }
@@ -173,6 +173,11 @@ impl Connection {
         self.asleep.get()
     }
 
+    /// Whether a request was answered on it, and since when nothing has happened on it: milliseconds of the coarse clock.
+    pub fn idle_since(&self) -> (bool, u64) {
+        (self.answered.get(), self.exchanged.io.progress_ms())
+    }
+
     /// Whether something on it is or may become a worker's: all but a response that is being sent. (What of its body is
     /// still to come the dispatcher knows.)
     pub fn may_need_worker(&self) -> bool {
@@ -195,13 +200,18 @@ impl Connection {
         let (settings, io) = (self.service.settings.get(), &self.exchanged.io);
         let late =
             |since: u64, limit: Duration| now_ms.saturating_sub(since) > limit.as_millis() as u64;
-        if io
-            .write_blocked_since_ms()
-            .is_some_and(|since| late(since, settings.send_timeout))
+        // First, for it notes what the client has taken.
+        if io.takes_too_slowly(settings.min_send_rate)
+            || io
+                .write_blocked_since_ms()
+                .is_some_and(|since| late(since, settings.send_timeout))
         {
             return self.kill(Outcome::Timeout);
         }
         let answering = self.exchanged.busy.get() || !io.is_flushed();
+        if io.sends_too_slowly(settings.min_body_rate) {
+            return self.time_out("the body came too slowly");
+        }
         match io.phase() {
             phase if answering && phase != Phase::Body => {}
             Phase::Head if late(io.progress_ms(), settings.header_timeout) => {
@@ -219,7 +229,8 @@ impl Connection {
                 if late(io.progress_ms(), limit) {
                     self.kill(Outcome::Timeout);
                 } else if !self.rests.get()
-                    && now_ms.saturating_sub(io.progress_ms()) > HIBERNATE_AFTER_MS
+                    && (self.service.is_crowded.get()
+                        || now_ms.saturating_sub(io.progress_ms()) > HIBERNATE_AFTER_MS)
                 {
                     self.rests.set(true);
                     self.wake();
@@ -338,11 +349,10 @@ impl Connection {
     }
 
     /// Holds an idle connection, as a new one is too, without hyper and its buffers. False when it must end.
-    async fn rest(&self) -> bool {
+    async fn rest(self: &Rc<Self>) -> bool {
         self.asleep.set(true);
         self.exchanged.io.release_buffers();
-        let resting = &self.service.resting;
-        resting.set(resting.get() + 1);
+        let idle = self.service.idle.add(self);
         if self.rests_early.get() {
             self.service.rested.notify_waiters();
         }
@@ -359,45 +369,9 @@ impl Connection {
             }
         })
         .await;
-        resting.set(resting.get() - 1);
+        drop(idle);
         self.rests.set(false);
         self.asleep.set(!readable);
         readable
     }
-
-    /// Moves bytes both ways between the client and the application's socket until both are done.
-    async fn splice(&self, request: &Rc<Request>) {
-        self.spliced.set(true);
-        let socket = request.socket.borrow_mut().take();
-        let io = self.exchanged.io.clone();
-        io.with_socket(probe_when_silent);
-        // Without a descriptor for it both sides see the other one leave.
-        let socket = socket.and_then(|socket| descriptors::beside_reserve(socket).ok());
-        if let Some(socket) = socket.and_then(|socket| to_stream(socket).ok()) {
-            let killed = poll_fn(|cx| {
-                self.remember(cx);
-                match self.killed.get() {
-                    true => Poll::Ready(()),
-                    false => Poll::Pending,
-                }
-            });
-            tokio::select! {
-                () = killed => {}
-                () = relay(io, socket) => {}
-            }
-        }
-        // A thread that still serves it has its time once more to notice.
-        self.service.dispatcher.abandon(request);
-    }
-}
-
-fn to_stream(socket: OwnedFd) -> std::io::Result<UnixStream> {
-    let socket = std::os::unix::net::UnixStream::from(socket);
-    socket.set_nonblocking(true)?;
-    UnixStream::from_std(socket)
-}
-
-async fn relay(io: ClientIo, mut socket: UnixStream) {
-    // Errors end it like an end: either side may just go away.
-    let _ = tokio::io::copy_bidirectional(&mut Raw(io), &mut socket).await;
 }

@@ -25,9 +25,7 @@ mod workers;
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use exchange::front::Holder;
@@ -37,6 +35,8 @@ use crate::env::Env;
 use crate::failure::Failure;
 use crate::request::{Place, Request};
 use crate::scheduling::Scheduling;
+use crate::shared_bytes::SharedBytes;
+use crate::spool::SpoolPlace;
 use arrivals::Rest;
 use generation::Generation;
 pub use late::{Alarm, Run, Work};
@@ -58,8 +58,12 @@ pub struct Bounds {
     pub queue_limit: usize,
     /// Bytes of one response in memory before it goes to a file.
     pub response_memory: usize,
+    /// Bytes of all responses in memory; from there on they go to their files earlier.
+    pub response_memory_total: usize,
     /// Bytes of one response in a file; then the application waits for the client.
     pub response_limit: u64,
+    /// Bytes of all files of bodies and responses.
+    pub spool_limit: u64,
     /// How often a safe request is run again after its worker died.
     pub max_retries: u32,
     /// How long a thread may run on after the deadline of its request.
@@ -97,7 +101,8 @@ pub struct Dispatcher {
     /// When deadlines were looked at last, in nanoseconds of `CLOCK_MONOTONIC`.
     looked_ns: Cell<u64>,
     suspects: RefCell<Suspects>,
-    temporary: Arc<Path>,
+    spools: SpoolPlace,
+    response_memory: Rc<SharedBytes>,
     this: Weak<Self>,
 }
 
@@ -108,6 +113,7 @@ impl Dispatcher {
         generation: u32,
         bounds: Bounds,
         lanes: Lanes,
+        spools: SpoolPlace,
         on_error: ErrorSink,
     ) -> Rc<Self> {
         let mut first = Generation::new(generation, exchange, lanes.shares());
@@ -123,6 +129,7 @@ impl Dispatcher {
         Rc::new_cyclic(|this| Self {
             inner: RefCell::new(inner),
             env: Env::new(),
+            response_memory: SharedBytes::new(bounds.response_memory_total),
             bounds: Cell::new(bounds),
             on_error,
             scheduling: Scheduling::default(),
@@ -130,9 +137,19 @@ impl Dispatcher {
             again: Cell::new(0),
             looked_ns: Cell::new(0),
             suspects: RefCell::default(),
-            temporary: std::env::temp_dir().into(),
+            spools,
             this: Weak::clone(this),
         })
+    }
+
+    /// Where bodies go that outgrow memory.
+    pub(crate) fn spools(&self) -> &SpoolPlace {
+        &self.spools
+    }
+
+    /// The memory that responses hold.
+    pub(crate) fn response_memory(&self) -> &Rc<SharedBytes> {
+        &self.response_memory
     }
 
     // ===== requests =====

@@ -84,7 +84,7 @@ impl Front {
     /// # Errors
     /// It can't be served: its client has left.
     pub async fn take_over(self: &Rc<Self>, socket: OwnedFd, kept: &Kept) -> io::Result<()> {
-        self.room().await;
+        self.room(|| true).await;
         let accepted = match kept.listener {
             Some(local) => {
                 let stream = TcpStream::from_std(socket.into())?;
@@ -93,8 +93,12 @@ impl Front {
             }
             None => Accepted::Unix(UnixStream::from_std(socket.into())?),
         };
-        let (stream, peer) = accepted.known(&self.service.settings.get().trusted_proxies);
-        self.open(stream, peer, kept.answered).await;
+        let settings = self.settings();
+        let (stream, peer) = accepted.known(&settings.trusted_proxies);
+        // The other server let it in; here it counts as far as there is room.
+        let limit = settings.max_connections_per_address;
+        let counted = self.addresses.count(&peer, limit).ok().flatten();
+        self.open(stream, peer, counted, kept.answered).await;
         Ok(())
     }
 }

@@ -5,7 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+mod accepting;
 pub mod access_log;
+mod addresses;
 pub mod answers;
 mod check;
 pub mod chunked;
@@ -21,6 +23,7 @@ pub mod file_body;
 pub mod file_threads;
 pub mod forwarded;
 mod handover;
+pub mod idle;
 mod leaving;
 pub mod listener;
 pub mod request;
@@ -30,6 +33,7 @@ pub mod runtime;
 mod scheduling;
 pub mod screen;
 pub mod service;
+mod shared_bytes;
 pub mod snapshot;
 pub mod spool;
 mod supervised;
@@ -42,9 +46,10 @@ use std::time::Duration;
 
 use config::Settings;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 
+use accepting::Accepting;
 use access_log::AccessLog;
+use addresses::Addresses;
 use clock::Clock;
 use connection::Connection;
 pub use dispatch::{Alarm, Still};
@@ -53,19 +58,17 @@ pub use failure::{Failure, Fault, Outcome};
 use file_body::ApplicationFiles;
 pub use file_threads::FileThreads;
 pub use handover::Kept;
-use listener::{ACCEPT_PAUSE, Acceptor};
 pub use listener::{AdoptError, BindError, FileAccess, Listener};
 pub use request::WorkerId;
 use runtime::Doorbell;
 use service::{InForce, Service};
 pub use snapshot::Snapshot;
+use spool::SpoolPlace;
 
 /// Room in a slot beside the head's limits: the fixed part, the addresses, the front's own fields.
 const RECORD_MARGIN_BYTES: usize = 16 * 1024;
 /// How often deadlines are looked at and the log is handed over.
 const TICK: Duration = Duration::from_millis(100);
-/// How often it is told that accepting pauses.
-const TELL_SHORT: Duration = Duration::from_secs(10);
 /// How long the last answers may take to go out when the server ends at once.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 /// A slot's response ring; a longer response goes through it in turns.
@@ -80,6 +83,9 @@ pub struct Front {
     accepting: RefCell<Vec<Accepting>>,
     /// When it was last told that accepting pauses, by the clock; 0 before.
     told_short_ms: Cell<u64>,
+    /// When it was last told that an address has too many connections, by the clock; 0 before.
+    told_address_ms: Cell<u64>,
+    addresses: Rc<Addresses>,
     /// Told when a connection has ended.
     ended: Rc<Notify>,
     /// Who hears of late requests, and of workers that stand still.
@@ -103,6 +109,7 @@ impl Front {
             generation,
             bounds(&settings),
             Lanes::new(&settings),
+            SpoolPlace::new(settings.spool_dir.as_deref(), settings.spool_limit),
             Box::new(move |request, text| error_log::app_error(&error_log, request, text)),
         );
         let doorbell = runtime::watch(&dispatcher)?;
@@ -114,10 +121,12 @@ impl Front {
             counts: Default::default(),
             connections: Cell::new(0),
             awake: RefCell::default(),
-            resting: Cell::new(0),
+            idle: Default::default(),
+            is_crowded: Cell::new(false),
             rested: Notify::new(),
         });
         descriptors::look(service.settings.get().workers);
+        warn_of_memory(&service);
         let front = Rc::new(Self {
             service,
             clock: Rc::new(Clock::new()),
@@ -125,34 +134,14 @@ impl Front {
             next_connection: Cell::new(0),
             accepting: RefCell::default(),
             told_short_ms: Cell::new(0),
+            told_address_ms: Cell::new(0),
+            addresses: Rc::default(),
             ended: Rc::new(Notify::new()),
             alarmed: OnceCell::new(),
             _doorbell: doorbell,
         });
         tokio::task::spawn_local(Rc::clone(&front).sweep());
         Ok(front)
-    }
-
-    /// Accepts from a listener from now on.
-    ///
-    /// # Errors
-    /// The listener can't be put on the runtime.
-    pub fn accept(self: &Rc<Self>, listener: Listener) -> io::Result<()> {
-        let acceptor = Rc::new(listener.into_acceptor()?);
-        let (front, accepts) = (Rc::clone(self), Rc::clone(&acceptor));
-        let task = tokio::task::spawn_local(async move {
-            loop {
-                front.room().await;
-                let accepted = accepts.accept(|error| front.cannot_accept(error)).await;
-                let (stream, peer) = accepted.known(&front.service.settings.get().trusted_proxies);
-                front.open(stream, peer, false).await;
-            }
-        });
-        self.accepting.borrow_mut().push(Accepting {
-            acceptor,
-            task: task.abort_handle(),
-        });
-        Ok(())
     }
 
     /// The settings in force.
@@ -171,25 +160,6 @@ impl Front {
         self.ended.notify_waiters();
     }
 
-    /// Says that accepting pauses; once in a while, for that may last.
-    fn cannot_accept(&self, error: &io::Error) {
-        let (told, now) = (self.told_short_ms.get(), self.clock.now_ms());
-        if told != 0 && now.saturating_sub(told) < TELL_SHORT.as_millis() as u64 {
-            return;
-        }
-        self.told_short_ms.set(now);
-        let text = "accepting pauses: new connections wait until descriptors or memory are free";
-        let log = &self.service.log;
-        log.event(access_log::Level::Error, text, &[("reason", error)]);
-    }
-
-    /// Waits until there may be another connection; until then clients wait in the backlog.
-    async fn room(&self) {
-        let service = &self.service;
-        self.until(|| service.connections.get() < service.settings.get().max_connections)
-            .await;
-    }
-
     /// Waits until `reached`, asked again after each connection's end.
     async fn until(&self, reached: impl Fn() -> bool) {
         loop {
@@ -199,43 +169,6 @@ impl Front {
                 return;
             }
             ended.await;
-        }
-    }
-
-    /// Serves a connection; `answered` says whether a request was answered on it before. While this front stops, only
-    /// what has come on it already. Comes back when there may be descriptors for another one.
-    async fn open(self: &Rc<Self>, stream: client_io::Stream, peer: request::Peer, answered: bool) {
-        let reserved = descriptors::is_reserved(&stream);
-        let number = self.next_connection.get();
-        self.next_connection.set(number + 1);
-        let connection = Rc::new(Connection::new(
-            Rc::clone(&self.service),
-            stream,
-            peer,
-            Rc::clone(&self.clock),
-            answered,
-        ));
-        self.connections
-            .borrow_mut()
-            .insert(number, Rc::clone(&connection));
-        self.service
-            .connections
-            .set(self.service.connections.get() + 1);
-        if self.accepting.borrow().is_empty() {
-            connection.stop();
-        }
-        let open = Open {
-            front: Rc::clone(self),
-            number,
-        };
-        tokio::task::spawn_local(async move {
-            let _open = open;
-            connection.serve().await;
-        });
-        while reserved && descriptors::are_short() {
-            self.cannot_accept(&descriptors::none_left());
-            // They may be had without a connection's end as well.
-            let _ = tokio::time::timeout(ACCEPT_PAUSE, self.ended.notified()).await;
         }
     }
 
@@ -342,10 +275,15 @@ impl Front {
     }
 }
 
-/// A listener and the task that accepts from it.
-struct Accepting {
-    acceptor: Rc<Acceptor>,
-    task: AbortHandle,
+/// Says where bodies that outgrow memory go to memory all the same, unless that was asked for.
+fn warn_of_memory(service: &Service) {
+    let directory = &service.dispatcher.spools().directory;
+    if service.settings.get().spool_dir.is_none() && spool::place::is_in_memory(directory) {
+        let text = "bodies that outgrow memory go to a file system in memory, for no folder on a disk was found; set spool_dir";
+        let directory = directory.display();
+        let level = access_log::Level::Warn;
+        service.log.event(level, text, &[("directory", &directory)]);
+    }
 }
 
 /// The sizes of an exchange.
@@ -369,27 +307,12 @@ fn bounds(settings: &Settings) -> Bounds {
     Bounds {
         queue_limit: settings.queue_limit,
         response_memory: settings.response_memory,
+        response_memory_total: settings.response_memory_total,
         response_limit: settings.response_limit,
+        spool_limit: settings.spool_limit,
         max_retries: settings.max_retries,
         grace: settings.request_grace,
         between: settings.request_timeout + settings.request_grace,
         batch: settings.batch_scheduling,
-    }
-}
-
-/// A connection's place in the register; given back however its task ends.
-struct Open {
-    front: Rc<Front>,
-    number: u64,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        let connections = &self.front.service.connections;
-        connections.set(connections.get() - 1);
-        // Not dropped while the register is borrowed: its own end may want to look.
-        let ended = self.front.connections.borrow_mut().remove(&self.number);
-        drop(ended);
-        self.front.ended.notify_waiters();
     }
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use config::Listen;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid};
 use rustix::net::SocketType;
 use rustix::net::sockopt;
@@ -356,6 +357,16 @@ impl Acceptor {
         if let Self::Unix(_, path) = self {
             path.owned.set(false);
         }
+    }
+
+    /// Whether a client waits to be accepted: asked of the kernel.
+    pub(crate) fn has_newcomer(&self) -> bool {
+        let socket = match self {
+            Self::Tcp(listener, _) => listener.as_fd(),
+            Self::Unix(listener, _) => listener.as_fd(),
+        };
+        let mut socket = [PollFd::new(&socket, PollFlags::IN)];
+        poll(&mut socket, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
     /// The next connection. Out of descriptors or memory it tells `short`, and pauses instead of spinning; clients then

@@ -4,6 +4,7 @@
 //! response out. It never touches a socket or the exchange.
 
 mod arrived;
+mod chunks;
 mod target;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -19,6 +20,7 @@ use exchange::scheduling::monotonic_ns;
 use http::{HeaderMap, Method, Uri, Version};
 
 pub use arrived::{Arrived, End, ResponseHead};
+pub use chunks::Chunks;
 
 use crate::dispatch::{Death, Lane};
 use crate::env::Env;

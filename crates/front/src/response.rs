@@ -173,7 +173,7 @@ pub async fn from_worker(
 fn content_length_of_get(request: &Request) -> Option<u64> {
     let arrived = request.arrived.borrow();
     let whole = arrived.end == Some(End::Complete) && arrived.spool.is_none();
-    Some(arrived.buffered as u64).filter(|&length| whole && length > 0)
+    Some(arrived.chunks.bytes() as u64).filter(|&length| whole && length > 0)
 }
 
 /// A response without a body still lets its worker finish: what it writes is not wanted.
@@ -203,27 +203,15 @@ fn take_whole(
         return Ok(None);
     }
     if coded {
-        let whole = chunked::decode_whole(arrived.chunks.iter().map(|chunk| &chunk[..]))
+        let whole = chunked::decode_whole(arrived.chunks.pieces())
             .map_err(|_| Failure::BadResponse(NOT_CHUNKED))?;
         let whole = (!whole.is_empty()).then(|| whole.into());
         return Ok(Some(Source::Memory(whole)));
     }
-    if declared.is_some_and(|declared| declared != arrived.buffered as u64) {
+    if declared.is_some_and(|declared| declared != arrived.chunks.bytes() as u64) {
         return Err(Failure::BadResponse("its length is not its content-length"));
     }
-    let whole = match arrived.chunks.len() {
-        0 => None,
-        1 => arrived.chunks.pop_front(),
-        _ => {
-            let mut whole = Vec::with_capacity(arrived.buffered);
-            arrived
-                .chunks
-                .drain(..)
-                .for_each(|chunk| whole.extend_from_slice(&chunk));
-            Some(Bytes::from(whole))
-        }
-    };
-    Ok(Some(Source::Memory(whole)))
+    Ok(Some(Source::Memory(arrived.chunks.pop_all())))
 }
 
 /// Opens the file that is the body. Where that fails the log says why, with its path.
@@ -263,12 +251,10 @@ impl ResponseBody {
         };
         loop {
             let mut arrived = request.arrived.borrow_mut();
-            let chunk = match arrived.chunks.pop_front() {
-                Some(chunk) => {
-                    arrived.buffered -= chunk.len();
-                    Some(chunk)
-                }
-                None => match arrived.spool.as_mut().map(|spool| spool.poll_read(cx)) {
+            let memory = self.record.service.dispatcher.response_memory();
+            let chunk = match arrived.chunks.pop() {
+                Some(chunk) => Some(chunk),
+                None => match arrived.read_spool(memory, cx) {
                     Some(Poll::Ready(Ok(chunk))) => chunk,
                     Some(Poll::Ready(Err(_))) => {
                         return Poll::Ready(Some(Err(Cut)));
@@ -341,6 +327,8 @@ impl ResponseBody {
         self.record
             .bytes
             .set(self.record.bytes.get() + chunk.len() as u64);
+        let memory = self.record.service.dispatcher.response_memory();
+        self.record.connection.io.holds(memory, chunk.len());
         Ok(chunk)
     }
 }
@@ -353,6 +341,11 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let memory = self.record.service.dispatcher.response_memory();
+        if memory.is_short() {
+            // One piece at a time, where hyper would take several.
+            ready!(self.record.connection.io.poll_sent(cx));
+        }
         let chunk = match &mut self.source {
             Source::Memory(bytes) => bytes.take().map(Ok),
             Source::File(file) => ready!(file.poll_chunk(cx)).map(|read| read.map_err(|_| Cut)),

@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -23,6 +24,7 @@ use crate::connection::Connection;
 use crate::dispatch::Dispatcher;
 use crate::failure::{Failure, Outcome};
 use crate::file_body::ApplicationFiles;
+use crate::idle::IdleConnections;
 use crate::request::{Peer, Request, RequestBody, RequestHead};
 use crate::response::{self, ResponseBody};
 use crate::screen::Refusal;
@@ -48,7 +50,10 @@ pub struct Service {
     /// Connections that were awake at the last tick or woke since. Weak: the list must keep none open.
     pub awake: RefCell<Vec<Weak<Connection>>>,
     /// Connections that idle without buffers.
-    pub resting: Cell<usize>,
+    pub idle: IdleConnections,
+    /// Whether newcomers find no place: idle connections then give their buffers back at the next tick, so that they can be
+    /// given up.
+    pub is_crowded: Cell<bool>,
     /// Told when a connection idles without buffers that is to be given away.
     pub rested: Notify,
 }
@@ -235,15 +240,17 @@ impl Service {
                 continue;
             }
             if file.is_none() {
-                let mut spool = Spool::new(std::env::temp_dir().into(), crate::spool::BATCH_BYTES);
+                let spools = self.dispatcher.spools();
+                let directory = Arc::clone(&spools.directory);
+                let mut spool = Spool::new(directory, crate::spool::BATCH_BYTES).within(spools);
                 spool.push(&std::mem::take(&mut memory));
                 file = Some(spool);
             }
             if let Some(spool) = &mut file {
-                spool
-                    .append(&data)
-                    .await
-                    .map_err(|error| self.not_stored(&error))?;
+                connection.io.stores(true);
+                let stored = spool.append(&data).await;
+                connection.io.stores(false);
+                stored.map_err(|error| self.not_stored(&error))?;
             }
         }
         match file {

@@ -117,7 +117,7 @@ impl Snapshot {
             },
             slots: Slots { total, free },
             connections: service.connections.get(),
-            resting: service.resting.get(),
+            resting: service.idle.len(),
             requests: Outcome::ALL
                 .iter()
                 .map(|outcome| (outcome.name(), service.counts[*outcome as usize].get()))

@@ -7,6 +7,7 @@
 //! file has no name.
 
 mod file;
+pub mod place;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker, ready};
 
@@ -23,6 +25,9 @@ use bytes::Bytes;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use file::LazyFile;
+pub use place::SpoolPlace;
+
+use crate::shared_bytes::{Share, SharedBytes};
 
 /// A good size for batches: the disk is asked seldom, and little memory is held.
 pub const BATCH_BYTES: usize = 256 * 1024;
@@ -35,6 +40,9 @@ pub enum SpoolError {
     /// The file system, or what this user may have of it, is full.
     #[error("no space left for bodies in {}", .0.display())]
     Full(Arc<Path>),
+    /// The files of all spools take as much as they may.
+    #[error("no space left for bodies: all of them together have reached `spool_limit`")]
+    Limit,
     /// Anything else.
     #[error("cannot keep a body in {}: {source}", directory.display())]
     Io {
@@ -45,8 +53,8 @@ pub enum SpoolError {
     },
 }
 
-/// The batch comes back, written or not.
-type Written = Result<Vec<u8>, (io::Error, Option<Vec<u8>>)>;
+/// How many bytes are written; a batch that is not comes back. One that is must not wait in memory until somebody asks.
+type Written = Result<u64, (io::Error, Option<Vec<u8>>)>;
 
 /// A queue of bytes, in memory and beyond that in a file.
 ///
@@ -56,11 +64,13 @@ type Written = Result<Vec<u8>, (io::Error, Option<Vec<u8>>)>;
 pub struct Spool {
     file: Arc<LazyFile>,
     batch_bytes: usize,
+    /// How much is read from the file at once.
+    piece_bytes: usize,
     /// What follows the file's bytes and the batch being written.
     pending: Vec<u8>,
-    /// The last batch's memory, to be used again.
-    spare: Vec<u8>,
     writing: Option<JoinHandle<Written>>,
+    /// The memory of the batch being written.
+    writing_bytes: usize,
     reading: Option<JoinHandle<io::Result<Bytes>>>,
     /// Bytes of the file that are written, and those of them that were read.
     written: u64,
@@ -76,6 +86,9 @@ pub struct Spool {
     stuck: bool,
     /// Who waits for the batch being written.
     waiters: Arc<Waiters>,
+    /// What the file takes of what all may take; none where nothing bounds them.
+    space: Option<Rc<SharedBytes>>,
+    taken_space: Share,
 }
 
 impl Spool {
@@ -94,13 +107,21 @@ impl Spool {
         }
     }
 
+    /// A file counts in the space of this place. Beyond its bound a spool fails, and a patient one is stuck.
+    #[must_use]
+    pub fn within(mut self, place: &SpoolPlace) -> Self {
+        self.space = Some(Rc::clone(&place.space));
+        self
+    }
+
     fn over(file: LazyFile, batch_bytes: usize) -> Self {
         Self {
             file: Arc::new(file),
             batch_bytes: batch_bytes.max(1),
+            piece_bytes: READ_BYTES,
             pending: Vec::new(),
-            spare: Vec::new(),
             writing: None,
+            writing_bytes: 0,
             reading: None,
             written: 0,
             read: 0,
@@ -111,6 +132,8 @@ impl Spool {
             patient: false,
             stuck: false,
             waiters: Arc::default(),
+            space: None,
+            taken_space: Share::default(),
         }
     }
 
@@ -126,6 +149,30 @@ impl Spool {
     /// How many bytes were appended and not read.
     pub fn unread(&self) -> u64 {
         self.appended - self.taken
+    }
+
+    /// From now on reads at most so many bytes from the file at once, and 64 KiB at most.
+    pub fn read_pieces_of(&mut self, bytes: usize) {
+        self.piece_bytes = bytes.clamp(1, READ_BYTES);
+    }
+
+    /// The memory that it holds, in bytes.
+    pub fn held(&self) -> usize {
+        self.pending.capacity() + self.writing_bytes
+    }
+
+    /// Writes out what has not been read by then, though it is less than a batch, and waits for that.
+    ///
+    /// # Errors
+    /// As [`Spool::poll_ready`].
+    pub fn poll_settled(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SpoolError>> {
+        loop {
+            ready!(self.poll_written(context))?;
+            if self.pending.is_empty() || self.stuck {
+                return Poll::Ready(Ok(()));
+            }
+            self.write_pending();
+        }
     }
 
     /// How far the file reaches, once all that was appended is in it. It shrinks to nothing when all that was
@@ -153,7 +200,7 @@ impl Spool {
         if !self.stuck {
             self.write_pending();
         }
-        Poll::Ready(Ok(()))
+        Poll::Ready(self.check())
     }
 
     /// Appends bytes without waiting. What is pushed before [`Spool::poll_ready`] has answered stays in memory.
@@ -248,14 +295,34 @@ impl Spool {
     /// Starts writing what is pending; nothing may be being written.
     fn write_pending(&mut self) {
         debug_assert!(self.writing.is_none());
-        let batch = std::mem::replace(&mut self.pending, std::mem::take(&mut self.spare));
+        if !self.take_space() {
+            return;
+        }
+        let batch = std::mem::take(&mut self.pending);
+        self.writing_bytes = batch.capacity();
         let (file, at) = (self.file.clone(), self.written);
         self.writing = Some(spawn_blocking(move || {
             match file.get().and_then(|file| file.write_all_at(&batch, at)) {
-                Ok(()) => Ok(batch),
+                Ok(()) => Ok(batch.len() as u64),
                 Err(error) => Err((error, Some(batch))),
             }
         }));
+    }
+
+    /// Takes the space that the file needs for what is pending. Where there is none it says so once for all.
+    fn take_space(&mut self) -> bool {
+        let Some(space) = &self.space else {
+            return true;
+        };
+        let end = self.written + self.pending.len() as u64;
+        let end = usize::try_from(end).unwrap_or(usize::MAX);
+        let granted = self.taken_space.grow(space, end);
+        if !granted && self.patient {
+            self.stuck = true;
+        } else if !granted {
+            self.failed = Some(SpoolError::Limit);
+        }
+        granted
     }
 
     /// Waits until nothing is being written.
@@ -265,12 +332,9 @@ impl Spool {
             let waker = Waker::from(Arc::clone(&self.waiters));
             let written = ready!(Pin::new(writing).poll(&mut Context::from_waker(&waker)));
             self.writing = None;
+            self.writing_bytes = 0;
             match written.unwrap_or_else(|error| Err((io::Error::other(error), None))) {
-                Ok(mut batch) => {
-                    self.written += batch.len() as u64;
-                    batch.clear();
-                    self.spare = batch;
-                }
+                Ok(bytes) => self.written += bytes,
                 Err((_, Some(mut batch))) if self.patient => {
                     batch.append(&mut self.pending);
                     self.pending = batch;
@@ -283,9 +347,9 @@ impl Spool {
     }
 
     fn start_reading(&mut self) {
+        let piece = self.piece_bytes;
         let (file, at) = (self.file.clone(), self.read);
-        let bytes = usize::try_from(self.written - self.read)
-            .map_or(READ_BYTES, |left| left.min(READ_BYTES));
+        let bytes = usize::try_from(self.written - self.read).map_or(piece, |left| left.min(piece));
         self.reading = Some(spawn_blocking(move || {
             let mut buffer = vec![0; bytes];
             file.get()?.read_exact_at(&mut buffer, at)?;

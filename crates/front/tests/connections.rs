@@ -382,13 +382,52 @@ fn a_client_that_was_refused_and_stays_is_let_go_of() {
 fn accepting_pauses_at_the_most_connections_and_goes_on() {
     let server = Server::start(|settings| settings.max_connections = 2);
     let mut seat = server.seat();
-    let (first, second) = (server.connect(), server.connect());
-    server.until(|now| now.connections == 2);
+    let mut first = server.ask("/first");
+    let job = seat.take();
+    let mut second = server.ask("/second");
+    server.until(|now| now.connections == 2 && now.queue.length + now.slots.free < 2);
     let mut third = server.ask("/third");
-    assert!(seat.try_take().is_none());
-    drop(first);
+    job.answer_path();
+    first.response().expect(200);
+    // Idle now, and the third one waits.
+    first.expect_end();
+    seat.take().answer_path();
+    assert_eq!(second.response().text(), "/second");
     seat.take().answer_path();
     assert_eq!(third.response().text(), "/third");
-    assert_eq!(server.with(|front| front.snapshot()).connections, 2);
-    drop(second);
+}
+
+#[test]
+fn at_the_most_connections_the_longest_idle_one_goes() {
+    let server = Server::start(|settings| {
+        settings.max_connections = 3;
+        settings.keep_alive_timeout = Duration::from_secs(3600);
+        settings.header_timeout = Duration::from_secs(3600);
+    });
+    let mut seat = server.seat();
+    let mut silent = server.connect();
+    let mut longest = server.served(&mut seat, "/longest");
+    server.until(|now| now.resting == 2);
+    let mut later = server.served(&mut seat, "/later");
+    server.until(|now| now.resting == 3);
+    let mut newcomer = server.ask("/newcomer");
+    longest.expect_end();
+    seat.take().answer_path();
+    newcomer.response().expect(200);
+    server.until(|now| now.resting == 3);
+    let mut another = server.ask("/another");
+    later.expect_end();
+    seat.take().answer_path();
+    another.response().expect(200);
+    // One that has never sent anything goes only when no other is idle.
+    newcomer.send("GET /busy HTTP/1.1\r\nHost: test\r\n\r\n");
+    let job = seat.take();
+    another.send("GET /busy HTTP/1.1\r\nHost: test\r\n\r\n");
+    server.until(|now| now.resting == 1);
+    let mut last = server.ask("/last");
+    silent.expect_end();
+    job.answer_path();
+    seat.take().answer_path();
+    seat.take().answer_path();
+    last.response().expect(200);
 }

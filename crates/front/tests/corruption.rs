@@ -16,6 +16,7 @@ use exchange::{Geometry, Job, Region, Seat};
 use highball_front::Alarm;
 use highball_front::dispatch::{Bounds, Dispatcher, Lanes};
 use highball_front::request::{Peer, Request, RequestBody, RequestHead};
+use highball_front::spool::SpoolPlace;
 use support::Server;
 use test_support::PATIENCE;
 
@@ -113,6 +114,8 @@ fn dispatching() -> (Rc<Dispatcher>, Rc<Request>, Seat, Job, Region) {
     let bounds = Bounds {
         queue_limit: 10,
         response_memory: 1 << 20,
+        response_memory_total: 1 << 30,
+        spool_limit: 1 << 30,
         response_limit: 1 << 20,
         max_retries: 1,
         grace: PATIENCE,
@@ -125,7 +128,8 @@ fn dispatching() -> (Rc<Dispatcher>, Rc<Request>, Seat, Job, Region) {
     let again = memory.try_clone().unwrap();
     let worker = Worker::new(Region::open(memory).unwrap(), bell, 0).unwrap();
     let lanes = Lanes::new(&settings);
-    let dispatcher = Dispatcher::new(exchange, 1, bounds, lanes, Box::new(|_, _| {}));
+    let spools = SpoolPlace::new(None, bounds.spool_limit);
+    let dispatcher = Dispatcher::new(exchange, 1, bounds, lanes, spools, Box::new(|_, _| {}));
     dispatcher.worker_starts(1, 0);
     dispatcher.worker_up(1, 0);
     let head = RequestHead {
@@ -159,7 +163,7 @@ fn one_turn_takes_so_many_frames_and_the_front_comes_back_for_more() {
     seat.try_frame(&mut job, Kind::End, &[]).unwrap();
     seat.finish(&job);
     dispatcher.complete();
-    let arrived = |request: &Request| request.arrived.borrow().buffered;
+    let arrived = |request: &Request| request.arrived.borrow().chunks.bytes();
     let taken = arrived(&request);
     assert!((1..=1000).contains(&taken), "{taken} frames in one turn");
     for _ in 0..100 {

@@ -10,10 +10,12 @@ use support::Server;
 use test_support::Client;
 
 #[test]
-fn accepting_pauses_without_descriptors_and_goes_on_once_there_are_some() {
+fn without_descriptors_idle_connections_go_then_accepting_pauses() {
     let server = Server::start(|_| {});
     let mut seat = server.seat();
-    let mut first = server.served(&mut seat, "/first");
+    let mut idle = server.served(&mut seat, "/idle");
+    let mut busy = server.ask("/busy");
+    let job = seat.take();
     let maximum = getrlimit(Resource::Nofile).maximum;
     let limit = Rlimit {
         current: Some(64),
@@ -26,16 +28,19 @@ fn accepting_pauses_without_descriptors_and_goes_on_once_there_are_some() {
         taken.push(file);
     }
     taken.pop();
+    let mut newcomer = Client::connect(server.address);
+    newcomer.send("GET /newcomer HTTP/1.1\r\nHost: test\r\n\r\n");
+    idle.expect_end();
+    // Its client's end.
+    drop(idle);
     let mut waits = Client::connect(server.address);
     waits.send("GET /waits HTTP/1.1\r\nHost: test\r\n\r\n");
-    // Those who are there are served meanwhile.
-    for _ in 0..3 {
-        first.send("GET /first HTTP/1.1\r\nHost: test\r\n\r\n");
+    job.answer_path();
+    busy.response().expect(200);
+    for _ in 0..2 {
         seat.take().answer_path();
-        first.response().expect(200);
-        assert_eq!(server.with(|front| front.snapshot().connections), 1);
     }
-    taken.clear();
-    seat.take().answer_path();
+    assert_eq!(newcomer.response().text(), "/newcomer");
     assert_eq!(waits.response().text(), "/waits");
+    taken.clear();
 }

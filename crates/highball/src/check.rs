@@ -27,7 +27,8 @@ pub(crate) fn run(choice: Choice) -> Result<()> {
     say(&settings_table(&application))?;
     let runtime = front::runtime::build().context("cannot start the runtime")?;
     let booted = runtime.block_on(boot(&application))?;
-    say(&verdict(&booted))
+    say(&verdict(&booted))?;
+    say(&spool_warning(&application))
 }
 
 async fn boot(application: &Application) -> Result<Booted> {
@@ -70,6 +71,18 @@ fn verdict(booted: &Booted) -> String {
         text += &format!("warning: {sentence}\n");
     }
     text
+}
+
+/// A line where bodies that outgrow memory would go to memory all the same.
+fn spool_warning(application: &Application) -> String {
+    let directory = front::spool::place::directory();
+    if application.settings.spool_dir.is_some() || !front::spool::place::is_in_memory(&directory) {
+        return String::new();
+    }
+    let directory = directory.display();
+    format!(
+        "warning: large bodies go to {directory}, which is in memory; set spool_dir to a folder on a disk\n"
+    )
 }
 
 fn say(text: &str) -> Result<()> {

@@ -155,6 +155,52 @@ fn row_27_the_application_waits_for_the_client_at_the_response_limit() {
 }
 
 #[test]
+fn a_body_that_drips_below_the_least_rate_gets_408() {
+    // Any byte is progress for `body_timeout`.
+    let server = Server::app(HELLO).setting("body_timeout", "1h").start();
+    let mut client = server.connect().patience(Duration::from_millis(500));
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
+    assert_eq!(drip(&mut client, "x").expect("an answer"), 408);
+}
+
+#[test]
+fn a_reader_below_the_least_rate_is_cut_off() {
+    let application = Application::without_lint(
+        r##"PIECE = ("x" * (1 << 20)).freeze
+        run lambda { |env| [200, {}, Test::Body.new { |to| 40.times { to.call(PIECE) } }] }"##,
+    );
+    let server = Server::application_of(application)
+        .setting("send_timeout", "1h")
+        .start();
+    let mut client = server.connect();
+    client.ask("GET", "/big");
+    client.head();
+    // It reads a byte now and then, and waits for the line of its end meanwhile.
+    let log = server.log();
+    let ended = || {
+        log.lines()
+            .iter()
+            .any(|line| line.contains("path=\"/big\""))
+    };
+    test_support::until("it is cut off", || {
+        client.bytes(1);
+        std::thread::sleep(Duration::from_millis(300));
+        ended()
+    });
+    let line = log.wait(|line| line.contains("path=\"/big\""));
+    assert!(line.contains("outcome=timeout"), "{line}");
+}
+
+#[test]
+fn an_application_that_is_slow_is_no_slow_client() {
+    let application = Application::without_lint(
+        r##"run lambda { |env| [200, {}, Test::Body.new { |to| 13.times { to.call("x"); sleep 1 } }] }"##,
+    );
+    let server = Server::application_of(application).start();
+    assert_eq!(server.get("/").body, b"xxxxxxxxxxxxx");
+}
+
+#[test]
 fn row_27_many_slow_clients_of_every_kind_leave_good_ones_alone() {
     let server = Server::app(
         r##"run lambda { |env| Test.text("x" * (env["PATH_INFO"] == "/big" ? 4_000_000 : 5)) }"##,

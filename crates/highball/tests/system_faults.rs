@@ -142,34 +142,54 @@ fn limit_descriptors(process: Process, current: Option<u64>) -> Option<u64> {
     old.expect("a process of the same user").current
 }
 
+/// A client that has begun a request: such a one is not idle, and is not given up for others.
+fn begun(server: &Server, line: &str) -> Client {
+    let mut client = server.connect();
+    client.send(format!("{line} HTTP/1.1\r\n"));
+    client
+}
+
+/// Sends the rest of such a request and expects an answer.
+#[track_caller]
+fn expect_answer(client: &mut Client) {
+    client.send("Host: a\r\n\r\n");
+    client.response().expect(200);
+}
+
+/// Asserts that the front waits while nothing happens, by a request for `/sleep` that was begun.
+#[track_caller]
+fn expect_rest_beside(front: Process, client: &mut Client) {
+    let before = front.cpu().expect("it runs");
+    expect_answer(client);
+    let used = front.cpu().expect("it runs") - before;
+    assert!(used < LITTLE, "it used {used:?} of 2 s");
+}
+
 #[test]
 fn row_38_without_descriptors_accepting_pauses_and_goes_on_when_there_are_some() {
     let server = Server::app(APPLICATION).threads(2).start();
     let front = server.process();
-    let (mut here, mut upload) = (server.connect(), server.connect());
-    here.get("/").expect(200);
-    upload.get("/").expect(200);
-    let open = front.descriptors().expect("it runs") as u64;
-    let before = limit_descriptors(front, Some(open + 2));
+    let open = front.descriptors().expect("it runs");
+    let mut here = begun(&server, "GET /sleep");
+    let mut upload = begun(&server, "POST /");
+    until("both are accepted", || {
+        front.descriptors().expect("it runs") == open + 2
+    });
+    let before = limit_descriptors(front, Some(open as u64 + 4));
     // The kernel takes more of them than the front can.
-    let mut newcomers: Vec<Client> = (0..10)
-        .map(|_| {
-            let mut client = server.connect();
-            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-            client
-        })
-        .collect();
+    let mut newcomers: Vec<Client> = (0..10).map(|_| begun(&server, "GET /")).collect();
     let line = server.log().wait(|line| line.contains("accepting pauses"));
     assert!(line.contains("reason="), "{line}");
-    expect_rest(front, &mut here);
-    // A body that would need a file has no place; its connection and everybody else's go on.
-    let refused = upload.post("/", vec![b'a'; 200_000]);
+    expect_rest_beside(front, &mut here);
+    // A body that would need a file has no place; everybody else's connection goes on.
+    upload.send("Host: a\r\nContent-Length: 200000\r\n\r\n");
+    upload.send(vec![b'a'; 200_000]);
+    let refused = upload.response();
     refused.expect(503);
     assert!(refused.field("retry-after").is_some());
-    here.post("/", vec![b'a'; 20_000]).expect(200);
     limit_descriptors(front, before);
     for newcomer in &mut newcomers {
-        newcomer.response().expect(200);
+        expect_answer(newcomer);
     }
     let mut upload = server.connect();
     assert_eq!(upload.post("/", vec![b'a'; 200_000]).text(), "200000");
@@ -184,32 +204,60 @@ fn row_38_clients_that_want_every_descriptor_leave_some_for_commands_and_workers
     const ALL: usize = 160;
     let limit = format!("--nofile={ALL}");
     let builder = Server::app(APPLICATION).threads(2);
+    let builder = builder.setting("header_timeout", "1h");
     let server = builder.under(&["prlimit", &limit]).start();
-    let (mut here, mut upload) = (server.connect(), server.connect());
-    here.get("/").expect(200);
-    upload.get("/").expect(200);
-    let idle: Vec<Client> = (0..ALL).map(|_| server.connect()).collect();
+    let mut here = begun(&server, "GET /sleep");
+    let mut after_death = begun(&server, "GET /");
+    let mut after_restart = begun(&server, "GET /");
+    let mut upload = begun(&server, "POST /");
+    let all: Vec<Client> = (0..ALL).map(|_| begun(&server, "GET /")).collect();
     let line = server.log().wait(|line| line.contains("accepting pauses"));
     assert!(line.contains("Too many open files"), "{line}");
-    expect_rest(server.process(), &mut here);
+    expect_rest_beside(server.process(), &mut here);
     assert!(server.process().descriptors().expect("it runs") < ALL);
     // A body that would need a file is a client's as well.
-    upload.post("/", vec![b'a'; 200_000]).expect(503);
+    upload.send("Host: a\r\nContent-Length: 200000\r\n\r\n");
+    upload.send(vec![b'a'; 200_000]);
+    upload.response().expect(503);
     let worker = server.status().processes("worker")[0];
     worker.kill();
     until("a worker takes its place", || {
         let workers = server.status().processes("worker");
         !workers.is_empty() && workers[0] != worker
     });
-    here.get("/").expect(200);
+    expect_answer(&mut after_death);
     let ran = server.command(&["restart"]);
     assert!(ran.status.success(), "{}", ran.output());
-    here.get("/").expect(200);
+    expect_answer(&mut after_restart);
     let mut newcomer = server.connect();
     newcomer.ask("GET", "/");
-    drop(idle);
+    drop(all);
     newcomer.response().expect(200);
-    assert_eq!(here.post("/", vec![b'a'; 200_000]).text(), "200000");
+    assert_eq!(newcomer.post("/", vec![b'a'; 200_000]).text(), "200000");
+}
+
+#[test]
+fn row_38_idle_clients_beyond_the_descriptors_give_way_to_newcomers() {
+    const ALL: usize = 160;
+    let limit = format!("--nofile={ALL}");
+    let server = Server::app(APPLICATION)
+        .setting("keep_alive_timeout", "1h")
+        .setting("header_timeout", "1h")
+        .under(&["prlimit", &limit])
+        .start();
+    let mut longest = server.connect();
+    longest.get("/").expect(200);
+    // Each finds a place, and far more than there is room for stay.
+    let idle: Vec<Client> = (0..2 * ALL)
+        .map(|_| {
+            let mut client = server.connect();
+            client.get("/").expect(200);
+            client
+        })
+        .collect();
+    longest.expect_end();
+    let last = idle.last().expect("the newest one");
+    assert!(last.is_idle());
 }
 
 // ===== row 38: a full disk =====

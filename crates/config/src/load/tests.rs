@@ -126,6 +126,7 @@ fn every_key_of_the_file_is_read() {
         unix_socket_group = "www-data"
         backlog = 1_000
         max_connections = 10
+        max_connections_per_address = 5
         max_header_bytes = "8KiB"
         max_header_count = 20
         max_target_bytes = 100
@@ -135,6 +136,8 @@ fn every_key_of_the_file_is_read() {
         header_timeout = 1
         body_timeout = "2s"
         send_timeout = "1500ms"
+        min_body_rate = 1000
+        min_send_rate = "none"
         keep_alive_timeout = 0
         file_timeout = "20s"
         request_timeout = "2m"
@@ -146,7 +149,10 @@ fn every_key_of_the_file_is_read() {
         priority_paths = ["/up", "/health/"]
         path_shares = ["/reports=50%", "/slow=5%"]
         response_memory = "64KiB"
+        response_memory_total = "64MiB"
         response_limit = "1TiB"
+        spool_dir = "/srv/spool"
+        spool_limit = "5GiB"
         early_hints = true
         trusted_proxies = "none"
         access_log = false
@@ -183,11 +189,11 @@ fn every_key_of_the_file_is_read() {
         .collect();
     assert_eq!(
         texts.join(" "),
-        "ruby=/usr/bin/ruby3.1 rackup=other.ru hooks=config/highball.rb user=app group=www-data unix_socket_mode=0620 unix_socket_group=www-data backlog=1000 max_connections=10 trusted_proxies=none \
+        "ruby=/usr/bin/ruby3.1 rackup=other.ru hooks=config/highball.rb user=app group=www-data unix_socket_mode=0620 unix_socket_group=www-data backlog=1000 max_connections=10 max_connections_per_address=5 trusted_proxies=none \
          workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 worker_max_requests=5000 worker_max_age=6h worker_max_memory=300MiB memory_budget=2GiB out_of_band_interval=100 rollout=worker-by-worker ready_check=/up warm_up=/projects restart_file=tmp/again queue_limit=7 priority_paths=/up,/health path_shares=/reports=50%,/slow=5% max_header_bytes=8KiB \
          max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB allow_trace=true header_timeout=1s \
-         body_timeout=2s send_timeout=1500ms keep_alive_timeout=0 file_timeout=20s request_timeout=2m request_timeouts=/reports=5m,/up=5s request_grace=0 boot_timeout=1h drain_timeout=0 \
-         response_memory=64KiB response_limit=1TiB early_hints=true access_log=false log_filter_parameters=pin,card_ log_format=json"
+         body_timeout=2s send_timeout=1500ms min_body_rate=1KB min_send_rate=none keep_alive_timeout=0 file_timeout=20s request_timeout=2m request_timeouts=/reports=5m,/up=5s request_grace=0 boot_timeout=1h drain_timeout=0 \
+         response_memory=64KiB response_memory_total=64MiB response_limit=1TiB spool_dir=/srv/spool spool_limit=5GiB early_hints=true access_log=false log_filter_parameters=pin,card_ log_format=json"
     );
     assert!(
         settings

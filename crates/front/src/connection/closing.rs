@@ -20,7 +20,7 @@ const LINGER_BYTES: usize = 4 * 1024 * 1024;
 
 impl Connection {
     /// Whether the client has sent something or has left: asked of the kernel, for the runtime hears of it later.
-    pub(super) fn has_news(&self) -> bool {
+    pub(crate) fn has_news(&self) -> bool {
         self.exchanged.io.with_socket(|socket| {
             let mut socket = [PollFd::new(&socket, PollFlags::IN)];
             poll(&mut socket, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)

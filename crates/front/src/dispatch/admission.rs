@@ -44,6 +44,9 @@ impl Dispatcher {
     /// let in any more.
     pub fn keep_to(&self, bounds: Bounds, lanes: Lanes) {
         self.bounds.set(bounds);
+        let spool_limit = usize::try_from(bounds.spool_limit).unwrap_or(usize::MAX);
+        self.spools.space.set_limit(spool_limit);
+        self.response_memory.set_limit(bounds.response_memory_total);
         let mut inner = self.inner.borrow_mut();
         let mut waiting: Vec<_> = inner.queue.drain().collect();
         waiting.sort_by_key(|request| request.arrival().map(|arrival| arrival.ns));

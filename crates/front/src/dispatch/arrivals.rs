@@ -16,6 +16,7 @@ use super::generation::Generation;
 use crate::failure::Failure;
 use crate::request::{Arrived, End, Request};
 use crate::response_head;
+use crate::shared_bytes::ALWAYS_HELD;
 use crate::spool::{BATCH_BYTES, Spool};
 
 /// The most frames of one slot that are taken in one turn.
@@ -147,12 +148,15 @@ impl Dispatcher {
                     arrived.fail(Failure::BadResponse(reason));
                 }
             },
-            Kind::Chunk => self.take_chunk(arrived, Bytes::from(payload)),
+            Kind::Chunk => self.take_chunk(arrived, payload),
             Kind::File => {
                 use std::os::unix::ffi::OsStringExt;
                 arrived.file = Some(std::ffi::OsString::from_vec(payload).into());
             }
-            Kind::End => drop(arrived.end.get_or_insert(End::Complete)),
+            Kind::End => {
+                arrived.end.get_or_insert(End::Complete);
+                self.settle(request, arrived);
+            }
             Kind::Abort => drop(arrived.end.get_or_insert(End::Aborted)),
             Kind::Error => {
                 let text = String::from_utf8_lossy(&payload).into_owned();
@@ -168,19 +172,39 @@ impl Dispatcher {
         }
     }
 
-    fn take_chunk(&self, arrived: &mut Arrived, chunk: Bytes) {
+    fn take_chunk(&self, arrived: &mut Arrived, chunk: Vec<u8>) {
         if chunk.is_empty() || arrived.end.is_some() {
             return;
         }
-        if let Some(spool) = &mut arrived.spool {
-            spool.push(&chunk);
-        } else if arrived.buffered + chunk.len() > self.bounds.get().response_memory {
-            let mut spool = Spool::patient(Arc::clone(&self.temporary), BATCH_BYTES);
-            spool.push(&chunk);
-            arrived.spool = Some(spool);
-        } else {
-            arrived.buffered += chunk.len();
-            arrived.chunks.push_back(chunk);
+        let memory = &self.response_memory;
+        let mut limit = self.bounds.get().response_memory;
+        if memory.is_short() {
+            limit = limit.min(ALWAYS_HELD);
         }
+        if arrived.spool.is_none() && arrived.chunks.held() + chunk.len() <= limit {
+            return arrived.chunks.push(memory, chunk);
+        }
+        let directory = || Arc::clone(&self.spools.directory);
+        let new = || Spool::patient(directory(), BATCH_BYTES).within(&self.spools);
+        arrived.spool.get_or_insert_with(new).push(&chunk);
+        arrived.weigh_spool(memory);
+    }
+
+    /// No more of the response comes. Where memory is short what of its spool is not in the file yet goes there.
+    fn settle(&self, request: &Rc<Request>, arrived: &Arrived) {
+        if arrived.spool.is_none() || !self.response_memory.is_short() {
+            return;
+        }
+        let (request, memory) = (Rc::clone(request), Rc::clone(&self.response_memory));
+        tokio::task::spawn_local(poll_fn(move |cx| {
+            let mut arrived = request.arrived.borrow_mut();
+            let settled = match &mut arrived.spool {
+                // Whoever reads it hears of a failure.
+                Some(spool) => spool.poll_settled(cx).map(drop),
+                None => Poll::Ready(()),
+            };
+            arrived.weigh_spool(&memory);
+            settled
+        }));
     }
 }

@@ -2,14 +2,18 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 
+use super::Chunks;
 use crate::chunked;
 use crate::failure::Failure;
 use crate::response_head;
-use crate::spool::Spool;
+use crate::shared_bytes::{ALWAYS_HELD, Share, SharedBytes};
+use crate::spool::{Spool, SpoolError};
 
 /// The most early hints that wait to be sent.
 const MAX_HINTS: usize = 16;
@@ -50,11 +54,11 @@ pub struct Arrived {
     /// Whether the connection took it: from then on the request can't be run again.
     pub head_taken: bool,
     /// Chunks of the body.
-    pub chunks: VecDeque<Bytes>,
-    /// Bytes in `chunks`.
-    pub buffered: usize,
+    pub chunks: Chunks,
     /// What outgrew memory; chunks that come after it go there too.
     pub spool: Option<Spool>,
+    /// The memory that the spool holds.
+    pub spool_share: Share,
     /// The file that is the body.
     pub file: Option<PathBuf>,
     /// The end, once it is known.
@@ -92,8 +96,31 @@ impl Arrived {
             // Its beginning may be in the file already; then decoding it shows what it is.
             return Some(true);
         }
-        let told = chunked::begins(self.chunks.iter().map(|chunk| &chunk[..]));
+        let told = chunked::begins(self.chunks.pieces());
         told.or(self.end.map(|_| false))
+    }
+
+    /// The next bytes of the spool, as [`Spool::poll_read`]; none where nothing outgrew memory.
+    pub fn read_spool(
+        &mut self,
+        memory: &Rc<SharedBytes>,
+        cx: &mut Context<'_>,
+    ) -> Option<Poll<Result<Option<Bytes>, SpoolError>>> {
+        let spool = self.spool.as_mut()?;
+        spool.read_pieces_of(if memory.is_short() {
+            ALWAYS_HELD
+        } else {
+            usize::MAX
+        });
+        let read = spool.poll_read(cx);
+        self.weigh_spool(memory);
+        Some(read)
+    }
+
+    /// Counts what the spool holds in memory.
+    pub fn weigh_spool(&mut self, memory: &Rc<SharedBytes>) {
+        let held = self.spool.as_ref().map_or(0, Spool::held);
+        self.spool_share.set(memory, held);
     }
 
     /// Ends it without the rest of the application's answer, unless it has ended already: with the failure, or

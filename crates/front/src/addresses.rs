@@ -1,0 +1,110 @@
+//! How many connections each address has. It accepts and closes nothing.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::rc::Rc;
+
+use crate::request::Peer;
+
+/// Of an IPv6 address the part that names a network: whoever has one has all addresses in it.
+const NETWORK: u128 = u128::MAX << 64;
+
+/// Counts connections by their peer's address.
+#[derive(Debug, Default)]
+pub(crate) struct Addresses(RefCell<HashMap<IpAddr, usize>>);
+
+/// One connection that is counted, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    all: Rc<Addresses>,
+    address: IpAddr,
+}
+
+impl Addresses {
+    /// Counts a connection, unless its address has `limit` of them. Peers whose
+    /// X-Forwarded-* are believed stand for many clients, and are not counted; nobody is without a limit.
+    ///
+    /// # Errors
+    /// [`TooMany`].
+    pub(crate) fn count(
+        self: &Rc<Self>,
+        peer: &Peer,
+        limit: Option<usize>,
+    ) -> Result<Option<Counted>, TooMany> {
+        let (Some(limit), false) = (limit, peer.trusted) else {
+            return Ok(None);
+        };
+        let Ok(address) = peer.address.parse().map(network) else {
+            return Ok(None);
+        };
+        let mut counts = self.0.borrow_mut();
+        let count = counts.entry(address).or_default();
+        if *count >= limit {
+            return Err(TooMany);
+        }
+        *count += 1;
+        let all = Rc::clone(self);
+        Ok(Some(Counted { all, address }))
+    }
+}
+
+/// The address has as many connections as it may.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("max_connections_per_address is reached")]
+pub(crate) struct TooMany;
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut counts = self.all.0.borrow_mut();
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+    }
+}
+
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & NETWORK).into(),
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(address: &str, trusted: bool) -> Peer {
+        Peer {
+            address: address.to_owned(),
+            port: 1,
+            local_host: "localhost".to_owned(),
+            local_port: 80,
+            trusted,
+        }
+    }
+
+    #[test]
+    fn an_address_has_so_many_connections_and_a_network_of_ipv6_is_one() {
+        let all = Rc::new(Addresses::default());
+        let count = |address| all.count(&peer(address, false), Some(2));
+        let _one = count("192.0.2.1").expect("room");
+        let two = count("192.0.2.1").expect("room");
+        assert!(count("192.0.2.1").is_err());
+        assert!(count("192.0.2.2").is_ok());
+        drop(two);
+        let _again = count("192.0.2.1").expect("room again");
+        let _six = count("2001:db8::1").expect("room");
+        let _other = count("2001:db8::2:1").expect("room");
+        assert!(count("2001:db8::3").is_err());
+        assert!(count("2001:db8:0:1::3").is_ok());
+        // A proxy brings as many as it likes.
+        let proxy = all.count(&peer("192.0.2.1", true), Some(1));
+        assert!(proxy.is_ok_and(|counted| counted.is_none()));
+        drop((_one, _again, _six, _other));
+        assert!(all.0.borrow().is_empty());
+    }
+}

@@ -1,0 +1,121 @@
+//! Bounds for all clients together: what one takes is not there for another, and comes back when it leaves.
+
+use std::time::Duration;
+
+use test_support::{Application, Client, Server, until};
+
+const HELLO: &str = r##"run lambda { |env| Test.text(env["rack.input"].read.bytesize.to_s) }"##;
+
+/// A client that has sent part of a body.
+fn upload(server: &Server, sent: usize) -> Client {
+    let mut client = server.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
+    client.send(vec![b'a'; sent]);
+    client
+}
+
+/// Bytes of the front's files that have no name.
+fn spooled(server: &Server) -> u64 {
+    let folder = format!("/proc/{}/fd", server.process().0);
+    let all = std::fs::read_dir(folder).expect("it runs").flatten();
+    let files = all.filter(|one| {
+        let target = std::fs::read_link(one.path()).unwrap_or_default();
+        let target = target.to_string_lossy();
+        target.ends_with("(deleted)") && !target.starts_with("/memfd:")
+    });
+    // Through the link, to the file itself.
+    let facts = files.filter_map(|one| std::fs::metadata(one.path()).ok());
+    facts.map(|facts| facts.len()).sum()
+}
+
+#[test]
+fn a_body_beyond_the_spool_limit_is_refused_until_there_is_room() {
+    let server = Server::app(HELLO)
+        .setting("spool_limit", "1MiB")
+        .setting("min_body_rate", "none")
+        .start();
+    let mut first = upload(&server, 900_000);
+    until("most of it is in its file", || spooled(&server) > 700_000);
+    let refused = server.connect().post("/", vec![b'b'; 500_000]);
+    refused.expect(503);
+    assert!(refused.field("retry-after").is_some());
+    let line = server.log().wait(|line| line.contains("spool_limit"));
+    assert!(line.contains("could not be stored"), "{line}");
+    // Whoever was there goes on, and one that needs no file is none of it.
+    server.connect().post("/", vec![b'b'; 50_000]).expect(200);
+    first.send(vec![b'a'; 100_000]);
+    assert_eq!(first.response().text(), "1000000");
+    until("there is room again", || {
+        server.connect().post("/", vec![b'b'; 500_000]).status() == 200
+    });
+}
+
+#[test]
+fn an_application_waits_for_its_client_at_the_spool_limit() {
+    let application = Application::without_lint(
+        r##"PIECE = ("x" * 65_536).freeze
+        run lambda { |env| [200, {}, Test::Body.new { |to| 1024.times { to.call(PIECE) } }] }"##,
+    );
+    let mut events = application.events();
+    let server = Server::application_of(application)
+        .setting("response_memory", "64KiB")
+        .setting("spool_limit", "1MiB")
+        .start();
+    let mut client = server.connect();
+    client.ask("GET", "/");
+    client.head();
+    // 64 MiB fit neither into the limit nor into the kernel's buffers.
+    assert_eq!(events.wait_within(Duration::from_millis(500)), None);
+    let mut length = 0;
+    while let Some(chunk) = client.chunk() {
+        length += chunk.len();
+    }
+    assert_eq!(length, 1024 * 65_536);
+    assert_eq!(events.wait(), "body closed");
+}
+
+#[test]
+fn large_bodies_are_kept_in_the_folder_of_the_setting() {
+    let application = Application::new(HELLO);
+    let folder = application.dir().join("bodies");
+    std::fs::create_dir(&folder).expect("a folder can be made");
+    let server = Server::application_of(application)
+        .setting("spool_dir", &folder.display().to_string())
+        .start();
+    let _first = upload(&server, 900_000);
+    let descriptors = format!("/proc/{}/fd", server.process().0);
+    until("a file is in it", || {
+        let mut all = std::fs::read_dir(&descriptors).expect("it runs").flatten();
+        all.any(|one| std::fs::read_link(one.path()).is_ok_and(|file| file.starts_with(&folder)))
+    });
+}
+
+#[test]
+fn connections_of_one_address_are_bounded_but_for_proxies() {
+    let bounded = |proxies: &str| {
+        Server::app(HELLO)
+            .setting("max_connections_per_address", "2")
+            .setting("trusted_proxies", proxies)
+            .start()
+    };
+    let server = bounded("none");
+    let (mut first, mut second) = (server.connect(), server.connect());
+    first.get("/").expect(200);
+    second.get("/").expect(200);
+    server.connect().expect_end();
+    let line = server
+        .log()
+        .wait(|line| line.contains("max_connections_per_address"));
+    assert!(line.contains("127.0.0.1"), "{line}");
+    // Both are served on, and there is room when one has left.
+    first.get("/").expect(200);
+    drop(second);
+    until("there is room again", || {
+        server.connect().try_get("/").is_ok()
+    });
+    let server = bounded("127.0.0.1");
+    let mut all: Vec<Client> = (0..5).map(|_| server.connect()).collect();
+    for client in &mut all {
+        client.get("/").expect(200);
+    }
+}
