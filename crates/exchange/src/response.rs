@@ -134,11 +134,13 @@ impl<'a> Writer<'a> {
             && (word.compare_exchange(before, now, Ordering::Release, Ordering::Relaxed)).is_ok()
     }
 
-    /// Sleeps until the front has taken something, the response is abandoned, or `interrupted` is set.
+    /// Sleeps until the front has taken something, the response is abandoned or has ended, or `interrupted` is set.
     /// What was written must be committed and notified first. Without the GVL.
     pub(crate) fn wait_for_room(&self, interrupted: &AtomicU32) {
         let room = self.region.room(self.claim.slot);
-        room.wait(self.put, self.capacity() as u64, interrupted);
+        room.wait(self.put, self.capacity() as u64, interrupted, || {
+            self.holds_claim()
+        });
     }
 
     /// Whether the slot still is this seat's. It changes hands under a living seat only when the front takes its worker

@@ -19,10 +19,18 @@ pub struct Room<'a> {
 
 impl Room<'_> {
     /// Sleeps until somebody calls [`Room::wake`], where `capacity` is short: fewer than half of its bytes are free
-    /// after `put` bytes were written. Returns at once where the response is abandoned or `interrupted` is set.
+    /// after `put` bytes were written. Returns at once where the response is abandoned, `interrupted` is set, or the
+    /// writer no longer holds the claim, as `holds_claim` says: who ends a response calls [`Room::wake_wanting`]
+    /// afterwards, and `taken` may count another response's bytes by then.
     ///
     /// What was written must be visible to the front, and the front told, before.
-    pub fn wait(&self, put: u64, capacity: u64, interrupted: &AtomicU32) {
+    pub fn wait(
+        &self,
+        put: u64,
+        capacity: u64,
+        interrupted: &AtomicU32,
+        holds_claim: impl Fn() -> bool,
+    ) {
         let seen = self.wake_ups.load(Ordering::SeqCst);
         self.wanted.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -30,6 +38,7 @@ impl Room<'_> {
         if filled > capacity / 2
             && self.abandoned.load(Ordering::SeqCst) == 0
             && interrupted.load(Ordering::SeqCst) == 0
+            && holds_claim()
         {
             self.wake_ups.wait(seen);
         }

@@ -286,7 +286,7 @@ fn all_writers_that_wait_for_room_in_one_response_are_woken() {
                         }
                         let seen = *put;
                         drop(put);
-                        room.wait(seen, 2, &interrupted);
+                        room.wait(seen, 2, &interrupted, || true);
                     }
                 })
             })
@@ -295,5 +295,27 @@ fn all_writers_that_wait_for_room_in_one_response_are_woken() {
         for writer in writers {
             writer.join().unwrap();
         }
+    });
+}
+
+#[test]
+fn a_writer_that_begins_to_wait_while_its_response_ends_does_not_sleep() {
+    model(|| {
+        // One unit is in the ring of one, and the thread that ends the response has it taken by nobody.
+        let words = Arc::new(room::Memory::new());
+        let ended = Arc::new(AtomicU32::new(0));
+        let waiting = {
+            let (words, ended) = (words.clone(), ended.clone());
+            thread::spawn(move || {
+                let interrupted = AtomicU32::new(0);
+                while ended.load(Ordering::SeqCst) == 0 {
+                    let holds_claim = || ended.load(Ordering::SeqCst) == 0;
+                    words.room().wait(1, 1, &interrupted, holds_claim);
+                }
+            })
+        };
+        ended.store(1, Ordering::SeqCst);
+        words.room().wake_wanting();
+        waiting.join().unwrap();
     });
 }

@@ -165,6 +165,19 @@ fn who_has_lost_the_claim_can_neither_write_nor_make_visible_nor_finish() {
 }
 
 #[test]
+fn a_writer_whose_response_has_ended_does_not_wait_for_room() {
+    let claimed = Claimed::new();
+    let mut writer = claimed.writer();
+    while writer.try_frame(Kind::Chunk, &[&[1; 1000]]).is_ok() {}
+    assert!(writer.commit());
+    // By another thread, between the writer's look at the ring and its wait.
+    assert!(claimed.region.board().finish(claimed.claim, 0));
+    writer.wait_for_room(&AtomicU32::new(0));
+    Claimed::publish(&claimed.region, &mut 1, 8);
+    writer.wait_for_room(&AtomicU32::new(0));
+}
+
+#[test]
 fn a_frame_of_another_claim_is_refused() {
     let claimed = Claimed::new();
     let mut writer = claimed.writer();
