@@ -48,6 +48,8 @@ pub extern "C" fn Init_highball() {
                 (c"prepare", A6(worker::prepare)),
                 (c"enter", A2(worker::enter)),
                 (c"child?", A0(worker::child)),
+                (c"let_go_in_children", A1(worker::let_go_in_children)),
+                (c"fork_is_worker", A1(worker::fork_is_worker)),
                 (c"ready", A0(worker::ready)),
                 (c"report", A1(worker::report)),
                 (c"asked", A0(worker::asked)),

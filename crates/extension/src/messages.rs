@@ -11,6 +11,7 @@ use rb_sys::{
 };
 
 use crate::ruby::{self, Message, NIL, Value, boolean, copied, fixnum, integer, list, text};
+use crate::worker::refuse_children;
 
 /// A file descriptor that Ruby code names.
 ///
@@ -86,6 +87,8 @@ pub(crate) unsafe extern "C" fn receive(_: Value, socket: Value) -> Value {
         let socket = descriptor(socket);
         loop {
             rb_thread_wait_fd(socket as c_int);
+            // A finalizer may have run meanwhile, and forked.
+            refuse_children();
             match control::try_receive::<ToTemplate>(BorrowedFd::borrow_raw(socket)) {
                 Ok(None) => return NIL,
                 Ok(Some(received)) => {

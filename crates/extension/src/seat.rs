@@ -241,6 +241,8 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
                 return NIL;
             }
             blocked(&raw const own.seat, None);
+            // A handler of a signal or a finalizer has run, and may have forked.
+            worker::refuse_children();
         }
     }
 }

@@ -48,8 +48,8 @@ pub(crate) fn set_error(not_the_worker: Value) {
     let _ = NOT_THE_WORKER.set(not_the_worker);
 }
 
-/// Raises NotTheWorker in a process that the application forked from a worker: the requests, the exchange and the
-/// control socket are its parent's.
+/// Raises NotTheWorker in a process that the application forked from a worker or the template: the requests, the exchange
+/// and the control socket are its parent's.
 ///
 /// # Safety
 /// The rules of [`crate::ruby`].
@@ -68,9 +68,37 @@ pub(crate) unsafe fn refuse_children() {
     }
 }
 
-/// `Native.child?`: whether the application forked this process from a worker.
+/// `Native.child?`: whether the application forked this process from a worker or the template.
 pub(crate) unsafe extern "C" fn child(_: Value) -> Value {
     boolean(process::is_child())
+}
+
+/// `Native.let_go_in_children(descriptors)`: has every process that the application forks from the template close these,
+/// at most four.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn let_go_in_children(_: Value, descriptors: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL; an error of the system is plain data.
+    unsafe {
+        let mut all = [-1; 4];
+        for (place, &value) in all.iter_mut().zip(list(descriptors)) {
+            *place = descriptor(value);
+        }
+        if let Err(error) = process::let_go_in_children(all) {
+            raise_io("pthread_atfork", &error)
+        }
+    }
+    NIL
+}
+
+/// `Native.fork_is_worker(whether)`: whether the next process that this thread forks is a worker.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn fork_is_worker(_: Value, is_worker: Value) -> Value {
+    process::fork_is_worker(truthy(is_worker));
+    NIL
 }
 
 /// This process as a worker.
@@ -168,7 +196,7 @@ fn join(number: u16, control: RawFd) -> io::Result<()> {
     let worker = Worker::new(region, attached.doorbell, number)?;
     worker.keep_from_children()?;
     let [memory, bell] = worker.descriptors();
-    process::let_go_in_children([control, memory, bell])?;
+    process::let_go_in_children([control, memory, bell, -1])?;
     let joined = Joined {
         worker,
         number,
@@ -226,6 +254,8 @@ pub(crate) unsafe extern "C" fn asked(_: Value) -> Value {
         let control = joined().control;
         loop {
             rb_thread_wait_fd(control as c_int);
+            // A finalizer may have run meanwhile, and forked.
+            refuse_children();
             match control::try_receive::<ToWorker>(BorrowedFd::borrow_raw(control)) {
                 Ok(None) => return NIL,
                 Ok(Some(received)) => {

@@ -47,6 +47,19 @@ run lambda { |env|
   when "/after"
     env["rack.after_reply"] << -> { (pid = fork) ? Test.tell(outcome(pid)) : leave(how) }
     Test.text("soon")
+  when "/nested"
+    from_child, child = IO.pipe
+    pid = fork do
+      # Files of its own, with the numbers of what it has let go of.
+      files = Array.new(8) { IO.pipe }
+      grandchild = fork { files.each { |_, writer| writer.write("written") } }
+      Process.wait(grandchild)
+      files.each { |_, writer| writer.close }
+      child.write(files.map { |reader, _| reader.read }.join(" "))
+    end
+    Process.wait(pid)
+    child.close
+    Test.text(from_child.read)
   when "/programs"
     Process.wait(spawn("true"))
     Test.text([`echo one`, system("true"), IO.popen(%w[echo two], &:read)].inspect)
@@ -178,6 +191,34 @@ fn a_worker_runs_programs_as_any_process_does() {
     );
 }
 
+#[test]
+fn files_that_a_child_opens_are_open_in_its_own_children() {
+    let (server, _) = start(FORKING, 1);
+    assert_eq!(server.get("/nested").text(), ["written"; 8].join(" "));
+}
+
+#[test]
+fn a_child_forked_by_a_signal_s_handler_in_an_idle_worker_is_told_and_ends() {
+    let (server, mut events) = start(
+        r##"trap("USR1") { (pid = fork) ? Process.detach(pid) : Test.tell("child #{Process.pid}") }
+        run ->(_) { Test.text(Process.pid.to_s) }"##,
+        1,
+    );
+    let worker = server.get("/").text();
+    let waits = || {
+        let stat = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap_or_default();
+        stat.contains(") S ")
+    };
+    test_support::until("the worker waits for a request", waits);
+    Process(worker.parse().expect("a process id")).signal(rustix::process::Signal::USR1);
+    let child = child_of(&mut events);
+    assert!(child.wait_gone(test_support::PATIENCE));
+    let log = server.log();
+    log.wait(|line| line.contains("NotTheWorker") && line.contains("forked from a worker"));
+    assert!(!log.text().contains("[BUG]"), "{}", log.text());
+    assert_eq!(server.get("/").text(), worker);
+}
+
 /// A child that lives on, and tells its pid; the worker answers meanwhile.
 const LIVING_ON: &str = r##"run lambda { |env|
   case env["PATH_INFO"]
@@ -219,20 +260,12 @@ fn child_of(events: &mut Events) -> Process {
     Process(pid.parse().expect("a process id"))
 }
 
-#[test]
-fn a_child_has_neither_the_exchange_nor_the_sockets_of_its_worker() {
-    let (server, mut events, gate) = start_living_on();
-    assert_eq!(server.get("/child").text(), "forked");
-    let child = child_of(&mut events);
-    let read = |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", child.0)).unwrap();
-    assert!(
-        !read("maps").contains("highball-exchange"),
-        "{}",
-        read("maps")
-    );
-    let held = links(child);
-    let worker = server.get("/").text().parse().unwrap();
-    let of_worker = links(Process(worker));
+/// Expects that a process holds nothing of what reaches the exchange or the supervisor. `worker` holds all of it.
+#[track_caller]
+fn expect_nothing_of_ours(process: Process, worker: Process) {
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.0)).expect("it lives");
+    assert!(!maps.contains("highball-exchange"), "{maps}");
+    let (held, of_worker) = (links(process), links(worker));
     for what in ["memfd:", "socket:", "[eventfd]"] {
         let count = |links: &[String]| links.iter().filter(|link| link.contains(what)).count();
         // All that a worker has of the first two is Highball's; Ruby has eventfds as well.
@@ -242,8 +275,38 @@ fn a_child_has_neither_the_exchange_nor_the_sockets_of_its_worker() {
         };
         assert!(count(&held) <= most, "{held:?}, its worker {of_worker:?}");
     }
+}
+
+#[test]
+fn a_child_has_neither_the_exchange_nor_the_sockets_of_its_worker() {
+    let (server, mut events, gate) = start_living_on();
+    assert_eq!(server.get("/child").text(), "forked");
+    let child = child_of(&mut events);
+    let worker = server.get("/").text().parse().unwrap();
+    expect_nothing_of_ours(child, Process(worker));
     gate.admit(1);
     assert_eq!(events.wait(), "child goes");
+}
+
+#[test]
+fn children_of_the_template_have_nothing_of_it_and_end_when_told_to() {
+    let application = Application::without_lint(
+        r##"LIVE_ON = -> { Process.detach(fork { Test.tell("child #{Process.pid}") and sleep }) }
+        LIVE_ON.call
+        run ->(_) { Test.text(Process.pid.to_s) }"##,
+    );
+    let hooks = "before_fork { LIVE_ON.call }";
+    application.dir().write("config/highball.rb", hooks);
+    let mut events = application.events();
+    let server = Server::application_of(application).start();
+    let worker = server.get("/").text();
+    for _ in ["while it loads", "before it forks a worker"] {
+        let child = child_of(&mut events);
+        expect_nothing_of_ours(child, Process(worker.parse().unwrap()));
+        child.signal(rustix::process::Signal::TERM);
+        assert!(child.wait_gone(test_support::PATIENCE));
+    }
+    assert_eq!(server.get("/").text(), worker);
 }
 
 #[test]

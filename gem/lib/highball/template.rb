@@ -58,6 +58,8 @@ module Highball
       copy = $stdin.dup
       copy.autoclose = false
       control = Socket.for_fd(copy.fileno)
+      # In a process that the application forks, the number belongs to something else.
+      control.autoclose = false
       $stdin.reopen(File::NULL)
       control
     end
@@ -74,7 +76,6 @@ module Highball
 
     def initialize(control)
       @control = control
-      @pid = Process.pid
       @front = Process.ppid
       @children = {}
       @leaving = false
@@ -91,12 +92,14 @@ module Highball
       Native.step_back if @start.behind
       boot
       # The end of the control socket decides, not a signal: a front that dies must be cleaned up after.
-      trap("TERM") { nil }
+      trap("TERM") { raise SignalException, "TERM" if child? }
       # Not "IGNORE", which programs that are started would keep.
-      trap("INT") { nil }
+      trap("INT") { raise Interrupt, "" if child? }
       booted << true
       @forker.join
     rescue SignalException
+      raise if child?
+
       leave
     end
 
@@ -109,6 +112,7 @@ module Highball
       @start = Start.new(**fields)
       Native.attach(memory, doorbell)
       @own = [@control.fileno, memory, doorbell]
+      Native.let_go_in_children(@own)
       true
     end
 
@@ -147,7 +151,7 @@ module Highball
 
     # Whether the application or a hook forked this process, which came back here: it must not speak for the template.
     def child?
-      Process.pid != @pid
+      Native.child?
     end
 
     def refuse_children
@@ -216,15 +220,10 @@ module Highball
     end
 
     def fork_worker(number, socket)
+      Native.let_go_in_children([*@own, *socket])
       @hooks.run(:before_fork) { |error| warn("highball: before_fork failed: #{Highball.describe(error)}") }
       refuse_children
-      pid = fork do
-        leave_template_behind
-        Worker.new(
-          app: @app, hooks: @hooks, number: number, threads: @start.threads, control: socket,
-          out_of_band: @start.out_of_band
-        ).run
-      end
+      pid = start_worker(number, socket)
       pidfd = IO.for_fd(Native.pidfd(pid))
       @children[pidfd] = Child.new(number, pid)
       Native.forked(@control.fileno, number, pid, pidfd.fileno)
@@ -237,7 +236,21 @@ module Highball
       end_child(pid) if pid
       Native.not_forked(@control.fileno, number, Highball.describe(error))
     ensure
-      IO.for_fd(socket).close if socket
+      Native.let_go_in_children(@own)
+      IO.for_fd(socket).close if socket && !child?
+    end
+
+    def start_worker(number, socket)
+      Native.fork_is_worker(true)
+      fork do
+        leave_template_behind
+        Worker.new(
+          app: @app, hooks: @hooks, number: number, threads: @start.threads, control: socket,
+          out_of_band: @start.out_of_band
+        ).run
+      end
+    ensure
+      Native.fork_is_worker(false)
     end
 
     # Ends a child that cannot be told of.
@@ -251,7 +264,7 @@ module Highball
 
     # What a worker must not hold: while it did, the supervisor would not see the template's end.
     def leave_template_behind
-      @control.close
+      IO.for_fd(@control.fileno).close
       @children.each_key(&:close)
       @children.clear
       Process.setproctitle("highball: worker, generation #{@start.generation}, #{@start.app}")
