@@ -92,6 +92,85 @@ class ClaimTest < Minitest::Test
     assert_equal [%i[head end], [["X-Second", "2"]]], [answer.kinds, answer.fields]
   end
 
+  def test_hints_that_waited_for_room_until_the_response_began_are_passed_over
+    hints = nil
+    link = { "Link" => "x" * 30_000 }
+    begun = Queue.new
+    gate = Queue.new
+    app = lambda do |env|
+      hints = Thread.new { RAISED.call { 3.times { env["rack.early_hints"].call(link) } } }
+      until_asleep(hints)
+      [200, {}, Enumerator.new { |chunks| chunks << "body" and begun << true and gate.pop }]
+    end
+    answer = request(app) do |slot|
+      begun.pop
+      frames = Array.new(3) { front.frame(slot) }
+      hints.join
+      gate << true
+      front.answer(slot).tap { |rest| rest.frames.unshift(*frames) }
+    end
+    assert_equal %i[hints hints head chunk end], answer.kinds
+    assert_nil hints.value
+  end
+
+  def test_a_continuation_of_an_earlier_request_cannot_answer_the_next
+    require "continuation"
+    kept = nil
+    run = lambda do |env|
+      text = env["PATH_INFO"]
+      callcc { |continuation| kept = continuation } unless kept
+      kept.call if text == "/second" && !kept.nil?
+      [200, {}, [text]]
+    end
+    slots = %w[/first /second].map { |path| front.publish(path: path) }
+    runner = Highball::Runner.new(run, OwnWorker.seat)
+    thread = Thread.new do
+      served = 0
+      while served < 2
+        env = OwnWorker.seat.take
+        served += 1
+        runner.__send__(:serve, env)
+      end
+    end
+    first, second = slots.map { |slot| front.answer(slot) }
+    thread.join
+    assert_equal "/first", first.body
+    assert_equal ["", %i[error]], [second.body, second.kinds]
+    assert_match(/ResponseOver/, second.error)
+  end
+
+  def test_what_is_written_after_the_client_left_says_so_each_time
+    errors = []
+    helper = nil
+    streaming = lambda do |stream|
+      helper = Thread.new { errors << RAISED.call { loop { stream.write("x" * 30_000) } } }
+      helper.join
+      2.times { errors << RAISED.call { stream.write("more") } }
+    end
+    request(->(_) { [200, {}, streaming] }) do |slot|
+      front.frame(slot)
+      front.abandon(slot)
+      front.answer(slot)
+    end
+    assert_equal [Highball::ClientGone] * 3, errors.map(&:class)
+  end
+
+  def test_an_answer_after_hints_that_the_client_did_not_wait_for_is_no_error
+    failure = nil
+    app = lambda do |env|
+      env["rack.response_finished"] << ->(*, error) { failure = error }
+      RAISED.call { loop { env["rack.early_hints"].call("Link" => "x" * 1000) } }
+      [200, {}, ["body"]]
+    end
+    answer = request(app) do |slot|
+      front.frame(slot)
+      front.abandon(slot)
+      front.answer(slot)
+    end
+    assert_empty answer.kinds - [:hints]
+    assert_instance_of Highball::ClientGone, failure
+  end
+
   def test_headers_may_have_values_that_only_ruby_turns_into_strings
     answer = request(->(_) { [200, { "X-Number" => 5, "X-Many" => [1, :two], "X-None" => nil }, ["body"]] })
     assert_equal [["X-Number", "5"], %w[X-Many 1], %w[X-Many two], ["X-None", ""]], answer.fields

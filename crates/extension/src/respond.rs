@@ -49,7 +49,7 @@ unsafe fn raise_invalid(message: std::fmt::Arguments<'_>) -> ! {
 
 /// # Safety
 /// The rules of [`crate::ruby`].
-unsafe fn raise_refused(refused: Refused) -> ! {
+pub(crate) unsafe fn raise_refused(refused: Refused) -> ! {
     // SAFETY: the caller keeps the rules.
     unsafe {
         match refused {
@@ -81,15 +81,17 @@ pub(crate) unsafe fn raise_over() -> ! {
     }
 }
 
-/// `seat.respond(status, headers, list)`: a whole response with a body of strings.
+/// `seat.respond(env, status, headers, list)`: the whole response to the request of `env`, with a body of strings.
 ///
 /// False, with nothing written, for what needs Ruby code: a partial hijack, headers in something other
-/// than a Hash or with values that are no strings, a body with other elements than strings.
+/// than a Hash or with values that are no strings, a body with other elements than strings. Raises where the response has
+/// ended, or the thread runs another request: a continuation (callcc) may have come back here.
 ///
 /// # Safety
 /// Called by Ruby.
 pub(crate) unsafe extern "C" fn respond(
     this: Value,
+    env: Value,
     status: Value,
     headers: Value,
     list: Value,
@@ -98,10 +100,14 @@ pub(crate) unsafe extern "C" fn respond(
     // another thread may have changed them.
     unsafe {
         let own = state(this);
-        let Some(claim) = own.claim().filter(|&claim| own.open(claim)) else {
-            return boolean(false);
+        let Some(claim) = own.claim_of(env) else {
+            raise_over()
         };
-        if !is(headers, ruby_value_type::RUBY_T_HASH)
+        if let Err(refused) = own.job_of(claim) {
+            raise_refused(refused);
+        }
+        if !own.open(claim)
+            || !is(headers, ruby_value_type::RUBY_T_HASH)
             || !is(list, ruby_value_type::RUBY_T_ARRAY)
             || integer::<i32>(status).is_none()
             || !elements(list)
@@ -249,6 +255,7 @@ unsafe fn put_bytes(this: Value, claim: Claim, string: Value) {
 /// values that are neither strings nor arrays of strings.
 ///
 /// A `length` is told as Content-Length, unless the application frames the body itself or the status has no content.
+/// Hints are passed over once the head is out or the response has ended.
 ///
 /// Between the building and the frame no Ruby code runs and the GVL is kept, for another thread may build a head in the
 /// same memory. After a wait it is built again.
@@ -267,6 +274,10 @@ unsafe fn put_head(
     unsafe {
         loop {
             let own = state(this);
+            // In each round: while this thread waited, another one may have begun the response.
+            if !may_begin(own, claim, kind) {
+                return true;
+            }
             if !build_head(own, status, headers, length) {
                 return false;
             }
@@ -277,6 +288,24 @@ unsafe fn put_head(
                 Some(Err(refused)) => raise_refused(refused),
                 None => wait_for_room(this, claim),
             }
+        }
+    }
+}
+
+/// Whether nothing of the response was written yet. False for hints alone, which are passed over then.
+///
+/// # Safety
+/// The rules of [`crate::ruby`]. Raises for a head.
+unsafe fn may_begin(own: &State, claim: Claim, kind: Kind) -> bool {
+    // SAFETY: the caller keeps the rules.
+    unsafe {
+        match own.job_of(claim) {
+            _ if own.open(claim) => true,
+            _ if kind == Kind::Hints => false,
+            Ok(_) => raise_invalid(format_args!(
+                "the response has begun, or its connection was taken over"
+            )),
+            Err(refused) => raise_refused(refused),
         }
     }
 }

@@ -33,13 +33,15 @@ pub(crate) struct State {
     job: Cell<Option<Job>>,
     /// What the thread runs, until it looks for the next one: the request, and what follows its response.
     running: Cell<Option<Claim>>,
-    /// The env of the latest request.
+    /// The env of what it runs.
     env: Cell<Value>,
     repeated: Repeated,
     /// Whether a head is in the ring.
     begun: Cell<bool>,
     /// Whether the application has the connection.
     hijacked: Cell<bool>,
+    /// Whether the response has ended early because nobody reads it.
+    gone: Cell<bool>,
     /// Memory for heads. No call into Ruby while it is borrowed.
     pub(crate) head: RefCell<Head>,
 }
@@ -146,6 +148,7 @@ pub(crate) unsafe extern "C" fn new(class: Value, thread: Value) -> Value {
             repeated: Repeated::default(),
             begun: Cell::new(false),
             hijacked: Cell::new(false),
+            gone: Cell::new(false),
             head: RefCell::default(),
         }));
         rb_data_typed_object_wrap(class, state.cast(), &raw const DATA_TYPE.0)
@@ -215,6 +218,8 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
         // A thread that ended on the way to the application may have left one.
         own.fail(b"the request was lost by its thread");
         own.running.set(None);
+        // Nothing is kept for an idle thread's sake.
+        own.env.set(NIL);
         if own.joined.worker.stopping() {
             own.seat.leave();
             return NIL;
@@ -253,6 +258,7 @@ impl State {
         self.running.set(Some(job.claim));
         self.begun.set(false);
         self.hijacked.set(false);
+        self.gone.set(false);
     }
 
     /// What the request is claimed as that is not answered yet.
@@ -260,9 +266,21 @@ impl State {
         self.job.get().map(|job| job.claim)
     }
 
-    /// The request that `claim` stands for, where it is the one that is not answered yet.
-    fn job_of(&self, claim: Claim) -> Option<Job> {
-        self.job.get().filter(|job| job.claim == claim)
+    /// What the request of `env` is claimed as, where the thread runs it, or what follows its response.
+    pub(crate) fn claim_of(&self, env: Value) -> Option<Claim> {
+        self.running.get().filter(|_| self.env.get() == env)
+    }
+
+    /// The request that `claim` stands for.
+    ///
+    /// # Errors
+    /// Its response has ended.
+    pub(crate) fn job_of(&self, claim: Claim) -> Result<Job, Refused> {
+        let job = self.job.get().filter(|job| job.claim == claim);
+        job.ok_or(match self.gone.get() && self.running.get() == Some(claim) {
+            true => Refused::Gone,
+            false => Refused::Over,
+        })
     }
 
     /// Whether a head may be written: nothing was said yet.
@@ -277,8 +295,9 @@ impl State {
         kind: Kind,
         payload: &[u8],
     ) -> Option<Result<(), Refused>> {
-        let Some(mut job) = self.job_of(claim) else {
-            return Some(Err(Refused::Over));
+        let mut job = match self.job_of(claim) {
+            Ok(job) => job,
+            Err(refused) => return Some(Err(refused)),
         };
         let written = self.seat.try_frame(&mut job, kind, &[payload]);
         self.job.set(Some(job));
@@ -290,6 +309,7 @@ impl State {
             Err(WriteError::Full) => None,
             Err(WriteError::TooLarge(limit)) => Some(Err(Refused::TooLarge(limit))),
             Err(WriteError::Abandoned) => {
+                self.gone.set(true);
                 self.hand_back();
                 Some(Err(Refused::Gone))
             }
@@ -314,8 +334,6 @@ impl State {
 
     /// Hands the request back to the front, with the response as it is in the ring.
     pub(crate) fn hand_back(&self) {
-        // Nothing is kept for an idle thread's sake.
-        self.env.set(NIL);
         if let Some(job) = self.job.take() {
             self.seat.finish(&job);
         }
@@ -349,7 +367,7 @@ pub(crate) unsafe fn wait_for_room(this: Value, claim: Claim) {
     unsafe {
         let own = state(this);
         own.flush();
-        if let Some(job) = own.job_of(claim) {
+        if let Ok(job) = own.job_of(claim) {
             blocked(&raw const own.seat, Some(job));
         }
     }

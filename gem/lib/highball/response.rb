@@ -11,7 +11,7 @@ module Highball
   class Response
     def initialize(seat, env, status, headers, body)
       @seat = seat
-      @claim = seat.claim
+      @claim = seat.claim_of(env)
       @env = env
       @status = status
       @headers = headers
@@ -58,7 +58,7 @@ module Highball
     end
 
     def deliver_list(list)
-      return if @seat.respond(@status, @headers, list)
+      return if @seat.respond(@env, @status, @headers, list)
 
       raise InvalidResponse, "the body yields other things than strings"
     end

@@ -47,7 +47,7 @@ module Highball
         input = env["rack.input"] = File.open(@seat.input_path, "rb") unless env["rack.input"]
         status, headers, body = @app.call(env)
         # The common response in one call; false says that it is another one.
-        unless body.instance_of?(Array) && @seat.respond(status, headers, body)
+        unless body.instance_of?(Array) && @seat.respond(env, status, headers, body)
           Response.new(@seat, env, status, headers, body).deliver
         end
       rescue Exception => failure # rubocop:disable Lint/RescueException -- each must be answered

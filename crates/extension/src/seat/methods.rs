@@ -22,25 +22,15 @@ pub(crate) unsafe extern "C" fn thread(this: Value) -> Value {
     fixnum(unsafe { state(this) }.seat.thread())
 }
 
-/// `seat.claim`: what stands for the request that is not answered yet, nil without one. Each write of its response
-/// gives it, so that one that comes too late is told from those of the next request.
-///
-/// # Safety
-/// Called by Ruby.
-pub(crate) unsafe extern "C" fn claim(this: Value) -> Value {
-    // SAFETY: Ruby calls with the GVL.
-    let claim = unsafe { state(this) }.claim();
-    claim.map_or(NIL, claim_number)
-}
-
-/// `seat.claim_of(env)`: the same, where the request is that of `env`; nil otherwise.
+/// `seat.claim_of(env)`: what stands for the request of `env`, where its thread runs it, or what follows its response;
+/// nil otherwise. Each write of the response gives it, so that one that comes too late is told from those of the next
+/// request.
 ///
 /// # Safety
 /// Called by Ruby.
 pub(crate) unsafe extern "C" fn claim_of(this: Value, env: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
-    let own = unsafe { state(this) };
-    let claim = own.claim().filter(|_| own.env.get() == env);
+    let claim = unsafe { state(this) }.claim_of(env);
     claim.map_or(NIL, claim_number)
 }
 
@@ -223,6 +213,9 @@ pub(crate) unsafe extern "C" fn hijack(this: Value, claim: Value, socket: Value)
     unsafe {
         let (claim, socket) = (claim_from(claim), descriptor(socket));
         let own = state(this);
+        if let Err(refused) = own.job_of(claim) {
+            respond::raise_refused(refused);
+        }
         if !own.open(claim) {
             ruby::raise(
                 rb_eRuntimeError,
