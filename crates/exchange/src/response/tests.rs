@@ -86,6 +86,34 @@ fn positions_are_told_apart_where_their_low_half_wraps() {
 }
 
 #[test]
+fn claims_whose_sequences_wrap_are_told_apart_as_others_are() {
+    let region = Region::create(Geometry::new(1, 1, 4096, 4096)).unwrap();
+    let mut tail = 0;
+    let mut late: Option<Claim> = None;
+    for sequence in [u32::MAX - 1, u32::MAX, 0, 1] {
+        let claim = Claimed::publish(&region, &mut tail, sequence);
+        if let Some(late) = late.replace(claim) {
+            let mut writer = Writer::resume(&region, late, 0, 0);
+            let refused = writer.try_frame(Kind::Chunk, &[b"late"]);
+            assert_eq!(refused, Err(WriteError::NotClaimed));
+            assert!(!writer.commit() && !region.board().finish(late, 0));
+        }
+        let mut writer = Writer::resume(&region, claim, 0, 0);
+        writer.try_frame(Kind::Chunk, &[b"own"]).unwrap();
+        assert!(writer.commit() && region.board().finish(claim, 0));
+        let mut reader = Reader {
+            region: &region,
+            slot: 0,
+            sequence,
+            taken: 0,
+        };
+        let mut got = Vec::new();
+        assert_eq!(reader.frame(&mut got), Ok(Some(Kind::Chunk)));
+        assert_eq!(got, b"own");
+    }
+}
+
+#[test]
 fn a_full_ring_takes_more_once_the_front_has_read() {
     let claimed = Claimed::new();
     let (mut writer, mut reader) = (claimed.writer(), claimed.reader());
