@@ -15,6 +15,21 @@ class ClaimTest < Minitest::Test
     error
   end
 
+  # Of two requests that one thread serves, one after the other.
+  def answers_of_one_thread(app)
+    slots = %w[/first /second].map { |path| front.publish(path: path) }
+    runner = Highball::Runner.new(app, OwnWorker.seat)
+    thread = Thread.new do
+      served = 0
+      while served < 2
+        env = OwnWorker.seat.take
+        served += 1
+        runner.__send__(:serve, env)
+      end
+    end
+    slots.map { |slot| front.answer(slot) }.tap { thread.join }
+  end
+
   # Waits until a thread sleeps in a call, as one does whose response's buffer is full.
   def until_asleep(thread)
     Timeout.timeout(20) { Thread.pass until thread.stop? }
@@ -122,21 +137,26 @@ class ClaimTest < Minitest::Test
       kept.call if text == "/second" && !kept.nil?
       [200, {}, [text]]
     end
-    slots = %w[/first /second].map { |path| front.publish(path: path) }
-    runner = Highball::Runner.new(run, OwnWorker.seat)
-    thread = Thread.new do
-      served = 0
-      while served < 2
-        env = OwnWorker.seat.take
-        served += 1
-        runner.__send__(:serve, env)
-      end
-    end
-    first, second = slots.map { |slot| front.answer(slot) }
-    thread.join
+    first, second = answers_of_one_thread(run)
     assert_equal "/first", first.body
     assert_equal ["", %i[error]], [second.body, second.kinds]
     assert_match(/ResponseOver/, second.error)
+  end
+
+  def test_a_continuation_of_an_earlier_body_cannot_end_the_next_response
+    require "continuation"
+    kept = nil
+    run = lambda do |env|
+      body = Object.new
+      body.define_singleton_method(:each) do |&block|
+        block.call(env["PATH_INFO"])
+        kept ? kept.call : callcc { |continuation| kept = continuation }
+      end
+      [200, {}, body]
+    end
+    first, second = answers_of_one_thread(run)
+    assert_equal %i[head chunk end], first.kinds
+    assert_equal ["/second", %i[head chunk error]], [second.body, second.kinds]
   end
 
   def test_what_is_written_after_the_client_left_says_so_each_time

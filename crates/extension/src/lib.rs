@@ -87,7 +87,7 @@ pub extern "C" fn Init_highball() {
                 (c"chunk", A2(respond::chunk)),
                 (c"file", A2(respond::file)),
                 (c"flush", A0(methods::flush)),
-                (c"finish", A0(methods::finish)),
+                (c"finish", A1(methods::finish)),
                 (c"fail", A1(methods::fail)),
                 (c"report", A1(methods::report)),
                 (c"begin_out_of_band", A0(methods::begin_out_of_band)),

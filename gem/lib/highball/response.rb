@@ -21,7 +21,7 @@ module Highball
 
     # Sends the response. Raises what the application's body raises.
     def deliver
-      return @seat.finish if @seat.hijacked?
+      return @seat.finish(@claim) if @seat.hijacked?
 
       @headers = Fields.hash(@headers)
       @status = @status.to_i
@@ -39,7 +39,7 @@ module Highball
       elsif (path = file)
         @seat.head(@claim, @status, @headers)
         @seat.file(@claim, path)
-        @seat.finish
+        @seat.finish(@claim)
       elsif (list = array)
         deliver_list(list)
       elsif @body.respond_to?(:each)
@@ -54,7 +54,7 @@ module Highball
     # There is nothing that the callback of a partial hijack could write.
     def deliver_head
       @seat.head(@claim, @status, @headers.reject { |name, _| name == "rack.hijack" })
-      @seat.finish
+      @seat.finish(@claim)
     end
 
     def deliver_list(list)
@@ -68,7 +68,7 @@ module Highball
     def deliver_each
       @seat.head(@claim, @status, @headers)
       @body.each { |chunk| @seat.chunk(@claim, chunk) }
-      @seat.finish
+      @seat.finish(@claim)
     end
 
     def deliver_stream
@@ -80,7 +80,7 @@ module Highball
       ensure
         stream.close
       end
-      @seat.finish
+      @seat.finish(@claim)
     end
 
     # What is called with the client's connection once the head is out: the callback of a partial hijack, or the
@@ -103,7 +103,7 @@ module Highball
         io.close
         raise
       end
-      @seat.finish
+      @seat.finish(@claim)
     end
 
     # Whether the message has no content (RFC 9110, sections 9.3.2 and 15.3.5): then a body is closed

@@ -123,14 +123,18 @@ pub(crate) unsafe extern "C" fn flush(this: Value) -> Value {
     NIL
 }
 
-/// `seat.finish`: ends the response. Nothing more can be written.
+/// `seat.finish(claim)`: ends the response to `claim`, where nobody has ended it before. Nothing more can be written.
 ///
 /// # Safety
-/// Called by Ruby.
-pub(crate) unsafe extern "C" fn finish(this: Value) -> Value {
+/// Called by Ruby. Raises where the thread runs another request.
+pub(crate) unsafe extern "C" fn finish(this: Value, claim: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
     unsafe {
+        let claim = claim_from(claim);
         let own = state(this);
+        if own.running.get() != Some(claim) {
+            respond::raise_over();
+        }
         if let Some(claim) = own.claim().filter(|_| !own.hijacked.get()) {
             respond::frame(this, claim, Kind::End, NIL);
         }
