@@ -191,6 +191,13 @@ class ClaimTest < Minitest::Test
     assert_instance_of Highball::ClientGone, failure
   end
 
+  def test_headers_need_no_more_than_each
+    headers = Object.new
+    headers.define_singleton_method(:each) { |&block| [%w[X-A 1], %w[X-B 2], %w[X-A 3]].each(&block) }
+    answer = request(->(_) { [200, headers, ["body"]] })
+    assert_equal [%w[X-A 1], %w[X-A 3], %w[X-B 2]], answer.fields
+  end
+
   def test_headers_may_have_values_that_only_ruby_turns_into_strings
     answer = request(->(_) { [200, { "X-Number" => 5, "X-Many" => [1, :two], "X-None" => nil }, ["body"]] })
     assert_equal [["X-Number", "5"], %w[X-Many 1], %w[X-Many two], ["X-None", ""]], answer.fields

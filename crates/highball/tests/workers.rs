@@ -78,7 +78,7 @@ fn row_34_the_deaths_of_eight_workers_one_after_the_other_are_told_within_the_ti
 #[test]
 fn row_34_a_safe_request_is_run_again_once_and_named_when_it_has_killed_two_workers() {
     for method in ["GET", "HEAD", "OPTIONS", "TRACE"] {
-        let mut working = start(WORKING, |builder| builder);
+        let mut working = start(WORKING, |builder| builder.setting("allow_trace", "true"));
         let mut client = working.server.ask(method, "/once");
         called(&mut working, "/once").kill();
         let second = called(&mut working, "/once");

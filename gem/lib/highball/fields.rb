@@ -32,10 +32,12 @@ module Highball
       def hash(headers)
         raise InvalidResponse, "headers do not respond to each: #{headers.class}" unless headers.respond_to?(:each)
 
-        headers.each_with_object({}) do |(name, values), hash|
+        hash = {}
+        headers.each do |name, values|
           values = texts(values) unless name.to_s.start_with?("rack.")
           hash[name] = hash.key?(name) ? [*hash[name], *values] : values
         end
+        hash
       end
 
       private
