@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 
-use rustix::process::Signal;
 use test_support::{
     Application, Client, Directory, Fault, PATIENCE, Program, Server, Status, until,
 };
@@ -292,7 +291,7 @@ fn commands_to_a_server_that_stands_still_end_with_an_error() {
         let stop = command("stop");
         // It was answered, and waits for the end.
         server.log().wait(|line| line.contains("draining"));
-        server.process().signal(Signal::STOP);
+        server.process().suspend();
         let others = [command("status"), command("restart"), command("stop")];
         let stopped = stop.join().expect("it ran");
         for ran in others.map(|one| one.join().expect("it ran")) {

@@ -214,7 +214,7 @@ fn a_thread_that_does_not_come_back_from_what_follows_a_response_costs_its_worke
 fn row_35_a_stopped_worker_that_idles_holds_nobody_up() {
     let late = start(|builder| builder.workers(2).threads(2));
     let stopped = late.server.status().processes("worker")[0];
-    stopped.signal(Signal::STOP);
+    stopped.suspend();
     for _ in 0..20 {
         assert_ne!(late.server.get("/").text(), stopped.0.to_string());
     }
@@ -225,7 +225,7 @@ fn row_35_a_stopped_worker_that_idles_holds_nobody_up() {
 fn row_35_a_worker_that_was_stopped_while_it_idled_is_replaced_and_what_waits_for_it_is_served() {
     let late = start(|builder| builder);
     let stopped = late.server.status().processes("worker")[0];
-    stopped.signal(Signal::STOP);
+    stopped.suspend();
     let mut client = late.server.ask("POST", "/");
     assert_ne!(client.response().text(), stopped.0.to_string());
     late.logged(&["worker 0 stands still: it was woken for a request and does not come"]);

@@ -294,7 +294,7 @@ fn a_replaced_server_that_stands_still_is_waited_for_no_longer_than_for_requests
     let dir = server.application().dir();
     dir.write("highball.toml", "drain_timeout = \"1s\"\n");
     let old = upgrade(&mut server);
-    old.signal(Signal::STOP);
+    old.suspend();
     let ran = server.command(&["restart"]);
     assert!(ran.status.success(), "{}", ran.output());
     server.process().signal(Signal::TERM);

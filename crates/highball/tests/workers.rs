@@ -314,7 +314,7 @@ fn a_front_killed_with_9_leaves_nothing_behind() {
     let family = server.family();
     assert!(family.members().len() >= 4, "{:?}", family.members());
     // One stands still, and sees no end of anything.
-    server.status().processes("worker")[0].signal(Signal::STOP);
+    server.status().processes("worker")[0].suspend();
     server.process().kill();
     // Also the busy one goes at once: nobody waits for its answer.
     assert_eq!(family.wait_gone(Duration::from_secs(10)), []);

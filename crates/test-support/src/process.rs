@@ -24,6 +24,25 @@ impl Process {
         self.signal(Signal::KILL);
     }
 
+    /// Stops it (SIGSTOP), and waits until no thread of it runs any more: the signal alone takes effect some time later.
+    #[track_caller]
+    pub fn suspend(self) {
+        self.signal(Signal::STOP);
+        crate::until("every thread is stopped", || self.is_suspended());
+    }
+
+    fn is_suspended(self) -> bool {
+        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.0)) else {
+            return false;
+        };
+        threads.flatten().all(|thread| {
+            let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // The state is behind the name, which stands in parentheses and may hold anything.
+            stat.rsplit_once(") ")
+                .is_some_and(|(_, fields)| fields.starts_with('T'))
+        })
+    }
+
     /// Its memory, shared pages counted by share, in bytes; `None` when it is gone.
     pub fn pss(self) -> Option<u64> {
         kilobytes(&self.file("smaps_rollup")?, "Pss:")

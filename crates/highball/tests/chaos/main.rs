@@ -277,7 +277,7 @@ impl Run {
     fn stop(&mut self) {
         loop {
             let victim = self.any_worker();
-            victim.signal(Signal::STOP);
+            victim.suspend();
             if within(STUCK, || self.is_replaced(victim)) {
                 return;
             }
