@@ -83,7 +83,7 @@ pub enum Kind {
     Listen,
     /// A list of addresses and networks of proxies.
     Proxies,
-    /// A list of parts of parameter names; see [`ParameterNames`](crate::ParameterNames).
+    /// A list of parts of parameter names; see [`ParameterNames`].
     ParameterNames,
     /// The mode of a file, in octal digits, or `auto`.
     FileMode,
