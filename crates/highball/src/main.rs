@@ -36,8 +36,8 @@ use std::process::ExitCode;
 use arguments::Command;
 use tikv_jemallocator::Jemalloc;
 
-/// What is free goes back to the kernel within seconds, by a thread of the allocator's own: the C library's keeps the
-/// peak, and giving it back there stops the front. `.cargo/config.toml` has the options.
+/// What is free goes back to the kernel within seconds, by a thread of the allocator's own (`serve.rs` starts it): the C
+/// library's keeps the peak, and giving it back there stops the front. `.cargo/config.toml` has the options.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

@@ -72,6 +72,9 @@ pub(crate) fn run(choice: Choice) -> Result<()> {
 fn start(choice: Choice, mut birth: Birth) -> Result<()> {
     let mut application = Application::load(choice)?.share();
     let opened = Opened::by(&mut application, &mut birth)?;
+    // A thread keeps the rights with which it was started: not before they were given up.
+    let gives_back = tikv_jemalloc_ctl::background_thread::write(true);
+    gives_back.context("cannot start the allocator's thread")?;
     let log = AccessLog::to_stdout(application.settings.log_format.into());
     let log = log.context("cannot write to stdout")?;
     let runtime = front::runtime::build().context("cannot start the runtime")?;

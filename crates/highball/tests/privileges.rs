@@ -153,30 +153,56 @@ fn a_server_with_cap_net_bind_service_takes_large_bodies() {
             .under(&AS_NOBODY)
             .start();
         posts(&server);
-        let front = std::fs::read_to_string(format!("/proc/{}/status", server.process().0));
-        let front = front.expect("it runs");
         // Everything it was opened with lies behind it, and it has nothing that its workers have not.
-        for name in ["CapPrm:", "CapEff:", "CapAmb:"] {
-            assert_eq!(field(&front, name), 0, "{front}");
-        }
+        has_no_capabilities(&server);
         // Its successor is given the capability again by the file.
         assert!(as_nobody(&["upgrade"], &server).status.success());
         let new = server.status().processes("front")[0];
         server.replaced_by(new);
         posts(&server);
+        has_no_capabilities(&server);
     }
 }
+
+/// The kernel keeps them for each thread, the allocator's included.
+#[track_caller]
+fn has_no_capabilities(server: &Server) {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", server.process().0));
+    let threads: Vec<_> = threads.expect("it runs").flatten().collect();
+    assert!(threads.len() > 1);
+    for thread in threads {
+        // A thread may have ended meanwhile.
+        let Ok(status) = std::fs::read_to_string(thread.path().join("status")) else {
+            continue;
+        };
+        for name in ["CapPrm:", "CapEff:", "CapInh:", "CapAmb:"] {
+            assert_eq!(field(&status, name), 0, "{status}");
+        }
+    }
+}
+
+#[test]
+fn no_thread_of_a_server_keeps_an_ambient_capability_to_bind_ports() {
+    let application = Application::new(HELLO);
+    owned_by_nobody(&application);
+    let server = Server::application_of(application)
+        .under(&[&AS_NOBODY[..], &AMBIENT].concat())
+        .start();
+    has_no_capabilities(&server);
+}
+
+/// Has the program be started with a capability that it was not given by its file.
+const AMBIENT: [&str; 2] = [
+    "--inh-caps=+net_bind_service",
+    "--ambient-caps=+net_bind_service",
+];
 
 #[test]
 fn an_ambient_capability_to_bind_ports_ends_with_the_binding() {
     let application = Application::new(WHOAMI);
     owned_by_nobody(&application);
-    let ambient = [
-        "--inh-caps=+net_bind_service",
-        "--ambient-caps=+net_bind_service",
-    ];
     let server = Server::application_of(application)
-        .under(&[&AS_NOBODY[..], &ambient].concat())
+        .under(&[&AS_NOBODY[..], &AMBIENT].concat())
         .start();
     posts(&server);
     let text = server.get("/status").text();
