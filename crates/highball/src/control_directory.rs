@@ -9,7 +9,10 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat};
+use rustix::fs::{
+    Access, AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, accessat, flock, fstat, mkdirat,
+    openat,
+};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -194,7 +197,10 @@ impl ControlDirectory {
             });
         }
         make_directory(&place.path, Mode::from(MODE), user).map_err(unavailable)?;
-        Self::look(&place.path, Some(user.uid))
+        let directory = Self::look(&place.path, Some(user.uid))?;
+        // One that is there already may be on a file system that is read-only by now.
+        accessat(&directory.fd, ".", Access::WRITE_OK, AtFlags::EACCESS).map_err(unavailable)?;
+        Ok(directory)
     }
 
     /// Opens a directory that is there. Its owner has to be `owner`; for `None` anybody, which root alone may ask for.

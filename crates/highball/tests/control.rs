@@ -249,6 +249,21 @@ fn a_server_without_a_place_for_control_sockets_serves_and_says_so() {
 }
 
 #[test]
+fn a_folder_that_cannot_be_written_to_leaves_a_server_without_commands() {
+    let application = Application::new(HELLO);
+    let folder = application.path().join("tmp/highball");
+    std::fs::create_dir_all(&folder).expect("a folder of our own");
+    give(&folder);
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o500)).expect("it is ours");
+    let server = of_stranger(application, &[]).start();
+    let line = server
+        .log()
+        .wait(|line| line.contains("no place for its control sockets"));
+    assert!(line.contains("tmp/highball"), "{line}");
+    server.get("/").expect(200);
+}
+
+#[test]
 fn what_a_killed_server_left_is_replaced_by_the_next_one() {
     let runtime = runtime_directory();
     let variable = format!("RUNTIME_DIRECTORY={}", runtime.path().display());
