@@ -73,6 +73,10 @@ pub fn parse(payload: Bytes) -> Result<ResponseHead, &'static str> {
     if status.is_informational() || status.as_u16() > 599 {
         return Err("a status outside 200 to 599");
     }
+    if status == StatusCode::NO_CONTENT {
+        // There is no content that could have a length, not even for GET (RFC 9110 section 8.6).
+        fields.remove(header::CONTENT_LENGTH);
+    }
     declared_length(&fields)?;
     Ok(ResponseHead {
         status,

@@ -46,6 +46,7 @@ fn row_20_no_body_follows_head_204_and_304() {
         ("HEAD", "/404"),
         ("GET", "/204"),
         ("GET", "/204?length"),
+        ("HEAD", "/204?length"),
         ("GET", "/304"),
         ("GET", "/304?length"),
         ("POST", "/204"),
@@ -60,7 +61,8 @@ fn row_20_no_body_follows_head_204_and_304() {
             None
         );
         if method == "HEAD" && target.ends_with("length") {
-            assert_eq!(response.field("content-length"), Some("5"));
+            let length = Some("5").filter(|_| response.status() != 204);
+            assert_eq!(response.field("content-length"), length);
         }
         // Stray bytes would be taken for the start of this response.
         assert_eq!(
