@@ -127,7 +127,7 @@ settings! {
         /// `PORT` replaces the port of every TCP address that the file or the default gives.
         listen: Vec<Listen> = Kind::Listen, default "3000", env ["PORT"], reload Start;
 
-        /// The mode of the files of UNIX sockets, in octal digits: whoever may write to the file may connect.
+        /// The mode of the files of UNIX sockets, in octal digits: users who may write to the file may connect.
         ///
         /// It does not depend on the umask, and the file never has a wider one. `auto` is `0660` where `unix_socket_group`
         /// names a group, and `0600` otherwise, for the server's user and root alone. Files that a service manager made

@@ -235,7 +235,7 @@ impl Board<'_> {
             self.mark_free(seat);
             return Found::Yield;
         }
-        // Bounded, for a broken worker may have written anything into head and tail. Whoever finds nothing here
+        // Bounded, for a broken worker may have written anything into head and tail. A thread that finds nothing here
         // although something waits does not sleep: it looks again.
         for _ in 0..=self.ring.len() {
             let head = self.head.load(Ordering::Acquire);

@@ -1,7 +1,7 @@
 //! Room in a slot's response ring: how writers sleep until the front has taken something. It moves no bytes.
 //!
 //! Several threads of a worker may write one response (a streaming body hands its stream to helpers), so several may
-//! sleep here at once: whoever wakes wakes all of them, and each looks for itself.
+//! sleep here at once: a wake-up wakes all of them, and each looks for itself.
 
 use crate::sync::{AtomicU32, AtomicU64, Futex, Ordering, fence};
 

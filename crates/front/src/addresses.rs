@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use crate::request::Peer;
 
-/// Of an IPv6 address the part that names a network: whoever has one has all addresses in it.
+/// Of an IPv6 address the part that names a network: a client that has one has all addresses in it.
 const NETWORK: u128 = u128::MAX << 64;
 
 /// Counts connections by their peer's address.

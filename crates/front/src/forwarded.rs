@@ -10,7 +10,7 @@ use http::header::HeaderName;
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Fields by which a proxy speaks for a client: frameworks, middleware and applications act on each of them, so that
-/// whoever may send one chooses the address, the scheme, the host or the path that they see. A name that ends with a
+/// a peer that may send one chooses the address, the scheme, the host or the path that they see. A name that ends with a
 /// hyphen stands for all that begin with it. [`is_forwarding`] looks at the first two bytes before it searches here.
 const FORWARDING: [&str; 33] = [
     // The client's address, scheme, host and port (RFC 7239, and what came before it).

@@ -1,5 +1,5 @@
 //! Bytes that many hold together, and their bound: responses in memory, files of spools. It moves no bytes and refuses
-//! none: whoever would hold more asks first.
+//! none: a caller that would hold more asks first.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -98,7 +98,7 @@ impl Application<Settings> {
         })
     }
 
-    /// The same, its settings to be shared by whoever goes by them.
+    /// The same, with shared settings.
     pub(crate) fn share(self) -> Application {
         Application {
             dir: self.dir,
@@ -112,7 +112,7 @@ impl Application<Settings> {
 }
 
 impl Application {
-    /// Finds the same application anew, by the same folder, file, flags and variables: to be called in a thread that may
+    /// Finds the same application again, by the same folder, file, flags and variables: to be called in a thread that may
     /// block. Its errors are those of [`Application::load`].
     pub(crate) fn again(&self) -> impl FnOnce() -> Result<Application<Settings>> + Send + use<> {
         let choice = self.choice.clone();

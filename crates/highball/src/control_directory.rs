@@ -189,7 +189,7 @@ impl ControlDirectory {
         let above = above.map_err(unavailable)?;
         let owner = fstat(&above).map_err(unavailable)?.st_uid;
         if place.owned && owner != user.uid && owner != 0 {
-            // Such as the session's of whoever became root.
+            // Such as the session's of a user who became root.
             let reason = format!("user {owner} owns the folder that it would be in");
             return Err(Unusable::Unavailable {
                 path: place.path.clone(),
@@ -273,7 +273,7 @@ impl ControlDirectory {
     /// # Errors
     /// The directory was removed, or another one holds the lock for too long.
     pub(crate) async fn lock(&self) -> io::Result<Lock> {
-        // A lock belongs to an open file, and this one's is shared with whoever is handed the directory.
+        // A lock belongs to an open file, and this one's is shared with the server that is handed the directory.
         let own = openat(
             &self.fd,
             ".",

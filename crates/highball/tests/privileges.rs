@@ -128,7 +128,7 @@ fn workers_have_the_descriptor_limit_that_the_server_was_started_with() {
     check(&server);
 }
 
-/// Has a copy of the program bind low ports by itself, whoever starts it.
+/// Has a copy of the program bind low ports by itself, for any user who starts it.
 fn capable(program: &Path, capabilities: &str) {
     let ran = Program::new("setcap").arg(capabilities).arg(program).run();
     assert!(

@@ -41,7 +41,7 @@ fn a_body_beyond_the_spool_limit_is_refused_until_there_is_room() {
     assert!(refused.field("retry-after").is_some());
     let line = server.log().wait(|line| line.contains("spool_limit"));
     assert!(line.contains("could not be stored"), "{line}");
-    // Whoever was there goes on, and one that needs no file is none of it.
+    // What was begun goes on, and a request that needs no file is not affected.
     server.connect().post("/", vec![b'b'; 50_000]).expect(200);
     first.send(vec![b'a'; 100_000]);
     assert_eq!(first.response().text(), "1000000");

@@ -15,7 +15,7 @@ fn set(board: &Board<'_>, seat: u16, word: u32) {
 fn a_claim_goes_by_bits_and_not_by_the_words_of_all_threads() {
     let region = Region::create(Geometry::new(64, 3, 4096, 4096)).unwrap();
     let board = region.board();
-    // Whoever counted these words would think that all are on their way.
+    // A reader that counted these words would think that all are on their way.
     for seat in 0..board.seats.len() as u16 {
         set(&board, seat, LOOKING);
     }

@@ -164,7 +164,7 @@ impl Front {
             words.request_len.load(Ordering::Relaxed),
             words.abandoned.load(Ordering::Relaxed),
         );
-        // Whoever does not hold the claim changes nothing there.
+        // A writer that does not hold the claim changes nothing there.
         if sequence_of(put) != own.sequence {
             self.report(Word::Frame, Some(number), put);
         }

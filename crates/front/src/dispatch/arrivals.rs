@@ -199,7 +199,7 @@ impl Dispatcher {
         tokio::task::spawn_local(poll_fn(move |cx| {
             let mut arrived = request.arrived.borrow_mut();
             let settled = match &mut arrived.spool {
-                // Whoever reads it hears of a failure.
+                // Its reader hears of a failure.
                 Some(spool) => spool.poll_settled(cx).map(drop),
                 None => Poll::Ready(()),
             };
