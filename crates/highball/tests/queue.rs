@@ -143,7 +143,9 @@ fn no_worker_takes_a_second_request_while_another_is_idle() {
     let mut waiting = start(|builder| builder.workers(3).threads(3));
     for round in 0..50 {
         // Every thread of the round before is done and asleep again.
-        waiting.server.status();
+        for worker in waiting.server.status().processes("worker") {
+            worker.wait_asleep();
+        }
         let mut clients: Vec<Client> = (0..3)
             .map(|n| ask(&waiting, &format!("r{round}n{n}")))
             .collect();

@@ -28,10 +28,16 @@ impl Process {
     #[track_caller]
     pub fn suspend(self) {
         self.signal(Signal::STOP);
-        crate::until("every thread is stopped", || self.is_suspended());
+        crate::until("every thread is stopped", || self.all_threads_are('T'));
     }
 
-    fn is_suspended(self) -> bool {
+    /// Waits until no thread of it runs or is about to.
+    #[track_caller]
+    pub fn wait_asleep(self) {
+        crate::until("every thread sleeps", || self.all_threads_are('S'));
+    }
+
+    fn all_threads_are(self, state: char) -> bool {
         let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.0)) else {
             return false;
         };
@@ -39,7 +45,7 @@ impl Process {
             let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
             // The state is behind the name, which stands in parentheses and may hold anything.
             stat.rsplit_once(") ")
-                .is_some_and(|(_, fields)| fields.starts_with('T'))
+                .is_some_and(|(_, fields)| fields.starts_with(state))
         })
     }
 
