@@ -201,10 +201,11 @@ impl Server {
     /// The only line of the access log about this path; waits for it.
     #[track_caller]
     pub(crate) fn logged(&self, path: &str) -> String {
-        let wanted = format!("path=\"{path}\"");
-        let found = self.wait_for_lines(|lines| lines.iter().any(|line| line.contains(&wanted)));
-        let of_requests = |line: &&String| line.contains(&wanted) && line.contains("outcome=");
-        let found: Vec<_> = found.iter().filter(of_requests).collect();
+        let path = format!("path=\"{path}\"");
+        // The error log may name the path as well, and comes first.
+        let is_wanted = |line: &&String| line.contains(&path) && line.contains("outcome=");
+        let found = self.wait_for_lines(|lines| lines.iter().any(|line| is_wanted(&line)));
+        let found: Vec<_> = found.iter().filter(is_wanted).collect();
         assert_eq!(found.len(), 1, "{found:#?}");
         found[0].clone()
     }
