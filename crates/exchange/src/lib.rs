@@ -3,7 +3,8 @@
 //! A request travels through one *slot*: the front writes it ([`request`]), a worker thread claims it
 //! ([`board`]), answers in frames through the slot's response ring ([`response`]), and the front reads
 //! them out; [`room`] is how they wait for each other. [`region`] is the memory itself, [`front`] and [`seat`] are its two sides. [`control`] holds
-//! the messages beside the exchange: they carry processes' lives and file descriptors, never requests.
+//! the messages beside the exchange: they carry processes' lives and file descriptors, never requests. [`dispatcher`] is
+//! what the supervisor and the dispatcher tell each other within the front's process.
 //!
 //! This crate never parses HTTP, never runs Ruby and never decides what happens to a request; it says
 //! who holds one. Together with the extension it is the only crate with `unsafe` code.
@@ -18,6 +19,8 @@ mod sync;
 #[cfg(not(loom))]
 pub mod control;
 #[cfg(not(loom))]
+pub mod dispatcher;
+#[cfg(not(loom))]
 pub mod front;
 #[cfg(not(loom))]
 pub mod region;
@@ -31,6 +34,8 @@ pub mod scheduling;
 pub mod seat;
 pub mod sockets;
 
+#[cfg(not(loom))]
+pub use dispatcher::{Alarm, Dispatcher, Run, Stall, WorkerId};
 #[cfg(not(loom))]
 pub use front::Front;
 #[cfg(not(loom))]

@@ -2,18 +2,24 @@
 //! counted nor in the access log; what a worker says of its errors is logged as ever.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Uri, Version, header};
 
+use crate::dispatch::Dispatcher;
 use crate::request::{Peer, Request, RequestBody, RequestHead};
-use crate::service::Service;
 
 /// Has a worker of this generation answer a GET of `path`.
 ///
 /// # Errors
 /// In words why it is not fit; with the backtrace, where the application raised.
-pub(crate) async fn run(service: &Rc<Service>, generation: u32, path: &str) -> Result<(), String> {
+pub(crate) async fn run(
+    dispatcher: &Dispatcher,
+    generation: u32,
+    path: &str,
+    timeout: Duration,
+) -> Result<(), String> {
     let uri: Uri = path.parse().map_err(|_| format!("{path} is no path"))?;
     let mut headers = HeaderMap::new();
     headers.insert(header::HOST, HeaderValue::from_static("localhost"));
@@ -35,10 +41,11 @@ pub(crate) async fn run(service: &Rc<Service>, generation: u32, path: &str) -> R
         trusted: true,
     };
     let request = Rc::new(Request::new(head, Rc::new(peer)));
-    let timeout = service.request_timeout(request.path());
     request.arrive(RequestBody::Inline(Bytes::new()), timeout);
-    let asked = Asked { service, request };
-    let dispatcher = &service.dispatcher;
+    let asked = Asked {
+        dispatcher,
+        request,
+    };
     let answer = match dispatcher.submit_to(generation, &asked.request) {
         Ok(()) => asked.request.head(|_| {}).await,
         Err(failure) => Err(failure),
@@ -57,12 +64,12 @@ pub(crate) async fn run(service: &Rc<Service>, generation: u32, path: &str) -> R
 
 /// Gives the request up, however the wait for its answer ends.
 struct Asked<'a> {
-    service: &'a Service,
+    dispatcher: &'a Dispatcher,
     request: Rc<Request>,
 }
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        self.service.dispatcher.abandon(&self.request);
+        self.dispatcher.abandon(&self.request);
     }
 }

@@ -20,6 +20,7 @@ mod late;
 mod lingering;
 mod queue;
 mod still;
+mod supervised;
 mod suspects;
 mod workers;
 
@@ -31,6 +32,7 @@ use std::time::{Duration, Instant};
 use exchange::front::Holder;
 use exchange::scheduling::monotonic_ns;
 
+use crate::access_log::AccessLog;
 use crate::env::Env;
 use crate::failure::Failure;
 use crate::request::{Place, Request};
@@ -39,10 +41,9 @@ use crate::shared_bytes::SharedBytes;
 use crate::spool::SpoolPlace;
 use arrivals::Rest;
 use generation::Generation;
-pub use late::{Alarm, Run, Work};
+pub use late::Work;
 use queue::Queue;
 pub use queue::{Lane, Lanes};
-pub use still::Still;
 pub use suspects::Death;
 use suspects::Suspects;
 
@@ -70,12 +71,11 @@ pub struct Bounds {
     pub grace: Duration,
     /// How long a worker may run code between requests while others wait.
     pub between: Duration,
+    /// How long the answer to a check of a new generation may take.
+    pub check_timeout: Duration,
     /// Whether the front's thread gives way to workers while all requests are short.
     pub batch: bool,
 }
-
-/// What the application said went wrong, for the log.
-pub type ErrorSink = Box<dyn Fn(&Request, &str)>;
 
 struct Inner {
     lanes: Lanes,
@@ -94,7 +94,7 @@ pub struct Dispatcher {
     inner: RefCell<Inner>,
     env: Env,
     bounds: Cell<Bounds>,
-    on_error: ErrorSink,
+    log: Rc<AccessLog>,
     scheduling: Scheduling,
     longest_queue: Cell<usize>,
     again: Cell<u64>,
@@ -114,7 +114,7 @@ impl Dispatcher {
         bounds: Bounds,
         lanes: Lanes,
         spools: SpoolPlace,
-        on_error: ErrorSink,
+        log: Rc<AccessLog>,
     ) -> Rc<Self> {
         let mut first = Generation::new(generation, exchange, lanes.shares());
         first.fed = true;
@@ -131,7 +131,7 @@ impl Dispatcher {
             env: Env::new(),
             response_memory: SharedBytes::new(bounds.response_memory_total),
             bounds: Cell::new(bounds),
-            on_error,
+            log,
             scheduling: Scheduling::default(),
             longest_queue: Cell::new(0),
             again: Cell::new(0),
@@ -380,7 +380,7 @@ impl Dispatcher {
     ///
     /// # Errors
     /// No descriptors are left, or there is no memory for a region in place of one that is corrupt.
-    pub fn files(&self, generation: Option<u32>) -> std::io::Result<(OwnedFd, OwnedFd)> {
+    pub fn files(&self, generation: Option<u32>) -> std::io::Result<[OwnedFd; 2]> {
         let inner = self.inner.borrow();
         let mut all = inner.generations.iter().rev();
         let found = all.find(|one| generation.is_none_or(|number| one.number == number));
@@ -389,7 +389,7 @@ impl Dispatcher {
             return Err(std::io::Error::other("no exchange could be made yet"));
         }
         let (memory, bell) = found.exchange.files();
-        Ok((memory.try_clone_to_owned()?, bell.try_clone_to_owned()?))
+        Ok([memory.try_clone_to_owned()?, bell.try_clone_to_owned()?])
     }
 }
 

@@ -36,7 +36,6 @@ pub mod service;
 mod shared_bytes;
 pub mod snapshot;
 pub mod spool;
-mod supervised;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -52,14 +51,13 @@ use access_log::AccessLog;
 use addresses::Addresses;
 use clock::Clock;
 use connection::Connection;
-pub use dispatch::{Alarm, Still};
 use dispatch::{Bounds, Dispatcher, Lanes};
+use exchange::Alarm;
 pub use failure::{Failure, Fault, Outcome};
 use file_body::ApplicationFiles;
 pub use file_threads::FileThreads;
 pub use handover::Kept;
 pub use listener::{AdoptError, BindError, FileAccess, Listener};
-pub use request::WorkerId;
 use runtime::Doorbell;
 use service::{InForce, Service};
 pub use snapshot::Snapshot;
@@ -103,14 +101,13 @@ impl Front {
         log: Rc<AccessLog>,
         generation: u32,
     ) -> io::Result<Rc<Self>> {
-        let error_log = Rc::clone(&log);
         let dispatcher = Dispatcher::new(
             exchange::Front::new(geometry(&settings))?,
             generation,
             bounds(&settings),
             Lanes::new(&settings),
             SpoolPlace::new(settings.spool_dir.as_deref(), settings.spool_limit),
-            Box::new(move |request, text| error_log::app_error(&error_log, request, text)),
+            Rc::clone(&log),
         );
         let doorbell = runtime::watch(&dispatcher)?;
         let service = Rc::new(Service {
@@ -142,6 +139,25 @@ impl Front {
         });
         tokio::task::spawn_local(Rc::clone(&front).sweep());
         Ok(front)
+    }
+
+    /// Its dispatcher, for the supervisor.
+    pub fn dispatcher(&self) -> &Rc<Dispatcher> {
+        &self.service.dispatcher
+    }
+
+    /// Has `tell` hear of requests past their deadline and of workers that stall. The first one that is given stays.
+    pub fn on_alarm(&self, tell: impl Fn(Alarm) + 'static) {
+        let _ = self.alarmed.set(Box::new(tell));
+    }
+
+    /// Makes the exchange of a new generation, as large as these settings want it. No request goes to it before
+    /// [`exchange::Dispatcher::route_to`] says so.
+    ///
+    /// # Errors
+    /// No memory or descriptors for it.
+    pub fn open_generation(&self, generation: u32, settings: &Settings) -> io::Result<()> {
+        self.dispatcher().open(generation, geometry(settings))
     }
 
     /// The settings in force.
@@ -313,6 +329,15 @@ fn bounds(settings: &Settings) -> Bounds {
         max_retries: settings.max_retries,
         grace: settings.request_grace,
         between: settings.request_timeout + settings.request_grace,
+        check_timeout: check_timeout(settings),
         batch: settings.batch_scheduling,
     }
+}
+
+/// How long the answer to `ready_check` may take: as long as any request for its path.
+fn check_timeout(settings: &Settings) -> Duration {
+    let path = settings.ready_check.as_deref().unwrap_or("/");
+    let path = path.split('?').next().unwrap_or(path);
+    let own = settings.request_timeouts.find(path.as_bytes());
+    own.copied().unwrap_or(settings.request_timeout)
 }

@@ -15,6 +15,7 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use exchange::WorkerId;
 use exchange::request::{BodyPlace, Facts, TEXTS, TooLarge, Writer};
 use exchange::scheduling::monotonic_ns;
 use http::{HeaderMap, Method, Uri, Version};
@@ -73,15 +74,6 @@ pub struct Arrival {
     pub ns: u64,
     /// When its response must have begun, nanoseconds of the monotonic clock.
     pub deadline_ns: u64,
-}
-
-/// A worker, among those of all generations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkerId {
-    /// Its generation.
-    pub generation: u32,
-    /// Its number in it.
-    pub worker: u16,
 }
 
 /// Where a request is.

@@ -41,7 +41,7 @@ pub fn build() -> io::Result<LocalRuntime> {
 /// # Errors
 /// The doorbell can't be registered.
 pub(crate) fn watch(dispatcher: &Rc<Dispatcher>) -> io::Result<Doorbell> {
-    let (_, bell) = dispatcher.files(None)?;
+    let [_, bell] = dispatcher.files(None)?;
     // An eventfd is no pipe, but all that is wanted of it is to be registered for reading.
     let bell = Receiver::from_owned_fd_unchecked(bell)?;
     DISPATCHER.set(Some(Rc::clone(dispatcher)));

@@ -12,8 +12,9 @@ use config::Settings;
 use exchange::front::Word;
 use exchange::response::Kind;
 use exchange::seat::Worker;
+use exchange::{Alarm, Dispatcher as _, WorkerId};
 use exchange::{Geometry, Job, Region, Seat};
-use highball_front::Alarm;
+use highball_front::access_log::{AccessLog, Format};
 use highball_front::dispatch::{Bounds, Dispatcher, Lanes};
 use highball_front::request::{Peer, Request, RequestBody, RequestHead};
 use highball_front::spool::SpoolPlace;
@@ -120,6 +121,7 @@ fn dispatching() -> (Rc<Dispatcher>, Rc<Request>, Seat, Job, Region) {
         max_retries: 1,
         grace: PATIENCE,
         between: PATIENCE,
+        check_timeout: PATIENCE,
         batch: false,
     };
     let exchange = exchange::Front::new(Geometry::new(1, 1, 1 << 16, 1 << 18)).unwrap();
@@ -129,9 +131,10 @@ fn dispatching() -> (Rc<Dispatcher>, Rc<Request>, Seat, Job, Region) {
     let worker = Worker::new(Region::open(memory).unwrap(), bell, 0).unwrap();
     let lanes = Lanes::new(&settings);
     let spools = SpoolPlace::new(None, bounds.spool_limit);
-    let dispatcher = Dispatcher::new(exchange, 1, bounds, lanes, spools, Box::new(|_, _| {}));
-    dispatcher.worker_starts(1, 0);
-    dispatcher.worker_up(1, 0);
+    let log = Rc::new(AccessLog::new(Format::Text, std::io::sink()).unwrap());
+    let dispatcher = Dispatcher::new(exchange, 1, bounds, lanes, spools, log);
+    dispatcher.worker_starts(WorkerId::new(1, 0));
+    dispatcher.worker_up(WorkerId::new(1, 0));
     let head = RequestHead {
         method: http::Method::GET,
         uri: "/".parse().unwrap(),

@@ -7,7 +7,7 @@ mod support;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use highball_front::Front;
+use exchange::{Dispatcher as _, WorkerId};
 use support::Server;
 use test_support::Client;
 
@@ -102,7 +102,7 @@ fn with_two_generations_what_a_leaving_worker_runs_keeps_no_request_from_an_idle
     server.feed(&[1, 2]);
     let mut long = server.ask("/long");
     let taken = old.take();
-    server.with(|front| front.stop_worker(1, 0));
+    server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
     let mut client = server.ask("/next");
     successor.take().answer_path();
     assert_eq!(client.response().text(), "/next");
@@ -125,7 +125,7 @@ fn a_worker_that_is_to_leave_one_of_two_generations_leaves_nothing_waiting() {
     // The threads of neither look, so all four lie in slots.
     let mut clients: Vec<Client> = (0..4).map(|n| server.ask(&format!("/{n}"))).collect();
     server.until(|now| now.queue.length == 4);
-    server.with(|front| front.stop_worker(1, 0));
+    server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
     assert!(player.stopping());
     let mut seat = new.seat(0);
     for _ in 0..4 {
@@ -158,7 +158,7 @@ fn a_generation_that_is_gone_leaves_its_response_to_a_slow_client() {
     server.feed(&[2]);
     server.bury(0);
     let slots = server.with(|front| front.snapshot()).slots.total;
-    server.with(|front| front.close_generation(1));
+    server.with(|front| front.dispatcher().close(1));
     assert_eq!(client.response().expect(200).body.len(), 9 * CHUNK);
     // Then it is gone, and with it its slots.
     server.until(|now| now.slots.total == slots / 2);
@@ -174,7 +174,7 @@ fn check(server: &Server) -> mpsc::Receiver<Result<(), String>> {
     server.with(move |front| {
         let front = std::rc::Rc::clone(front);
         tokio::task::spawn_local(async move {
-            let _ = tell.send(Front::check(&front, 2, "/up?a=b").await);
+            let _ = tell.send(front.dispatcher().check(2, "/up?a=b".to_owned()).await);
         });
     });
     told
@@ -204,7 +204,7 @@ fn a_check_is_answered_by_the_generation_that_it_is_for_and_by_no_other() {
     // Nor is it run again anywhere when its worker dies.
     let answer = check(&server);
     server.worker_of(2, 0).seat(0).take();
-    server.with(|front| front.worker_died(2, 0));
+    server.with(|front| front.dispatcher().worker_died(WorkerId::new(2, 0)));
     let reason = answer.recv().expect("an answer").unwrap_err();
     assert!(reason.contains("the worker died"), "{reason}");
     assert!(old.try_take().is_none());
@@ -248,22 +248,26 @@ fn nothing_is_lost_while_generations_come_and_go_under_load() {
                 })
             });
             let seats: Vec<_> = seats.collect();
-            server.with(move |front| front.feed(&[generation, generation - 1]));
+            server.with(move |front| front.dispatcher().route_to(&[generation, generation - 1]));
             while served.load(Ordering::Relaxed) < begun + 100 {
                 std::thread::yield_now();
             }
             if generation > 1 {
                 server.with(move |front| {
-                    front.feed(&[generation]);
-                    front.stop_worker(generation - 1, 0);
+                    front.dispatcher().route_to(&[generation]);
+                    front
+                        .dispatcher()
+                        .stop_worker(WorkerId::new(generation - 1, 0));
                 });
                 for seat in threads.drain(..) {
                     let seat: std::thread::ScopedJoinHandle<'_, ()> = seat;
                     seat.join().expect("no worker panics");
                 }
                 server.with(move |front| {
-                    front.worker_died(generation - 1, 0);
-                    front.close_generation(generation - 1);
+                    front
+                        .dispatcher()
+                        .worker_died(WorkerId::new(generation - 1, 0));
+                    front.dispatcher().close(generation - 1);
                 });
             }
             threads = seats;
@@ -275,7 +279,11 @@ fn nothing_is_lost_while_generations_come_and_go_under_load() {
         while served.load(Ordering::Relaxed) < asked.load(Ordering::Relaxed) {
             std::thread::yield_now();
         }
-        server.with(|front| front.stop_worker(GENERATIONS, 0));
+        server.with(|front| {
+            front
+                .dispatcher()
+                .stop_worker(WorkerId::new(GENERATIONS, 0))
+        });
     });
     let asked = asked.into_inner();
     assert_eq!(served.into_inner(), asked);

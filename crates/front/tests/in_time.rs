@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use exchange::response::Kind;
+use exchange::{Dispatcher as _, WorkerId};
 use support::Server;
 use test_support::PATIENCE;
 
@@ -18,7 +19,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// For how long what this worker runs is in time, where anything is.
 fn rest(server: &Server, worker: u16) -> Option<Duration> {
     server.with(move |front| {
-        let deadline = front.deadline(1, worker);
+        let deadline = front.dispatcher().deadline(WorkerId::new(1, worker));
         deadline.map(|deadline| deadline - Instant::now())
     })
 }
@@ -78,7 +79,7 @@ fn what_is_cut_with_its_generation_is_stopped_or_run_again_and_blamed_for_nothin
     server.open(2);
     let mut new = server.worker_of(2, 0).seat(0);
     server.feed(&[2]);
-    assert_eq!(server.with(|front| front.cut(1)), 1);
+    assert_eq!(server.with(|front| front.dispatcher().cut(1)), 1);
     server.bury(0);
     post.response().expect(502);
     server.expect_outcome("/post", "stopped");

@@ -5,6 +5,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use exchange::{Dispatcher as _, WorkerId};
 use support::{Server, TestSeat};
 use test_support::Client;
 
@@ -248,7 +249,7 @@ fn what_a_leaving_worker_still_runs_takes_nothing_of_a_share() {
     let reports = ask_in_order(&server, &["/reports/1", "/reports/2"]);
     let old = first.take();
     assert!(second.try_take().is_none(), "the share is taken");
-    server.with(|front| front.stop_worker(1, 0));
+    server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
     // Its successor has its threads.
     answer(&mut second, "/reports/2");
     old.answer_path();
@@ -274,7 +275,11 @@ fn a_new_generation_has_shares_of_its_own() {
 // ===== no worker =====
 
 fn outage(server: &Server, delay: Option<Duration>) {
-    server.with(move |front| front.outage(delay.map(|delay| Instant::now() + delay)));
+    server.with(move |front| {
+        front
+            .dispatcher()
+            .outage(delay.map(|delay| Instant::now() + delay))
+    });
 }
 
 /// Asserts a 503 that names a time within the next `most` seconds.
@@ -327,7 +332,7 @@ fn what_a_leaving_worker_still_runs_is_answered_while_no_other_can_serve() {
     let mut seat = server.seat();
     let mut running = server.ask("/running");
     let taken = seat.take();
-    server.with(|front| front.stop_worker(1, 0));
+    server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
     outage(&server, Some(Duration::from_secs(5)));
     expect_retry(&mut server.ask("/new"), 5);
     taken.answer_path();

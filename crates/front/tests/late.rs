@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use config::Settings;
 use exchange::response::Kind;
-use highball_front::dispatch::Run;
-use highball_front::{Alarm, Still, WorkerId};
+use exchange::{Alarm, Dispatcher as _, Run, Stall, WorkerId};
 use support::{Server, Taken};
 use test_support::{Fault, PATIENCE};
 
@@ -79,10 +78,18 @@ fn a_late_request_sounds_an_alarm_and_is_logged_with_the_backtrace_once() {
     let stranger = WorkerId { worker: 7, ..FIRST };
     server.with(move |front| {
         // Only of whom and of what it was asked.
-        front.traced(stranger, late.slot, late.sequence, &backtrace);
-        front.traced(FIRST, late.slot, late.sequence + 1, &backtrace);
-        front.traced(FIRST, late.slot, late.sequence, &backtrace);
-        front.traced(FIRST, late.slot, late.sequence, &backtrace);
+        front
+            .dispatcher()
+            .traced(stranger, late.slot, late.sequence, &backtrace);
+        front
+            .dispatcher()
+            .traced(FIRST, late.slot, late.sequence + 1, &backtrace);
+        front
+            .dispatcher()
+            .traced(FIRST, late.slot, late.sequence, &backtrace);
+        front
+            .dispatcher()
+            .traced(FIRST, late.slot, late.sequence, &backtrace);
     });
     taken.finish();
     assert!(seat.try_take().is_none());
@@ -118,7 +125,11 @@ fn a_request_that_ended_before_its_worker_could_say_where_is_not_logged_again() 
     assert_eq!(next(&alarms), Alarm::Late(late));
     taken.finish();
     server.until_quiet();
-    server.with(move |front| front.traced(FIRST, late.slot, late.sequence, &[]));
+    server.with(move |front| {
+        front
+            .dispatcher()
+            .traced(FIRST, late.slot, late.sequence, &[])
+    });
     pass_a_deadline(&server);
     let lines = server.wait_for_lines(|lines| lines.iter().any(|line| line.contains("mark")));
     assert!(
@@ -138,7 +149,7 @@ fn a_worker_is_stuck_after_the_grace_and_spent_when_it_runs_nothing_that_is_in_t
     let taken = first.take();
     client.response().expect(504);
     assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
-    assert_eq!(next(&alarms), Alarm::Stuck(FIRST));
+    assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::LateRequest));
     // However often the front looks: the other thread is in time.
     for _ in 0..2 {
         pass_a_deadline(&server);
@@ -161,7 +172,7 @@ fn a_worker_is_stuck_after_the_grace_and_spent_when_it_runs_nothing_that_is_in_t
     let taken = seat.take();
     client.response().expect(504);
     assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
-    assert_eq!(next(&alarms), Alarm::Stuck(FIRST));
+    assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::LateRequest));
     assert_eq!(next(&alarms), Alarm::Spent(FIRST));
 }
 
@@ -176,8 +187,8 @@ fn a_worker_that_was_woken_and_holds_nothing_stands_still_and_its_request_is_ano
             std::thread::yield_now();
         }
         let mut client = server.ask("/waits");
-        assert_eq!(next(&alarms), Alarm::Still(FIRST, Still::Called));
-        server.with(|front| front.stop_worker(1, 0));
+        assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::Unresponsive));
+        server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
         server.worker(1).seat(0).take().answer_path();
         assert_eq!(client.response().text(), "/waits");
     });
@@ -194,7 +205,10 @@ fn a_worker_that_does_something_else_while_requests_wait_stands_still() {
     // None of its threads looks for a request.
     let player = server.worker(0);
     let mut client = server.ask("/waits");
-    assert_eq!(next(&alarms), Alarm::Still(FIRST, Still::Between));
+    assert_eq!(
+        next(&alarms),
+        Alarm::Stalled(FIRST, Stall::BusyBetweenRequests)
+    );
     player.seat(0).take().answer_path();
     assert_eq!(client.response().text(), "/waits");
 }
@@ -224,7 +238,7 @@ fn a_request_whose_client_left_before_its_deadline_is_late_as_well() {
     client.reset();
     taken.until_abandoned();
     assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
-    assert_eq!(next(&alarms), Alarm::Stuck(FIRST));
+    assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::LateRequest));
     server.expect_outcome("/late", "client_gone");
 }
 
@@ -272,7 +286,7 @@ fn a_response_that_stands_still_is_cut_and_its_thread_is_late() {
         }
         assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
         taken.until_abandoned();
-        assert_eq!(next(&alarms), Alarm::Stuck(FIRST));
+        assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::LateRequest));
         assert_eq!(next(&alarms), Alarm::Spent(FIRST));
         assert!(server.logged("/late").contains("status=200"));
         server.expect_outcome("/late", "expired");
@@ -325,7 +339,7 @@ fn a_thread_has_its_time_once_more_to_notice_that_the_client_of_its_response_lef
     pass_a_deadline(&server);
     assert!(alarms.try_recv().is_err(), "it is late at once");
     assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
-    assert_eq!(next(&alarms), Alarm::Stuck(FIRST));
+    assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::LateRequest));
     server.expect_outcome("/stream", "client_gone");
 }
 
@@ -335,7 +349,11 @@ fn take_over(server: &Server, taken: &mut Taken<'_>) -> UnixStream {
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
     taken.frame(Kind::Hijacked, b"").expect("there is room");
     taken.flush();
-    server.with(move |front| front.hijacked(FIRST, slot, sequence, theirs.into()));
+    server.with(move |front| {
+        front
+            .dispatcher()
+            .hijacked(FIRST, slot, sequence, theirs.into())
+    });
     ours
 }
 
@@ -350,7 +368,7 @@ fn a_thread_that_does_not_notice_the_end_of_the_connection_it_took_over_is_late(
     client.reset();
     taken.until_abandoned();
     assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
-    assert_eq!(next(&alarms), Alarm::Stuck(FIRST));
+    assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::LateRequest));
 }
 
 #[test]
@@ -367,14 +385,18 @@ fn a_thread_that_does_not_come_back_from_what_follows_a_response_is_late() {
     assert_eq!((now.finishing[0].worker, now.finishing[0].thread), (0, 0));
     assert_eq!(next(&alarms), Alarm::Late(late));
     let backtrace = vec!["mailer.rb:7:in `deliver'".to_owned()];
-    server.with(move |front| front.traced(FIRST, late.slot, late.sequence, &backtrace));
+    server.with(move |front| {
+        front
+            .dispatcher()
+            .traced(FIRST, late.slot, late.sequence, &backtrace)
+    });
     let text = "message=\"what follows a response runs past its deadline\"";
     let is_told = |lines: &[String]| {
         let at = lines.iter().position(|line| line.contains(text));
         at.is_some_and(|at| lines[at + 1].contains("mailer.rb:7"))
     };
     server.wait_for_lines(is_told);
-    assert_eq!(next(&alarms), Alarm::Stuck(FIRST));
+    assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::LateRequest));
     assert_eq!(next(&alarms), Alarm::Spent(FIRST));
     server.bury(0);
     assert!(server.with(|front| front.snapshot().finishing.is_empty()));

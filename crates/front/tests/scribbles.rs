@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use exchange::{Alarm, Dispatcher as _, WorkerId};
 use exchange::{Geometry, Region};
-use highball_front::Alarm;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use support::{Player, Server};
 use test_support::{Client, Fault};
@@ -173,8 +173,10 @@ impl<'a> Lane<'a> {
             tokens.push(token);
         }
         // None while it is known to be damaged and not replaced yet.
-        let memory = self.server.with(|front| front.exchange_files().ok());
-        if let Some((memory, _)) = memory {
+        let memory = self
+            .server
+            .with(|front| front.dispatcher().files(None).ok());
+        if let Some([memory, _]) = memory {
             scribble(&File::from(memory), draws);
         }
         for (client, own) in clients.iter_mut().zip(first..) {
@@ -213,7 +215,7 @@ impl<'a> Lane<'a> {
                         self.replace(&mut workers, index);
                     }
                 }
-                Ok(Alarm::Stuck(by) | Alarm::Spent(by) | Alarm::Still(by, _)) => {
+                Ok(Alarm::Stalled(by, _) | Alarm::Spent(by)) => {
                     self.count("stuck", 1);
                     self.replace(&mut workers, by.worker);
                 }
@@ -239,12 +241,12 @@ impl<'a> Lane<'a> {
     /// while the memory is known to be damaged, of which an alarm follows.
     fn fork(&self, index: u16) -> Worker {
         let files = self.server.with(move |front| {
-            let files = front.exchange_files().ok()?;
-            front.worker_starts(1, index);
-            front.worker_up(1, index);
+            let files = front.dispatcher().files(None).ok()?;
+            front.dispatcher().worker_starts(WorkerId::new(1, index));
+            front.dispatcher().worker_up(WorkerId::new(1, index));
             Some(files)
         });
-        let Some((memory, bell)) = files else {
+        let Some([memory, bell]) = files else {
             return Worker(None);
         };
         let child = Command::new(std::env::current_exe().unwrap())

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use exchange::response::Kind;
-use highball_front::WorkerId;
+use exchange::{Dispatcher as _, WorkerId};
 use support::Server;
 use test_support::{Client, Fault, PATIENCE};
 
@@ -40,7 +40,11 @@ fn a_safe_request_that_has_killed_two_workers_is_a_502_and_named_in_the_log() {
         assert_eq!(seat.take().path(), "/deadly");
         // Either may be told first.
         let end = move |server: &Server| {
-            server.with(move |front| front.worker_ended(1, worker, "signal 11 (SEGV)"));
+            server.with(move |front| {
+                front
+                    .dispatcher()
+                    .worker_ended(WorkerId::new(1, worker), "signal 11 (SEGV)")
+            });
         };
         if worker == 0 {
             end(&server);
@@ -93,7 +97,11 @@ fn how_the_first_of_two_workers_ended_is_waited_for_as_well() {
     }
     client.response().expect(502);
     for worker in [1, 0] {
-        server.with(move |front| front.worker_ended(1, worker, "signal 9 (KILL)"));
+        server.with(move |front| {
+            front
+                .dispatcher()
+                .worker_ended(WorkerId::new(1, worker), "signal 9 (KILL)")
+        });
     }
     let text = "worker 0 of generation 1 (signal 9 (KILL)), then worker 1 of generation 1 (signal 9 (KILL))";
     server.wait_for_lines(|lines| lines.iter().any(|line| line.contains(text)));
@@ -179,7 +187,7 @@ fn a_request_that_is_run_again_has_one_answer_and_one_line() {
 #[test]
 fn a_worker_has_served_when_it_has_finished_a_request() {
     let server = Server::start(|_| {});
-    let served = || server.with(|front| front.has_served(1, 0));
+    let served = || server.with(|front| front.dispatcher().has_served(WorkerId::new(1, 0)));
     let mut seat = server.seat();
     let mut client = server.ask("/");
     // One that dies at its first request was of no use.
@@ -246,7 +254,7 @@ fn what_a_worker_had_written_whole_before_it_died_is_delivered() {
                     taken.finish();
                 }
                 region.board().completed[0].store(0, std::sync::atomic::Ordering::SeqCst);
-                front.worker_died(1, 0);
+                front.dispatcher().worker_died(WorkerId::new(1, 0));
             }
         });
         assert_eq!(client.response().text(), "whole", "{path}");
@@ -331,14 +339,14 @@ fn a_hijacked_connection_is_spliced_whichever_half_comes_first() {
         let (slot, sequence) = taken.key();
         let (mut ours, theirs) = sockets();
         if socket_first {
-            server.with(move |front| front.hijacked(FIRST, slot, sequence, theirs));
+            server.with(move |front| front.dispatcher().hijacked(FIRST, slot, sequence, theirs));
             taken.frame(Kind::Hijacked, b"").expect("there is room");
             taken.finish();
         } else {
             taken.frame(Kind::Hijacked, b"").expect("there is room");
             taken.finish();
             server.until_quiet();
-            server.with(move |front| front.hijacked(FIRST, slot, sequence, theirs));
+            server.with(move |front| front.dispatcher().hijacked(FIRST, slot, sequence, theirs));
         }
         ours.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\nhello")
             .expect("the front reads");
@@ -377,13 +385,17 @@ fn a_socket_whose_announcement_never_comes_is_closed() {
         let taken = seat.take();
         let (slot, sequence) = taken.key();
         let (ours, theirs) = sockets();
-        server.with(move |front| front.hijacked(FIRST, slot, sequence + sequences_ahead, theirs));
+        server.with(move |front| {
+            front
+                .dispatcher()
+                .hijacked(FIRST, slot, sequence + sequences_ahead, theirs)
+        });
         taken.answer_path();
         client.response().expect(200);
         expect_closed(ours);
     }
     let (ours, theirs) = sockets();
-    server.with(move |front| front.hijacked(FIRST, 60_000, 1, theirs));
+    server.with(move |front| front.dispatcher().hijacked(FIRST, 60_000, 1, theirs));
     expect_closed(ours);
     server.until_quiet();
 }
@@ -402,7 +414,7 @@ fn a_socket_for_a_request_of_another_worker_is_refused_and_named() {
             taken.flush();
         }
         let (theirs, stolen) = sockets();
-        server.with(move |front| front.hijacked(SECOND, slot, sequence, stolen));
+        server.with(move |front| front.dispatcher().hijacked(SECOND, slot, sequence, stolen));
         expect_closed(theirs);
         server.wait_for_lines(|lines| {
             let named = "worker 1 sent a socket for the connection of a request that worker 0 has";
@@ -415,10 +427,10 @@ fn a_socket_for_a_request_of_another_worker_is_refused_and_named() {
         // Neither does it once the slot is free and only the socket is missing.
         server.until_quiet();
         let (theirs, stolen) = sockets();
-        server.with(move |front| front.hijacked(SECOND, slot, sequence, stolen));
+        server.with(move |front| front.dispatcher().hijacked(SECOND, slot, sequence, stolen));
         expect_closed(theirs);
         let (mut ours, own) = sockets();
-        server.with(move |front| front.hijacked(FIRST, slot, sequence, own));
+        server.with(move |front| front.dispatcher().hijacked(FIRST, slot, sequence, own));
         ours.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
             .expect("the front reads");
         assert_eq!(client.head().status, 101);
@@ -432,7 +444,7 @@ fn a_socket_for_a_request_that_no_worker_has_is_refused() {
     server.until(|now| now.queue.length == 1);
     let (theirs, stolen) = sockets();
     // The first publication of the first slot.
-    server.with(move |front| front.hijacked(FIRST, 0, 1, stolen));
+    server.with(move |front| front.dispatcher().hijacked(FIRST, 0, 1, stolen));
     expect_closed(theirs);
     server.wait_for_lines(|lines| {
         let named = "worker 0 sent a socket for the connection of a request that no worker has";
@@ -452,7 +464,7 @@ fn a_hijack_whose_client_is_gone_is_closed() {
         let (slot, sequence) = taken.key();
         let (ours, theirs) = sockets();
         let give = |server: &Server| {
-            server.with(move |front| front.hijacked(FIRST, slot, sequence, theirs));
+            server.with(move |front| front.dispatcher().hijacked(FIRST, slot, sequence, theirs));
         };
         if socket_first {
             give(&server);

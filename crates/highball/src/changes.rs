@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
+use exchange::Dispatcher as _;
 use front::Front;
 use front::access_log::{AccessLog, Level};
 use supervisor::{Load, Note, Supervisor};
@@ -186,7 +187,7 @@ impl Changes {
                 Ok(booted.seconds)
             }
             Err(error) => {
-                self.front.close_generation(generation);
+                self.front.dispatcher().close(generation);
                 let reason = format!("{error:#}");
                 let text = Note::GivenUp { reason }.to_string();
                 self.log
@@ -198,13 +199,13 @@ impl Changes {
 
     /// What the generation is loaded from, as the folder is now.
     async fn load(&self, application: &Application, generation: u32) -> Result<Load> {
-        let files = self.front.exchange_files();
-        let (memory, doorbell) = files.context("cannot make the exchange")?;
+        let exchange = self.front.dispatcher().files(None);
+        let exchange = exchange.context("cannot make the exchange")?;
         let limit = application.settings.boot_timeout;
         let look = self
             .housekeeping
             .look(application.named.display(), limit, application.code());
-        application.generation(look.await?, generation, [memory, doorbell], &self.files)
+        application.generation(look.await?, generation, exchange, &self.files)
     }
 
     /// What serves, for the service manager.

@@ -6,7 +6,6 @@
 mod application;
 mod arguments;
 mod asks;
-mod bridge;
 mod changes;
 mod check;
 mod client;

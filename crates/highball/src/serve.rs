@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use config::{LogFormat, Settings};
+use exchange::Dispatcher as _;
 use exchange::scheduling::Policy;
 use front::Front;
 use front::access_log::{AccessLog, Level};
-use supervisor::{Dispatcher, Load, StartError, Supervisor, orphans};
+use supervisor::{Load, Note, StartError, Supervisor, orphans};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use crate::application::{Application, FIRST_GENERATION};
 use crate::arguments::Choice;
 use crate::asks::Asks;
-use crate::bridge::{self, Bridge};
 use crate::changes::{self, Changes};
 use crate::control_search::reach;
 use crate::control_socket::{Asked, ControlSocket, Name, own_uid};
@@ -116,15 +116,22 @@ async fn serve(
     let files = sockets.files();
     let front = Front::new(Rc::clone(&settings), Rc::clone(&log), generation)
         .context("cannot make the exchange")?;
-    let (memory, doorbell) = front.exchange_files().context("cannot make the exchange")?;
+    let exchange = front.dispatcher().files(None);
+    let exchange = exchange.context("cannot make the exchange")?;
     let code = application.code()()?;
-    let mut load = application.generation(code, generation, [memory, doorbell], &files)?;
+    let mut load = application.generation(code, generation, exchange, &files)?;
     load.start.behind = predecessor.is_some();
-    let bridge: Rc<dyn Dispatcher> = Rc::new(Bridge {
-        front: Rc::clone(&front),
-        log: Rc::clone(&log),
-    });
-    let supervisor = Rc::new(Supervisor::new(bridge));
+    let supervisor = {
+        let (dispatcher, log) = (Rc::clone(front.dispatcher()), Rc::clone(&log));
+        let on_note = move |generation: u32, note: &Note| {
+            let level = match note.is_warning() {
+                true => Level::Warn,
+                false => Level::Info,
+            };
+            log.event(level, &note.to_string(), &[("generation", &generation)]);
+        };
+        Rc::new(Supervisor::new(dispatcher, on_note))
+    };
     if let Some(before) = &predecessor {
         let greeting = &before.greeting;
         supervisor.come_beside(&load.plan, greeting.workers, greeting.pid);
@@ -133,7 +140,7 @@ async fn serve(
     let alarmed = Rc::downgrade(&supervisor);
     front.on_alarm(move |alarm| {
         if let Some(supervisor) = alarmed.upgrade() {
-            bridge::alarm(&supervisor, alarm);
+            supervisor.alarm(alarm);
         }
     });
     let state = Rc::new(Cell::new("booting"));
@@ -281,7 +288,7 @@ async fn come_up(
     let ready = async {
         supervisor.launch(load).await?;
         if let Some(path) = &front.settings().ready_check {
-            let checked = front.check(generation, path).await;
+            let checked = front.dispatcher().check(generation, path.clone()).await;
             checked.map_err(StartError::Check)?;
         }
         anyhow::Ok(())

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use exchange::WorkerId;
 use tokio::time;
 
 use crate::Note;
@@ -31,7 +32,10 @@ impl Supervisor {
         let limit = self.shared.drain_timeout(awaited);
         let now = time::Instant::now().into_std();
         let rests = bounded.into_iter().map(|(_, worker, until)| {
-            let in_time = self.shared.dispatcher.deadline(awaited, worker);
+            let in_time = self
+                .shared
+                .dispatcher
+                .deadline(WorkerId::new(awaited, worker));
             let until = in_time.map_or(until, |deadline| until.max(deadline + LAST_ANSWER));
             until.saturating_duration_since(now)
         });
@@ -45,7 +49,7 @@ impl Supervisor {
             return;
         };
         let note = Note::Awaited { rest };
-        self.shared.dispatcher.note(generation, &note);
+        self.shared.note(generation, &note);
         let settled = || self.shared.until(Fleet::is_settled);
         let limit = self.shared.drain_timeout(generation);
         if time::timeout(limit, settled()).await.is_err() {
@@ -64,7 +68,7 @@ impl Supervisor {
         for generation in draining {
             let requests = self.shared.dispatcher.cut(generation);
             let note = Note::Hurried { requests };
-            self.shared.dispatcher.note(generation, &note);
+            self.shared.note(generation, &note);
         }
         self.shared.decide(fleet::Event::Hurry);
     }
@@ -94,10 +98,10 @@ impl Shared {
         let overdue: Vec<_> = bounded.collect();
         drop(inner);
         for (generation, worker, _) in overdue {
-            if let Some(deadline) = self.dispatcher.deadline(generation, worker) {
+            if let Some(deadline) = self.dispatcher.deadline(WorkerId::new(generation, worker)) {
                 let rest = deadline.saturating_duration_since(now);
                 let note = Note::InTime { worker, rest };
-                self.dispatcher.note(generation, &note);
+                self.note(generation, &note);
                 let until = deadline + LAST_ANSWER;
                 self.handle(generation, Event::InTime { worker, until });
             }

@@ -5,6 +5,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use exchange::WorkerId;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::Note;
@@ -73,7 +74,7 @@ impl Shared {
                 && !told
             {
                 told = true;
-                self.dispatcher.note(generation, &Note::NotWeighed);
+                self.note(generation, &Note::NotWeighed);
             }
             let weights = weights.as_ref();
             let plan = &load.plan;
@@ -113,10 +114,10 @@ impl Shared {
             Step::Shrink(worker) => self.shrink(generation, plan, worker, weights, held, None),
             Step::Replace(worker) => self.replace_last(generation, worker, weights, held),
             Step::Grow => {
-                self.dispatcher.note(generation, &Note::Grows(held));
+                self.note(generation, &Note::Grows(held));
                 self.resize(generation, plan, None);
             }
-            Step::Warn => self.dispatcher.note(generation, &Note::OverBudget(held)),
+            Step::Warn => self.note(generation, &Note::OverBudget(held)),
         }
         true
     }
@@ -130,8 +131,7 @@ impl Shared {
         let event = if beside {
             Event::Retire { worker, why, grace }
         } else {
-            self.dispatcher
-                .note(generation, &Note::Renewed { worker, why });
+            self.note(generation, &Note::Renewed { worker, why });
             // Requests wait meanwhile.
             let until = Instant::now().into_std() + grace.min(LAST_LEAVE);
             Event::Renew { worker, until }
@@ -155,7 +155,7 @@ impl Shared {
             held,
             why,
         };
-        self.dispatcher.note(generation, &note);
+        self.note(generation, &note);
         self.resize(generation, plan, Some(worker));
     }
 
@@ -171,7 +171,9 @@ impl Shared {
         let now = Instant::now().into_std();
         let due = seen.iter().find_map(|Seen { life, since, .. }| {
             let figures = Figures {
-                requests: self.dispatcher.finished(life.generation, life.worker),
+                requests: self
+                    .dispatcher
+                    .finished(WorkerId::new(life.generation, life.worker)),
                 age: now.saturating_duration_since(*since),
                 memory: weights.and_then(|weights| weights.private(life.worker)),
             };
@@ -217,7 +219,7 @@ impl Shared {
         let held = budget.held(&weights).filter(|_| scarce);
         drop(budget);
         if let Some(held) = held {
-            self.dispatcher.note(generation, &Note::Scarce(held));
+            self.note(generation, &Note::Scarce(held));
         }
         scarce
     }

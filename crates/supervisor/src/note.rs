@@ -8,8 +8,8 @@ use crate::budget::Held;
 use crate::limits::Why;
 use crate::memory::Size;
 use crate::pool::Action;
-use crate::stuck::Hang;
 use crate::template::Booted;
+use exchange::Stall;
 
 /// Something worth a line in the log.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub enum Note {
         /// The worker, from 0.
         worker: u16,
         /// In what.
-        hang: Hang,
+        stall: Stall,
         /// How long its other threads have at most.
         grace: Duration,
     },
@@ -190,9 +190,9 @@ impl Note {
     /// What an action of a pool is worth in the log; a worker that is stuck has `grace` to leave.
     pub(crate) fn of(action: Action, grace: Duration) -> Option<Self> {
         Some(match action {
-            Action::Stuck { worker, hang } => Self::Stuck {
+            Action::Stuck { worker, stall } => Self::Stuck {
                 worker,
-                hang,
+                stall,
                 grace,
             },
             Action::Followed { worker, successor } => Self::Followed { worker, successor },
@@ -303,20 +303,20 @@ impl fmt::Display for Note {
             ),
             Self::Stuck {
                 worker,
-                hang,
+                stall,
                 grace,
             } => {
-                let (is, killed) = match hang {
-                    Hang::Late => (
+                let (is, killed) = match stall {
+                    Stall::LateRequest => (
                         "is stuck with a request past its deadline (setting `request_grace`)",
                         "when its other threads are done",
                     ),
-                    Hang::Called => (
+                    Stall::Unresponsive => (
                         "stands still: it was woken for a request and does not come, as where somebody stopped the \
                          process or native code holds Ruby's lock",
                         "unless it leaves",
                     ),
-                    Hang::Between => (
+                    Stall::BusyBetweenRequests => (
                         "has run code between requests for longer than a request may take (settings \
                          `request_timeout` and `request_grace`) while requests wait",
                         "unless it leaves",

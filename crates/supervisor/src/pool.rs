@@ -146,9 +146,9 @@ impl Pool {
             } => self.died(worker, life, served, now, &mut actions),
             Event::Stuck {
                 worker,
-                hang,
+                stall,
                 until,
-            } => self.stuck(worker, hang, until, now, &mut actions),
+            } => self.stuck(worker, stall, until, now, &mut actions),
             Event::Follow { worker } => self.follow(worker, now, &mut actions),
             Event::InTime { worker, until } => self.prolong(worker, until),
             Event::Retire { worker, why, grace } => self.retire(worker, why, grace, &mut actions),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use exchange::WorkerId;
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -126,7 +127,7 @@ impl Supervisor {
             let worker = row.generation.zip(row.worker);
             let finished = |(generation, worker)| {
                 let dispatcher = &self.shared.dispatcher;
-                dispatcher.finished(generation, worker)
+                dispatcher.finished(WorkerId::new(generation, worker))
             };
             row.requests = worker.map(finished);
         }

@@ -1,46 +1,51 @@
-//! Workers that hang: those whose requests run past their deadline are asked where their threads are, and replaced where
+//! Workers that stall: those whose requests run past their deadline are asked where their threads are, and replaced where
 //! these do not come to an end; so are those that come for no request. Which ones that are is the front's to say.
 
 use std::rc::Rc;
 use std::time::Duration;
 
 use exchange::control::ToWorker;
+use exchange::{Alarm, Run, Stall, WorkerId};
 use tokio::task::spawn_local;
 use tokio::time::Instant;
 
 use crate::pool::Event;
 use crate::supervisor::Supervisor;
 
-/// In what a worker hangs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hang {
-    /// In a request, past its deadline and the grace.
-    Late,
-    /// It was woken for a request and has not come.
-    Called,
-    /// In code between requests, while requests wait.
-    Between,
-}
-
 impl Supervisor {
-    /// Asks a worker where one of its threads is, if that still runs the request in `slot`, claimed as `sequence`.
-    /// [`crate::Dispatcher::traced`] hears the answer. A worker that stands still gives none.
-    pub fn trace(&self, generation: u32, worker: u16, thread: u16, slot: u16, sequence: u32) {
+    /// Acts upon what the dispatcher has seen of workers.
+    pub fn alarm(&self, alarm: Alarm) {
+        match alarm {
+            Alarm::Late(run) => self.trace(run),
+            Alarm::Stalled(worker, stall) => self.replace_stuck(worker, stall),
+            // Nothing that it still runs is worth waiting for.
+            Alarm::Spent(worker) => self.stuck(worker, Stall::LateRequest, Duration::ZERO),
+            Alarm::Corrupt(generation, found) => {
+                self.exchange_corrupt(generation, &found.to_string());
+            }
+        }
+    }
+
+    /// Asks a worker where one of its threads is, if that still runs this request. [`exchange::Dispatcher::traced`] hears the
+    /// answer. A stopped worker gives none.
+    fn trace(&self, run: Run) {
+        let WorkerId { generation, worker } = run.by;
         let mut inner = self.shared.inner.borrow_mut();
         if let Some(Some(child)) = inner.child(generation, worker) {
             child.tell(&ToWorker::Backtrace {
-                thread,
-                slot,
-                sequence,
+                thread: run.thread,
+                slot: run.slot,
+                sequence: run.sequence,
             });
         }
     }
 
     /// Replaces a worker one of whose threads does not come to an end. The others may finish what they run, for as long
     /// as those of any worker that leaves; its successor does not wait for that where there is a place and memory.
-    pub fn replace_stuck(&self, generation: u32, worker: u16, hang: Hang) {
+    fn replace_stuck(&self, stuck: WorkerId, stall: Stall) {
+        let WorkerId { generation, worker } = stuck;
         let time = self.shared.drain_timeout(generation);
-        self.stuck(generation, worker, hang, time);
+        self.stuck(stuck, stall, time);
         let shared = Rc::clone(&self.shared);
         spawn_local(async move {
             if shared.has_room().await {
@@ -49,16 +54,12 @@ impl Supervisor {
         });
     }
 
-    /// Ends such a worker at once: nothing that it still runs is worth waiting for.
-    pub fn end_stuck(&self, generation: u32, worker: u16) {
-        self.stuck(generation, worker, Hang::Late, Duration::ZERO);
-    }
-
-    fn stuck(&self, generation: u32, worker: u16, hang: Hang, time: Duration) {
+    fn stuck(&self, stuck: WorkerId, stall: Stall, time: Duration) {
+        let WorkerId { generation, worker } = stuck;
         let until = Instant::now().into_std() + time;
         let stuck = Event::Stuck {
             worker,
-            hang,
+            stall,
             until,
         };
         self.shared.handle(generation, stuck);

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use exchange::control::ToTemplate;
+use exchange::{Dispatcher, WorkerId};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::Note;
 use crate::budget::{Bound, Budget};
 use crate::channel::Channel;
 use crate::children::Child;
@@ -22,7 +24,6 @@ use crate::members::{Members, TemplateHandle};
 use crate::pool::{Action, Event};
 use crate::template::{Booted, Load};
 use crate::verdict::StartError;
-use crate::{Dispatcher, Note};
 
 /// The processes of all generations. Dropping it kills them.
 pub struct Supervisor {
@@ -34,9 +35,14 @@ pub struct Supervisor {
     pub(crate) weighing: Arc<Semaphore>,
 }
 
+/// Takes what there is to say of a generation, by its number.
+type OnNote = Box<dyn Fn(u32, &Note)>;
+
 /// What the tasks share.
 pub(crate) struct Shared {
     pub(crate) dispatcher: Rc<dyn Dispatcher>,
+    /// Takes what there is to say of a generation, for the log.
+    on_note: OnNote,
     pub(crate) inner: RefCell<Inner>,
     /// What the generation that serves was launched with.
     pub(crate) in_force: RefCell<Option<Rc<Load>>>,
@@ -65,10 +71,11 @@ impl Inner {
 }
 
 impl Supervisor {
-    /// A supervisor that has started nothing yet.
-    pub fn new(dispatcher: Rc<dyn Dispatcher>) -> Self {
+    /// A supervisor that has started nothing yet. `on_note` hears what there is to say of each generation.
+    pub fn new(dispatcher: Rc<dyn Dispatcher>, on_note: impl Fn(u32, &Note) + 'static) -> Self {
         let shared = Shared {
             dispatcher,
+            on_note: Box::new(on_note),
             inner: RefCell::new(Inner {
                 fleet: Fleet::default(),
                 members: BTreeMap::new(),
@@ -141,7 +148,7 @@ impl Supervisor {
         self.keep();
         shared.dispatcher.resize(generation, rules.workers);
         if !first {
-            shared.dispatcher.note(generation, &Note::Launched);
+            shared.note(generation, &Note::Launched);
         }
         shared.decide(fleet::Event::Launch { generation, rules });
         Ok(told)
@@ -173,7 +180,7 @@ impl Supervisor {
                 .is_err()
             {
                 let latest = shared.inner.borrow().fleet.latest();
-                shared.dispatcher.note(latest, &Note::Killed { grace });
+                shared.note(latest, &Note::Killed { grace });
             } else if timeout(TEMPLATE_ENDS, shared.until(Fleet::finished))
                 .await
                 .is_ok()
@@ -188,7 +195,7 @@ impl Supervisor {
 
     /// Kills every process of a generation, one of whose workers wrote into the exchange what no sound worker writes.
     /// The generation that serves starts again with the exchange that took its place.
-    pub fn exchange_corrupt(&self, generation: u32, what: &str) {
+    pub(crate) fn exchange_corrupt(&self, generation: u32, what: &str) {
         let shared = &self.shared;
         let mut inner = shared.inner.borrow_mut();
         let Some(members) = inner.members.get_mut(&generation) else {
@@ -202,7 +209,7 @@ impl Supervisor {
         drop(inner);
         let what = what.to_owned();
         let note = Note::Corrupt { what, again };
-        shared.dispatcher.note(generation, &note);
+        shared.note(generation, &note);
         shared.decide(fleet::Event::Corrupt { generation });
     }
 
@@ -228,6 +235,10 @@ impl Drop for Supervisor {
 }
 
 impl Shared {
+    pub(crate) fn note(&self, generation: u32, note: &Note) {
+        (self.on_note)(generation, note);
+    }
+
     /// Tells the fleet what happened in a generation and does what it answers.
     pub(crate) fn handle(self: &Rc<Self>, generation: u32, event: Event) {
         self.decide(fleet::Event::Pool { generation, event });
@@ -244,7 +255,7 @@ impl Shared {
         for action in actions {
             match action {
                 fleet::Action::Pool { generation, action } => self.act(generation, action),
-                fleet::Action::Feed { generations } => self.dispatcher.feed(&generations),
+                fleet::Action::Feed { generations } => self.dispatcher.route_to(&generations),
                 fleet::Action::Outage { until } => self.outage(until.map(Into::into)),
                 fleet::Action::Check { generation } => Rc::clone(self).check(generation),
                 fleet::Action::Serves { generation } => self.serves(generation),
@@ -265,7 +276,7 @@ impl Shared {
             None => Note::OutageOver,
         };
         let latest = self.inner.borrow().fleet.latest();
-        self.dispatcher.note(latest, &note);
+        self.note(latest, &note);
     }
 
     fn act(self: &Rc<Self>, generation: u32, action: Action) {
@@ -280,10 +291,11 @@ impl Shared {
             Action::Fork { worker, life } => self.fork(generation, worker, life),
             Action::Abandon { worker } => drop(self.take_child(generation, worker)),
             Action::Kill { worker } => self.kill_worker(generation, worker),
-            Action::Up { worker } => self.dispatcher.worker_up(generation, worker),
+            Action::Up { worker } => self.dispatcher.worker_up(WorkerId::new(generation, worker)),
             Action::Down { worker } => {
                 drop(self.take_child(generation, worker));
-                self.dispatcher.worker_died(generation, worker);
+                self.dispatcher
+                    .worker_died(WorkerId::new(generation, worker));
             }
             Action::StopWorker { worker } => self.stop_worker(generation, worker),
             Action::Stuck { .. }
@@ -291,20 +303,21 @@ impl Shared {
             | Action::Retiring { .. }
             | Action::Delayed { .. } => {
                 if let Some(note) = Note::of(action, self.drain_timeout(generation)) {
-                    self.dispatcher.note(generation, &note);
+                    self.note(generation, &note);
                 }
             }
         }
     }
 
     fn fork(self: &Rc<Self>, generation: u32, worker: u16, life: u32) {
-        self.dispatcher.prepare(generation, worker);
+        self.dispatcher
+            .worker_starts(WorkerId::new(generation, worker));
         let (channel, far) = match Channel::pair() {
             Ok(pair) => pair,
             Err(error) => {
                 let reason = error.to_string();
                 let note = Note::ForkFailed { worker, reason };
-                self.dispatcher.note(generation, &note);
+                self.note(generation, &note);
                 // As an event of its own, for this one is still being handled.
                 let shared = Rc::clone(self);
                 let died = Event::Died {
@@ -351,7 +364,8 @@ impl Shared {
             members.leaving.extend(pid);
         }
         drop(inner);
-        self.dispatcher.stop_worker(generation, worker);
+        self.dispatcher
+            .stop_worker(WorkerId::new(generation, worker));
     }
 
     /// Waits until `reached` holds of the fleet.

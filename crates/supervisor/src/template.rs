@@ -42,7 +42,7 @@ pub struct Plan {
     pub budget: Bound,
     /// Whether a restart replaces worker by worker, so that there is never more than one too many.
     pub worker_by_worker: bool,
-    /// What the generation must pass before it takes over, as [`crate::Dispatcher::check`] understands it.
+    /// What the generation must pass before it takes over, as [`exchange::Dispatcher::check`] understands it.
     pub check: Option<String>,
     /// Variables of this process that are not for the application.
     pub own_variables: Vec<String>,

@@ -89,7 +89,7 @@ impl Shared {
         self.budget.borrow_mut().keep_to(load.plan.budget);
         self.in_force.replace(Some(load));
         if !first {
-            self.dispatcher.note(generation, &Note::Serves);
+            self.note(generation, &Note::Serves);
         }
     }
 
@@ -114,7 +114,7 @@ impl Shared {
         };
         if !first {
             let reason = error.to_string();
-            self.dispatcher.note(generation, &Note::GivenUp { reason });
+            self.note(generation, &Note::GivenUp { reason });
         }
         if let Some(verdict) = verdict {
             let _ = verdict.send(Err(error));
@@ -129,7 +129,7 @@ impl Shared {
         drop(gone);
         self.dispatcher.close(generation);
         if !last {
-            self.dispatcher.note(generation, &Note::Closed);
+            self.note(generation, &Note::Closed);
         }
     }
 }

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
+use exchange::WorkerId;
 use exchange::control::{FromTemplate, FromWorker, Received, ToTemplate};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -62,16 +63,15 @@ impl Shared {
         let behind = load.start.behind || self.inner.borrow().fleet.serves();
         let (template, booted) = match self.try_boot_once(generation, load, behind).await {
             Err(BootError::Starved) => {
-                self.dispatcher.note(generation, &Note::Starved);
+                self.note(generation, &Note::Starved);
                 self.try_boot_once(generation, load, false).await?
             }
             other => other?,
         };
-        self.dispatcher
-            .note(generation, &Note::Booted(booted.clone()));
+        self.note(generation, &Note::Booted(booted.clone()));
         for sentence in &booted.held {
             let note = Note::Held(sentence.clone());
-            self.dispatcher.note(generation, &note);
+            self.note(generation, &note);
         }
         if let Some(members) = self.inner.borrow_mut().members.get_mut(&generation) {
             members.booted = Some(booted);
@@ -89,7 +89,7 @@ impl Shared {
         if !corrupt {
             return Ok(old);
         }
-        let exchange = self.dispatcher.exchange(generation);
+        let exchange = self.dispatcher.renewed_exchange(generation);
         let load = Rc::new(Load {
             start: old.start.clone(),
             plan: old.plan.clone(),
@@ -143,8 +143,7 @@ impl Shared {
             error if awaited => self.fail(generation, StartError::Boot(error)),
             error => {
                 let reason = error.to_string();
-                self.dispatcher
-                    .note(generation, &Note::BootFailed { reason });
+                self.note(generation, &Note::BootFailed { reason });
             }
         }
         self.handle(generation, Event::TemplateDied);
@@ -167,7 +166,7 @@ impl Shared {
                     Err(error) => {
                         let reason = error.to_string();
                         let note = Note::TemplateMisbehaved { reason };
-                        self.dispatcher.note(generation, &note);
+                        self.note(generation, &note);
                         template.kill();
                         break;
                     }
@@ -191,7 +190,7 @@ impl Shared {
         } else if !quiet {
             let status = ending.to_string();
             let note = Note::TemplateEnded { pid, status };
-            self.dispatcher.note(generation, &note);
+            self.note(generation, &note);
         }
         if let Some(members) = self.inner.borrow_mut().members.get_mut(&generation) {
             members.template = None;
@@ -227,13 +226,14 @@ impl Shared {
                 pid,
                 status,
             } => {
-                self.dispatcher.worker_ended(generation, worker, &status);
+                self.dispatcher
+                    .worker_ended(WorkerId::new(generation, worker), &status);
                 self.note_end((generation, worker), pid, status);
             }
             FromTemplate::Booted { .. } | FromTemplate::BootFailed { .. } => {
                 let reason = "it booted twice".to_owned();
                 let note = Note::TemplateMisbehaved { reason };
-                self.dispatcher.note(generation, &note);
+                self.note(generation, &note);
             }
         }
     }
@@ -247,8 +247,10 @@ impl Shared {
         drop(inner);
         let Some(life) = life else { return };
         let note = Note::ForkFailed { worker, reason };
-        self.dispatcher.note(generation, &note);
-        let served = self.dispatcher.has_served(generation, worker);
+        self.note(generation, &note);
+        let served = self
+            .dispatcher
+            .has_served(WorkerId::new(generation, worker));
         let died = Event::Died {
             worker,
             life,
@@ -291,7 +293,9 @@ impl Shared {
         let died = Event::Died {
             worker,
             life,
-            served: self.dispatcher.has_served(generation, worker),
+            served: self
+                .dispatcher
+                .has_served(WorkerId::new(generation, worker)),
         };
         // The child goes with the event, and with it this task: nothing may follow.
         self.handle(generation, died);
@@ -335,7 +339,7 @@ impl Shared {
             },
         };
         if !self.of_pool(generation, Pool::stopping) {
-            self.dispatcher.note(generation, &note);
+            self.note(generation, &note);
         }
     }
 
@@ -351,21 +355,27 @@ impl Shared {
                 self.handle(generation, Event::Ready { worker, life });
             }
             FromWorker::Hijack { slot, sequence, .. } => match received.only_fd() {
-                Ok(socket) => self
-                    .dispatcher
-                    .hijacked(generation, worker, slot, sequence, socket),
+                Ok(socket) => self.dispatcher.hijacked(
+                    WorkerId::new(generation, worker),
+                    slot,
+                    sequence,
+                    socket,
+                ),
                 Err(error) => self.misbehaved((generation, worker), error.to_string()),
             },
             FromWorker::Backtrace {
                 slot,
                 sequence,
                 backtrace,
-            } => self
-                .dispatcher
-                .traced(generation, worker, slot, sequence, &backtrace),
+            } => self.dispatcher.traced(
+                WorkerId::new(generation, worker),
+                slot,
+                sequence,
+                &backtrace,
+            ),
             FromWorker::Error { message } => {
                 let note = Note::Worker { worker, message };
-                self.dispatcher.note(generation, &note);
+                self.note(generation, &note);
             }
         }
     }
@@ -379,7 +389,7 @@ impl Shared {
 
     fn misbehaved(&self, (generation, worker): (u32, u16), reason: String) {
         let note = Note::Misbehaved { worker, reason };
-        self.dispatcher.note(generation, &note);
+        self.note(generation, &note);
         self.kill_worker(generation, worker);
     }
 }

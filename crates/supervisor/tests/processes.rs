@@ -3,19 +3,20 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use exchange::control::Start;
+use exchange::dispatcher::Check;
+use exchange::front::{Corrupt, Word};
+use exchange::{Alarm, Dispatcher, Run, Stall, WorkerId};
 use highball_supervisor::{
-    BootError, Booted, Bound, Dispatcher, Ending, Hang, Limits, Load, Note, Plan, Role, StartError,
-    Supervisor, Template,
+    BootError, Booted, Bound, Ending, Limits, Load, Note, Plan, Role, StartError, Supervisor,
+    Template,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -84,7 +85,7 @@ impl Recorder {
 }
 
 /// A worker of the first generation goes by its number alone.
-fn name(generation: u32, worker: u16) -> String {
+fn name(WorkerId { generation, worker }: WorkerId) -> String {
     match generation {
         1 => worker.to_string(),
         generation => format!("{generation}.{worker}"),
@@ -96,41 +97,41 @@ impl Dispatcher for Recorder {
         self.call(format!("resize {generation} to {workers}"));
     }
 
-    fn prepare(&self, generation: u32, worker: u16) {
-        self.call(format!("prepare {}", name(generation, worker)));
+    fn worker_starts(&self, id: WorkerId) {
+        self.call(format!("prepare {}", name(id)));
     }
 
-    fn worker_up(&self, generation: u32, worker: u16) {
-        self.call(format!("up {}", name(generation, worker)));
+    fn worker_up(&self, id: WorkerId) {
+        self.call(format!("up {}", name(id)));
     }
 
-    fn exchange(&self, generation: u32) -> std::io::Result<[OwnedFd; 2]> {
+    fn renewed_exchange(&self, generation: u32) -> std::io::Result<[OwnedFd; 2]> {
         self.call(format!("exchange {generation}"));
         let (one, other) = std::os::unix::net::UnixStream::pair()?;
         Ok([one.into(), other.into()])
     }
 
-    fn finished(&self, _: u32, worker: u16) -> u64 {
-        self.finished.borrow().get(&worker).copied().unwrap_or(0)
+    fn finished(&self, id: WorkerId) -> u64 {
+        self.finished.borrow().get(&id.worker).copied().unwrap_or(0)
     }
 
-    fn has_served(&self, _: u32, _: u16) -> bool {
+    fn has_served(&self, _: WorkerId) -> bool {
         self.served.get()
     }
 
-    fn worker_died(&self, generation: u32, worker: u16) {
+    fn worker_died(&self, id: WorkerId) {
         if self.watched.get().is_some_and(is_alive) {
             self.call("died before its end".to_owned());
         }
-        self.call(format!("died {}", name(generation, worker)));
+        self.call(format!("died {}", name(id)));
     }
 
-    fn worker_ended(&self, generation: u32, worker: u16, how: &str) {
-        self.call(format!("{} ended with {how}", name(generation, worker)));
+    fn worker_ended(&self, id: WorkerId, how: &str) {
+        self.call(format!("{} ended with {how}", name(id)));
     }
 
-    fn deadline(&self, _: u32, worker: u16) -> Option<std::time::Instant> {
-        self.deadlines.borrow().get(&worker).copied()
+    fn deadline(&self, id: WorkerId) -> Option<std::time::Instant> {
+        self.deadlines.borrow().get(&id.worker).copied()
     }
 
     fn cut(&self, generation: u32) -> usize {
@@ -138,23 +139,23 @@ impl Dispatcher for Recorder {
         1
     }
 
-    fn stop_worker(&self, generation: u32, worker: u16) {
-        self.call(format!("stop {}", name(generation, worker)));
-        self.stops.borrow_mut().remove(&generation);
+    fn stop_worker(&self, id: WorkerId) {
+        self.call(format!("stop {}", name(id)));
+        self.stops.borrow_mut().remove(&id.generation);
     }
 
-    fn hijacked(&self, generation: u32, worker: u16, slot: u32, sequence: u64, socket: OwnedFd) {
+    fn hijacked(&self, id: WorkerId, slot: u32, sequence: u64, socket: OwnedFd) {
         self.sockets.borrow_mut().push(socket);
-        let worker = name(generation, worker);
+        let worker = name(id);
         self.call(format!("hijacked {worker} {slot} {sequence}"));
     }
 
-    fn traced(&self, generation: u32, worker: u16, slot: u16, sequence: u32, backtrace: &[String]) {
-        let (worker, backtrace) = (name(generation, worker), backtrace.join(" "));
+    fn traced(&self, id: WorkerId, slot: u16, sequence: u32, backtrace: &[String]) {
+        let (worker, backtrace) = (name(id), backtrace.join(" "));
         self.call(format!("traced {worker} {slot} {sequence} {backtrace}"));
     }
 
-    fn feed(&self, generations: &[u32]) {
+    fn route_to(&self, generations: &[u32]) {
         self.call(format!("feed {generations:?}"));
     }
 
@@ -165,11 +166,7 @@ impl Dispatcher for Recorder {
         });
     }
 
-    fn check(
-        &self,
-        generation: u32,
-        check: String,
-    ) -> Pin<Box<dyn Future<Output = Result<(), String>>>> {
+    fn check(&self, generation: u32, check: String) -> Check {
         self.call(format!("check {generation} {check}"));
         let fit = self.fit.get();
         Box::pin(async move { fit.then_some(()).ok_or("not fit".to_owned()) })
@@ -178,12 +175,24 @@ impl Dispatcher for Recorder {
     fn close(&self, generation: u32) {
         self.call(format!("close {generation}"));
     }
+}
 
+impl Recorder {
     fn note(&self, generation: u32, note: &Note) {
         self.notes.borrow_mut().push(note.to_string());
         self.noted.borrow_mut().push(generation);
         self.changed.notify_one();
     }
+}
+
+/// A thread of this worker runs a request past its deadline.
+fn late(by: WorkerId, thread: u16, slot: u16, sequence: u32) -> Alarm {
+    Alarm::Late(Run {
+        by,
+        thread,
+        slot,
+        sequence,
+    })
 }
 
 fn plan() -> Plan {
@@ -234,7 +243,15 @@ impl Case {
         let mut plan = plan();
         adjust(&mut plan);
         let front = Rc::new(Recorder::default());
-        let supervisor = Supervisor::new(Rc::clone(&front) as Rc<dyn Dispatcher>);
+        let supervisor = {
+            let noted = Rc::clone(&front);
+            Supervisor::new(
+                Rc::clone(&front) as Rc<dyn Dispatcher>,
+                move |generation, note| {
+                    noted.note(generation, note);
+                },
+            )
+        };
         Self {
             supervisor,
             plan,
@@ -441,9 +458,13 @@ fn every_process_of_a_corrupt_exchange_is_replaced() {
         let case = Case::new("serves", |_| ());
         let first = case.start().await.unwrap();
         let workers = case.pids(Role::Worker);
-        let what = "the start of the ready ring is wrong";
-        case.supervisor.exchange_corrupt(1, what);
-        case.front.until_noted(what).await;
+        let corrupt = Corrupt {
+            word: Word::Head,
+            index: None,
+            value: 7,
+        };
+        case.supervisor.alarm(Alarm::Corrupt(1, corrupt));
+        case.front.until_noted(&corrupt.to_string()).await;
         case.front.until_called("exchange 1", 1).await;
         for worker in ["up 0", "up 1"] {
             case.front.until_called(worker, 2).await;
@@ -589,12 +610,13 @@ fn a_worker_tells_where_its_thread_is() {
     run(async {
         let case = Case::new("traces", |_| ());
         case.start().await.unwrap();
-        case.supervisor.trace(1, 1, 2, 3, u32::MAX);
+        case.supervisor
+            .alarm(late(WorkerId::new(1, 1), 2, 3, u32::MAX));
         let answer = format!("traced 1 3 {} thread 2 of 1", u32::MAX);
         case.front.until_called(&answer, 1).await;
         // Nobody is asked who is not there.
-        case.supervisor.trace(1, 9, 2, 3, 4);
-        case.supervisor.trace(2, 1, 2, 3, 4);
+        case.supervisor.alarm(late(WorkerId::new(1, 9), 2, 3, 4));
+        case.supervisor.alarm(late(WorkerId::new(2, 1), 2, 3, 4));
         // The other one still waits to be asked.
         case.supervisor.stop(Duration::ZERO).await;
     });
@@ -609,9 +631,11 @@ fn a_worker_that_stands_still_is_asked_in_vain_and_replaced() {
         kill_process(pid(stuck), Signal::STOP).unwrap();
         // However often: whoever asks never waits.
         for sequence in 0..5000 {
-            case.supervisor.trace(1, 0, 0, 0, sequence);
+            case.supervisor
+                .alarm(late(WorkerId::new(1, 0), 0, 0, sequence));
         }
-        case.supervisor.replace_stuck(1, 0, Hang::Late);
+        case.supervisor
+            .alarm(Alarm::Stalled(WorkerId::new(1, 0), Stall::LateRequest));
         case.front
             .until_noted("worker 0 is stuck with a request past its deadline")
             .await;
@@ -622,7 +646,7 @@ fn a_worker_that_stands_still_is_asked_in_vain_and_replaced() {
             .until_noted("worker 2 is started in the stead of worker 0, which is still there")
             .await;
         assert!(is_alive(stuck));
-        case.supervisor.end_stuck(1, 0);
+        case.supervisor.alarm(Alarm::Spent(WorkerId::new(1, 0)));
         case.front.until_called("died 0", 1).await;
         gone(stuck);
         assert_eq!(case.pids(Role::Worker).len(), 2);
@@ -635,9 +659,10 @@ fn a_worker_that_is_stuck_where_memory_is_short_is_followed_after_its_death() {
     run(async {
         let case = Case::new("stubborn", |plan| plan.budget = Bound::Bytes(1));
         case.start().await.unwrap();
-        case.supervisor.replace_stuck(1, 0, Hang::Late);
+        case.supervisor
+            .alarm(Alarm::Stalled(WorkerId::new(1, 0), Stall::LateRequest));
         case.front.until_called("stop 0", 1).await;
-        case.supervisor.end_stuck(1, 0);
+        case.supervisor.alarm(Alarm::Spent(WorkerId::new(1, 0)));
         case.front.until_called("up 0", 2).await;
         let again = |call: &String| call == "prepare 0";
         let again = case.front.calls.borrow().iter().rposition(again);

@@ -8,7 +8,6 @@ use std::time::Instant;
 use super::queue::Queue;
 use super::{Bounds, Dispatcher, Lane, Lanes};
 use crate::failure::Failure;
-use crate::request::Place;
 
 impl Dispatcher {
     /// Whether a request for this path would be taken now, and where it would wait.
@@ -62,23 +61,6 @@ impl Dispatcher {
         self.fill(&mut inner);
     }
 
-    /// No worker can serve, nor is one started before this moment; `None`: one serves again. What waits fails, and so
-    /// does what comes; what workers that leave still run goes on.
-    pub fn outage(&self, until: Option<Instant>) {
-        let mut inner = self.inner.borrow_mut();
-        inner.outage = until;
-        let Some(until) = until else {
-            return self.fill(&mut inner);
-        };
-        // A generation that is not fed yet may be asked whether it is fit to serve.
-        inner.recall(|generation, _| generation.fed);
-        let failure = Failure::NoWorker(seconds(until));
-        for request in inner.queue.drain() {
-            request.place.set(Place::Out);
-            request.fail(failure);
-        }
-    }
-
     /// Where no worker can serve: the seconds until the next one is started, rounded up.
     pub fn next_attempt(&self) -> Option<u32> {
         self.inner.borrow().outage.map(seconds)
@@ -86,7 +68,7 @@ impl Dispatcher {
 }
 
 /// The seconds until then, rounded up: at least one, also where an attempt is under way.
-fn seconds(until: Instant) -> u32 {
+pub(super) fn seconds(until: Instant) -> u32 {
     let left = until.saturating_duration_since(Instant::now());
     (left.as_secs_f64().ceil() as u32).max(1)
 }

@@ -13,6 +13,7 @@ use exchange::response::Kind;
 
 use super::Dispatcher;
 use super::generation::Generation;
+use crate::error_log;
 use crate::failure::Failure;
 use crate::request::{Arrived, End, Request};
 use crate::response_head;
@@ -144,7 +145,7 @@ impl Dispatcher {
                     arrived.head = Some(head);
                 }
                 Err(reason) => {
-                    (self.on_error)(request, &format!("InvalidResponse: {reason}"));
+                    error_log::app_error(&self.log, request, &format!("InvalidResponse: {reason}"));
                     arrived.fail(Failure::BadResponse(reason));
                 }
             },
@@ -160,7 +161,7 @@ impl Dispatcher {
             Kind::Abort => drop(arrived.end.get_or_insert(End::Aborted)),
             Kind::Error => {
                 let text = String::from_utf8_lossy(&payload).into_owned();
-                (self.on_error)(request, &text);
+                error_log::app_error(&self.log, request, &text);
                 arrived.fail(Failure::AppError);
                 arrived.error = Some(text);
             }

@@ -5,8 +5,9 @@
 
 use std::rc::Rc;
 
+use exchange::Alarm;
+
 use super::generation::Generation;
-use super::late::Alarm;
 use super::{Dispatcher, Inner};
 use crate::request::{Place, Request};
 

@@ -12,15 +12,7 @@ use crate::failure::Failure;
 use crate::request::{Place, Request};
 
 impl Dispatcher {
-    /// Until when, at the latest, what this worker runs is in time; none where nothing is. Its client's leaving changes
-    /// nothing; a connection that its application took over has no deadline any more, and what was cut has none.
-    pub fn deadline(&self, generation: u32, worker: u16) -> Option<Instant> {
-        let mut inner = self.inner.borrow_mut();
-        let generation = inner.generation(generation)?;
-        last_deadline(generation, |runner| runner == worker)
-    }
-
-    /// The same of all workers.
+    /// Until when, at the latest, what workers run is in time; none where nothing is.
     pub fn last_deadline(&self) -> Option<Instant> {
         let inner = self.inner.borrow();
         let all = inner.generations.iter();
@@ -56,27 +48,6 @@ impl Dispatcher {
                 }
             }
         }
-    }
-
-    /// The workers of a generation are about to be killed, whatever they run, and no request is blamed for that. Returns
-    /// how many that are in time are lost: those that are not run again.
-    pub fn cut(&self, generation: u32) -> usize {
-        self.complete();
-        let (now, most) = (monotonic_ns(), self.bounds.get().max_retries);
-        let mut inner = self.inner.borrow_mut();
-        let Some(generation) = inner.generation(generation) else {
-            return 0;
-        };
-        generation.cut = true;
-        let runs = |&slot: &u16| generation.runner(slot).is_some();
-        let held = generation.slot_numbers().filter(runs);
-        let lost = |request: &&Rc<Request>| {
-            let again = request.retries.get() < most && request.may_run_again();
-            !again && !request.is_abandoned() && is_in_time(request, now)
-        };
-        held.filter_map(|slot| generation.request(slot))
-            .filter(lost)
-            .count()
     }
 
     /// No further request is taken.
@@ -119,7 +90,7 @@ impl Dispatcher {
 }
 
 /// The last deadline that is still to come of what these workers of a generation run.
-fn last_deadline(generation: &Generation, of: impl Fn(u16) -> bool) -> Option<Instant> {
+pub(super) fn last_deadline(generation: &Generation, of: impl Fn(u16) -> bool) -> Option<Instant> {
     let now = monotonic_ns();
     let own = generation
         .slot_numbers()
@@ -132,6 +103,6 @@ fn last_deadline(generation: &Generation, of: impl Fn(u16) -> bool) -> Option<In
 
 /// Whether it is not over, and the deadline that it had at first still to come at `now` of the monotonic clock: a response
 /// that has begun and goes on for ever must not hold up an end.
-fn is_in_time(request: &Request, now: u64) -> bool {
+pub(super) fn is_in_time(request: &Request, now: u64) -> bool {
     !request.has_ended() && request.first_deadline_ns() > now
 }

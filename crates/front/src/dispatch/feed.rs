@@ -29,26 +29,6 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// From now on the queue goes to these generations and to no other. What no worker has yet goes with it.
-    pub fn feed(&self, numbers: &[u32]) {
-        let mut inner = self.inner.borrow_mut();
-        for generation in &mut inner.generations {
-            generation.fed = numbers.contains(&generation.number);
-        }
-        inner.recall(|_, _| true);
-        self.fill(&mut inner);
-    }
-
-    /// All processes of a generation are gone.
-    pub fn close(&self, number: u32) {
-        let mut inner = self.inner.borrow_mut();
-        if let Some(generation) = inner.generation(number) {
-            (generation.fed, generation.closed) = (false, true);
-        }
-        self.suspects.borrow_mut().close(number);
-        inner.forget_closed();
-    }
-
     /// Gives a request to this very generation, past the queue.
     ///
     /// # Errors

@@ -1,10 +1,11 @@
 //! What the dispatcher can say of itself at one moment. It only reads.
 
+use exchange::WorkerId;
 use exchange::front::Holder;
 
 use super::Dispatcher;
 use super::generation::Generation;
-use crate::request::{Request, WorkerId};
+use crate::request::Request;
 
 impl Dispatcher {
     /// Requests that wait: in the queue, and in slots that no worker has taken yet.

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use exchange::WorkerId;
 use exchange::front::Holder;
 
 use super::hijacks::Hijacks;
@@ -12,7 +13,7 @@ use super::late::Lates;
 use super::lingering::Lingering;
 use super::still::Watch;
 use super::{Lane, Lanes};
-use crate::request::{Place, Request, WorkerId};
+use crate::request::{Place, Request};
 
 /// A worker, as far as requests go.
 #[derive(Clone, Copy, Default)]

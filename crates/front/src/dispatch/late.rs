@@ -7,46 +7,17 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use exchange::front::{Corrupt, Holder};
+use exchange::front::Holder;
 use exchange::scheduling::monotonic_ns;
+use exchange::{Alarm, Run, Stall, WorkerId};
 
 use super::generation::Generation;
-use super::{Bounds, Dispatcher, Still};
+use super::{Bounds, Dispatcher};
 use crate::failure::Failure;
-use crate::request::{End, Place, Request, WorkerId};
+use crate::request::{End, Place, Request};
 
 /// A thread that was woken for a request and has not come after so long, in nanoseconds, may stand still.
 const NUDGE: u64 = 100_000_000;
-
-/// A request in the hands of a thread: this very publication of its slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// The worker.
-    pub by: WorkerId,
-    /// Its thread.
-    pub thread: u16,
-    /// The slot.
-    pub slot: u16,
-    /// The slot's publication.
-    pub sequence: u32,
-}
-
-/// What the supervisor must hear of requests past their deadline, each once, of workers that stand still, and of
-/// regions that are corrupt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alarm {
-    /// A thread still runs one, or what comes after it. Where it is, [`Dispatcher::traced`] is to be told.
-    Late(Run),
-    /// The worker still runs one after its grace. It is to take nothing more; its other threads may finish.
-    Stuck(WorkerId),
-    /// Of what the stuck worker still runs nothing is worth waiting for.
-    Spent(WorkerId),
-    /// The worker runs nothing and stands still all the same.
-    Still(WorkerId, Still),
-    /// A word in the generation's region was written by no sound worker. What it held is out of it, and it has a fresh
-    /// region; its processes, which have the old one, must end.
-    Corrupt(u32, Corrupt),
-}
 
 /// What is known of the late requests of one generation. Almost always empty.
 #[derive(Default)]
@@ -153,20 +124,6 @@ impl Dispatcher {
             alarms.push(Alarm::Late(run));
         }
     }
-
-    /// A worker has said where the thread is that runs a late request, or that it runs it no more. What it is late with,
-    /// where that was asked of this worker; once.
-    pub fn traced(&self, by: WorkerId, slot: u16, sequence: u32) -> Option<Work> {
-        let mut inner = self.inner.borrow_mut();
-        let lates = &mut inner.generation(by.generation)?.lates;
-        let asked = |late: &&mut LateRun| {
-            let run = late.run;
-            (run.by, run.slot, run.sequence) == (by, slot, sequence) && !late.traced
-        };
-        let late = lates.runs.iter_mut().find(asked)?;
-        late.traced = true;
-        Some(late.work.clone())
-    }
 }
 
 /// Whether the application has begun to answer, or has taken the connection over.
@@ -180,6 +137,18 @@ fn is_taken_over(request: &Request) -> bool {
 }
 
 impl Lates {
+    /// Takes what the thread is late with that runs the request in `slot`, claimed as `sequence`, where its worker was asked
+    /// where it is and has not said so yet.
+    pub(super) fn asked(&mut self, by: WorkerId, slot: u16, sequence: u32) -> Option<Work> {
+        let asked = |late: &&mut LateRun| {
+            let run = late.run;
+            (run.by, run.slot, run.sequence) == (by, slot, sequence) && !late.traced
+        };
+        let late = self.runs.iter_mut().find(asked)?;
+        late.traced = true;
+        Some(late.work.clone())
+    }
+
     pub(super) fn begin(&mut self, run: Run, work: Work, until: u64) {
         // A thread that runs another one has nothing to say of the last: no more is kept than there are threads.
         let of_thread = |late: &LateRun| (late.run.by, late.run.thread) == (run.by, run.thread);
@@ -251,7 +220,7 @@ impl Generation {
             match told.position(|(worker, _)| *worker == by.worker) {
                 None => {
                     lates.stuck.push((by.worker, false));
-                    alarms.push(Alarm::Stuck(by));
+                    alarms.push(Alarm::Stalled(by, Stall::LateRequest));
                 }
                 // Not at once: a thread that idles may take a last request while it hears that it is to leave.
                 Some(at) if at < known && !lates.stuck[at].1 && !self.is_of_use(by.worker, now) => {

@@ -5,10 +5,11 @@
 //! It ends nothing. What it goes by is the seat's word in the exchange: between two requests a thread looks for work.
 
 use exchange::front::Holder;
+use exchange::{Alarm, Run, WorkerId};
 
 use super::generation::Generation;
-use super::late::{Alarm, Run, Work};
-use crate::request::{Request, WorkerId};
+use super::late::Work;
+use crate::request::Request;
 
 /// By the number of its seat: what each thread handed back, and was not seen to look for work since.
 pub(super) type Lingering = Vec<Option<Lingerer>>;

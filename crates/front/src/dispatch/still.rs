@@ -5,23 +5,14 @@
 
 use std::time::Duration;
 
+use exchange::{Alarm, Stall, WorkerId};
+
 use super::generation::Generation;
-use super::late::Alarm;
-use crate::request::WorkerId;
 
 /// A worker of which a thread was woken and has not come after so long stands still.
 const STANDS_STILL: Duration = Duration::from_secs(5);
 /// The most that counts between two looks: a front that was stopped itself has seen nothing meanwhile.
 const LONGEST_LOOK: Duration = Duration::from_millis(200);
-
-/// In what a worker that holds no request is seen to stand still.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Still {
-    /// A thread of it was woken and does not come: somebody has stopped the process, or something holds the GVL.
-    Called,
-    /// It runs code between requests for longer than a request may take, while requests wait.
-    Between,
-}
 
 /// What was seen of a worker so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +40,7 @@ struct Look {
 impl Watch {
     /// Takes a look, so long after the last one. Says what is wrong where it has been so for too long; `between` is how
     /// long code between requests may take.
-    fn look(&mut self, look: Look, passed: Duration, between: Duration) -> Option<Still> {
+    fn look(&mut self, look: Look, passed: Duration, between: Duration) -> Option<Stall> {
         let passed = passed.min(LONGEST_LOOK);
         if look.holds || look.finished != self.finished {
             let finished = look.finished;
@@ -69,9 +60,9 @@ impl Watch {
             (false, _) => Duration::ZERO,
         };
         let still = if self.called >= STANDS_STILL {
-            Still::Called
+            Stall::Unresponsive
         } else if self.between > between {
-            Still::Between
+            Stall::BusyBetweenRequests
         } else {
             return None;
         };
@@ -109,7 +100,7 @@ impl Generation {
             };
             if let Some(still) = self.watch(worker).look(look, passed, between) {
                 let generation = self.number;
-                alarms.push(Alarm::Still(WorkerId { generation, worker }, still));
+                alarms.push(Alarm::Stalled(WorkerId { generation, worker }, still));
             }
         }
     }
@@ -129,7 +120,7 @@ mod tests {
     const BETWEEN: Duration = Duration::from_secs(70);
 
     /// Looks as long as `time`; when it was said that the worker stands still, and how.
-    fn look_for(watch: &mut Watch, look: Look, time: Duration) -> Option<(Duration, Still)> {
+    fn look_for(watch: &mut Watch, look: Look, time: Duration) -> Option<(Duration, Stall)> {
         let looks = (time.as_millis() / TICK.as_millis()) as u32;
         (1..=looks).find_map(|number| {
             let still = watch.look(look, TICK, BETWEEN)?;
@@ -155,10 +146,10 @@ mod tests {
     fn a_worker_that_was_woken_and_does_not_come_stands_still() {
         let mut watch = Watch::default();
         let still = look_for(&mut watch, CALLED, 2 * STANDS_STILL);
-        assert_eq!(still, Some((STANDS_STILL, Still::Called)));
+        assert_eq!(still, Some((STANDS_STILL, Stall::Unresponsive)));
         // Again only after as long.
         let still = look_for(&mut watch, CALLED, 2 * STANDS_STILL);
-        assert_eq!(still, Some((STANDS_STILL, Still::Called)));
+        assert_eq!(still, Some((STANDS_STILL, Stall::Unresponsive)));
     }
 
     #[test]
@@ -213,7 +204,7 @@ mod tests {
     fn work_between_requests_may_take_as_long_as_a_request_while_some_wait() {
         let mut watch = Watch::default();
         let still = look_for(&mut watch, AT_WORK, 2 * BETWEEN);
-        assert_eq!(still, Some((BETWEEN + TICK, Still::Between)));
+        assert_eq!(still, Some((BETWEEN + TICK, Stall::BusyBetweenRequests)));
         // What counts is the time in which somebody waits, until it comes to an end.
         let unwanted = Look {
             wanted: false,
@@ -224,7 +215,10 @@ mod tests {
         assert_eq!(look_for(&mut watch, unwanted, BETWEEN), None);
         let mut other = watch;
         let still = look_for(&mut watch, AT_WORK, BETWEEN);
-        assert_eq!(still, Some((BETWEEN / 2 + TICK, Still::Between)));
+        assert_eq!(
+            still,
+            Some((BETWEEN / 2 + TICK, Stall::BusyBetweenRequests))
+        );
         let idle = Look {
             works: false,
             ..AT_WORK

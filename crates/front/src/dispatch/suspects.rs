@@ -7,7 +7,9 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::rc::Rc;
 
-use crate::request::{Request, WorkerId};
+use exchange::WorkerId;
+
+use crate::request::Request;
 
 /// How long the line waits for how the workers ended, in nanoseconds. Without a template nobody tells.
 const PATIENCE_NS: u64 = 1_000_000_000;

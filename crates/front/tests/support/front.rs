@@ -21,8 +21,9 @@ use exchange::Region;
 use exchange::request::{ENV_KEYS, Record, Text};
 use exchange::response::{Head, Kind, WriteError};
 use exchange::seat::{Interrupt, Job, Seat, Worker};
+use exchange::{Alarm, Dispatcher as _, WorkerId};
 use highball_front::access_log::{AccessLog, Format};
-use highball_front::{Alarm, FileAccess, Front, Kept, Listener, Snapshot, runtime};
+use highball_front::{FileAccess, Front, Kept, Listener, Snapshot, runtime};
 use test_support::{Client, PATIENCE};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -160,19 +161,23 @@ impl Server {
 
     /// Has requests go to these generations from now on.
     pub(crate) fn feed(&self, generations: &'static [u32]) {
-        self.with(move |front| front.feed(generations));
+        self.with(move |front| front.dispatcher().route_to(generations));
     }
 
     /// Starts a worker's life in a generation, which must be the latest.
     pub(crate) fn worker_of(&self, generation: u32, worker: u16) -> Player {
-        let files = self.with(move |front| {
-            let files = front.exchange_files().unwrap();
-            front.worker_starts(generation, worker);
-            front.worker_up(generation, worker);
+        let [memory, bell] = self.with(move |front| {
+            let files = front.dispatcher().files(None).unwrap();
+            front
+                .dispatcher()
+                .worker_starts(WorkerId::new(generation, worker));
+            front
+                .dispatcher()
+                .worker_up(WorkerId::new(generation, worker));
             files
         });
-        let region = Region::open(files.0).unwrap();
-        Player(Worker::new(region, files.1, worker).unwrap())
+        let region = Region::open(memory).unwrap();
+        Player(Worker::new(region, bell, worker).unwrap())
     }
 
     /// The only thread of the only worker.
@@ -189,13 +194,13 @@ impl Server {
 
     /// The exchange's memory, to look at.
     pub(crate) fn region(&self) -> Region {
-        let (memory, _) = self.with(|front| front.exchange_files().unwrap());
+        let [memory, _] = self.with(|front| front.dispatcher().files(None).unwrap());
         Region::open(memory).unwrap()
     }
 
     /// Tells the front that a worker is dead. Its seats must not be used any more.
     pub(crate) fn bury(&self, worker: u16) {
-        self.with(move |front| front.worker_died(1, worker));
+        self.with(move |front| front.dispatcher().worker_died(WorkerId::new(1, worker)));
     }
 
     /// The only line of the access log about this path; waits for it.

@@ -985,7 +985,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                     generation,
                     pool::Event::Stuck {
                         worker,
-                        hang: crate::stuck::Hang::Late,
+                        stall: exchange::Stall::LateRequest,
                         until: now + Duration::from_secs(draw(2)),
                     },
                 ),

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::{Action, Phase, Pool, State, Template, numbered};
 use crate::ending::TEMPLATE_ENDS;
-use crate::stuck::Hang;
+use exchange::Stall;
 
 impl Pool {
     /// Has the workers that are beyond the limit leave: the one that `leaves`, unless it is the only one that is ready, then
@@ -58,7 +58,7 @@ impl Pool {
     pub(super) fn stuck(
         &mut self,
         worker: u16,
-        hang: Hang,
+        stall: Stall,
         until: Instant,
         now: Instant,
         actions: &mut Vec<Action>,
@@ -67,7 +67,7 @@ impl Pool {
             return;
         };
         if let State::Ready { .. } = found.state {
-            actions.push(Action::Stuck { worker, hang });
+            actions.push(Action::Stuck { worker, stall });
             // Where a successor is on its way already, that one counts in its place.
             let left = self.succession.take_if(|own| own.predecessor == worker);
             found.stuck = left.is_none();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::limits::Why;
-use crate::stuck::Hang;
+use exchange::Stall;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) enum Event {
     /// that is worth waiting for.
     Stuck {
         worker: u16,
-        hang: Hang,
+        stall: Stall,
         until: Instant,
     },
     /// There is memory for a successor beside a worker that is stuck: it is forked before that one's death. Nothing
@@ -90,7 +90,7 @@ pub(crate) enum Action {
         why: Why,
     },
     /// Worth a line in the log: the worker leaves, for it hangs.
-    Stuck { worker: u16, hang: Hang },
+    Stuck { worker: u16, stall: Stall },
     /// Worth a line in the log: `successor` is forked while the stuck worker is still there.
     Followed { worker: u16, successor: u16 },
     /// Worth a line in the log: the worker keeps dying without having been of use, its next fork waits.

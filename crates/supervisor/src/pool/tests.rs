@@ -3,7 +3,7 @@
 use super::loss::{FIRST_DELAY, LONGEST_DELAY, STEADY};
 use super::*;
 use crate::limits::Why;
-use crate::stuck::Hang;
+use exchange::Stall;
 
 const BOOT_TIMEOUT: Duration = Duration::from_secs(90);
 const GRACE: Duration = Duration::from_secs(30);
@@ -93,16 +93,16 @@ fn stuck(worker: u16, run: &Run, time: Duration) -> Event {
     let until = run.now + time;
     Event::Stuck {
         worker,
-        hang: Hang::Late,
+        stall: Stall::LateRequest,
         until,
     }
 }
 
 /// What is done with one that served.
 fn told(worker: u16) -> [Action; 2] {
-    let hang = Hang::Late;
+    let stall = Stall::LateRequest;
     [
-        Action::Stuck { worker, hang },
+        Action::Stuck { worker, stall },
         Action::StopWorker { worker },
     ]
 }
@@ -1114,7 +1114,7 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
                 },
                 (_, 6) if draw(8) == 0 => Event::Stuck {
                     worker,
-                    hang: Hang::Called,
+                    stall: Stall::Unresponsive,
                     until: now + Duration::from_secs(draw(2)),
                 },
                 (_, 6) if draw(4) == 0 => resize(1 + draw(3) as u16, now),
