@@ -110,14 +110,14 @@ honesty: install-test build ## 20 comparisons of equal servers and of one a tent
 CHAOS ?= 3
 .PHONY: chaos
 chaos: install-test build ## The counted zero, three times as much as in the tests: restarts, upgrades, killed workers, under load
-	CHAOS=$(CHAOS) HIGHBALL_BIN=$(HIGHBALL) $(CARGO) test -p highball --test chaos the_counted_zero -- --nocapture --test-threads=1
+	CHAOS=$(CHAOS) HIGHBALL_BIN=$(HIGHBALL) $(CARGO) test -p highball-tests --test chaos the_counted_zero -- --nocapture --test-threads=1
 
 SOAK_SECONDS ?= 1800
 SOAK_RESTART_EVERY ?= 60
 .PHONY: soak
 soak: install-test build ## Half an hour of load with a restart each minute: does the server hold what it held at the start?
 	SOAK_SECONDS=$(SOAK_SECONDS) SOAK_RESTART_EVERY=$(SOAK_RESTART_EVERY) HIGHBALL_BIN=$(HIGHBALL) \
-	  $(CARGO) test -p highball --test chaos after_a_soak -- --nocapture
+	  $(CARGO) test -p highball-tests --test chaos after_a_soak -- --nocapture
 
 .PHONY: clean
 clean: ## Remove everything that was built, the demo's data too

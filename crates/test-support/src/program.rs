@@ -19,26 +19,37 @@ pub fn workspace() -> PathBuf {
         .to_owned()
 }
 
-/// The binary: `HIGHBALL_BIN`, else the one that cargo built with this test, else one in the repository's target folder.
+/// The server's program: `HIGHBALL_BIN`, else the one in the target folder and profile of this test, else one in the
+/// repository's target folder. Cargo does not build it together with the tests.
 ///
 /// # Panics
-/// When there is none.
+/// When there is none; says how to build it.
+#[track_caller]
 pub fn binary() -> PathBuf {
-    if let Some(path) = std::env::var_os("HIGHBALL_BIN") {
-        return path.into();
-    }
-    let test = std::env::current_exe().expect("a test has a path");
-    // target/<profile>/deps/<test>
-    let beside = test.ancestors().nth(2).map(|dir| dir.join("highball"));
-    let target = workspace().join("target");
-    let found = beside
-        .into_iter()
-        .chain([
-            target.join("release/highball"),
-            target.join("debug/highball"),
-        ])
-        .find(|path| path.is_file());
-    found.expect("the highball binary is built first: cargo build -p highball, or set HIGHBALL_BIN")
+    let named = std::env::var_os("HIGHBALL_BIN").map(PathBuf::from);
+    let candidates = match &named {
+        Some(path) => vec![path.clone()],
+        None => {
+            let test = std::env::current_exe().expect("a test has a path");
+            // target/<profile>/deps/<test>
+            let profile = test.ancestors().nth(2).expect("a test lies in a profile");
+            let target = workspace().join("target");
+            let built = [
+                profile.to_owned(),
+                target.join("release"),
+                target.join("debug"),
+            ];
+            built.map(|profile| profile.join("highball")).into()
+        }
+    };
+    let found = candidates.iter().find(|path| path.is_file());
+    found.cloned().unwrap_or_else(|| match named {
+        Some(path) => panic!("HIGHBALL_BIN names {}, which is no file", path.display()),
+        None => panic!(
+            "no highball program to test: run `cargo build -p highball` (or `make build`) first, or name one in \
+             HIGHBALL_BIN; none of these exists: {candidates:?}"
+        ),
+    })
 }
 
 /// The Ruby library with the extension: `HIGHBALL_RUBY_LIB`, else the repository's.
