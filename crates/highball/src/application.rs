@@ -1,6 +1,8 @@
 //! What is to be served: the folder, its settings, and what the template is told about both. Looks at files;
 //! starts nothing.
 
+mod library;
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
@@ -12,8 +14,9 @@ use config::{CONFIG_FILES, MemoryBudget, Rollout, Settings, Sources};
 use exchange::control::Start;
 use supervisor::{Bound, Limits, Load, Plan};
 
-use crate::arguments::Choice;
-use crate::{handover, library, systemd};
+use crate::changes::handover;
+use crate::cli::arguments::Choice;
+use crate::system::systemd;
 
 /// The generation that a server starts with.
 pub(crate) const FIRST_GENERATION: u32 = 1;

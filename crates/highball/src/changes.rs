@@ -2,6 +2,10 @@
 //! here; `reload.rs` and `upgrade.rs` have the others. What a generation must be like to take over is the supervisor's
 //! business.
 
+pub(crate) mod handover;
+pub(crate) mod reload;
+pub(crate) mod upgrade;
+
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
@@ -14,18 +18,18 @@ use supervisor::{Load, Note, Supervisor};
 use tokio::time::MissedTickBehavior;
 
 use crate::application::{Application, folder};
-use crate::asks::{Ask, Asker, Asks, Change};
-use crate::control_directory::{ControlDirectory, is_of_folder};
-use crate::control_socket::ControlSocket;
-use crate::handover::Gone;
+use crate::changes::handover::Gone;
+use crate::changes::upgrade::Heir;
+use crate::control::directory::{ControlDirectory, is_of_folder};
+use crate::control::messages::Answer;
+use crate::control::queue::{Ask, Asker, Asks, Change};
+use crate::control::socket::ControlSocket;
 use crate::housekeeping::Housekeeping;
-use crate::privileges::User;
-use crate::program::Program;
-use crate::question::Answer;
-use crate::serve::ready_line;
 use crate::sockets::Origin;
-use crate::systemd::Manager;
-use crate::upgrade::Heir;
+use crate::startup::ready_line;
+use crate::system::privileges::User;
+use crate::system::program::Program;
+use crate::system::systemd::Manager;
 
 /// How often the file is looked at.
 const LOOK: Duration = Duration::from_secs(1);

@@ -4,38 +4,22 @@
 #![forbid(unsafe_code)]
 
 mod application;
-mod arguments;
-mod asks;
 mod changes;
-mod check;
-mod client;
-mod control_directory;
-mod control_search;
-mod control_socket;
-mod ending;
-mod handover;
+mod cli;
+mod control;
 mod housekeeping;
-mod library;
-mod opening;
-mod page;
-mod privileges;
-mod program;
-mod question;
-mod reload;
-mod report;
-mod serve;
-mod signals;
+mod shutdown;
 mod sockets;
-mod systemd;
-mod trusted_file;
-mod upgrade;
+mod startup;
+mod system;
 
 use std::process::ExitCode;
 
-use arguments::Command;
+use cli::arguments::Command;
+use cli::{arguments, check, client};
 use tikv_jemallocator::Jemalloc;
 
-/// What is free goes back to the kernel within seconds, by a thread of the allocator's own (`serve.rs` starts it): the C
+/// What is free goes back to the kernel within seconds, by a thread of the allocator's own (`startup.rs` starts it): the C
 /// library's keeps the peak, and giving it back there stops the front. `.cargo/config.toml` has the options.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
@@ -58,7 +42,7 @@ fn main() -> ExitCode {
         }
     };
     let result = match command {
-        Command::Serve(choice) => serve::run(choice).map(|()| ExitCode::SUCCESS),
+        Command::Serve(choice) => startup::run(choice).map(|()| ExitCode::SUCCESS),
         Command::Check(choice) => check::run(choice).map(|()| ExitCode::SUCCESS),
         Command::Status { server, json } => {
             client::status(&server, json).map(|()| ExitCode::SUCCESS)

@@ -9,7 +9,7 @@ use config::{FileMode, Listen, Place, SETTINGS, Settings};
 use front::{FileAccess, Front, Listener};
 use serde::{Deserialize, Serialize};
 
-use crate::privileges::{User, group_named};
+use crate::system::privileges::{User, group_named};
 
 /// Where a socket came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::reload::Changed;
-use crate::report::Report;
+use crate::changes::reload::Changed;
+use crate::control::report::Report;
 
 /// What a server is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 //! that the server's user alone can enter. One line of JSON asks, one answers. It carries no request of a client.
 //!
 //! A server has a name for its folder, one for its file of settings, and one for its process. Each side also asks the
-//! kernel for the other's user (`SO_PEERCRED`). How a command finds the directory is `control_search.rs`.
+//! kernel for the other's user (`SO_PEERCRED`). How a command finds the directory is `search.rs`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -22,11 +22,11 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{JoinHandle, spawn_local};
 
-use crate::asks::{Ask, Asker, Asks, Change};
-use crate::control_directory::{ControlDirectory, FileId, SUFFIX};
-use crate::question::{Answer, Question};
-use crate::report::{Report, Reporting, Telling};
-use crate::signals::Stop;
+use crate::control::directory::{ControlDirectory, FileId, SUFFIX};
+use crate::control::messages::{Answer, Question};
+use crate::control::queue::{Ask, Asker, Asks, Change};
+use crate::control::report::{Report, Reporting, Telling};
+use crate::system::signals::Stop;
 
 /// The longest question in bytes.
 const MAX_QUESTION_BYTES: u64 = 4096;

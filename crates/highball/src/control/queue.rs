@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
-use crate::question::Answer;
+use crate::control::messages::Answer;
 
 /// The most that wait, those included whose clients have left.
 const MAX_ASKS: usize = 128;

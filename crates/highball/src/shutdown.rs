@@ -10,10 +10,10 @@ use supervisor::Supervisor;
 use tokio::time::timeout_at;
 
 use crate::application::LEAST_GRACE;
-use crate::asks::Asks;
-use crate::handover::Gone;
-use crate::signals::{Stop, Stops};
-use crate::upgrade::Heir;
+use crate::changes::handover::Gone;
+use crate::changes::upgrade::Heir;
+use crate::control::queue::Asks;
+use crate::system::signals::{Stop, Stops};
 
 /// What the end is about.
 pub(crate) struct End<'a> {

@@ -10,9 +10,9 @@ use front::access_log::Level;
 use front::slot_bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::asks;
 use crate::changes::Changes;
-use crate::question::Answer;
+use crate::control::messages::Answer;
+use crate::control::queue;
 
 /// A setting that is different, for whoever asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +74,7 @@ impl Changes {
         let generation = grows || changes.iter().any(|one| one.reload == Reload::Generation);
         let generation = match generation {
             true => {
-                self.settle(&asks::Change::Reload).await;
+                self.settle(&queue::Change::Reload).await;
                 let launched = self.launch(&new).await;
                 launched.with_context(|| {
                     let (given_up, serving) = (self.latest, self.serving);

@@ -1,6 +1,8 @@
 //! `serve`: from settings to a running server, and from a signal to its end. Each step is another crate's;
 //! here is only their order.
 
+pub(crate) mod opening;
+
 use std::cell::Cell;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -18,19 +20,19 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use crate::application::{Application, FIRST_GENERATION};
-use crate::arguments::Choice;
-use crate::asks::Asks;
+use crate::changes::handover::{self, Gone, Handover, Names, Predecessor};
 use crate::changes::{self, Changes};
-use crate::control_search::reach;
-use crate::control_socket::{Asked, ControlSocket, Name, own_uid};
-use crate::ending::End;
-use crate::handover::{self, Gone, Handover, Names, Predecessor};
+use crate::cli::arguments::Choice;
+use crate::control::queue::Asks;
+use crate::control::report::{Report, Reporter};
+use crate::control::search::reach;
+use crate::control::socket::{Asked, ControlSocket, Name, own_uid};
 use crate::housekeeping::Housekeeping;
-use crate::opening::Opened;
-use crate::program::Program;
-use crate::report::{Report, Reporter};
-use crate::signals::{self, Stop, Stops};
-use crate::systemd::{self, Activated, Manager};
+use crate::shutdown::End;
+use crate::startup::opening::Opened;
+use crate::system::program::Program;
+use crate::system::signals::{self, Stop, Stops};
+use crate::system::systemd::{self, Activated, Manager};
 
 /// How long files of slow clients may take to be let go of.
 const LAST_FILES: Duration = Duration::from_secs(1);

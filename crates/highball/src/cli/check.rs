@@ -8,8 +8,8 @@ use exchange::Geometry;
 use supervisor::{Booted, Template};
 
 use crate::application::{Application, FIRST_GENERATION};
-use crate::arguments::Choice;
-use crate::privileges::Identity;
+use crate::cli::arguments::Choice;
+use crate::system::privileges::Identity;
 
 /// The smallest exchange: the template wants one, nobody will use it.
 const EXCHANGE: (u16, u16, u32, u32) = (1, 1, 4096, 4096);

@@ -13,9 +13,9 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 
-use crate::client::{SILENCE, silence};
-use crate::control_directory::{ControlDirectory, Variables, is_named, known_places, stream};
-use crate::control_socket::{Name, own_uid};
+use crate::cli::client::{SILENCE, silence};
+use crate::control::directory::{ControlDirectory, Variables, is_named, known_places, stream};
+use crate::control::socket::{Name, own_uid};
 
 /// What the kernel calls the process of a server.
 const PROCESS_NAME: &str = "highball";

@@ -16,12 +16,12 @@ use rustix::net::{SocketAddrUnix, SocketFlags};
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::application::{absolute, folder};
-use crate::arguments::Server;
-use crate::control_directory::stream;
-use crate::control_search::{commanded, reach, reach_process};
-use crate::control_socket::Name;
-use crate::page;
-use crate::question::{Answer, Question};
+use crate::cli::arguments::Server;
+use crate::cli::status_page;
+use crate::control::directory::stream;
+use crate::control::messages::{Answer, Question};
+use crate::control::search::{commanded, reach, reach_process};
+use crate::control::socket::Name;
 
 /// How long a server may give no sign of life, also to who connects. One that works gives one much more often.
 pub(crate) const SILENCE: Duration = Duration::from_secs(20);
@@ -37,7 +37,7 @@ pub(crate) fn status(server: &Server, json: bool) -> Result<()> {
     };
     let text = match json {
         true => serde_json::to_string_pretty(&report)? + "\n",
-        false => page::render(&report),
+        false => status_page::render(&report),
     };
     match io::stdout().write_all(text.as_bytes()) {
         // `highball status | head` has seen enough.

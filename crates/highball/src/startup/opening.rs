@@ -6,12 +6,12 @@ use front::Listener;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::application::{Application, Given};
-use crate::control_directory::{ControlDirectory, Unusable};
-use crate::handover::Handover;
-use crate::privileges::{Identity, root_warning};
-use crate::serve::Birth;
+use crate::changes::handover::Handover;
+use crate::control::directory::{ControlDirectory, Unusable};
 use crate::sockets::{Inherited, Origin, Sockets};
-use crate::systemd::Activated;
+use crate::startup::Birth;
+use crate::system::privileges::{Identity, root_warning};
+use crate::system::systemd::Activated;
 
 /// What is opened before anything else runs, with the rights that the server was started with. From then on it is the
 /// user that its settings name.

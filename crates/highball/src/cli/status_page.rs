@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use supervisor::{Process, Role, Size};
 
-use crate::report::{Report, Thread};
+use crate::control::report::{Report, Thread};
 
 /// The page, with a newline at its end.
 pub(crate) fn render(report: &Report) -> String {
@@ -134,7 +134,7 @@ fn age(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Queue, Slots};
+    use crate::control::report::{Queue, Slots};
     use supervisor::Generation;
 
     #[test]

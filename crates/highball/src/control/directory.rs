@@ -16,7 +16,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::privileges::User;
+use crate::system::privileges::User;
 
 /// The last part of the path of each such directory, or its beginning.
 const NAME: &str = "highball";

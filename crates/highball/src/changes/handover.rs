@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use supervisor::Channel;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::asks::{Ask, Asker, Asks, Change};
-use crate::control_directory::ControlDirectory;
-use crate::control_socket::own_uid;
+use crate::control::directory::ControlDirectory;
+use crate::control::queue::{Ask, Asker, Asks, Change};
+use crate::control::socket::own_uid;
 use crate::sockets::{Inherited, Origin};
 
 /// Set where this process is to take over from a running server.

@@ -8,7 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 
-use crate::asks::{Ask, Asker, Asks, Change};
+use crate::control::queue::{Ask, Asker, Asks, Change};
 
 /// How the server is to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

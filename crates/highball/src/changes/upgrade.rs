@@ -16,13 +16,13 @@ use supervisor::Channel;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
-use crate::asks::{Ask, Asks};
 use crate::changes::Changes;
-use crate::control_socket::own_uid;
-use crate::handover::{Greeting, Handed, Said, Told, VARIABLE, VERSION};
-use crate::question::Answer;
-use crate::serve::own_pid;
-use crate::{systemd, trusted_file};
+use crate::changes::handover::{Greeting, Handed, Said, Told, VARIABLE, VERSION};
+use crate::control::messages::Answer;
+use crate::control::queue::{Ask, Asks};
+use crate::control::socket::own_uid;
+use crate::startup::own_pid;
+use crate::system::{systemd, trusted_file};
 
 /// How long a successor that could serve may take to accept.
 const ACCEPT: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream as StdStream;
 use std::path::PathBuf;
 
 use super::*;
-use crate::serve::own_pid;
+use crate::startup::own_pid;
 
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,0 +1,7 @@
+//! The commands: what the command line says, and one file for each kind of command. They decide about no request and no
+//! process.
+
+pub(crate) mod arguments;
+pub(crate) mod check;
+pub(crate) mod client;
+mod status_page;
