@@ -296,11 +296,11 @@ fn commands_to_a_server_that_stands_still_end_with_an_error() {
         let stopped = stop.join().expect("it ran");
         for ran in others.map(|one| one.join().expect("it ran")) {
             assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
-            let told = "the server does not answer, and has given no sign of life for 20s";
+            let told = "the server does not answer, and gave no sign of life for 20s";
             assert!(ran.stderr.contains(told), "{}", ran.output());
         }
         assert_eq!(stopped.status.code(), Some(1), "{}", stopped.output());
-        let told = "the server has not ended, and has given no sign of life for 20s";
+        let told = "the server has not exited, and gave no sign of life for 20s";
         assert!(stopped.stderr.contains(told), "{}", stopped.output());
     });
     server.process().kill();

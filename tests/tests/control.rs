@@ -179,13 +179,19 @@ fn a_server_is_found_by_a_link_that_was_moved_since_its_start() {
 #[test]
 fn another_user_neither_finds_a_server_nor_keeps_its_name() {
     let server = Server::app(HELLO).start();
-    for arguments in [
-        &["status"][..],
-        &["status", "--pid", &server.process().0.to_string()],
+    for (arguments, told) in [
+        (
+            &["status"][..],
+            "found no running server of your user (uid 61234) for",
+        ),
+        (
+            &["status", "--pid", &server.process().0.to_string()],
+            "belongs to uid 0; you are uid 61234: run the command as that user or as root",
+        ),
     ] {
         let ran = as_stranger(server.dir(), arguments);
         assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
-        assert!(ran.stderr.contains("server of yours"), "{}", ran.output());
+        assert!(ran.stderr.contains(told), "{}", ran.output());
     }
     // Who cannot be told from the owner of the folder may well have one there.
     let (dir, pid) = (server.dir().to_owned(), server.process());
@@ -241,7 +247,7 @@ fn a_server_without_a_place_for_control_sockets_serves_and_says_so() {
         &["status", "--pid", &server.process().0.to_string()],
     );
     assert!(
-        ran.stderr.contains("without a control socket"),
+        ran.stderr.contains("has no control socket"),
         "{}",
         ran.output()
     );
@@ -275,7 +281,7 @@ fn what_a_killed_server_left_is_replaced_by_the_next_one() {
     assert_eq!(sockets(&folder).len(), 2);
     let ran = as_stranger(&dir, &["status"]);
     assert!(
-        ran.stderr.contains("no server of yours runs for"),
+        ran.stderr.contains("found no running server"),
         "{}",
         ran.output()
     );

@@ -192,7 +192,7 @@ fn a_restart_waits_for_the_one_before_no_longer_than_for_a_drain_and_the_log_say
         "{}",
         ran.output()
     );
-    let told = "waits: generation 1 finishes what it holds, for 1 s at most";
+    let told = "waiting: generation 1 finishes its requests, for at most 1 s";
     assert!(ran.stderr.contains(told), "{}", ran.output());
     let response = long.response();
     assert_eq!(response.expect(502).field("retry-after"), None);

@@ -27,7 +27,7 @@ fn expect_success(ran: &Ran, stdout: &str) {
 #[track_caller]
 fn expect_failure(ran: &Ran, parts: &[&str]) {
     assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
-    for part in ["the settings stay as they are"].iter().chain(parts) {
+    for part in ["the settings are unchanged"].iter().chain(parts) {
         assert!(ran.stderr.contains(part), "{part:?}: {}", ran.output());
     }
 }
@@ -53,7 +53,7 @@ fn a_broken_file_changes_nothing_and_says_why() {
     expect_failure(&ran, &["there is no other.ru"]);
     server
         .log()
-        .wait(|line| line.contains("the settings stay as they are") && line.contains("other.ru"));
+        .wait(|line| line.contains("the settings are unchanged") && line.contains("other.ru"));
     assert_eq!(post(&mut server.connect(), 6), 200);
     assert_eq!(server.family().members(), before);
     // Not even for the next start of the code.
@@ -215,7 +215,7 @@ fn a_generation_that_does_not_come_up_leaves_the_old_settings_in_force() {
         "workers = 3\nthreads = 1\nmax_body_bytes = 5\n",
     );
     let ran = server.command(&["reload"]);
-    let serves_on = "generation 2 is given up, generation 1 serves on: ";
+    let serves_on = "generation 2 failed, generation 1 keeps serving: ";
     expect_failure(&ran, &[serves_on, "boot-error-text (RuntimeError)"]);
     assert_eq!(post(&mut server.connect(), 6), 200);
     until("the new processes are gone", || {
@@ -243,7 +243,7 @@ fn a_generation_that_does_not_come_up_leaves_the_old_settings_in_force() {
 #[test]
 fn what_cannot_change_is_named_and_comes_with_an_upgrade() {
     let mut server = start(r##"run lambda { |env| Test.text("hello") }"##);
-    let named = "backlog: 1024 -> 7 (not in force: it takes `highball upgrade` or a new start)\n";
+    let named = "backlog: 1024 -> 7 (not applied: needs `highball upgrade` or a new start)\n";
     for _ in 0..2 {
         expect_success(&reload(&server, "backlog = 7\n"), named);
     }

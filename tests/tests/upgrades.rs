@@ -57,7 +57,7 @@ fn follow(server: &mut Server, ran: &Ran) -> Process {
 #[track_caller]
 fn expect_given_up(server: &Server, ran: &Ran, parts: &[&str], before: &[Process]) {
     assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
-    let serves = format!("(pid {}) serves on", server.process().0);
+    let serves = format!("(pid {}) keeps serving", server.process().0);
     for part in [&*serves].iter().chain(parts) {
         assert!(ran.stderr.contains(part), "{part:?}: {}", ran.output());
     }
@@ -216,7 +216,7 @@ fn a_request_that_runs_ends_in_the_old_server_while_the_new_one_serves() {
     long.get("/follows").expect(200);
     let stopped = server.stop();
     let line = |part: &str| stopped.log.iter().any(|line| line.contains(part));
-    assert!(line("an upgrade was asked for (highball upgrade)"));
+    assert!(line("upgrade requested (highball upgrade)"));
     assert!(line(&format!(
         "took over from highball {} (pid {pid})",
         env!("CARGO_PKG_VERSION")
@@ -321,7 +321,7 @@ fn a_program_that_is_no_server_is_backed_out_of() {
     server.log().wait(|line| line == "no such word");
     server
         .log()
-        .wait(|line| line.contains("the upgrade is given up") && line.contains("exit status: 3"));
+        .wait(|line| line.contains("the upgrade failed") && line.contains("exit status: 3"));
     check(
         &script("exec sleep 1000"),
         &["not ready within 6s", "boot_timeout"],
@@ -460,11 +460,11 @@ fn whatever_is_asked_for_within_an_upgrade_is_done_by_the_new_server() {
         ];
         let log = server.log();
         for (what, who, count) in [
-            ("a restart", "signal USR1", 1),
-            ("a restart", "highball restart", 2),
-            ("a reload of the settings", "highball reload", 1),
+            ("restart", "signal USR1", 1),
+            ("restart", "highball restart", 2),
+            ("reload", "highball reload", 1),
         ] {
-            let text = format!("{what} was asked for ({who}), and waits: an upgrade is under way");
+            let text = format!("{what} requested ({who}); waiting: upgrade in progress");
             until("the log says that they wait", || {
                 let lines = log.lines();
                 lines.iter().filter(|line| line.contains(&text)).count() == count
@@ -477,14 +477,14 @@ fn whatever_is_asked_for_within_an_upgrade_is_done_by_the_new_server() {
         for other in others {
             let ran = other.join().expect("it ran");
             assert!(ran.status.success(), "{}", ran.output());
-            let new = format!("another server has taken over (pid {})", server.process().0);
-            for text in ["waits: an upgrade is under way, each step", &*new] {
+            let new = format!("another server (pid {}) has taken over", server.process().0);
+            for text in ["waiting: upgrade in progress, at most", &*new] {
                 assert!(ran.stderr.contains(text), "{text}: {}", ran.output());
             }
         }
     });
     let log = server.stop().log;
-    let passed_on = "a restart was asked for (of the server before this one)";
+    let passed_on = "restart requested (passed on by the previous server)";
     assert!(log.iter().any(|line| line.contains(passed_on)), "{log:#?}");
 }
 
@@ -498,7 +498,7 @@ fn a_server_that_was_replaced_passes_on_what_it_is_asked_for() {
     assert_eq!(events.wait(), "calls");
     let old = upgrade(&mut server);
     old.signal(Signal::USR1);
-    let passed_on = "a restart was asked for (of the server before this one)";
+    let passed_on = "restart requested (passed on by the previous server)";
     server.log().wait(|line| line.contains(passed_on));
     until("the new code serves", || {
         server.command(&["status"]).stdout.contains("generation 3")
@@ -564,7 +564,11 @@ fn a_server_that_is_told_to_stop_takes_the_new_one_along() {
         assert!(server.stop().status.success());
         let ran = upgrade.join().unwrap();
         assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
-        assert!(ran.stderr.contains("stops"), "{}", ran.output());
+        assert!(
+            ran.stderr.contains("the server is stopping"),
+            "{}",
+            ran.output()
+        );
     });
 }
 

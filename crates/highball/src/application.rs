@@ -25,7 +25,7 @@ pub(crate) const LEAST_GRACE: Duration = Duration::from_secs(1);
 
 /// What template and workers are given that is not in the folder. It does not change while the server runs.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct ChildEnvironment {
     /// The soft limit of descriptors, where the front's own is another one.
     pub(crate) descriptors: Option<u64>,
     /// Variables that say who they are.
@@ -44,7 +44,7 @@ pub(crate) struct Application<S = Rc<Settings>> {
     pub(crate) config: Option<PathBuf>,
     pub(crate) settings: S,
     /// What its processes are given.
-    pub(crate) given: Given,
+    pub(crate) given: ChildEnvironment,
     /// What it is found by again.
     choice: Choice,
 }
@@ -75,7 +75,7 @@ impl Application<Settings> {
             env: std::env::vars_os().collect(),
         });
         let settings = settings.map_err(|errors| anyhow!("{errors}"))?;
-        // Found again by the same path, wherever the working folder is by then.
+        // FoundServer again by the same path, wherever the working folder is by then.
         let again = Choice {
             dir: Some(named.clone()),
             config: choice.config.as_deref().map(absolute),
@@ -96,7 +96,7 @@ impl Application<Settings> {
             named,
             config: config.and_then(|path| path.canonicalize().ok()),
             settings,
-            given: Given::default(),
+            given: ChildEnvironment::default(),
             choice: again,
         })
     }

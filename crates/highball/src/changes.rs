@@ -18,11 +18,11 @@ use supervisor::{Load, Note, Supervisor};
 use tokio::time::MissedTickBehavior;
 
 use crate::application::{Application, folder};
-use crate::changes::handover::Gone;
+use crate::changes::handover::PredecessorExit;
 use crate::changes::upgrade::Heir;
 use crate::control::directory::{ControlDirectory, is_of_folder};
 use crate::control::messages::Answer;
-use crate::control::queue::{Ask, Asker, Asks, Change};
+use crate::control::queue::{Change, ChangeQueue, ChangeRequest, Requester};
 use crate::control::socket::ControlSocket;
 use crate::housekeeping::Housekeeping;
 use crate::sockets::Origin;
@@ -47,10 +47,10 @@ pub(crate) struct Changes {
     pub(crate) origins: Vec<Origin>,
     /// The files of UNIX sockets, for templates.
     pub(crate) files: Vec<PathBuf>,
-    pub(crate) asks: Rc<Asks>,
+    pub(crate) queue: Rc<ChangeQueue>,
     pub(crate) housekeeping: Rc<Housekeeping>,
     /// The server that this one took over from.
-    pub(crate) predecessor: Gone,
+    pub(crate) predecessor: PredecessorExit,
     /// The generation that serves.
     pub(crate) serving: u32,
     /// The latest that was launched.
@@ -64,31 +64,30 @@ impl Changes {
     /// same meanwhile get the same one.
     pub(crate) async fn run(mut self) -> Heir {
         loop {
-            self.asks.tell("");
-            let first = self.asks.first().await;
+            self.queue.unblock();
+            let first = self.queue.first().await;
             // A reload finds out what it takes. Whoever asks for the same meanwhile gets the same.
             if first != Change::Reload {
                 self.settle(&first).await;
             }
-            let change = self.asks.first().await;
-            self.asks.begin(&change, &self.under_way(&change));
+            let change = self.queue.first().await;
+            self.queue.begin(&change, self.progress(&change));
             let (answer, heir) = match &change {
                 Change::Restart => (self.restart().await, None),
                 Change::Reload => (self.reload().await, None),
                 Change::Upgrade(binary) => self.upgrade(binary.as_deref()).await,
             };
-            self.asks.finish(&answer);
+            self.queue.finish(&answer);
             if let Some(heir) = heir {
                 return heir;
             }
         }
     }
 
-    /// For who waits until it is done.
-    fn under_way(&self, change: &Change) -> String {
-        let (what, _) = change.names();
+    /// For those who wait until it is done.
+    fn progress(&self, change: &Change) -> String {
         let limit = self.application.settings.boot_timeout;
-        format!("{what} is under way, each step of which may take {limit:?} (`boot_timeout`)")
+        format!("{change} in progress, at most {limit:?} (boot_timeout) for each of its steps")
     }
 
     async fn restart(&mut self) -> Answer {
@@ -113,17 +112,16 @@ impl Changes {
     /// Waits until what was there before is gone, for two generations or servers at once are enough, but no longer than
     /// `drain_timeout`; and tells who asks.
     pub(crate) async fn settle(&self, change: &Change) {
-        let (what, _) = change.names();
         let tell = |who: &str, rest: Duration| {
             let seconds = rest.as_secs_f64().ceil();
-            let text = format!("{who} finishes what it holds, for {seconds} s at most");
-            self.asks.tell(&text);
+            let text = format!("{who} finishes its requests, for at most {seconds} s");
+            self.queue.block(text.clone());
             text
         };
         if self.predecessor.is_awaited() {
             let limit = self.application.drain_timeout();
-            let text = tell("the server before this one", limit);
-            let text = format!("{what} waits: {text}");
+            let text = tell("the previous server", limit);
+            let text = format!("{change} waiting: {text}");
             self.log.event(Level::Info, &text, &[]);
             self.predecessor.wait(limit).await;
         }
@@ -131,7 +129,7 @@ impl Changes {
             tell(&format!("generation {generation}"), rest);
             self.supervisor.settled().await;
         }
-        self.asks.tell("");
+        self.queue.unblock();
     }
 
     /// Has the control sockets follow the application into another folder, if they are in the one before: deploy tools
@@ -218,13 +216,13 @@ impl Changes {
     }
 }
 
-/// Asks for a restart whenever the file was touched since the start. A look at the clock of the file and no watch of
+/// ChangeQueue for a restart whenever the file was touched since the start. A look at the clock of the file and no watch of
 /// the kernel's: it works on every file system, and for a folder that is not there yet. `file` says which one it is,
 /// for that is a setting.
 pub(crate) async fn watch(
     file: impl Fn() -> PathBuf,
     mut before: Option<SystemTime>,
-    asks: Rc<Asks>,
+    queue: Rc<ChangeQueue>,
     housekeeping: Rc<Housekeeping>,
 ) {
     let mut path = file();
@@ -240,8 +238,8 @@ pub(crate) async fn watch(
             before = touched;
         }
         if touched.is_some() && touched != before {
-            let (change, asker) = (Change::Restart, Asker::File);
-            asks.push(Ask { change, asker });
+            let (change, requester) = (Change::Restart, Requester::File);
+            queue.push(ChangeRequest { change, requester });
         }
         before = touched.or(before);
     }

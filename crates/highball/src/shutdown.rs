@@ -10,25 +10,25 @@ use supervisor::Supervisor;
 use tokio::time::timeout_at;
 
 use crate::application::LEAST_GRACE;
-use crate::changes::handover::Gone;
+use crate::changes::handover::PredecessorExit;
 use crate::changes::upgrade::Heir;
-use crate::control::queue::Asks;
+use crate::control::queue::ChangeQueue;
 use crate::system::signals::{Stop, Stops};
 
 /// What the end is about.
-pub(crate) struct End<'a> {
+pub(crate) struct Shutdown<'a> {
     pub(crate) front: &'a Rc<Front>,
     pub(crate) supervisor: &'a Supervisor,
     pub(crate) log: &'a AccessLog,
     /// What it is asked for meanwhile, which is for the heir.
-    pub(crate) asks: &'a Asks,
+    pub(crate) queue: &'a ChangeQueue,
     /// Who has taken over.
     pub(crate) heir: Option<&'a Heir>,
     /// Whom this server took over from.
-    pub(crate) predecessor: &'a Gone,
+    pub(crate) predecessor: &'a PredecessorExit,
 }
 
-impl End<'_> {
+impl Shutdown<'_> {
     /// Lets requests end for as long as the settings allow, or until somebody has no more patience; then ends the
     /// workers.
     pub(crate) async fn reach(&self, first: Stop, stops: &mut Stops) {
@@ -55,7 +55,7 @@ impl End<'_> {
     /// Never ends.
     async fn pass_on(&self) {
         match self.heir {
-            Some(heir) => heir.pass_on(self.asks, self.log).await,
+            Some(heir) => heir.pass_on(self.queue, self.log).await,
             None => std::future::pending().await,
         }
     }

@@ -20,17 +20,19 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use crate::application::{Application, FIRST_GENERATION};
-use crate::changes::handover::{self, Gone, Handover, Names, Predecessor};
+use crate::changes::handover::{self, Handover, Names, Predecessor, PredecessorExit};
 use crate::changes::{self, Changes};
 use crate::cli::arguments::Choice;
-use crate::control::queue::Asks;
+use crate::control::name::ServerName;
+use crate::control::queue::ChangeQueue;
 use crate::control::report::{Report, Reporter};
-use crate::control::search::reach;
-use crate::control::socket::{Asked, ControlSocket, Name, own_uid};
+use crate::control::search::connect_by_name;
+use crate::control::socket::{CommandSinks, ControlSocket};
 use crate::housekeeping::Housekeeping;
-use crate::shutdown::End;
+use crate::shutdown::Shutdown;
 use crate::startup::opening::Opened;
-use crate::system::program::Program;
+use crate::system::privileges::User;
+use crate::system::program::{Program, own_pid};
 use crate::system::signals::{self, Stop, Stops};
 use crate::system::systemd::{self, Activated, Manager};
 
@@ -38,7 +40,7 @@ use crate::system::systemd::{self, Activated, Manager};
 const LAST_FILES: Duration = Duration::from_secs(1);
 
 /// What this process was started with.
-pub(crate) struct Birth {
+pub(crate) struct StartupContext {
     pub(crate) program: Program,
     /// Sockets of the service manager.
     pub(crate) activated: Vec<Activated>,
@@ -58,7 +60,7 @@ pub(crate) fn run(choice: Choice) -> Result<()> {
     let handover = handover::receive()?;
     let reply = handover.as_ref().map(Handover::reply).transpose()?;
     let reply = Rc::new(Cell::new(reply));
-    let birth = Birth {
+    let birth = StartupContext {
         program,
         activated,
         handover,
@@ -71,7 +73,7 @@ pub(crate) fn run(choice: Choice) -> Result<()> {
     served
 }
 
-fn start(choice: Choice, mut birth: Birth) -> Result<()> {
+fn start(choice: Choice, mut birth: StartupContext) -> Result<()> {
     let mut application = Application::load(choice)?.share();
     let opened = Opened::by(&mut application, &mut birth)?;
     // A thread keeps the rights with which it was started: not before they were given up.
@@ -88,17 +90,19 @@ fn start(choice: Choice, mut birth: Birth) -> Result<()> {
 async fn serve(
     application: Application,
     log: Rc<AccessLog>,
-    birth: Birth,
+    birth: StartupContext,
     opened: Opened,
 ) -> Result<()> {
     // From here on no signal that is sent to servers ends the process by itself.
     let mut stops = Stops::watch()?;
-    let asks = {
+    let queue = {
         let log = Rc::clone(&log);
-        Rc::new(Asks::new(move |text| log.event(Level::Info, text, &[])))
+        Rc::new(ChangeQueue::new(move |text| {
+            log.event(Level::Info, text, &[])
+        }))
     };
-    asks.tell("this server has not come up yet");
-    signals::watch_others(&asks)?;
+    queue.block("this server is still starting".to_owned());
+    signals::watch_changes(&queue)?;
     // Without it, zombies are left: no reason not to serve.
     spawn_local(async { drop(orphans::reap().await) });
     let manager = Rc::new(Manager::from_env().context("cannot use NOTIFY_SOCKET")?);
@@ -157,11 +161,11 @@ async fn serve(
         let reporter = Rc::clone(&reporter);
         async move { reporter.report().await }
     };
-    let asked = Asked {
-        stops: stops.asked.clone(),
-        changes: Rc::clone(&asks),
+    let asked = CommandSinks {
+        stops: stops.sender.clone(),
+        changes: Rc::clone(&queue),
     };
-    let own_name = [Name::Pid(own_pid())];
+    let own_name = [ServerName::Pid(own_pid())];
     let control = ControlSocket::open(opened.directory, &own_name, report, asked).await;
     let control = Rc::new(control.context("cannot open the control socket")?);
     if predecessor.is_none() {
@@ -201,12 +205,12 @@ async fn serve(
         );
         log.event(Level::Info, &text, &[]);
     }
-    let (gone, there) = Gone::new();
+    let (gone, there) = PredecessorExit::new();
     let (name, named) = oneshot::channel();
     match predecessor {
         Some(before) => drop(spawn_local(before.follow(
             Rc::clone(&front),
-            Rc::clone(&asks),
+            Rc::clone(&queue),
             name,
             there,
         ))),
@@ -223,7 +227,7 @@ async fn serve(
         log: Rc::clone(&log),
         origins,
         files,
-        asks: Rc::clone(&asks),
+        queue: Rc::clone(&queue),
         housekeeping: Rc::clone(&housekeeping),
         predecessor: gone.clone(),
         serving: generation,
@@ -234,7 +238,7 @@ async fn serve(
     let watch = spawn_local(changes::watch(
         restart_file,
         touched,
-        Rc::clone(&asks),
+        Rc::clone(&queue),
         housekeeping,
     ));
 
@@ -250,7 +254,7 @@ async fn serve(
     watch.abort();
     if heir.is_none() {
         // Who waits is told that the server stops.
-        asks.close();
+        queue.close();
     }
     supervisor.call_off();
     match heir {
@@ -258,11 +262,11 @@ async fn serve(
         Some(_) => told.abort(),
         None => manager.stopping().await,
     }
-    let end = End {
+    let end = Shutdown {
         front: &front,
         supervisor: &supervisor,
         log: &log,
-        asks: &asks,
+        queue: &queue,
         heir: heir.as_ref(),
         predecessor: &gone,
     };
@@ -329,26 +333,30 @@ async fn take_names(
     handed: Names,
     log: &AccessLog,
 ) -> Result<()> {
-    let mut names = vec![Name::Dir(&application.dir)];
+    let mut names = vec![ServerName::Dir(&application.dir)];
     if application.named != application.dir {
-        names.push(Name::Dir(&application.named));
+        names.push(ServerName::Dir(&application.named));
     }
-    names.extend(application.config.as_deref().map(Name::Config));
+    names.extend(application.config.as_deref().map(ServerName::Config));
     let mut elsewhere = 0;
     if handed.is_empty() {
         let all = names.len();
         // Another server of this user, with other variables, may have them in another directory.
         names.retain(|name| {
-            let found = reach(*name, Some(&application.dir), Some(own_uid()));
+            let found = connect_by_name(
+                *name,
+                Some(&application.dir),
+                Some(User::of_this_process().uid),
+            );
             matches!(found, Ok(None))
         });
         elsewhere = all - names.len();
     }
     control
-        .join(&names, handed)
+        .add_names(&names, handed)
         .await
         .context("cannot open the control socket")?;
-    if control.taken() + elsewhere > 0 {
+    if control.names_taken() + elsewhere > 0 {
         let text = format!(
             "another server runs for this folder or file of settings: status and stop find that one, and this \
              one with --pid {}",
@@ -380,9 +388,4 @@ pub(crate) fn ready_line(settings: &Settings, generation: u32) -> String {
 fn counted(number: u16, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
-}
-
-/// This process.
-pub(crate) fn own_pid() -> i32 {
-    rustix::process::getpid().as_raw_nonzero().get()
 }

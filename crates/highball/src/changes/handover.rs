@@ -19,9 +19,9 @@ use supervisor::Channel;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::control::directory::ControlDirectory;
-use crate::control::queue::{Ask, Asker, Asks, Change};
-use crate::control::socket::own_uid;
+use crate::control::queue::{Change, ChangeQueue, ChangeRequest, Requester};
 use crate::sockets::{Inherited, Origin};
+use crate::system::privileges::User;
 
 /// Set where this process is to take over from a running server.
 pub(crate) const VARIABLE: &str = "HIGHBALL_HANDOVER";
@@ -41,7 +41,7 @@ pub(crate) struct Greeting {
     pub(crate) pid: i32,
     /// The number of the latest generation.
     pub(crate) generation: u32,
-    /// How many messages [`Handed`] follow.
+    /// How many messages [`HandedOver`] follow.
     pub(crate) sockets: usize,
     /// How many workers there is memory for beside the server's own; `None` for all.
     pub(crate) workers: Option<u16>,
@@ -51,7 +51,7 @@ pub(crate) struct Greeting {
 
 /// A socket that is handed over; beside it its descriptor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Handed {
+pub(crate) enum HandedOver {
     /// Clients come from it.
     Listener(Origin),
     /// Questions come from it, under this name in the directory of control sockets.
@@ -62,7 +62,7 @@ pub(crate) enum Handed {
 
 /// What the successor says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Said {
+pub(crate) enum FromSuccessor {
     /// It could serve, if it is told to.
     Ready {
         /// Its version of Highball.
@@ -79,7 +79,7 @@ pub(crate) enum Said {
 
 /// What it is told once it is ready, in this order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Told {
+pub(crate) enum ToSuccessor {
     /// Accept connections.
     Serve,
     /// The service manager listens to the successor from now on.
@@ -91,10 +91,10 @@ pub(crate) enum Told {
 }
 
 impl Message for Greeting {}
-impl Message for Handed {}
-impl Message for Told {}
+impl Message for HandedOver {}
+impl Message for ToSuccessor {}
 
-impl Message for Said {
+impl Message for FromSuccessor {
     fn shorten(&mut self, budget: usize) {
         if let Self::Failed { reason } = self {
             reason.truncate(reason.floor_char_boundary(budget));
@@ -169,16 +169,22 @@ fn read(socket: &OwnedFd) -> Result<Read> {
     let (mut listeners, mut control_sockets) = (Vec::new(), Control::default());
     for _ in 0..greeting.sockets {
         let handed =
-            control::receive::<Handed>(socket).context("cannot read what is handed over")?;
+            control::receive::<HandedOver>(socket).context("cannot read what is handed over")?;
         let handed = handed.ok_or_else(ended)?;
         match handed.message.clone() {
-            Handed::Control(name) => drop(control_sockets.names.insert(name, handed.only_fd()?)),
-            Handed::ControlDirectory(path) => {
-                let directory = ControlDirectory::adopt(handed.only_fd()?, path, Some(own_uid()));
+            HandedOver::Control(name) => {
+                drop(control_sockets.names.insert(name, handed.only_fd()?))
+            }
+            HandedOver::ControlDirectory(path) => {
+                let directory = ControlDirectory::adopt(
+                    handed.only_fd()?,
+                    path,
+                    Some(User::of_this_process().uid),
+                );
                 let directory = directory.context("cannot take the control sockets over")?;
                 control_sockets.directory = Some(directory);
             }
-            Handed::Listener(origin) => {
+            HandedOver::Listener(origin) => {
                 let listener = Listener::adopt(handed.only_fd()?);
                 let listener = listener.context("cannot take a socket over")?;
                 listeners.push(Inherited { listener, origin });
@@ -192,7 +198,7 @@ fn read(socket: &OwnedFd) -> Result<Read> {
 pub(crate) fn refuse(socket: &OwnedFd, error: &anyhow::Error) {
     let reason = format!("{error:#}");
     // A server that is gone need not know.
-    let _ = control::try_send(socket, &Said::Failed { reason }, &[]);
+    let _ = control::try_send(socket, &FromSuccessor::Failed { reason }, &[]);
 }
 
 impl Handover {
@@ -227,7 +233,7 @@ pub(crate) struct Predecessor {
 impl Predecessor {
     /// Waits for its next word, or for its end. It says nothing while this one comes up: there a word is as good.
     pub(crate) async fn speaks(&self) {
-        let _ = self.channel.receive::<Told>().await;
+        let _ = self.channel.receive::<ToSuccessor>().await;
     }
 
     /// Takes over what its clients keep open, and what it is asked for, until it is gone. Drops `named` when the service manager listens to this
@@ -235,7 +241,7 @@ impl Predecessor {
     pub(crate) async fn follow(
         self,
         front: Rc<Front>,
-        asks: Rc<Asks>,
+        queue: Rc<ChangeQueue>,
         named: oneshot::Sender<()>,
         gone: mpsc::Receiver<()>,
     ) {
@@ -243,23 +249,23 @@ impl Predecessor {
         self.speaks().await;
         drop(named);
         loop {
-            let told = match self.channel.receive::<Told>().await {
+            let told = match self.channel.receive::<ToSuccessor>().await {
                 Ok(Some(told)) => told,
                 _ => return,
             };
             match told.message.clone() {
-                Told::Connection(kept) => {
+                ToSuccessor::Connection(kept) => {
                     // What came without its descriptor is closed: there are none left.
                     if let Ok(socket) = told.only_fd() {
                         // Its client may have left meanwhile.
                         let _ = front.take_over(socket, &kept).await;
                     }
                 }
-                Told::Asked(change) => {
-                    let asker = Asker::Predecessor;
-                    asks.push(Ask { change, asker });
+                ToSuccessor::Asked(change) => {
+                    let requester = Requester::Predecessor;
+                    queue.push(ChangeRequest { change, requester });
                 }
-                Told::Serve | Told::Named => {}
+                ToSuccessor::Serve | ToSuccessor::Named => {}
             }
         }
     }
@@ -270,10 +276,12 @@ impl Predecessor {
     /// The server has ended, or says something else.
     pub(crate) async fn agree(&self) -> Result<()> {
         let highball = env!("CARGO_PKG_VERSION").to_owned();
-        self.channel.send(&Said::Ready { highball }, &[]).await?;
-        let told = self.channel.receive::<Told>().await?;
+        self.channel
+            .send(&FromSuccessor::Ready { highball }, &[])
+            .await?;
+        let told = self.channel.receive::<ToSuccessor>().await?;
         match told.map(|told| told.message) {
-            Some(Told::Serve) => Ok(()),
+            Some(ToSuccessor::Serve) => Ok(()),
             _ => bail!("the running server has ended, or does not want to be replaced"),
         }
     }
@@ -283,15 +291,15 @@ impl Predecessor {
     /// # Errors
     /// The server has ended.
     pub(crate) async fn serving(&self) -> Result<()> {
-        Ok(self.channel.send(&Said::Serving, &[]).await?)
+        Ok(self.channel.send(&FromSuccessor::Serving, &[]).await?)
     }
 }
 
 /// The end of the server that was replaced, where there was one.
 #[derive(Clone, Debug)]
-pub(crate) struct Gone(mpsc::Sender<()>);
+pub(crate) struct PredecessorExit(mpsc::Sender<()>);
 
-impl Gone {
+impl PredecessorExit {
     /// Comes when the other half is dropped.
     pub(crate) fn new() -> (Self, mpsc::Receiver<()>) {
         let (here, there) = mpsc::channel(1);
@@ -330,8 +338,10 @@ mod tests {
             "{text}"
         );
         refuse(&successor, &error);
-        let said = control::try_receive::<Said>(&server).unwrap().unwrap();
-        assert!(matches!(said.message, Said::Failed { reason } if reason == text));
+        let said = control::try_receive::<FromSuccessor>(&server)
+            .unwrap()
+            .unwrap();
+        assert!(matches!(said.message, FromSuccessor::Failed { reason } if reason == text));
     }
 
     #[test]

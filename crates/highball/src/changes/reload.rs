@@ -5,45 +5,13 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use config::{Change, Reload};
+use config::Reload;
 use front::access_log::Level;
 use front::slot_bytes;
-use serde::{Deserialize, Serialize};
 
 use crate::changes::Changes;
-use crate::control::messages::Answer;
+use crate::control::messages::{Answer, ChangedSetting};
 use crate::control::queue;
-
-/// A setting that is different, for whoever asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Changed {
-    pub(crate) setting: String,
-    pub(crate) from: String,
-    pub(crate) to: String,
-    /// Whether it is in force. Otherwise it takes an upgrade or a new start.
-    pub(crate) applied: bool,
-}
-
-impl From<Change> for Changed {
-    fn from(change: Change) -> Self {
-        Self {
-            setting: change.name.to_owned(),
-            from: change.from,
-            to: change.to,
-            applied: change.reload != Reload::Start,
-        }
-    }
-}
-
-impl std::fmt::Display for Changed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {} -> {}", self.setting, self.from, self.to)?;
-        match self.applied {
-            true => Ok(()),
-            false => f.write_str(" (not in force: it takes `highball upgrade` or a new start)"),
-        }
-    }
-}
 
 impl Changes {
     /// Reads the settings anew and goes by them.
@@ -51,7 +19,7 @@ impl Changes {
         self.manager.reloading().await;
         let answer = self.try_reload().await.unwrap_or_else(|error| {
             let reason = format!("{error:#}");
-            let text = format!("the settings stay as they are: {reason}");
+            let text = format!("the settings are unchanged: {reason}");
             self.log.event(Level::Warn, &text, &[]);
             Answer::NotReloaded { reason }
         });
@@ -77,8 +45,8 @@ impl Changes {
                 self.settle(&queue::Change::Reload).await;
                 let launched = self.launch(&new).await;
                 launched.with_context(|| {
-                    let (given_up, serving) = (self.latest, self.serving);
-                    format!("generation {given_up} is given up, generation {serving} serves on")
+                    let (failed, serving) = (self.latest, self.serving);
+                    format!("generation {failed} failed, generation {serving} keeps serving")
                 })?;
                 Some(self.latest)
             }
@@ -88,11 +56,11 @@ impl Changes {
         self.supervisor
             .keep_to(new.settings.boot_timeout, new.drain_timeout());
         self.application = new;
-        let changes: Vec<Changed> = changes.into_iter().map(Into::into).collect();
+        let changes: Vec<ChangedSetting> = changes.into_iter().map(Into::into).collect();
         let told: Vec<String> = changes.iter().map(ToString::to_string).collect();
         let text = match told.is_empty() {
-            true => "the settings were read anew, and none has changed".to_owned(),
-            false => format!("the settings were read anew: {}", told.join("; ")),
+            true => "read the settings again: nothing has changed".to_owned(),
+            false => format!("read the settings again: {}", told.join("; ")),
         };
         self.log.event(Level::Info, &text, &[]);
         Ok(Answer::Reloaded {

@@ -17,11 +17,13 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
 use crate::changes::Changes;
-use crate::changes::handover::{Greeting, Handed, Said, Told, VARIABLE, VERSION};
+use crate::changes::handover::{
+    FromSuccessor, Greeting, HandedOver, ToSuccessor, VARIABLE, VERSION,
+};
 use crate::control::messages::Answer;
-use crate::control::queue::{Ask, Asks};
-use crate::control::socket::own_uid;
-use crate::startup::own_pid;
+use crate::control::queue::{ChangeQueue, ChangeRequest};
+use crate::system::privileges::User;
+use crate::system::program::own_pid;
 use crate::system::{systemd, trusted_file};
 
 /// How long a successor that could serve may take to accept.
@@ -54,7 +56,7 @@ impl Heir {
             let sent = self
                 .successor
                 .channel
-                .try_send(&Told::Connection(kept.clone()), &[socket]);
+                .try_send(&ToSuccessor::Connection(kept.clone()), &[socket]);
             sent.map_err(|error| match error {
                 Error::Io(error) => error,
                 other => io::Error::other(other),
@@ -68,27 +70,28 @@ impl Heir {
     /// Waits for its end.
     pub(crate) async fn gone(&self) {
         // It says nothing more.
-        let _ = self.successor.channel.receive::<Said>().await;
+        let _ = self.successor.channel.receive::<FromSuccessor>().await;
     }
 
     /// Passes on whatever this server is still asked for, as long as it is there: commands are sent to the heir, and
     /// what nobody waits for is told to it.
-    pub(crate) async fn pass_on(&self, asks: &Asks, log: &AccessLog) {
+    pub(crate) async fn pass_on(&self, queue: &ChangeQueue, log: &AccessLog) {
         loop {
-            let change = asks.first().await;
-            let (silent, commands): (Vec<_>, _) =
-                asks.take(&change).into_iter().partition(Ask::is_silent);
+            let change = queue.first().await;
+            let (silent, commands): (Vec<_>, _) = queue
+                .take(&change)
+                .into_iter()
+                .partition(ChangeRequest::needs_no_answer);
             for ask in commands {
                 ask.reply(&Answer::Moved { pid: self.pid });
             }
             if silent.is_empty() {
                 continue;
             }
-            let (what, _) = change.names();
-            let told = Told::Asked(change);
+            let text = format!("{change} could not be passed on to the new server");
+            let told = ToSuccessor::Asked(change);
             let told = self.successor.channel.send(&told, &[]);
             if !matches!(tokio::time::timeout(PASS_ON, told).await, Ok(Ok(()))) {
-                let text = format!("{what} was asked for in vain: the new server does not take it");
                 log.event(Level::Warn, &text, &[]);
             }
         }
@@ -121,7 +124,7 @@ impl Changes {
             }
             Err(error) => {
                 let reason = format!("{error:#}");
-                let text = format!("the upgrade is given up, this server serves on: {reason}");
+                let text = format!("the upgrade failed, this server keeps serving: {reason}");
                 self.log.event(Level::Warn, &text, &[]);
                 let pid = own_pid();
                 let answer = Answer::NotUpgraded {
@@ -154,11 +157,11 @@ impl Changes {
             }
         };
         self.front.leave_socket_files();
-        self.control.leave_shared();
+        self.control.release_shared();
         // Before the successor hears that it is alone, for only the service's main process is listened to.
         self.manager.replaced_by(pid).await;
         // One that is gone already will not miss it.
-        let _ = successor.channel.send(&Told::Named, &[]).await;
+        let _ = successor.channel.send(&ToSuccessor::Named, &[]).await;
         Ok((pid, highball, Heir { successor, pid }))
     }
 
@@ -198,14 +201,22 @@ impl Changes {
     async fn bring_up(&self, successor: &mut Successor, room: Option<u16>) -> Result<String> {
         let listeners = self.front.listeners().context("cannot duplicate sockets")?;
         let listeners = self.origins.iter().cloned().zip(listeners);
-        let listeners = listeners.map(|(origin, fd)| (Handed::Listener(origin), fd));
-        let control = self.control.shared().context("cannot duplicate sockets")?;
+        let listeners = listeners.map(|(origin, fd)| (HandedOver::Listener(origin), fd));
+        let control = self
+            .control
+            .duplicate_shared()
+            .context("cannot duplicate sockets")?;
         let control = control
             .into_iter()
-            .map(|(name, fd)| (Handed::Control(name), fd));
+            .map(|(name, fd)| (HandedOver::Control(name), fd));
         let directory = self.control.directory().map(|directory| {
             let fd = directory.as_fd().try_clone_to_owned();
-            fd.map(|fd| (Handed::ControlDirectory(directory.path().to_owned()), fd))
+            fd.map(|fd| {
+                (
+                    HandedOver::ControlDirectory(directory.path().to_owned()),
+                    fd,
+                )
+            })
         });
         let directory = directory
             .transpose()
@@ -247,7 +258,7 @@ impl Changes {
         let program = named.unwrap_or(&this.path);
         let file = match named.map(Path::to_owned) {
             Some(named) => {
-                let check = move || trusted_file::check(&named, own_uid());
+                let check = move || trusted_file::check(&named, User::of_this_process().uid);
                 self.housekeeping
                     .look(program.display(), limit, check)
                     .await?
@@ -291,11 +302,13 @@ impl Changes {
 
 impl Successor {
     async fn ready(&mut self) -> Result<String> {
-        let said = self.channel.receive::<Said>().await?;
+        let said = self.channel.receive::<FromSuccessor>().await?;
         match said.map(|said| said.message) {
-            Some(Said::Ready { highball }) => Ok(highball),
-            Some(Said::Failed { reason }) => Err(anyhow!(reason)),
-            Some(Said::Serving) => bail!("the new server began to serve before it was told to"),
+            Some(FromSuccessor::Ready { highball }) => Ok(highball),
+            Some(FromSuccessor::Failed { reason }) => Err(anyhow!(reason)),
+            Some(FromSuccessor::Serving) => {
+                bail!("the new server began to serve before it was told to")
+            }
             None => self.ended().await,
         }
     }
@@ -313,15 +326,17 @@ impl Successor {
 
     /// Has it accept connections.
     async fn take_over(&mut self) -> Result<()> {
-        let sent = self.channel.send(&Told::Serve, &[]).await;
+        let sent = self.channel.send(&ToSuccessor::Serve, &[]).await;
         if !has_reader(sent)? {
             return self.ended().await;
         }
-        let said = self.channel.receive::<Said>().await?;
+        let said = self.channel.receive::<FromSuccessor>().await?;
         match said.map(|said| said.message) {
-            Some(Said::Serving) => Ok(()),
-            Some(Said::Failed { reason }) => Err(anyhow!(reason)),
-            Some(Said::Ready { .. }) => bail!("the new server said twice that it is ready"),
+            Some(FromSuccessor::Serving) => Ok(()),
+            Some(FromSuccessor::Failed { reason }) => Err(anyhow!(reason)),
+            Some(FromSuccessor::Ready { .. }) => {
+                bail!("the new server said twice that it is ready")
+            }
             None => self.ended().await,
         }
     }

@@ -16,6 +16,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+use crate::control::name::SUFFIX;
 use crate::system::privileges::User;
 
 /// The last part of the path of each such directory, or its beginning.
@@ -29,7 +30,7 @@ const LOCK_RETRY: Duration = Duration::from_millis(5);
 
 /// Why a directory is not used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unusable {
+pub(crate) enum UnusableDirectory {
     /// It is not there, or cannot be made or entered.
     #[error("{}: {reason}", path.display())]
     Unavailable {
@@ -48,9 +49,9 @@ pub(crate) enum Unusable {
     },
 }
 
-fn unavailable(path: PathBuf, error: Errno) -> Unusable {
+fn unavailable(path: PathBuf, error: Errno) -> UnusableDirectory {
     let reason = error.into();
-    Unusable::Unavailable { path, reason }
+    UnusableDirectory::Unavailable { path, reason }
 }
 
 /// Variables that name a directory of this process, or of its user.
@@ -163,7 +164,10 @@ impl ControlDirectory {
     /// Finds the directory of a server that runs as `user`, or will do so, and makes it where there is none; `None` where
     /// no place can be used. Also returns which places were passed over, and why. Nothing is made in the application's
     /// `folder` by root on behalf of another user: who owns that folder could lead root elsewhere.
-    pub(crate) fn open(user: User, folder: Option<&Path>) -> (Option<Self>, Vec<Unusable>) {
+    pub(crate) fn open(
+        user: User,
+        folder: Option<&Path>,
+    ) -> (Option<Self>, Vec<UnusableDirectory>) {
         let mut refused = Vec::new();
         for place in places(&Variables::of_this_process(), user.uid, folder) {
             match Self::make(&place, user) {
@@ -174,7 +178,7 @@ impl ControlDirectory {
         (None, refused)
     }
 
-    fn make(place: &Place, user: User) -> Result<Self, Unusable> {
+    fn make(place: &Place, user: User) -> Result<Self, UnusableDirectory> {
         let unavailable = |error: Errno| unavailable(place.path.clone(), error);
         let base = place.path.parent().unwrap_or(Path::new("/"));
         if place.make {
@@ -191,7 +195,7 @@ impl ControlDirectory {
         if place.owned && owner != user.uid && owner != 0 {
             // Such as the session's of a user who became root.
             let reason = format!("user {owner} owns the folder that it would be in");
-            return Err(Unusable::Unavailable {
+            return Err(UnusableDirectory::Unavailable {
                 path: place.path.clone(),
                 reason: io::Error::other(reason),
             });
@@ -207,7 +211,7 @@ impl ControlDirectory {
     ///
     /// # Errors
     /// It is not there, or not its owner's alone.
-    pub(crate) fn look(path: &Path, owner: Option<u32>) -> Result<Self, Unusable> {
+    pub(crate) fn look(path: &Path, owner: Option<u32>) -> Result<Self, UnusableDirectory> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = openat(CWD, path, flags, Mode::empty())
             .map_err(|error| unavailable(path.to_owned(), error))?;
@@ -218,7 +222,7 @@ impl ControlDirectory {
     ///
     /// # Errors
     /// As [`ControlDirectory::look`].
-    pub(crate) fn through(entry: &Path, owner: Option<u32>) -> Result<Self, Unusable> {
+    pub(crate) fn through(entry: &Path, owner: Option<u32>) -> Result<Self, UnusableDirectory> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = openat(CWD, entry, flags, Mode::empty())
             .map_err(|error| unavailable(entry.to_owned(), error))?;
@@ -229,7 +233,11 @@ impl ControlDirectory {
     ///
     /// # Errors
     /// It is not its owner's alone.
-    pub(crate) fn adopt(fd: OwnedFd, path: PathBuf, owner: Option<u32>) -> Result<Self, Unusable> {
+    pub(crate) fn adopt(
+        fd: OwnedFd,
+        path: PathBuf,
+        owner: Option<u32>,
+    ) -> Result<Self, UnusableDirectory> {
         let facts = match fstat(&fd) {
             Ok(facts) => facts,
             Err(error) => return Err(unavailable(path, error)),
@@ -250,7 +258,7 @@ impl ControlDirectory {
                 owner: facts.st_uid,
             });
         };
-        Err(Unusable::Insecure { path, reason })
+        Err(UnusableDirectory::Insecure { path, reason })
     }
 
     /// Where it was found.
@@ -374,9 +382,6 @@ impl AsFd for ControlDirectory {
         self.fd.as_fd()
     }
 }
-
-/// How the name of each socket ends.
-pub(crate) const SUFFIX: &str = ".sock";
 
 /// A UNIX socket that is not connected yet.
 ///

@@ -1,6 +1,6 @@
-//! Who asks for a change of the running server, and the line in which they wait: a bounded one, in which signals and
-//! touches of one kind stand once. Whoever comes is in the log, and hears at once what it waits for. It decides nothing
-//! about what follows.
+//! The changes that a running server is asked for (restart, reload, upgrade), and the bounded queue in which the requests
+//! for them wait. Signals and touches of a file stand in it once for each change. It logs each request and tells its
+//! requester what it waits for. It makes no change itself.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -11,212 +11,214 @@ use tokio::sync::{Notify, watch};
 
 use crate::control::messages::Answer;
 
-/// The most that wait, those included whose clients have left.
-const MAX_ASKS: usize = 128;
+/// The most requests that wait, including those whose clients have left.
+const MAX_CHANGE_REQUESTS: usize = 128;
 
-/// What is asked for.
+/// A change of the running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Change {
-    /// To load the application's code anew.
+    /// Load the application's code again.
     Restart,
-    /// To read the settings anew.
+    /// Read the settings again.
     Reload,
-    /// To have a program take over, by default the one that was started.
+    /// Let another program take over: the named one, by default the one that this server was started from.
     Upgrade(Option<PathBuf>),
 }
 
-impl Change {
-    /// What it is called, and the command that asks for it.
-    pub(crate) fn names(&self) -> (&'static str, &'static str) {
-        match self {
-            Self::Restart => ("a restart", "highball restart"),
-            Self::Reload => ("a reload of the settings", "highball reload"),
-            Self::Upgrade(_) => ("an upgrade", "highball upgrade"),
-        }
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Restart => "restart",
+            Self::Reload => "reload",
+            Self::Upgrade(_) => "upgrade",
+        })
     }
 }
 
-/// Who asks.
+/// Who requests a change.
 #[derive(Debug)]
-pub(crate) enum Asker {
-    /// A command, which is shown what comes: the latest alone, and its end where none will.
+pub(crate) enum Requester {
+    /// A command, which sees the latest answer, and the end of the channel where none will come.
     Command(watch::Sender<Answer>),
     /// A signal, by its name.
     Signal(&'static str),
-    /// A file was touched.
+    /// `restart_file` was touched.
     File,
-    /// The server that this one took over from, which was asked and has no more time for it.
+    /// The server that this one has replaced, which received the request and passes it on.
     Predecessor,
 }
 
-/// Somebody asks for something.
+/// A request for a change.
 #[derive(Debug)]
-pub(crate) struct Ask {
+pub(crate) struct ChangeRequest {
     pub(crate) change: Change,
-    pub(crate) asker: Asker,
+    pub(crate) requester: Requester,
 }
 
-impl Ask {
-    /// Answers, where somebody waits for it. A client that has left learns it from the log.
+impl ChangeRequest {
+    /// Sends an answer, where the requester waits for one. A client that has left finds it in the log.
     pub(crate) fn reply(&self, answer: &Answer) {
-        if let Asker::Command(client) = &self.asker {
+        if let Requester::Command(client) = &self.requester {
             client.send_replace(answer.clone());
         }
     }
 
-    /// Tells what it waits for, where that is anything.
-    fn tell(&self, reason: &str) {
-        if !reason.is_empty() {
-            let reason = reason.to_owned();
-            self.reply(&Answer::Waits { reason });
-        }
+    /// Tells the requester what the change waits for.
+    fn reply_waiting(&self, reason: &str) {
+        let reason = reason.to_owned();
+        self.reply(&Answer::Waits { reason });
     }
 
     /// Whether nobody waits for an answer.
-    pub(crate) fn is_silent(&self) -> bool {
-        match &self.asker {
-            Asker::Command(client) => client.is_closed(),
-            Asker::Signal(_) | Asker::File | Asker::Predecessor => true,
+    pub(crate) fn needs_no_answer(&self) -> bool {
+        match &self.requester {
+            Requester::Command(client) => client.is_closed(),
+            Requester::Signal(_) | Requester::File | Requester::Predecessor => true,
         }
     }
 }
 
-impl fmt::Display for Ask {
+impl fmt::Display for ChangeRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, command) = self.change.names();
-        write!(f, "{what} was asked for (")?;
-        match self.asker {
-            Asker::Command(_) => f.write_str(command)?,
-            Asker::Signal(name) => write!(f, "signal {name}")?,
-            Asker::File => f.write_str("its file was touched")?,
-            Asker::Predecessor => f.write_str("of the server before this one")?,
+        let change = &self.change;
+        write!(f, "{change} requested (")?;
+        match self.requester {
+            Requester::Command(_) => write!(f, "highball {change}")?,
+            Requester::Signal(name) => write!(f, "signal {name}")?,
+            Requester::File => f.write_str("restart_file was touched")?,
+            Requester::Predecessor => f.write_str("passed on by the previous server")?,
         }
         f.write_str(")")
     }
 }
 
-/// The line, and who has left it because what they asked for is under way.
-pub(crate) struct Asks {
-    waiting: RefCell<Vec<Ask>>,
-    begun: RefCell<Vec<Ask>>,
-    came: Notify,
+/// The requests that wait, and those for the change that is being made.
+pub(crate) struct ChangeQueue {
+    waiting: RefCell<Vec<ChangeRequest>>,
+    /// The requests for the change that is being made.
+    current: RefCell<Vec<ChangeRequest>>,
+    arrived: Notify,
     closed: Cell<bool>,
-    /// What is under way, in words for the line; empty where nothing is.
-    under_way: RefCell<String>,
-    /// What all of them wait for just now; empty where it is for each other alone.
-    awaited: RefCell<String>,
+    /// What is being done, for requesters that wait; `None` while no change is being made.
+    progress: RefCell<Option<String>>,
+    /// What all changes wait for, the current one included.
+    blocker: RefCell<Option<String>>,
     log: Box<dyn Fn(&str)>,
 }
 
-impl fmt::Debug for Asks {
+impl fmt::Debug for ChangeQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asks")
+        f.debug_struct("ChangeQueue")
             .field("waiting", &self.waiting)
-            .field("begun", &self.begun)
+            .field("current", &self.current)
             .finish_non_exhaustive()
     }
 }
 
-impl Asks {
-    /// An empty line, which tells `log` who comes.
+impl ChangeQueue {
+    /// An empty queue, which writes a line to `log` for each request.
     pub(crate) fn new(log: impl Fn(&str) + 'static) -> Self {
         Self {
             waiting: RefCell::default(),
-            begun: RefCell::default(),
-            came: Notify::new(),
+            current: RefCell::default(),
+            arrived: Notify::new(),
             closed: Cell::default(),
-            under_way: RefCell::default(),
-            awaited: RefCell::default(),
+            progress: RefCell::default(),
+            blocker: RefCell::default(),
             log: Box::new(log),
         }
     }
 
-    /// Puts somebody at the end of the line. Who waits for no answer is not needed where another one of that kind asks for
-    /// the same; where the line is closed, nobody is.
-    pub(crate) fn push(&self, ask: Ask) {
+    /// Adds a request at the end. Drops one that needs no answer if another such request for the same change waits already,
+    /// and every one once the queue is closed.
+    pub(crate) fn push(&self, request: ChangeRequest) {
         if self.closed.get() {
-            return (self.log)(&format!("{ask}, too late: the server stops"));
+            return (self.log)(&format!("{request}; ignored: the server is stopping"));
         }
         let mut waiting = self.waiting.borrow_mut();
         let mut one_is_there = false;
         waiting.retain(|one| {
-            one.change != ask.change
-                || !one.is_silent()
+            one.change != request.change
+                || !one.needs_no_answer()
                 || !std::mem::replace(&mut one_is_there, true)
         });
-        if one_is_there && ask.is_silent() {
+        if one_is_there && request.needs_no_answer() {
             return;
         }
-        if waiting.len() >= MAX_ASKS {
-            let text = format!("{MAX_ASKS} others wait for changes of this server");
-            (self.log)(&format!("{ask}, in vain: {text}"));
-            return ask.reply(&Answer::Error(text));
+        if waiting.len() >= MAX_CHANGE_REQUESTS {
+            let text = format!("{MAX_CHANGE_REQUESTS} other requests for changes are waiting");
+            (self.log)(&format!("{request}; refused: {text}"));
+            return request.reply(&Answer::Error(format!("{text}; try again later")));
         }
-        let reason = self.reason();
-        match reason.is_empty() {
-            true => (self.log)(&ask.to_string()),
-            false => (self.log)(&format!("{ask}, and waits: {reason}")),
+        match self.reason() {
+            None => (self.log)(&request.to_string()),
+            Some(reason) => {
+                (self.log)(&format!("{request}; waiting: {reason}"));
+                request.reply_waiting(&reason);
+            }
         }
-        ask.tell(&reason);
-        waiting.push(ask);
-        self.came.notify_one();
+        waiting.push(request);
+        self.arrived.notify_one();
     }
 
-    /// Waits until something is asked for, and says what was first.
+    /// Waits for a request, and returns the change that the first one is for. The request stays in the queue.
     pub(crate) async fn first(&self) -> Change {
         loop {
-            let first = self.waiting.borrow().first().map(|ask| ask.change.clone());
+            let first = self.waiting.borrow().first().map(|one| one.change.clone());
             match first {
                 Some(change) => return change,
-                None => self.came.notified().await,
+                None => self.arrived.notified().await,
             }
         }
     }
 
-    /// Takes all out who ask for this.
-    pub(crate) fn take(&self, change: &Change) -> Vec<Ask> {
+    /// Removes and returns all requests for a change.
+    pub(crate) fn take(&self, change: &Change) -> Vec<ChangeRequest> {
         let mut waiting = self.waiting.borrow_mut();
         waiting
-            .extract_if(.., |ask| ask.change == *change)
+            .extract_if(.., |one| one.change == *change)
             .collect()
     }
 
-    /// What was first is under way, for all who ask for the same so far. The others, and who comes later, are told so.
-    pub(crate) fn begin(&self, change: &Change, under_way: &str) {
-        *self.begun.borrow_mut() = self.take(change);
-        under_way.clone_into(&mut self.under_way.borrow_mut());
-        self.waiting
-            .borrow()
-            .iter()
-            .for_each(|ask| ask.tell(under_way));
+    /// Makes all requests for this change the current ones. Tells the others, and those that come later, `progress`.
+    pub(crate) fn begin(&self, change: &Change, progress: String) {
+        *self.current.borrow_mut() = self.take(change);
+        let waiting = self.waiting.borrow();
+        waiting.iter().for_each(|one| one.reply_waiting(&progress));
+        *self.progress.borrow_mut() = Some(progress);
     }
 
-    /// What was under way is done, with this answer.
+    /// Answers the current requests: the change has been made, or has failed.
     pub(crate) fn finish(&self, answer: &Answer) {
-        self.under_way.borrow_mut().clear();
-        self.begun.take().iter().for_each(|ask| ask.reply(answer));
+        self.progress.take();
+        let current = self.current.take();
+        current.iter().for_each(|one| one.reply(answer));
     }
 
-    /// Tells all, and who comes later, what everybody waits for; nothing, where that is empty.
-    pub(crate) fn tell(&self, awaited: &str) {
-        awaited.clone_into(&mut self.awaited.borrow_mut());
-        for asks in [&self.begun, &self.waiting] {
-            asks.borrow().iter().for_each(|ask| ask.tell(awaited));
+    /// Tells all requesters, and those that come later, what all changes wait for.
+    pub(crate) fn block(&self, reason: String) {
+        for requests in [&self.current, &self.waiting] {
+            let requests = requests.borrow();
+            requests.iter().for_each(|one| one.reply_waiting(&reason));
         }
+        *self.blocker.borrow_mut() = Some(reason);
     }
 
-    fn reason(&self) -> String {
-        let awaited = self.awaited.borrow();
-        match awaited.is_empty() {
-            true => self.under_way.borrow().clone(),
-            false => awaited.clone(),
-        }
+    /// Ends what [`ChangeQueue::block`] began.
+    pub(crate) fn unblock(&self) {
+        self.blocker.take();
     }
 
-    /// From now on nobody is told anything any more, and nobody waits.
+    /// What a new request waits for, beside its turn.
+    fn reason(&self) -> Option<String> {
+        let blocker = self.blocker.borrow().clone();
+        blocker.or_else(|| self.progress.borrow().clone())
+    }
+
+    /// Drops all requests, and every one that comes later. Their requesters see the end of their channels.
     pub(crate) fn close(&self) {
         self.closed.set(true);
-        drop((self.begun.take(), self.waiting.take()));
+        drop((self.current.take(), self.waiting.take()));
     }
 }
 

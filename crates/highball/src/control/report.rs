@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -48,12 +47,6 @@ pub(crate) struct Report {
     /// Where no worker can serve: the seconds until the next one is started.
     pub(crate) next_attempt_s: Option<u32>,
 }
-
-/// Whoever is asked for the status calls this.
-pub(crate) type Reporting = dyn Fn() -> Telling;
-
-/// What comes of it.
-pub(crate) type Telling = Pin<Box<dyn Future<Output = Report>>>;
 
 /// Gathers the status.
 pub(crate) struct Reporter {

@@ -1,5 +1,5 @@
-//! How a command finds the server that it is for. It looks in all directories that a server of its user may have taken,
-//! and then at the server processes that it may look into: each keeps its directory open. Asks nothing.
+//! How a command finds and reaches the server that it is for. It looks in all directories that a server of its user may
+//! use, then at the server processes that it may look into: each keeps its directory open. Sends nothing.
 
 use std::ffi::OsStr;
 use std::io;
@@ -7,122 +7,144 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 
-use crate::cli::client::{SILENCE, silence};
 use crate::control::directory::{ControlDirectory, Variables, is_named, known_places, stream};
-use crate::control::socket::{Name, own_uid};
+use crate::control::name::ServerName;
+use crate::system::privileges::User;
 
+/// How long a server may give no sign of life, also while a command connects. One that works gives signs far more often.
+pub(crate) const SILENCE_TIMEOUT: Duration = Duration::from_secs(20);
 /// What the kernel calls the process of a server.
 const PROCESS_NAME: &str = "highball";
 
-/// Whose servers are looked for: of one user, or `None` for those of all users.
+/// Whose servers are looked for: those of one user, or `None` for those of all users.
 pub(crate) type Owner = Option<u32>;
 
-/// Whose servers a command of this user finds: its own, and root's finds all.
-pub(crate) fn commanded() -> Owner {
+/// The servers that a command of this user may reach: its own; root's commands reach all.
+pub(crate) fn reachable() -> Owner {
     Some(own_uid()).filter(|uid| *uid != 0)
 }
 
-/// Connects to a server by a name. `folder` is the application's, where it is known; `None` where no such server has the
-/// name.
+fn own_uid() -> u32 {
+    User::of_this_process().uid
+}
+
+/// Connects to a server by a name; `None` where no server has it. `folder` is the application's, where it is known.
 ///
 /// # Errors
 /// A server has the name but answers nobody, or is another user's.
-pub(crate) fn reach(
-    name: Name<'_>,
+pub(crate) fn connect_by_name(
+    name: ServerName<'_>,
     folder: Option<&Path>,
     owner: Owner,
 ) -> Result<Option<UnixStream>> {
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<FoundServer> = Vec::new();
     let file = name.file_name();
     for path in known_places(&Variables::of_this_process(), own_uid(), folder) {
-        // One that is not there or not to be trusted is not the one that is looked for.
+        // A directory that is not there or not trustworthy is not the server's.
         if let Ok(directory) = ControlDirectory::look(&path, owner) {
             found.extend(connect(&directory, &file)?);
         }
-        if found.iter().any(Found::is_own) {
-            return chosen(found, name);
+        if found.iter().any(FoundServer::is_own) {
+            return choose(found, name);
         }
     }
     let mut failed = None;
-    for process in servers() {
-        match through_process(&process, name, owner) {
+    for process in server_processes() {
+        match connect_through_process(&process, name, owner) {
             Ok(one) => found.extend(one),
-            // Another user's, perhaps, and no reason not to find the one that is meant.
+            // Perhaps another user's: the right one may still come.
             Err(error) => failed = Some(error),
         }
-        if found.iter().any(Found::is_own) {
+        if found.iter().any(FoundServer::is_own) {
             break;
         }
     }
     match failed {
         Some(error) if found.is_empty() => Err(error),
-        _ => chosen(found, name),
+        _ => choose(found, name),
     }
 }
 
-/// A server that answers, and whose it is.
-struct Found {
+/// A server that answers, and its user.
+struct FoundServer {
     connection: UnixStream,
     uid: u32,
 }
 
-impl Found {
+impl FoundServer {
     fn is_own(&self) -> bool {
         self.uid == own_uid()
     }
 }
 
-/// The one server that a command is for. Any user may pretend to serve any folder: where several do, root has to say
-/// whose it means.
-fn chosen(mut found: Vec<Found>, name: Name<'_>) -> Result<Option<UnixStream>> {
-    if let Some(own) = found.iter().position(Found::is_own) {
+/// Chooses the server that a command is for. Any user may claim any folder as its server's: where several users do, root
+/// has to say which server it means.
+fn choose(mut found: Vec<FoundServer>, name: ServerName<'_>) -> Result<Option<UnixStream>> {
+    if let Some(own) = found.iter().position(FoundServer::is_own) {
         return Ok(Some(found.swap_remove(own).connection));
     }
     let mut users: Vec<u32> = found.iter().map(|one| one.uid).collect();
     users.sort_unstable();
     users.dedup();
-    if let (Name::Dir(path) | Name::Config(path), [_, _, ..]) = (name, &*users) {
+    if let (ServerName::Dir(path) | ServerName::Config(path), [_, _, ..]) = (name, &*users) {
         bail!(
-            "servers of several users run for {} (their numbers: {users:?}): name the process with --pid",
+            "servers of several users (uids {users:?}) run for {}: name the process with --pid",
             path.display()
         );
     }
     Ok(found.into_iter().next().map(|one| one.connection))
 }
 
-/// Connects to the server that is this process; `None` where it is none.
+/// Connects to the server that is this process.
 ///
 /// # Errors
-/// It answers nobody, or this user may not look for it.
-pub(crate) fn reach_process(pid: i32) -> Result<Option<UnixStream>> {
+/// There is no such process, it is no server, it belongs to another user, or it answers nobody.
+pub(crate) fn connect_to_process(pid: i32) -> Result<UnixStream> {
     let process = PathBuf::from(format!("/proc/{pid}"));
-    let owner = commanded();
-    let own = Name::Pid(own_number(&process).unwrap_or(pid));
-    let connection = match through_process(&process, own, owner)? {
+    let Ok(facts) = std::fs::metadata(&process) else {
+        bail!("there is no process {pid}");
+    };
+    let (owner, uid) = (reachable(), own_uid());
+    let name = ServerName::Pid(pid_in_own_namespace(&process).unwrap_or(pid));
+    let connection = match connect_through_process(&process, name, owner)? {
         Some(found) => Some(found.connection),
-        None => reach(Name::Pid(pid), None, owner)?,
+        None => connect_by_name(ServerName::Pid(pid), None, owner)?,
     };
     let Some(connection) = connection else {
-        return Ok(None);
+        if owner.is_some_and(|owner| owner != facts.uid()) {
+            bail!(
+                "process {pid} belongs to uid {}; you are uid {uid}: run the command as that user or as root",
+                facts.uid()
+            );
+        }
+        bail!(
+            "process {pid} has no control socket: it is not a highball server, it is still starting, or it found no place \
+             for one (then its log says so)"
+        );
     };
     let found = socket_peercred(&connection)?.pid.as_raw_nonzero().get();
     if found != pid {
         bail!("process {found} answers in place of process {pid}");
     }
-    Ok(Some(connection))
+    Ok(connection)
 }
 
 /// Connects to a name in the directory that a process keeps open; `None` where it has none, or where this user may not
-/// look into it.
-fn through_process(process: &Path, name: Name<'_>, owner: Owner) -> Result<Option<Found>> {
+/// look into the process.
+fn connect_through_process(
+    process: &Path,
+    name: ServerName<'_>,
+    owner: Owner,
+) -> Result<Option<FoundServer>> {
     let Ok(open) = std::fs::read_dir(process.join("fd")) else {
-        return places_of(process, name, owner);
+        return connect_in_places_of(process, name, owner);
     };
     if !has_same_root(process) {
         // In a container the same path is another folder.
@@ -134,7 +156,7 @@ fn through_process(process: &Path, name: Name<'_>, owner: Owner) -> Result<Optio
         if !named || !link.is_dir() {
             continue;
         }
-        // It has one alone.
+        // A server has one only.
         if let Ok(directory) = ControlDirectory::through(&link, owner) {
             return connect(&directory, &file);
         }
@@ -142,8 +164,8 @@ fn through_process(process: &Path, name: Name<'_>, owner: Owner) -> Result<Optio
     Ok(None)
 }
 
-/// The number that a process has in its own namespace, the innermost one (proc_pid_status(5)).
-fn own_number(process: &Path) -> Option<i32> {
+/// Returns the number that a process has in its own PID namespace, the innermost one (proc_pid_status(5)).
+fn pid_in_own_namespace(process: &Path) -> Option<i32> {
     let status = std::fs::read_to_string(process.join("status")).ok()?;
     let numbers = status
         .lines()
@@ -151,8 +173,12 @@ fn own_number(process: &Path) -> Option<i32> {
     numbers.split_whitespace().last()?.parse().ok()
 }
 
-/// Connects to a name in the places of the user of a process that cannot be looked into.
-fn places_of(process: &Path, name: Name<'_>, owner: Owner) -> Result<Option<Found>> {
+/// Connects to a name in the directories of a process's user, for a process that this user may not look into.
+fn connect_in_places_of(
+    process: &Path,
+    name: ServerName<'_>,
+    owner: Owner,
+) -> Result<Option<FoundServer>> {
     let Ok(facts) = std::fs::metadata(process) else {
         return Ok(None);
     };
@@ -170,7 +196,7 @@ fn places_of(process: &Path, name: Name<'_>, owner: Owner) -> Result<Option<Foun
 }
 
 /// The processes that may be servers.
-fn servers() -> impl Iterator<Item = PathBuf> {
+fn server_processes() -> impl Iterator<Item = PathBuf> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = processes.map(|entry| entry.path());
     processes.filter(|process| {
@@ -191,29 +217,37 @@ fn has_same_root(process: &Path) -> bool {
     root(&process.join("root/.")).is_some_and(|other| Some(other) == root(Path::new("/")))
 }
 
-/// A connection with a clock for each wait, that for a place in the other's backlog included; `None` where nobody
-/// listens.
-fn connect(directory: &ControlDirectory, file: &str) -> Result<Option<Found>> {
+/// Connects to a name in a directory; `None` where nobody listens. Each wait on the connection has a timeout, also the one
+/// for a place in the server's backlog.
+fn connect(directory: &ControlDirectory, file: &str) -> Result<Option<FoundServer>> {
     let socket = stream(SocketFlags::empty()).context("cannot make a socket")?;
     for wait in [Timeout::Send, Timeout::Recv] {
-        set_socket_timeout(&socket, wait, Some(SILENCE))?;
+        set_socket_timeout(&socket, wait, Some(SILENCE_TIMEOUT))?;
     }
     match directory.connect(file, socket.as_fd()) {
         Ok(()) => {}
         Err(Errno::CONNREFUSED | Errno::NOENT | Errno::ACCESS | Errno::PERM) => return Ok(None),
-        Err(Errno::AGAIN) => bail!(silence("the server answers nobody")),
+        Err(Errno::AGAIN) => bail!(no_sign_of_life("the server does not accept commands")),
         Err(error) => return Err(io::Error::from(error)).context("cannot reach the server"),
     }
     let peer = socket_peercred(&socket)?.uid.as_raw();
     if peer != directory.owner() {
         bail!(
-            "{} belongs to user {}, but a process of user {peer} answers there",
+            "{} belongs to uid {}, but a process of uid {peer} answers there",
             directory.path().display(),
             directory.owner()
         );
     }
-    Ok(Some(Found {
+    Ok(Some(FoundServer {
         connection: socket.into(),
         uid: peer,
     }))
+}
+
+/// The message about a server that gives no sign of life; `what` says what it did not do.
+pub(crate) fn no_sign_of_life(what: &str) -> String {
+    format!(
+        "{what}, and gave no sign of life for {SILENCE_TIMEOUT:?}: its process may be stopped or blocked; if it continues, it \
+         may still carry the command out"
+    )
 }

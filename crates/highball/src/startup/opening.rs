@@ -5,11 +5,11 @@ use anyhow::Result;
 use front::Listener;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::application::{Application, Given};
+use crate::application::{Application, ChildEnvironment};
 use crate::changes::handover::Handover;
-use crate::control::directory::{ControlDirectory, Unusable};
+use crate::control::directory::{ControlDirectory, UnusableDirectory};
 use crate::sockets::{Inherited, Origin, Sockets};
-use crate::startup::Birth;
+use crate::startup::StartupContext;
 use crate::system::privileges::{Identity, root_warning};
 use crate::system::systemd::Activated;
 
@@ -25,12 +25,12 @@ pub(crate) struct Opened {
 
 impl Opened {
     /// Opens it, and gives up the rights that were needed for it. Before there is another thread.
-    pub(crate) fn by(application: &mut Application, birth: &mut Birth) -> Result<Self> {
+    pub(crate) fn by(application: &mut Application, birth: &mut StartupContext) -> Result<Self> {
         let settings = &application.settings;
         // What the kernel calls this process, by whatever name its program was started.
         let _ = rustix::thread::set_name(c"highball");
         let identity = Identity::find(settings)?;
-        application.given = Given {
+        application.given = ChildEnvironment {
             descriptors: raise_file_limit(birth.handover.as_ref()),
             variables: identity.variables(),
         };
@@ -62,8 +62,8 @@ impl Opened {
 }
 
 /// What to log about directories that are not used for the control sockets.
-fn directory_warnings(none: bool, refused: &[Unusable]) -> Vec<String> {
-    let insecure = |one: &&Unusable| matches!(one, Unusable::Insecure { .. });
+fn directory_warnings(none: bool, refused: &[UnusableDirectory]) -> Vec<String> {
+    let insecure = |one: &&UnusableDirectory| matches!(one, UnusableDirectory::Insecure { .. });
     if !none {
         let refused = refused.iter().filter(insecure);
         return refused

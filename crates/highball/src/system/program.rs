@@ -33,6 +33,11 @@ impl Program {
     }
 }
 
+/// The number of this process.
+pub(crate) fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
 /// The path by which `running` was started: its name, or that of a file in one of the `folders`; itself where the name
 /// leads to another file.
 fn named(name: &OsStr, folders: &OsStr, running: &Path) -> PathBuf {

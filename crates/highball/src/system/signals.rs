@@ -8,7 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 
-use crate::control::queue::{Ask, Asker, Asks, Change};
+use crate::control::queue::{Change, ChangeQueue, ChangeRequest, Requester};
 
 /// How the server is to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub(crate) enum Stop {
 /// Everything that asks the server to stop.
 pub(crate) struct Stops {
     /// For commands.
-    pub(crate) asked: mpsc::Sender<Stop>,
-    asks: mpsc::Receiver<Stop>,
+    pub(crate) sender: mpsc::Sender<Stop>,
+    requested: mpsc::Receiver<Stop>,
 }
 
 impl Stops {
@@ -35,7 +35,7 @@ impl Stops {
     /// The system refuses a handler.
     pub(crate) fn watch() -> Result<Self> {
         // Whoever finds it full waits. Signals of a kind that come meanwhile are one: tokio keeps no more of them.
-        let (asked, asks) = mpsc::channel(1);
+        let (sender, requested) = mpsc::channel(1);
         let mut kinds = vec![
             SignalKind::terminate(),
             SignalKind::interrupt(),
@@ -46,20 +46,20 @@ impl Stops {
             kinds.push(SignalKind::hangup());
         }
         for kind in kinds {
-            let asked = asked.clone();
+            let sender = sender.clone();
             let mut signals = watch(kind)?;
             spawn_local(async move {
                 // Nobody waits any more where the server has ended meanwhile.
-                while signals.recv().await.is_some() && asked.send(Stop::Signal).await.is_ok() {}
+                while signals.recv().await.is_some() && sender.send(Stop::Signal).await.is_ok() {}
             });
         }
-        Ok(Self { asked, asks })
+        Ok(Self { sender, requested })
     }
 
     /// Waits for the next one.
     pub(crate) async fn next(&mut self) -> Stop {
         // It never ends: one of its senders is here.
-        self.asks.recv().await.unwrap_or(Stop::Drain)
+        self.requested.recv().await.unwrap_or(Stop::Drain)
     }
 }
 
@@ -67,18 +67,18 @@ impl Stops {
 ///
 /// # Errors
 /// The system refuses a handler.
-pub(crate) fn watch_others(asks: &Rc<Asks>) -> Result<()> {
+pub(crate) fn watch_changes(queue: &Rc<ChangeQueue>) -> Result<()> {
     let asked = [
         (SignalKind::user_defined1(), "USR1", Change::Restart),
         (SignalKind::user_defined2(), "USR2", Change::Upgrade(None)),
     ];
     for (kind, name, change) in asked {
-        let asks = Rc::clone(asks);
+        let queue = Rc::clone(queue);
         let mut signals = watch(kind)?;
         spawn_local(async move {
             while signals.recv().await.is_some() {
-                let (change, asker) = (change.clone(), Asker::Signal(name));
-                asks.push(Ask { change, asker });
+                let (change, requester) = (change.clone(), Requester::Signal(name));
+                queue.push(ChangeRequest { change, requester });
             }
         });
     }

@@ -2,10 +2,9 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream as StdStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::startup::own_pid;
 
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -22,17 +21,17 @@ async fn report() -> Report {
     }
 }
 
-fn asked() -> (Asked, mpsc::Receiver<Stop>, Rc<Asks>) {
+fn sinks() -> (CommandSinks, mpsc::Receiver<Stop>, Rc<ChangeQueue>) {
     let (stops, stop) = mpsc::channel(1);
-    let changes = Rc::new(Asks::new(|_| {}));
-    let asks = Rc::clone(&changes);
-    (Asked { stops, changes }, stop, asks)
+    let changes = Rc::new(ChangeQueue::new(|_| {}));
+    let queue = Rc::clone(&changes);
+    (CommandSinks { stops, changes }, stop, queue)
 }
 
-/// The next one who asks for something.
-async fn next(asks: &Asks) -> Ask {
-    let change = asks.first().await;
-    asks.take(&change).remove(0)
+/// The next request for a change.
+async fn next(queue: &ChangeQueue) -> ChangeRequest {
+    let change = queue.first().await;
+    queue.take(&change).remove(0)
 }
 
 /// A directory for control sockets, and files whose names are asked for.
@@ -54,7 +53,7 @@ impl Folder {
     }
 
     fn control(&self) -> Option<ControlDirectory> {
-        Some(ControlDirectory::look(self.path(), Some(own_uid())).unwrap())
+        Some(ControlDirectory::look(self.path(), Some(User::of_this_process().uid)).unwrap())
     }
 
     fn sockets(&self) -> Vec<String> {
@@ -65,15 +64,15 @@ impl Folder {
     }
 }
 
-async fn connect(dir: &Folder, name: Name<'_>) -> io::Result<UnixStream> {
+async fn connect(dir: &Folder, name: ServerName<'_>) -> io::Result<UnixStream> {
     let stream = StdStream::connect(dir.join(&name.file_name()))?;
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)
 }
 
-async fn ask(dir: &Folder, name: Name<'_>, question: &str) -> String {
+async fn send(dir: &Folder, name: ServerName<'_>, command: &str) -> String {
     let mut stream = connect(dir, name).await.expect("a server");
-    let _ = stream.write_all(question.as_bytes()).await;
+    let _ = stream.write_all(command.as_bytes()).await;
     // A server that has not read all resets the connection after its answer.
     let mut reply = Vec::new();
     let _ = stream.read_to_end(&mut reply).await;
@@ -85,23 +84,23 @@ fn status_and_stop_are_answered_under_every_name() {
     run(async {
         let dir = Folder::new();
         let file = dir.path().join("highball.toml");
-        let names = [Name::Dir(dir.path()), Name::Config(&file)];
-        let (asked, mut stops, _) = asked();
-        let _socket = ControlSocket::open(dir.control(), &names, report, asked)
+        let names = [ServerName::Dir(dir.path()), ServerName::Config(&file)];
+        let (sinks, mut stops, _) = sinks();
+        let _socket = ControlSocket::open(dir.control(), &names, report, sinks)
             .await
             .unwrap();
         for name in names {
-            let reply = ask(&dir, name, "{\"command\":\"status\"}\n").await;
+            let reply = send(&dir, name, "{\"command\":\"status\"}\n").await;
             let Answer::Status(report) = serde_json::from_str(&reply).unwrap() else {
                 panic!("{reply}");
             };
             assert_eq!(report.pid, 7);
-            for (question, stop) in [
+            for (command, stop) in [
                 ("{\"command\":\"stop\"}\n", Stop::Drain),
                 ("{\"command\":\"stop\",\"now\":true}\n", Stop::Now),
             ] {
                 let mut client = connect(&dir, name).await.unwrap();
-                client.write_all(question.as_bytes()).await.unwrap();
+                client.write_all(command.as_bytes()).await.unwrap();
                 let mut reply = String::new();
                 BufReader::new(client).read_line(&mut reply).await.unwrap();
                 assert!(reply.starts_with("{\"stopping\":{\"pid\":"), "{reply}");
@@ -115,16 +114,16 @@ fn status_and_stop_are_answered_under_every_name() {
 fn a_restart_is_answered_when_it_is_done_and_when_the_server_stops_instead() {
     run(async {
         let dir = Folder::new();
-        let name = Name::Dir(dir.path());
-        let (asked, _stops, restarts) = asked();
-        let _socket = ControlSocket::open(dir.control(), &[name], report, asked)
+        let name = ServerName::Dir(dir.path());
+        let (sinks, _stops, restarts) = sinks();
+        let _socket = ControlSocket::open(dir.control(), &[name], report, sinks)
             .await
             .unwrap();
-        let restart = async || ask(&dir, name, "{\"command\":\"restart\"}\n").await;
+        let restart = async || send(&dir, name, "{\"command\":\"restart\"}\n").await;
         let done = async {
-            let ask = next(&restarts).await;
-            assert_eq!(ask.change, Change::Restart);
-            ask.reply(&Answer::Restarted {
+            let request = next(&restarts).await;
+            assert_eq!(request.change, Change::Restart);
+            request.reply(&Answer::Restarted {
                 generation: 2,
                 before: 1,
                 load_seconds: 0.5,
@@ -138,24 +137,24 @@ fn a_restart_is_answered_when_it_is_done_and_when_the_server_stops_instead() {
         );
         let stops = async { drop(next(&restarts).await) };
         let (reply, ()) = tokio::join!(restart(), stops);
-        assert_eq!(reply, "{\"error\":\"the server stops\"}\n");
+        assert_eq!(reply, "{\"error\":\"the server is stopping\"}\n");
     });
 }
 
 #[test]
-fn a_client_hears_that_its_change_is_under_way_and_whoever_leaves_makes_room() {
+fn a_waiting_client_gets_signs_of_life_and_one_that_leaves_makes_room() {
     run(async {
         let dir = Folder::new();
-        let name = Name::Dir(dir.path());
-        let (asked, _stops, restarts) = asked();
-        let socket = ControlSocket::open(dir.control(), &[name], report, asked)
+        let name = ServerName::Dir(dir.path());
+        let (sinks, _stops, restarts) = sinks();
+        let socket = ControlSocket::open(dir.control(), &[name], report, sinks)
             .await
             .unwrap();
-        let question = b"{\"command\":\"restart\"}\n";
+        let command = b"{\"command\":\"restart\"}\n";
         let mut leaves = connect(&dir, name).await.unwrap();
-        leaves.write_all(question).await.unwrap();
+        leaves.write_all(command).await.unwrap();
         let mut stays = connect(&dir, name).await.unwrap();
-        stays.write_all(question).await.unwrap();
+        stays.write_all(command).await.unwrap();
         restarts.first().await;
         drop(leaves);
         let mut replies = BufReader::new(stays).lines();
@@ -163,10 +162,10 @@ fn a_client_hears_that_its_change_is_under_way_and_whoever_leaves_makes_room() {
             let reply = replies.next_line().await.unwrap();
             assert_eq!(reply.as_deref(), Some("\"working\""));
         }
-        assert_eq!(socket.places.available_permits(), MAX_CLIENTS - 1);
+        assert_eq!(socket.clients.available_permits(), MAX_CLIENTS - 1);
         let error = Answer::Error("told".to_owned());
-        for ask in restarts.take(&Change::Restart) {
-            ask.reply(&error);
+        for request in restarts.take(&Change::Restart) {
+            request.reply(&error);
         }
         let reply = replies.next_line().await.unwrap();
         assert_eq!(reply.as_deref(), Some("{\"error\":\"told\"}"));
@@ -177,17 +176,17 @@ fn a_client_hears_that_its_change_is_under_way_and_whoever_leaves_makes_room() {
 fn nonsense_is_answered_with_an_error_and_stops_nothing() {
     run(async {
         let dir = Folder::new();
-        let name = Name::Dir(dir.path());
-        let (asked, mut stops, _) = asked();
-        let _socket = ControlSocket::open(dir.control(), &[name], report, asked)
+        let name = ServerName::Dir(dir.path());
+        let (sinks, mut stops, _) = sinks();
+        let _socket = ControlSocket::open(dir.control(), &[name], report, sinks)
             .await
             .unwrap();
-        for question in ["\n", "{\"command\":\"burn\"}\n", "GET / HTTP/1.1\r\n"] {
-            let reply = ask(&dir, name, question).await;
-            assert!(reply.starts_with("{\"error\":"), "{question:?}: {reply}");
+        for command in ["\n", "{\"command\":\"burn\"}\n", "GET / HTTP/1.1\r\n"] {
+            let reply = send(&dir, name, command).await;
+            assert!(reply.starts_with("{\"error\":"), "{command:?}: {reply}");
         }
-        // Longer than any question: not read to its end, so the answer may be lost with the rest.
-        ask(&dir, name, &"x".repeat(10_000)).await;
+        // Longer than any command: not read to its end, so the answer may be lost with the rest.
+        send(&dir, name, &"x".repeat(10_000)).await;
         assert!(stops.try_recv().is_err());
     });
 }
@@ -196,26 +195,31 @@ fn nonsense_is_answered_with_an_error_and_stops_nothing() {
 fn a_name_that_is_taken_stays_with_its_owner_and_is_free_after_it() {
     run(async {
         let dir = Folder::new();
-        let (name, own) = (Name::Dir(dir.path()), dir.path().join("second"));
-        let (asked, _stops, _) = asked();
-        let first = ControlSocket::open(dir.control(), &[name], report, asked.clone())
+        let (name, own) = (ServerName::Dir(dir.path()), dir.path().join("second"));
+        let (sinks, _stops, _) = sinks();
+        let first = ControlSocket::open(dir.control(), &[name], report, sinks.clone())
             .await
             .unwrap();
-        assert_eq!(first.taken(), 0);
+        assert_eq!(first.names_taken(), 0);
         let other = || async {
             Report {
                 pid: 8,
                 ..Report::default()
             }
         };
-        let second = ControlSocket::open(dir.control(), &[name, Name::Config(&own)], other, asked)
-            .await
-            .unwrap();
-        assert_eq!(second.taken(), 1);
+        let second = ControlSocket::open(
+            dir.control(),
+            &[name, ServerName::Config(&own)],
+            other,
+            sinks,
+        )
+        .await
+        .unwrap();
+        assert_eq!(second.names_taken(), 1);
         let status = "{\"command\":\"status\"}\n";
-        assert!(ask(&dir, name, status).await.contains("\"pid\":7"));
+        assert!(send(&dir, name, status).await.contains("\"pid\":7"));
         assert!(
-            ask(&dir, Name::Config(&own), status)
+            send(&dir, ServerName::Config(&own), status)
                 .await
                 .contains("\"pid\":8")
         );
@@ -227,13 +231,13 @@ fn a_name_that_is_taken_stays_with_its_owner_and_is_free_after_it() {
 }
 
 #[test]
-fn a_name_goes_over_to_another_server_without_a_moment_in_which_nobody_has_it() {
+fn a_name_passes_to_another_server_without_a_gap() {
     run(async {
         let dir = Folder::new();
-        let name = Name::Dir(dir.path());
-        let names = [Name::Pid(own_pid()), name];
-        let (asked, _stops, _) = asked();
-        let first = ControlSocket::open(dir.control(), &names, report, asked.clone())
+        let name = ServerName::Dir(dir.path());
+        let names = [ServerName::Pid(own_pid()), name];
+        let (sinks, _stops, _) = sinks();
+        let first = ControlSocket::open(dir.control(), &names, report, sinks.clone())
             .await
             .unwrap();
         let other = || async {
@@ -242,17 +246,17 @@ fn a_name_goes_over_to_another_server_without_a_moment_in_which_nobody_has_it() 
                 ..Report::default()
             }
         };
-        let second = ControlSocket::open(dir.control(), &[], other, asked)
+        let second = ControlSocket::open(dir.control(), &[], other, sinks)
             .await
             .unwrap();
-        let handed: BTreeMap<_, _> = first.shared().unwrap().into_iter().collect();
+        let handed: BTreeMap<_, _> = first.duplicate_shared().unwrap().into_iter().collect();
         assert_eq!(handed.len(), 1, "the process's name is nobody else's");
-        second.join(&[name], handed).await.unwrap();
-        first.leave_shared();
+        second.add_names(&[name], handed).await.unwrap();
+        first.release_shared();
         let status = "{\"command\":\"status\"}\n";
         tokio::task::yield_now().await;
-        assert!(ask(&dir, name, status).await.contains("\"pid\":8"));
-        assert!(ask(&dir, names[0], status).await.contains("\"pid\":7"));
+        assert!(send(&dir, name, status).await.contains("\"pid\":8"));
+        assert!(send(&dir, names[0], status).await.contains("\"pid\":7"));
         // Each leaves what is the other's.
         drop(first);
         assert_eq!(dir.sockets(), [name.file_name()]);
@@ -265,18 +269,18 @@ fn a_name_goes_over_to_another_server_without_a_moment_in_which_nobody_has_it() 
 fn sockets_of_a_server_that_was_killed_are_replaced_or_removed() {
     run(async {
         let dir = Folder::new();
-        let names = [Name::Dir(dir.path()), Name::Pid(1)];
+        let names = [ServerName::Dir(dir.path()), ServerName::Pid(1)];
         for name in names {
             drop(StdListener::bind(dir.join(&name.file_name())).unwrap());
         }
         // No socket of ours: it stays.
         std::fs::write(dir.join("notes"), "").unwrap();
-        let (asked, _stops, _) = asked();
-        let socket = ControlSocket::open(dir.control(), &names[..1], report, asked).await;
+        let (sinks, _stops, _) = sinks();
+        let socket = ControlSocket::open(dir.control(), &names[..1], report, sinks).await;
         let socket = socket.unwrap();
-        assert_eq!(socket.taken(), 0);
+        assert_eq!(socket.names_taken(), 0);
         let status = "{\"command\":\"status\"}\n";
-        assert!(ask(&dir, names[0], status).await.contains("\"pid\":7"));
+        assert!(send(&dir, names[0], status).await.contains("\"pid\":7"));
         let mut left = dir.sockets();
         left.sort();
         assert_eq!(left, [names[0].file_name(), "notes".to_owned()]);
@@ -287,35 +291,29 @@ fn sockets_of_a_server_that_was_killed_are_replaced_or_removed() {
 fn of_two_servers_that_start_at_once_one_has_the_name() {
     run(async {
         let dir = Folder::new();
-        let name = Name::Dir(dir.path());
+        let name = ServerName::Dir(dir.path());
         drop(StdListener::bind(dir.join(&name.file_name())).unwrap());
-        let (asked, _stops, _) = asked();
+        let (sinks, _stops, _) = sinks();
         let names = [name];
-        let open = || ControlSocket::open(dir.control(), &names, report, asked.clone());
+        let open = || ControlSocket::open(dir.control(), &names, report, sinks.clone());
         let sockets = tokio::join!(open(), open(), open());
         let sockets = [sockets.0, sockets.1, sockets.2].map(Result::unwrap);
-        let taken: usize = sockets.iter().map(ControlSocket::taken).sum();
+        let taken: usize = sockets.iter().map(ControlSocket::names_taken).sum();
         assert_eq!(taken, 2);
     });
 }
 
 #[test]
-fn hashes_of_folders_never_change() {
-    assert_eq!(hash(Path::new("")), 0xcbf2_9ce4_8422_2325);
-    assert_eq!(hash(Path::new("a")), 0xaf63_dc4c_8601_ec8c);
-    assert_ne!(hash(Path::new("/srv/a")), hash(Path::new("/srv/b")));
-}
-
-#[test]
-fn a_client_that_asks_nothing_is_let_go_of() {
+fn a_client_that_sends_no_command_is_disconnected() {
     run(async {
         let dir = Folder::new();
-        let (asked, ..) = asked();
-        let _socket = ControlSocket::open(dir.control(), &[Name::Dir(dir.path())], report, asked)
-            .await
-            .unwrap();
-        let mut silent = connect(&dir, Name::Dir(dir.path())).await.unwrap();
-        // Half a question is none.
+        let (sinks, ..) = sinks();
+        let _socket =
+            ControlSocket::open(dir.control(), &[ServerName::Dir(dir.path())], report, sinks)
+                .await
+                .unwrap();
+        let mut silent = connect(&dir, ServerName::Dir(dir.path())).await.unwrap();
+        // Half a command is none.
         silent.write_all(b"{").await.unwrap();
         let mut reply = Vec::new();
         silent.read_to_end(&mut reply).await.unwrap();
@@ -324,28 +322,28 @@ fn a_client_that_asks_nothing_is_let_go_of() {
 }
 
 #[test]
-fn a_question_that_is_too_long_is_an_error() {
+fn a_command_that_is_too_long_is_an_error() {
     run(async {
         let dir = Folder::new();
-        let name = Name::Dir(dir.path());
-        let (asked, ..) = asked();
-        let _socket = ControlSocket::open(dir.control(), &[name], report, asked)
+        let name = ServerName::Dir(dir.path());
+        let (sinks, ..) = sinks();
+        let _socket = ControlSocket::open(dir.control(), &[name], report, sinks)
             .await
             .unwrap();
         // It would be one if all of it were read.
-        let spaces = " ".repeat(MAX_QUESTION_BYTES as usize);
-        let reply = ask(&dir, name, &format!("{spaces}{{\"command\":\"status\"}}\n")).await;
+        let spaces = " ".repeat(MAX_COMMAND_BYTES as usize);
+        let reply = send(&dir, name, &format!("{spaces}{{\"command\":\"status\"}}\n")).await;
         assert!(reply.contains("error"), "{reply}");
     });
 }
 
 #[test]
-fn commands_beyond_the_most_at_once_are_told() {
+fn commands_beyond_the_limit_are_refused_at_once() {
     run(async {
         let dir = Folder::new();
-        let name = Name::Dir(dir.path());
-        let (asked, ..) = asked();
-        let _socket = ControlSocket::open(dir.control(), &[name], report, asked)
+        let name = ServerName::Dir(dir.path());
+        let (sinks, ..) = sinks();
+        let _socket = ControlSocket::open(dir.control(), &[name], report, sinks)
             .await
             .unwrap();
         let mut silent = Vec::new();
@@ -353,10 +351,10 @@ fn commands_beyond_the_most_at_once_are_told() {
             silent.push(connect(&dir, name).await.unwrap());
         }
         let status = "{\"command\":\"status\"}\n";
-        let reply = ask(&dir, name, status).await;
-        assert!(reply.contains("64 other commands wait"), "{reply}");
+        let reply = send(&dir, name, status).await;
+        assert!(reply.contains("64 other commands are waiting"), "{reply}");
         // One that leaves makes room.
         drop(silent.pop());
-        while !ask(&dir, name, status).await.contains("\"pid\":7") {}
+        while !send(&dir, name, status).await.contains("\"pid\":7") {}
     });
 }
