@@ -4,13 +4,10 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
-
-use crate::process_tree::ticks;
 
 /// A machine and its software, each as a name and what was found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -93,9 +90,10 @@ fn facts() -> Vec<(String, String)> {
     let cores = std::thread::available_parallelism()
         .map(|count| count.to_string())
         .ok();
-    fact("CPU", field_of("/proc/cpuinfo", "model name"));
+    fact("CPU", proc::machine::processor());
     fact("Cores", cores);
-    fact("Memory", field_of("/proc/meminfo", "MemTotal"));
+    let total = proc::machine::memory().map(|memory| format!("{} kB", memory.total / 1024));
+    fact("Memory", total);
     fact("Kernel", output("uname", &["-sr"]));
     fact("Distribution", distribution());
     fact(
@@ -121,7 +119,8 @@ fn facts() -> Vec<(String, String)> {
     );
     fact(
         LOAD_AVERAGE,
-        read("/proc/loadavg").map(|load| first_words(&load, 3)),
+        proc::machine::load_averages()
+            .map(|load| load.map(|average| format!("{average:.2}")).join(" ")),
     );
     facts
 }
@@ -140,39 +139,9 @@ pub fn raise_open_files() -> Result<u64> {
     Ok(limit.maximum.unwrap_or(u64::MAX))
 }
 
-/// CPU time of the whole machine since it started, over all cores.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct MachineCpu {
-    /// Time in which any process ran.
-    pub busy: Duration,
-    /// Time in which the hypervisor ran something else.
-    pub steal: Duration,
-}
-
-impl MachineCpu {
-    /// Reads `/proc/stat`; zero where it cannot be read.
-    pub fn now() -> Self {
-        parse_cpu(&fs::read_to_string("/proc/stat").unwrap_or_default()).unwrap_or_default()
-    }
-}
-
-/// user nice system idle iowait irq softirq steal guest guest_nice; guests count in user already (proc(5)).
-fn parse_cpu(text: &str) -> Option<MachineCpu> {
-    let line = text.lines().next()?.strip_prefix("cpu ")?;
-    let fields: Vec<u64> = line
-        .split_whitespace()
-        .map_while(|field| field.parse().ok())
-        .collect();
-    let at = |index: usize| fields.get(index).copied().unwrap_or(0);
-    Some(MachineCpu {
-        busy: ticks(at(0) + at(1) + at(2) + at(5) + at(6)),
-        steal: ticks(at(7)),
-    })
-}
-
 /// Now, in UTC, as in RFC 3339.
 pub fn timestamp() -> String {
-    output("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]).unwrap_or_default()
+    format!("{:.0}", jiff::Timestamp::now())
 }
 
 fn commit() -> Option<String> {
@@ -226,28 +195,9 @@ fn read(path: &str) -> Option<String> {
         .map(|text| text.trim().to_owned())
 }
 
-fn field_of(path: &str, name: &str) -> Option<String> {
-    let text = read(path)?;
-    let line = text.lines().find(|line| line.starts_with(name))?;
-    line.split_once(':')
-        .map(|(_, value)| value.trim().to_owned())
-}
-
-fn first_words(text: &str, count: usize) -> String {
-    text.split(' ').take(count).collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_machines_cpu_leaves_out_idle_and_counts_steal_apart() {
-        let cpu = parse_cpu("cpu  100 10 50 9000 70 4 6 30 5 5\ncpu0 1 2 3\n").unwrap();
-        assert_eq!(cpu.busy, ticks(170));
-        assert_eq!(cpu.steal, ticks(30));
-        assert!(parse_cpu("intr 1").is_none());
-    }
 
     #[test]
     fn the_limit_of_open_files_is_the_hard_one() {

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use lab::process_tree::Memory;
 use lab::stacks::{Catalogue, Deployment};
+use proc::Memory;
 
 /// PSS and RSS in kB of these processes together, by smem.
 fn smem(pids: &[i32]) -> (u64, u64) {
@@ -98,15 +98,15 @@ fn memory_agrees_with_smem_and_with_what_passenger_adds_up() {
     let (pss, rss) = smem(&pids);
     let dirty = private_dirty(&pids);
     let after = running.tree().memory();
-    agree("PSS", before.pss_kb, pss, after.pss_kb);
-    agree("RSS", before.rss_kb, rss, after.rss_kb);
+    agree("PSS", before.pss / 1024, pss, after.pss / 1024);
+    agree("RSS", before.rss / 1024, rss, after.rss / 1024);
     agree(
         "private dirty",
-        before.private_dirty_kb,
+        before.private_dirty / 1024,
         dirty,
-        after.private_dirty_kb,
+        after.private_dirty / 1024,
     );
     // What each way of counting is for: forked processes share much, which RSS counts four times and private dirty never.
-    assert!(before.private_dirty_kb < before.pss_kb && before.pss_kb < before.rss_kb);
+    assert!(before.private_dirty < before.pss && before.pss < before.rss);
     assert_eq!(running.stop().left_behind, 0);
 }

@@ -97,7 +97,7 @@ fn check(id: &str) {
         "workers {workers:?} in {members:?}"
     );
     assert!(running.tree().cpu() > Duration::ZERO);
-    assert!(running.tree().memory().pss_kb > 0);
+    assert!(running.tree().memory().pss > 0);
     assert_eq!(
         listeners_beyond_loopback(members.keys()),
         Vec::<String>::new()

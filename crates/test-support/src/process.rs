@@ -1,6 +1,5 @@
 //! Processes by their numbers: descendants, memory, signals, and whether they are gone. Linux only.
 
-use std::fs;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -38,69 +37,40 @@ impl Process {
     }
 
     fn all_threads_are(self, state: char) -> bool {
-        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.0)) else {
-            return false;
-        };
-        threads.flatten().all(|thread| {
-            let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-            // The state is behind the name, which stands in parentheses and may hold anything.
-            stat.rsplit_once(") ")
-                .is_some_and(|(_, fields)| fields.starts_with(state))
-        })
+        self.number()
+            .is_some_and(|pid| proc::has_only_threads_in(pid, &[state]))
     }
 
     /// Its memory, shared pages counted by share, in bytes; `None` when it is gone.
     pub fn pss(self) -> Option<u64> {
-        kilobytes(&self.file("smaps_rollup")?, "Pss:")
+        Some(proc::memory_of(self.number()?)?.pss)
     }
 
     /// The most memory that was ever resident in it, in bytes; `None` when it is gone.
     pub fn high_water(self) -> Option<u64> {
-        kilobytes(&self.file("status")?, "VmHWM:")
+        proc::peak_rss(self.number()?)
     }
 
     /// The time that it has spent on processors so far, in user and in kernel mode; `None` when it is gone.
     pub fn cpu(self) -> Option<Duration> {
-        let stat = self.file("stat")?;
-        let (_, fields) = stat.rsplit_once(')')?;
-        // Fields 14 and 15 of proc(5), in ticks of 10 ms; the state behind the name is field 3.
-        let ticks = fields.split_whitespace().skip(11).take(2);
-        let ticks: u64 = ticks.filter_map(|field| field.parse::<u64>().ok()).sum();
-        Some(Duration::from_millis(ticks * 10))
+        Some(self.stat()?.own_cpu)
     }
 
     /// The shared memory that it holds as descriptors, such as an exchange: how many files, and their bytes in all.
     /// `None` when it is gone.
     pub fn shared_memory(self) -> Option<(usize, u64)> {
-        let folder = fs::read_dir(format!("/proc/{}/fd", self.0)).ok()?;
-        let mut found = (0, 0);
-        for entry in folder.flatten() {
-            let path = entry.path();
-            let memory = fs::read_link(&path)
-                .is_ok_and(|target| target.to_string_lossy().starts_with("/memfd:"));
-            // Through the link, to the file itself.
-            if let Some(facts) = fs::metadata(&path).ok().filter(|_| memory) {
-                found = (found.0 + 1, found.1 + facts.len());
-            }
-        }
-        Some(found)
+        proc::shared_memory(self.number()?)
     }
 
     /// How many file descriptors it has open; `None` when it is gone.
     pub fn descriptors(self) -> Option<usize> {
-        Some(fs::read_dir(format!("/proc/{}/fd", self.0)).ok()?.count())
+        proc::descriptors(self.number()?)
     }
 
     /// Its parent; `None` when it is gone or a zombie.
     pub fn parent(self) -> Option<Self> {
-        let stat = self.file("stat")?;
-        // The name stands in parentheses and may hold anything, so the fields count from the last one.
-        let (_, fields) = stat.rsplit_once(')')?;
-        let mut fields = fields.split_whitespace();
-        if matches!(fields.next()?, "Z" | "X") {
-            return None;
-        }
-        fields.next()?.parse().ok().map(Self)
+        let stat = self.stat().filter(|stat| !stat.is_zombie())?;
+        u32::try_from(stat.parent).ok().map(Self)
     }
 
     /// Whether it runs: neither gone nor a zombie.
@@ -118,24 +88,28 @@ impl Process {
 
     /// Whether it is there at all: a zombie is.
     pub fn exists(self) -> bool {
-        self.file("stat").is_some()
+        self.stat().is_some()
     }
 
     /// Its children that are alive.
     pub fn children(self) -> Vec<Self> {
-        let mut children: Vec<Self> = all().filter(|one| one.parent() == Some(self)).collect();
+        let all = proc::all().into_iter();
+        let alive = all.filter(|one| Some(one.parent) == self.number() && !one.is_zombie());
+        let mut children: Vec<Self> = alive.map(|one| of(&one)).collect();
         children.sort();
         children
     }
 
-    fn file(self, name: &str) -> Option<String> {
-        // Lossy: a command line may hold any bytes.
-        let bytes = fs::read(format!("/proc/{}/{name}", self.0)).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+    fn stat(self) -> Option<proc::Stat> {
+        proc::stat(self.number()?)
+    }
+
+    fn number(self) -> Option<i32> {
+        i32::try_from(self.0).ok()
     }
 
     fn pid(self) -> Option<Pid> {
-        Pid::from_raw(i32::try_from(self.0).ok()?)
+        Pid::from_raw(self.number()?)
     }
 }
 
@@ -153,10 +127,13 @@ impl Family {
             next += 1;
         }
         // Orphans have another parent; their environment gives them away.
-        members.extend(all().filter(|one| {
-            one.file("environ")
-                .is_some_and(|environ| environ.contains(mark))
-        }));
+        let others = proc::all();
+        members.extend(
+            others
+                .iter()
+                .filter(|one| proc::environment_contains(one.pid, mark))
+                .map(of),
+        );
         members.sort();
         members.dedup();
         Self(
@@ -202,17 +179,8 @@ fn gone(pidfd: &OwnedFd, deadline: Instant) -> bool {
     }
 }
 
-fn all() -> impl Iterator<Item = Process> {
-    fs::read_dir("/proc")
-        .expect("/proc is mounted")
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(Process))
-}
-
-/// The value of a line such as `VmHWM:     1234 kB`, in bytes.
-fn kilobytes(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find(|line| line.starts_with(name))?;
-    let number: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(number * 1024)
+fn of(stat: &proc::Stat) -> Process {
+    Process(stat.pid.unsigned_abs())
 }
 
 #[cfg(test)]
@@ -237,12 +205,5 @@ mod tests {
         assert_eq!(family.wait_gone(crate::PATIENCE), []);
         child.wait().expect("it is ours");
         assert!(!process.is_alive());
-    }
-
-    #[test]
-    fn kilobytes_are_read_from_their_line() {
-        let check = |text, expect| assert_eq!(kilobytes(text, "VmHWM:"), expect);
-        check("VmPeak:\t 9 kB\nVmHWM:\t  3 kB\n", Some(3072));
-        check("VmPeak:\t 9 kB\n", None);
     }
 }

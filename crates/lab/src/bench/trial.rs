@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use proc::{Memory, memory_of};
 
 use crate::bench::idle::{self, IdleConnections};
 use crate::bench::requests::{self, TIMEOUT, address, send};
@@ -15,7 +16,6 @@ use crate::bench::workload::{Kind, Workload, measure};
 use crate::bench::wrk;
 use crate::load;
 use crate::load::plan::{Arrivals, Plan};
-use crate::process_tree::memory_of;
 use crate::stacks::{Definition, Deployment, Running};
 use meter::Meter;
 
@@ -86,9 +86,9 @@ pub fn run(
         }
     }
     let total = running.tree().memory();
-    figures.set(measure::PSS, megabytes(total.pss_kb));
-    figures.set(measure::RSS, megabytes(total.rss_kb));
-    figures.set(measure::PRIVATE_DIRTY, megabytes(total.private_dirty_kb));
+    figures.set(measure::PSS, megabytes(total.pss));
+    figures.set(measure::RSS, megabytes(total.rss));
+    figures.set(measure::PRIVATE_DIRTY, megabytes(total.private_dirty));
     figures.set(measure::PROCESSES, running.tree().members().len() as f64);
     running.still_up().context("it ended under load")?;
     figures.set(measure::LEFT_BEHIND, running.stop().left_behind as f64);
@@ -271,7 +271,7 @@ fn idle(
     let address = address(running)?;
     figures.set(
         measure::FRONT_RSS_BEFORE,
-        megabytes(memory_of(front)?.rss_kb),
+        megabytes(front_memory(front)?.rss),
     );
     let (rate_before, cpu_before, _) = busy(running, figures, workload, BUSY, pace.duration)?;
 
@@ -288,9 +288,9 @@ fn idle(
         )
     });
     let (rate_beside, cpu_beside, output) = beside?;
-    let front = memory_of(front)?;
-    figures.set(measure::FRONT_RSS, megabytes(front.rss_kb));
-    figures.set(measure::FRONT_PSS, megabytes(front.pss_kb));
+    let front = front_memory(front)?;
+    figures.set(measure::FRONT_RSS, megabytes(front.rss));
+    figures.set(measure::FRONT_PSS, megabytes(front.pss));
     let still_open = idle.still_open();
     if still_open < connections {
         bail!("only {still_open} of {connections} idle connections were still open after the load");
@@ -355,6 +355,10 @@ fn newcomers_until(stop: &AtomicBool, address: SocketAddr, path: &str) -> Result
 }
 
 /// A megabyte is a million bytes here; the kernel's kB are 1,024.
-fn megabytes(kilobytes: u64) -> f64 {
-    kilobytes as f64 * 1024.0 / 1e6
+fn front_memory(pid: i32) -> Result<Memory> {
+    memory_of(pid).with_context(|| format!("memory of process {pid}"))
+}
+
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
 }

@@ -1,21 +1,22 @@
 //! Measures a server while it is loaded: CPU of all its processes, memory once a second, and what anything else on the
 //! machine took. It ends the load early where the server ends or the comparison is stopped.
 
-use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use proc::machine::MachineCpu;
+use proc::own_cpu;
 
 use super::results::{Footprint, Limit, Placement};
 use crate::application::Prepared;
 use crate::load::outcome::Outcome;
 use crate::load::plan::Plan;
 use crate::load::{self, Progress};
-use crate::machine::MachineCpu;
-use crate::process_tree::{ProcessTree, own_cpu};
+
+use crate::process_tree::ProcessTree;
 use crate::stacks::Running;
 
 /// Between two readings of memory: each walks all page tables, which costs the server some milliseconds.
@@ -128,27 +129,17 @@ fn watch(
 
 /// Memory of a process tree, in bytes.
 pub(super) fn footprint(tree: &mut ProcessTree) -> Footprint {
-    // The kernel's kB are 1,024 bytes.
     let memory = tree.memory();
     Footprint {
-        pss: memory.pss_kb * 1024,
-        private_dirty: memory.private_dirty_kb * 1024,
-        rss: memory.rss_kb * 1024,
+        pss: memory.pss,
+        private_dirty: memory.private_dirty,
+        rss: memory.rss,
     }
 }
 
 /// What `free` shows as free, in bytes; zero where it can't be read.
 pub(super) fn free_memory() -> i64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemFree:"));
-    let kilobytes = line.and_then(|rest| {
-        rest.trim()
-            .trim_end_matches("kB")
-            .trim()
-            .parse::<i64>()
-            .ok()
-    });
-    kilobytes.unwrap_or(0) * 1024
+    proc::machine::memory().map_or(0, |memory| i64::try_from(memory.free).unwrap_or(i64::MAX))
 }
 
 /// A server that used this share of the cores it could get was the limit.

@@ -1,11 +1,7 @@
-//! Where processes listen: free ports, who uses one that is not free, whether somebody listens. It reads the kernel's
-//! tables and never connects, since a connection made for a look is work for the server.
+//! Ports of 127.0.0.1 that are free, and addresses in a URL. It never connects.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
 use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, bail};
@@ -29,28 +25,6 @@ pub(super) fn free() -> Result<u16> {
 /// Whether `port` of 127.0.0.1 can be listened on.
 pub(super) fn is_free(port: u16) -> bool {
     TcpListener::bind(("127.0.0.1", port)).is_ok()
-}
-
-/// Whether a process of this machine listens on `port`, on any address (proc(5), `/proc/net/tcp`).
-pub(super) fn somebody_listens(port: u16) -> bool {
-    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
-        fs::read_to_string(table)
-            .is_ok_and(|text| text.lines().any(|line| listening_port(line) == Some(port)))
-    })
-}
-
-/// Whether a process listens on the UNIX socket at `path` (proc(5), `/proc/net/unix`).
-pub(super) fn somebody_listens_at(path: &Path) -> bool {
-    fs::read("/proc/net/unix").is_ok_and(|text| {
-        text.split(|byte| *byte == b'\n').any(|line| {
-            // The flag is __SO_ACCEPTCON, the state SS_UNCONNECTED.
-            line.ends_with(path.as_os_str().as_bytes())
-                && line
-                    .split(|byte| *byte == b' ')
-                    .nth(3)
-                    .is_some_and(|flags| flags == b"00010000")
-        })
-    })
 }
 
 /// The address behind `http://host:port`.
@@ -84,47 +58,14 @@ pub(super) fn parse_url(url: &str) -> Result<SocketAddr> {
         .with_context(|| format!("the host of {url} has no address"))
 }
 
-fn listening_port(line: &str) -> Option<u16> {
-    let mut fields = line.split_whitespace().skip(1);
-    let local = fields.next()?;
-    // 0A is TCP_LISTEN.
-    (fields.nth(1)? == "0A").then_some(())?;
-    u16::from_str_radix(local.rsplit_once(':')?.1, 16).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_listener_is_seen_without_a_connection() {
-        use socket2::{Domain, Socket, Type};
-
-        // That nobody listens is seen before and not after: a process that another test is about to start may hold what is
-        // closed here a little longer.
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        socket.bind(&any.into()).unwrap();
-        let port = socket.local_addr().unwrap().as_socket().unwrap().port();
-        assert!(!somebody_listens(port));
-        socket.listen(1).unwrap();
-        assert!(somebody_listens(port));
-        assert!(!is_free(port));
-
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.socket");
-        assert!(!somebody_listens_at(&path));
-        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        assert!(somebody_listens_at(&path));
-    }
-
-    #[test]
-    fn an_established_connection_is_no_listener() {
-        let line = "   1: 0100007F:1F90 0100007F:D2A4 01 00000000:00000000 00:00000000 00000000     0        0 1";
-        assert_eq!(listening_port(line), None);
-        let line = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1";
-        assert_eq!(listening_port(line), Some(8080));
-        assert_eq!(listening_port("  sl  local_address rem_address   st"), None);
+    fn a_port_that_is_listened_on_is_not_free() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(!is_free(listener.local_addr().unwrap().port()));
     }
 
     #[test]

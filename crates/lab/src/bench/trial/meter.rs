@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::Figures;
 use crate::bench::workload::measure;
-use crate::machine::MachineCpu;
-use crate::process_tree::own_cpu;
 use crate::stacks::Running;
+use proc::machine::MachineCpu;
+use proc::own_cpu;
 
 /// CPU used between two points in time, over the wall time.
 #[derive(Debug)]

@@ -1,11 +1,11 @@
 //! The generator's look at itself: the core that a thread is bound to, the time it used and the time it waited for
 //! a core. It judges nothing but the generator.
 
-use std::fs;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use proc::thread_run_delay;
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -58,7 +58,7 @@ impl Watch {
         Self {
             began: Instant::now(),
             used: used(),
-            waited: waited(),
+            waited: thread_run_delay(),
         }
     }
 
@@ -67,7 +67,7 @@ impl Watch {
         let wall = self.began.elapsed().as_secs_f64().max(1e-9);
         Usage {
             cores: used().saturating_sub(self.used).as_secs_f64() / wall,
-            waited: waited().saturating_sub(self.waited).as_secs_f64() / wall,
+            waited: thread_run_delay().saturating_sub(self.waited).as_secs_f64() / wall,
         }
     }
 }
@@ -77,17 +77,6 @@ fn used() -> Duration {
     Duration::new(
         u64::try_from(time.tv_sec).unwrap_or_default(),
         u32::try_from(time.tv_nsec).unwrap_or_default(),
-    )
-}
-
-/// The second number of `schedstat`: nanoseconds on the run queue. Kernels without it tell nothing.
-fn waited() -> Duration {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanoseconds = text.split_whitespace().nth(1);
-    Duration::from_nanos(
-        nanoseconds
-            .and_then(|number| number.parse().ok())
-            .unwrap_or_default(),
     )
 }
 

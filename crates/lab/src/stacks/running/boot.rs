@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use proc::sockets;
 
 use super::{POLL, Running, Started};
 use crate::load::plan::Target;
@@ -92,10 +93,8 @@ impl Running {
                 known = pids;
                 since = Instant::now();
             }
-            let lines = known
-                .iter()
-                .filter_map(|pid| fs::read(format!("/proc/{pid}/cmdline")).ok());
-            let called = lines.filter(|line| String::from_utf8_lossy(line).contains(title));
+            let lines = known.iter().filter_map(|pid| proc::command_line(*pid));
+            let called = lines.filter(|line| line.contains(title));
             called.count() >= count && since.elapsed() >= REST
         })
     }
@@ -112,11 +111,11 @@ impl Running {
         if process.on_socket {
             let socket = Path::new(&place.socket);
             let what = format!("{name} to listen on {}", place.socket);
-            self.wait(deadline, &what, |_| ports::somebody_listens_at(socket))?;
+            self.wait(deadline, &what, |_| sockets::listens_at(socket))?;
         } else {
             let port = place.port.parse()?;
             let what = format!("{name} to listen on 127.0.0.1:{port}");
-            self.wait(deadline, &what, |_| ports::somebody_listens(port))?;
+            self.wait(deadline, &what, |_| sockets::listens_on_port(port))?;
         }
         let Some(ready) = &process.ready else {
             return Ok(());

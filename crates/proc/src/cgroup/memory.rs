@@ -1,15 +1,14 @@
-//! The control groups that this process is in, as far as they limit memory: versions 1 and 2 (cgroups(7)). It reads
-//! and decides nothing.
+//! How much memory the control groups of this process allow, and how much of it is used.
 
-use std::fs;
+use super::{Read, memberships, own, read, upwards};
 
 /// A group with a limit, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Group {
+pub struct MemoryGroup {
     /// What all processes in it may use together.
-    pub(crate) limit: u64,
+    pub limit: u64,
     /// What they use, those pages of files aside that the kernel takes back before anything else.
-    pub(crate) used: u64,
+    pub used: u64,
 }
 
 /// Where the files of a group are, in each version.
@@ -34,56 +33,43 @@ const V1: Files = Files {
 /// A limit of version 1 beyond this is none: the kernel rounds the greatest number down to pages.
 const UNLIMITED: u64 = 1 << 62;
 
-/// The groups of this process that have a limit, and those above them.
-pub(crate) fn own() -> Vec<Group> {
-    let read = |path: &str| fs::read_to_string(path).ok();
-    read("/proc/self/cgroup").map_or(Vec::new(), |own| groups(&own, read))
+/// Returns the groups of this process that have a limit of memory, and those above them.
+pub fn limits() -> Vec<MemoryGroup> {
+    groups(&own(), &read)
 }
 
 /// The same from the text of `/proc/self/cgroup`.
-fn groups(own: &str, read: impl Fn(&str) -> Option<String>) -> Vec<Group> {
+fn groups(own: &str, read: Read<'_>) -> Vec<MemoryGroup> {
     let mut found = Vec::new();
-    for line in own.lines() {
-        // A line is `id:controllers:path`; in version 2 the controllers are empty.
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
+    for group in memberships(own) {
+        let (mounts, files) = if group.controllers.is_empty() {
+            (["/sys/fs/cgroup", "/sys/fs/cgroup/unified"], V2)
+        } else if group.controllers.iter().any(|name| name == "memory") {
+            (["/sys/fs/cgroup/memory", "/sys/fs/cgroup"], V1)
+        } else {
             continue;
         };
-        let (mounts, files) = match controllers {
-            "" => (["/sys/fs/cgroup", "/sys/fs/cgroup/unified"], V2),
-            _ if controllers.split(',').any(|name| name == "memory") => {
-                (["/sys/fs/cgroup/memory", "/sys/fs/cgroup"], V1)
-            }
-            _ => continue,
-        };
         for mount in mounts {
-            found.extend(on_the_way(mount, path).filter_map(|at| group(&at, &files, &read)));
+            let folders = upwards(mount, &group.path);
+            found.extend(folders.filter_map(|folder| limited(&folder, &files, read)));
         }
     }
     found
 }
 
-/// The folders from that of the group at `path` up to `mount`. A container often sees only its own part of the tree,
-/// mounted as the root, under which the path it reads does not exist: then the root's own counts.
-fn on_the_way(mount: &str, path: &str) -> impl Iterator<Item = String> {
-    let mut path = path.trim_matches('/').to_owned();
-    let mut all = Vec::new();
-    while !path.is_empty() {
-        all.push(format!("{mount}/{path}"));
-        path.truncate(path.rfind('/').unwrap_or(0));
-    }
-    all.push(mount.to_owned());
-    all.into_iter()
-}
-
-fn group(at: &str, files: &Files, read: &impl Fn(&str) -> Option<String>) -> Option<Group> {
-    let number = |file: &str| read(&format!("{at}/{file}"))?.trim().parse::<u64>().ok();
+fn limited(folder: &str, files: &Files, read: Read<'_>) -> Option<MemoryGroup> {
+    let number = |file: &str| {
+        read(&format!("{folder}/{file}"))?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    };
     let limit = number(files.limit).filter(|limit| *limit < UNLIMITED)?;
-    let stat = read(&format!("{at}/memory.stat")).unwrap_or_default();
+    let stat = read(&format!("{folder}/memory.stat")).unwrap_or_default();
     let mut lines = stat.lines();
     let reclaimable = lines.find_map(|line| line.strip_prefix(files.reclaimable)?.parse().ok());
     let used = number(files.used)?.saturating_sub(reclaimable.unwrap_or(0));
-    Some(Group { limit, used })
+    Some(MemoryGroup { limit, used })
 }
 
 #[cfg(test)]
@@ -95,7 +81,7 @@ mod tests {
             let found = files.iter().find(|(known, _)| *known == path);
             found.map(|(_, text)| (*text).to_owned())
         };
-        let found: Vec<_> = groups(own, read)
+        let found: Vec<_> = groups(own, &read)
             .iter()
             .map(|group| (group.limit, group.used))
             .collect();

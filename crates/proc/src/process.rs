@@ -1,0 +1,183 @@
+//! Single processes by their numbers: state, CPU time, command line, threads and descriptors. A process that ended, or
+//! that the kernel does not let us look at, is `None`.
+
+use std::fs;
+use std::time::Duration;
+
+use procfs::process::{Process, Task};
+
+/// What `/proc/PID/stat` says about a process, as far as it is used here (proc(5)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// Process id.
+    pub pid: i32,
+    /// The name, as the kernel keeps it.
+    pub name: String,
+    /// `R`, `S`, `Z` and so on.
+    pub state: char,
+    /// Parent.
+    pub parent: i32,
+    /// Process group.
+    pub group: i32,
+    /// Session.
+    pub session: i32,
+    /// CPU time of the process itself, user and system.
+    pub own_cpu: Duration,
+    /// CPU time of its children that ended and were waited for.
+    pub reaped_cpu: Duration,
+    /// When it started, in clock ticks since boot: with the pid, its identity.
+    pub started: u64,
+}
+
+impl Stat {
+    /// Whether the process has ended and only waits for its parent to take notice.
+    pub fn is_zombie(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+}
+
+impl From<procfs::process::Stat> for Stat {
+    fn from(stat: procfs::process::Stat) -> Self {
+        let reaped = stat.cutime.saturating_add(stat.cstime);
+        Self {
+            pid: stat.pid,
+            state: stat.state,
+            parent: stat.ppid,
+            group: stat.pgrp,
+            session: stat.session,
+            own_cpu: ticks(stat.utime + stat.stime),
+            reaped_cpu: ticks(u64::try_from(reaped).unwrap_or(0)),
+            started: stat.starttime,
+            name: stat.comm,
+        }
+    }
+}
+
+/// Returns the state of one process.
+pub fn stat(pid: i32) -> Option<Stat> {
+    Some(Process::new(pid).ok()?.stat().ok()?.into())
+}
+
+/// Returns the states of all processes, zombies too. Those that end meanwhile are left out.
+pub fn all() -> Vec<Stat> {
+    let processes = procfs::process::all_processes().into_iter().flatten();
+    processes
+        .filter_map(|process| Some(process.ok()?.stat().ok()?.into()))
+        .collect()
+}
+
+/// Returns the CPU time of this process and of all children it has waited for.
+pub fn own_cpu() -> Duration {
+    let stat = Process::myself().and_then(|own| own.stat()).map(Stat::from);
+    stat.map_or(Duration::ZERO, |stat| stat.own_cpu + stat.reaped_cpu)
+}
+
+/// Returns the command line, its arguments separated by NUL bytes and whatever is not UTF-8 replaced.
+pub fn command_line(pid: i32) -> Option<String> {
+    file(pid, "cmdline").map(|line| String::from_utf8_lossy(&line).into_owned())
+}
+
+/// Whether the environment that a process was started with contains a text.
+pub fn environment_contains(pid: i32, text: &str) -> bool {
+    file(pid, "environ").is_some_and(|all| String::from_utf8_lossy(&all).contains(text))
+}
+
+/// Whether each thread of a process is in one of these states (`S`, `T`, ...). False where the process is gone.
+pub fn has_only_threads_in(pid: i32, states: &[char]) -> bool {
+    let in_state = |task: &Task| task.stat().is_ok_and(|one| states.contains(&one.state));
+    let tasks = Process::new(pid).and_then(|process| process.tasks());
+    tasks.is_ok_and(|mut tasks| tasks.all(|task| task.is_ok_and(|task| in_state(&task))))
+}
+
+/// Returns how long the calling thread was ready to run and waited for a core; zero on kernels that do not count it.
+pub fn thread_run_delay() -> Duration {
+    // A thread of a process is a folder like that of a process.
+    let own = Process::new_with_root("/proc/thread-self".into());
+    let counted = own.and_then(|thread| thread.schedstat());
+    Duration::from_nanos(counted.map_or(0, |counted| counted.run_delay))
+}
+
+/// Returns the most memory, in bytes, that was ever resident in a process.
+pub fn peak_rss(pid: i32) -> Option<u64> {
+    let status = Process::new(pid).ok()?.status().ok()?;
+    status.vmhwm.map(|kibibytes| kibibytes * 1024)
+}
+
+/// Returns how many files of shared memory (memfd) a process holds as descriptors, and their bytes in all.
+pub fn shared_memory(pid: i32) -> Option<(usize, u64)> {
+    let folder = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let mut found = (0, 0);
+    for entry in folder.flatten() {
+        let path = entry.path();
+        let is_memory = fs::read_link(&path)
+            .is_ok_and(|target| target.to_string_lossy().starts_with("/memfd:"));
+        // Through the link, to the file itself.
+        if let Some(facts) = fs::metadata(&path).ok().filter(|_| is_memory) {
+            found = (found.0 + 1, found.1 + facts.len());
+        }
+    }
+    Some(found)
+}
+
+/// Returns how many file descriptors a process has open.
+pub fn descriptors(pid: i32) -> Option<usize> {
+    Some(fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count())
+}
+
+/// Turns clock ticks (`USER_HZ`) into time.
+pub(crate) fn ticks(count: u64) -> Duration {
+    Duration::from_secs_f64(count as f64 / procfs::ticks_per_second() as f64)
+}
+
+fn file(pid: i32, name: &str) -> Option<Vec<u8>> {
+    fs::read(format!("/proc/{pid}/{name}")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use procfs::FromRead as _;
+
+    use super::*;
+
+    #[test]
+    fn a_stat_line_is_read_whatever_the_name_is() {
+        let parse = |line: &str| {
+            let stat = procfs::process::Stat::from_read(line.as_bytes());
+            stat.map(Stat::from).ok()
+        };
+        let line = "42 (a ) (b) c) R 7 40 39 0 -1 4194560 1 2 3 4 11 22 33 44 20 0 5 0 987 1 2 3 \
+                    4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29";
+        let stat = parse(line).unwrap();
+        assert_eq!(
+            (stat.pid, stat.name.as_str(), stat.state),
+            (42, "a ) (b) c", 'R')
+        );
+        assert_eq!((stat.parent, stat.group, stat.session), (7, 40, 39));
+        assert_eq!(
+            (stat.own_cpu, stat.reaped_cpu, stat.started),
+            (ticks(33), ticks(77), 987)
+        );
+        assert_eq!(parse("42 (cut) R 1 2"), None);
+    }
+
+    #[test]
+    fn this_process_is_found_with_its_threads_and_descriptors() {
+        let pid = std::process::id() as i32;
+        let own = stat(pid).expect("it runs");
+        assert!(!own.is_zombie());
+        assert!(all().iter().any(|one| one.pid == pid));
+        assert!(command_line(pid).is_some_and(|line| !line.is_empty()));
+        assert!(descriptors(pid) > Some(2));
+        assert!(peak_rss(pid) > Some(0));
+        assert!(has_only_threads_in(pid, &['R', 'S', 'D']));
+        assert!(!has_only_threads_in(pid, &['T']));
+        assert_eq!(stat(0), None);
+        assert!(!has_only_threads_in(0, &['S']));
+    }
+
+    #[test]
+    fn the_delay_of_a_thread_never_falls() {
+        let before = thread_run_delay();
+        assert!(thread_run_delay() >= before);
+    }
+}
