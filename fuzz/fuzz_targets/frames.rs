@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use exchange::response::{Head, Kind};
-use exchange::seat::Worker;
+use exchange::worker::Worker;
 use exchange::{Front, Geometry, Region};
 use libfuzzer_sys::fuzz_target;
 
@@ -56,11 +56,11 @@ fuzz_target!(|data: &[u8]| {
     let memory = File::from(memory);
     let length = memory.metadata().expect("a file").len();
     let worker = Worker::new(region, bell, 0).expect("a place");
-    let mut seat = worker.seat(0);
+    let mut thread = worker.thread(0);
     front.open(0);
     let slot = front.acquire().expect("a free slot");
     assert!(front.publish(slot, 0));
-    let mut job = seat.claim().expect("the request");
+    let mut job = thread.claim().expect("the request");
 
     // The last byte says how many frames a sound worker writes first.
     let (mut rest, frames) = match data.split_last() {
@@ -75,9 +75,9 @@ fuzz_target!(|data: &[u8]| {
     for _ in 0..frames {
         let &[kind, size] = take(2) else { break };
         let payload = take(usize::from(size));
-        let _ = seat.try_frame(&mut job, KINDS[usize::from(kind % 8)], &[payload]);
+        let _ = thread.try_frame(&mut job, KINDS[usize::from(kind % 8)], &[payload]);
     }
-    seat.flush(&job);
+    thread.flush(&job);
     // From here on it writes anywhere; only the size of the memory is sealed.
     while let &[high, middle, low, size] = take(4) {
         let at = u64::from(u32::from_be_bytes([0, high, middle, low])) % length;

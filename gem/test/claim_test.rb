@@ -18,11 +18,11 @@ class ClaimTest < Minitest::Test
   # Of two requests that one thread serves, one after the other.
   def answers_of_one_thread(app)
     slots = %w[/first /second].map { |path| front.publish(path: path) }
-    runner = Highball::Runner.new(app, OwnWorker.seat)
+    runner = Highball::Runner.new(app, OwnWorker.worker_thread)
     thread = Thread.new do
       served = 0
       while served < 2
-        env = OwnWorker.seat.take
+        env = OwnWorker.worker_thread.take
         served += 1
         runner.__send__(:serve, env)
       end

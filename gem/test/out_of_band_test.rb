@@ -6,7 +6,7 @@ require "fake_supervisor"
 require "timeout"
 
 class OutOfBandTest < Minitest::Test
-  # A seat whose turn it is or not.
+  # A worker thread whose turn it is or not.
   class Turn
     attr_accessor :free
     attr_reader :calls
@@ -27,27 +27,27 @@ class OutOfBandTest < Minitest::Test
   end
 
   def setup
-    @seat = Turn.new
+    @worker_thread = Turn.new
     @work = 0
     @out_of_band = Highball::OutOfBand.new(3) { @work += 1 }
   end
 
   def requests(count)
-    count.times { @out_of_band.after_request(@seat) }
+    count.times { @out_of_band.after_request(@worker_thread) }
   end
 
   def test_the_work_is_done_once_in_so_many_requests
     requests(2)
-    assert_equal [0, []], [@work, @seat.calls]
+    assert_equal [0, []], [@work, @worker_thread.calls]
     requests(7)
-    assert_equal [3, %i[begin end] * 3], [@work, @seat.calls]
+    assert_equal [3, %i[begin end] * 3], [@work, @worker_thread.calls]
   end
 
   def test_where_it_is_not_its_turn_each_further_request_is_a_try
-    @seat.free = false
+    @worker_thread.free = false
     requests(5)
-    assert_equal [0, %i[begin] * 3], [@work, @seat.calls]
-    @seat.free = true
+    assert_equal [0, %i[begin] * 3], [@work, @worker_thread.calls]
+    @worker_thread.free = true
     requests(1)
     assert_equal 1, @work
     requests(2)
@@ -56,8 +56,8 @@ class OutOfBandTest < Minitest::Test
 
   def test_the_turn_is_given_back_whatever_the_work_raises
     out_of_band = Highball::OutOfBand.new(1) { raise "work" }
-    assert_raises(RuntimeError) { out_of_band.after_request(@seat) }
-    assert_equal %i[begin end], @seat.calls
+    assert_raises(RuntimeError) { out_of_band.after_request(@worker_thread) }
+    assert_equal %i[begin end], @worker_thread.calls
   end
 
   HOOKS = <<~RUBY

@@ -147,10 +147,10 @@ class Front
   end
 end
 
-# This process as a worker with one seat, whose requests the tests run in a thread.
+# This process as a worker with one thread, whose requests the tests run in a thread.
 module OwnWorker
   class << self
-    attr_reader :front, :seat, :control
+    attr_reader :front, :worker_thread, :control
 
     def start
       @front = Front.new
@@ -161,14 +161,14 @@ module OwnWorker
       Highball::Native.attach(@front.memory, doorbell.fileno)
       Highball::Native.prepare(Process.pid, $stderr, Highball::EmptyInput.new, Highball::Connection, true, true)
       Highball::Native.enter(0, ours.fileno)
-      @seat = Highball::Seat.new(0)
+      @worker_thread = Highball::WorkerThread.new(0)
     end
 
     # Runs one request through `app`; the block reads the response, or the whole of it is returned.
     def request(app, **request)
       slot = @front.publish(**request)
-      runner = Highball::Runner.new(app, @seat)
-      thread = Thread.new { runner.__send__(:serve, @seat.take) }
+      runner = Highball::Runner.new(app, @worker_thread)
+      thread = Thread.new { runner.__send__(:serve, @worker_thread.take) }
       answer = block_given? ? yield(slot) : @front.answer(slot)
       thread.join
       answer

@@ -38,7 +38,7 @@ const LEFT: u32 = 4;
 
 /// How long a request is left to an idle process before a busy one takes it after all: the idle one may
 /// be stopped, or hold its GVL for something else.
-const PATIENCE_NS: u64 = 20_000_000;
+const YIELD_TIMEOUT_NS: u64 = 20_000_000;
 
 /// A claimed publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +181,7 @@ impl Board<'_> {
     }
 
     /// Whether this is a value that a seat's word can have.
-    pub fn is_seat_word(&self, word: u32) -> bool {
+    pub fn is_thread_word(&self, word: u32) -> bool {
         word <= LEFT
     }
 
@@ -208,7 +208,7 @@ impl Board<'_> {
 
     /// Forgets a worker that died: its seats are neither idle nor running, and what they were woken for
     /// goes to others. Returns nothing about slots: see [`Board::state`].
-    pub fn bury(&self, worker: u16) {
+    pub fn reclaim_worker(&self, worker: u16) {
         self.lose_turn(worker);
         for seat in self.seats_of(worker) {
             self.idle[seat / 64].fetch_and(!(1 << (seat % 64)), Ordering::SeqCst);
@@ -285,7 +285,7 @@ impl Board<'_> {
         if stay {
             while word.load(Ordering::Acquire) == PARKED {
                 if yielded {
-                    word.wait_for(PARKED, PATIENCE_NS);
+                    word.wait_for(PARKED, YIELD_TIMEOUT_NS);
                     break;
                 }
                 word.wait(PARKED);

@@ -25,7 +25,7 @@ pub enum Holder {
     /// In the ready ring: nobody has it yet.
     Nobody,
     /// A worker's thread runs it.
-    Seat {
+    Running {
         /// The worker.
         worker: u16,
         /// Its thread.
@@ -104,7 +104,7 @@ impl Front {
     ///
     /// # Errors
     /// No memory or descriptors.
-    pub fn renewed(&self) -> io::Result<Self> {
+    pub fn recreate(&self) -> io::Result<Self> {
         let mut fresh = self.beside(self.geometry())?;
         for (number, (slot, old)) in (0..).zip(fresh.slots.iter_mut().zip(&self.slots)) {
             slot.sequence = old.sequence;
@@ -219,9 +219,9 @@ impl Front {
         if !own.published {
             return Holder::Nobody;
         }
-        if state.sequence == own.sequence && worker < geometry.places() {
+        if state.sequence == own.sequence && worker < geometry.max_workers() {
             match state.phase {
-                PHASE_CLAIMED => return Holder::Seat { worker, thread },
+                PHASE_CLAIMED => return Holder::Running { worker, thread },
                 PHASE_DONE => return Holder::Done { worker, thread },
                 PHASE_READY => return Holder::Nobody,
                 _ => {}
@@ -363,11 +363,11 @@ impl Front {
 
     /// Forgets a dead worker and returns the slots that it held, in no order. They stay published: read
     /// what it had written, then [`Front::release`] them.
-    pub fn bury(&self, worker: u16) -> Vec<u16> {
-        self.region.board().bury(worker);
+    pub fn reclaim_worker(&self, worker: u16) -> Vec<u16> {
+        self.region.board().reclaim_worker(worker);
         (0..self.slots.len() as u16)
             .filter(
-                |&slot| matches!(self.holder(slot), Holder::Seat { worker: holder, .. } if holder == worker),
+                |&slot| matches!(self.holder(slot), Holder::Running { worker: holder, .. } if holder == worker),
             )
             .collect()
     }

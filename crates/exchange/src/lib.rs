@@ -2,9 +2,10 @@
 //!
 //! A request travels through one *slot*: the front writes it ([`request`]), a worker thread claims it
 //! ([`board`]), answers in frames through the slot's response ring ([`response`]), and the front reads
-//! them out; [`room`] is how they wait for each other. [`region`] is the memory itself, [`front`] and [`seat`] are its two sides. [`control`] holds
-//! the messages beside the exchange: they carry processes' lives and file descriptors, never requests. [`dispatcher`] is
-//! what the supervisor and the dispatcher tell each other within the front's process.
+//! them out; [`room`] is how they wait for each other. [`region`] is the memory itself, [`front`] and
+//! [`worker`] are its two sides. [`control`] holds the messages beside the exchange: they carry processes' lives and
+//! file descriptors, never requests. [`dispatcher`] is what the supervisor and the dispatcher tell each other within
+//! the front's process.
 //!
 //! This crate never parses HTTP, never runs Ruby and never decides what happens to a request; it says
 //! who holds one. Together with the extension it is the only crate with `unsafe` code.
@@ -30,9 +31,9 @@ pub mod request;
 pub mod response;
 #[cfg(not(loom))]
 pub mod scheduling;
-#[cfg(not(loom))]
-pub mod seat;
 pub mod sockets;
+#[cfg(not(loom))]
+pub mod worker;
 
 #[cfg(not(loom))]
 pub use dispatcher::{Alarm, Dispatcher, Run, Stall, WorkerId};
@@ -41,4 +42,4 @@ pub use front::Front;
 #[cfg(not(loom))]
 pub use region::{Geometry, Region};
 #[cfg(not(loom))]
-pub use seat::{Job, Seat};
+pub use worker::{Job, WorkerThread};

@@ -27,9 +27,9 @@ const PAGE: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Geometry {
-    /// Workers that serve at once. There is one place more, see [`Geometry::places`].
+    /// Workers that serve at once. One more can be there, see [`Geometry::max_workers`].
     pub workers: u16,
-    /// Threads (seats) of each worker.
+    /// Threads of each worker.
     pub threads: u16,
     /// Slots: requests that are with the workers or about to be.
     pub slots: u16,
@@ -40,7 +40,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Slots for `workers` x `threads`: one to run and one to follow it for each seat.
+    /// Slots for `workers` x `threads`: one to run and one to follow it for each thread.
     pub fn new(workers: u16, threads: u16, request_bytes: u32, response_bytes: u32) -> Self {
         let slots = workers.saturating_mul(threads).saturating_mul(2).max(2);
         Self {
@@ -52,14 +52,14 @@ impl Geometry {
         }
     }
 
-    /// Places for workers: one more than serve at once, so that a successor can be ready before its predecessor
-    /// leaves.
-    pub fn places(self) -> u16 {
+    /// Workers that can be there at once: one more than serve, so that a successor can be ready before its
+    /// predecessor leaves.
+    pub fn max_workers(self) -> u16 {
         self.workers.saturating_add(1)
     }
 
     fn check(self) -> io::Result<Self> {
-        let seats = u32::from(self.places()) * u32::from(self.threads);
+        let seats = u32::from(self.max_workers()) * u32::from(self.threads);
         let sound = self.workers > 0
             && self.threads > 0
             && self.slots > 0
@@ -77,7 +77,7 @@ impl Geometry {
     }
 
     fn seats(self) -> usize {
-        usize::from(self.places()) * usize::from(self.threads)
+        usize::from(self.max_workers()) * usize::from(self.threads)
     }
 
     fn ring(self) -> usize {
@@ -122,7 +122,7 @@ impl Offsets {
         let idle = take(geometry.seats().div_ceil(64) * LINE);
         let free = take(geometry.seats().div_ceil(64) * LINE);
         let completed = take(usize::from(geometry.slots).div_ceil(64) * LINE);
-        let stops = take(usize::from(geometry.places()) * LINE);
+        let stops = take(usize::from(geometry.max_workers()) * LINE);
         let out_of_band = take(LINE);
         let queued = take(LINE);
         let slots = take(0).next_multiple_of(PAGE);
@@ -310,7 +310,8 @@ impl Region {
                 free: self.slice(offsets.free, geometry.seats().div_ceil(64)),
                 completed: self.slice(offsets.completed, usize::from(geometry.slots).div_ceil(64)),
                 parked: &self.slice(offsets.parked, 1)[0],
-                stops: self.slice::<Line<AtomicU32>>(offsets.stops, usize::from(geometry.places())),
+                stops: self
+                    .slice::<Line<AtomicU32>>(offsets.stops, usize::from(geometry.max_workers())),
                 out_of_band: &self.slice(offsets.out_of_band, 1)[0],
                 queued: &self.slice(offsets.queued, 1)[0],
             }

@@ -66,21 +66,21 @@ pub enum WriteError {
     NotClaimed,
 }
 
-/// The worker's end of one slot's ring, for as long as a seat holds the claim.
+/// The worker's end of one slot's ring, for as long as a thread holds the claim.
 pub(crate) struct Writer<'a> {
     region: &'a Region,
     claim: Claim,
-    seat: u16,
+    thread: u16,
     put: u64,
 }
 
 impl<'a> Writer<'a> {
     /// Goes on where `put` bytes have been written under this claim.
-    pub(crate) fn resume(region: &'a Region, claim: Claim, seat: u16, put: u64) -> Self {
+    pub(crate) fn resume(region: &'a Region, claim: Claim, thread: u16, put: u64) -> Self {
         Self {
             region,
             claim,
-            seat,
+            thread,
             put,
         }
     }
@@ -143,11 +143,12 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// Whether the slot still is this seat's. It changes hands under a living seat only when the front takes its worker
+    /// Whether the slot still is this thread's. It changes hands under a living thread only when the front takes its worker
     /// for dead.
     fn holds_claim(&self) -> bool {
         let state = self.region.board().state(self.claim.slot);
-        (state.phase, state.seat, state.sequence) == (PHASE_CLAIMED, self.seat, self.claim.sequence)
+        (state.phase, state.seat, state.sequence)
+            == (PHASE_CLAIMED, self.thread, self.claim.sequence)
     }
 
     fn capacity(&self) -> usize {

@@ -128,7 +128,7 @@ fn a_death_at_any_point_of_a_claim_leaves_the_request_claimed_or_for_another() {
             thread::spawn(move || work(&memory.board(), 1, &left, &bell))
         };
         dying.join().unwrap();
-        board.bury(0);
+        board.reclaim_worker(0);
         let state = board.state(0);
         if state.phase == PHASE_CLAIMED && state.seat == 0 {
             board.take_back(0, 1);

@@ -17,7 +17,7 @@ use rb_sys::{
 
 use crate::ruby::{NIL, Value, binary, bytes, interned};
 
-/// Values that a seat's requests tend to have in common, kept to be used again: frozen strings.
+/// Values that a thread's requests tend to have in common, kept to be used again: frozen strings.
 pub(crate) struct Repeated {
     server_name: Cell<Value>,
     server_port: Cell<Value>,
@@ -86,7 +86,7 @@ impl Pairs {
 }
 
 impl Template {
-    /// Builds the env of the request in `record`, which `seat` has claimed.
+    /// Builds the env of the request in `record`, which `worker_thread` has claimed.
     ///
     /// `rack.input` is `nil` where the body is a file: opening it is left to Ruby code.
     ///
@@ -98,7 +98,7 @@ impl Template {
     pub(crate) unsafe fn build(
         &self,
         record: &[u8],
-        seat: Value,
+        worker_thread: Value,
         repeated: &Repeated,
     ) -> Result<Value, Malformed> {
         let record = Record::parse(record)?;
@@ -150,7 +150,7 @@ impl Template {
                     DBL2NUM(record.facts.deadline_ns as f64 / 1e9),
                 );
             }
-            let connection = self.connection(seat, env);
+            let connection = self.connection(worker_thread, env);
             pairs.put(keys.hijack, connection);
             if let Some(early_hints) = keys.early_hints {
                 pairs.put(early_hints, connection);
@@ -196,11 +196,11 @@ impl Template {
     ///
     /// # Safety
     /// The rules. May raise.
-    unsafe fn connection(&self, seat: Value, env: Value) -> Value {
+    unsafe fn connection(&self, worker_thread: Value, env: Value) -> Value {
         // SAFETY: the caller keeps the rules.
         unsafe {
             let object = rb_obj_alloc(self.connection);
-            rb_ivar_set(object, self.seat_variable, seat);
+            rb_ivar_set(object, self.worker_thread_variable, worker_thread);
             rb_ivar_set(object, self.env_variable, env);
             object
         }

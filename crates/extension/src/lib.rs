@@ -12,17 +12,18 @@ use rb_sys::{
     rb_intern2, rb_undef_alloc_func,
 };
 use ruby::Function::{A0, A1, A2, A3, A4, A6};
-use seat::methods;
+use worker_thread::methods;
 
 mod env;
 mod messages;
 mod process;
 mod respond;
 mod ruby;
-mod seat;
-mod worker;
 
-/// Defines `Highball::Native` and `Highball::Seat`. Ruby calls it when it loads the extension.
+mod worker;
+mod worker_thread;
+
+/// Defines `Highball::Native` and `Highball::WorkerThread`. Ruby calls it when it loads the extension.
 #[unsafe(no_mangle)]
 pub extern "C" fn Init_highball() {
     // SAFETY: Ruby calls with the GVL; all names are literals.
@@ -68,14 +69,14 @@ pub extern "C" fn Init_highball() {
                 (c"exited", A4(messages::exited)),
             ],
         );
-        let class = rb_define_class_under(highball, c"Seat".as_ptr(), rb_cObject);
+        let class = rb_define_class_under(highball, c"WorkerThread".as_ptr(), rb_cObject);
         rb_undef_alloc_func(class);
-        ruby::define_singleton(class, c"new", A1(seat::new));
+        ruby::define_singleton(class, c"new", A1(worker_thread::new));
         ruby::define_methods(
             class,
             &[
-                (c"thread", A0(methods::thread)),
-                (c"take", A0(seat::take)),
+                (c"number", A0(methods::own_number)),
+                (c"take", A0(worker_thread::take)),
                 (c"claim_of", A1(methods::claim_of)),
                 (c"holds?", A2(methods::holds)),
                 (c"answered?", A0(methods::answered)),

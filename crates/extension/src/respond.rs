@@ -15,8 +15,8 @@ use rb_sys::ruby_value_type;
 use self::fields::build_head;
 use self::length::told_length;
 use crate::ruby::{self, Message, NIL, Value, boolean, bytes, elements, integer, is};
-use crate::seat::methods::claim_from;
-use crate::seat::{Refused, State, state, wait_for_room};
+use crate::worker_thread::methods::claim_from;
+use crate::worker_thread::{Refused, State, state, wait_for_room};
 
 /// The classes of errors raised here.
 struct Errors {
@@ -81,7 +81,7 @@ pub(crate) unsafe fn raise_over() -> ! {
     }
 }
 
-/// `seat.respond(env, status, headers, list)`: the whole response to the request of `env`, with a body of strings.
+/// `worker_thread.respond(env, status, headers, list)`: the whole response to the request of `env`, with a body of strings.
 ///
 /// False, with nothing written, for what needs Ruby code: a partial hijack, headers in something other
 /// than a Hash or with values that are no strings, a body with other elements than strings. Raises where the response has
@@ -131,7 +131,7 @@ pub(crate) unsafe extern "C" fn respond(
     }
 }
 
-/// `seat.head(claim, status, headers)`: the head of a response whose body follows. It leaves with what comes next.
+/// `worker_thread.head(claim, status, headers)`: the head of a response whose body follows. It leaves with what comes next.
 /// Headers are a Hash with strings, or arrays of strings, for values; a `rack.hijack` among them is passed over.
 ///
 /// # Safety
@@ -147,7 +147,7 @@ pub(crate) unsafe extern "C" fn head(
     NIL
 }
 
-/// `seat.hints(claim, headers)`: early hints. Does nothing once the head is out.
+/// `worker_thread.hints(claim, headers)`: early hints. Does nothing once the head is out.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -177,7 +177,7 @@ unsafe fn put_plain_head(this: Value, claim: Claim, kind: Kind, status: Value, h
     }
 }
 
-/// `seat.chunk(claim, string)`: a piece of the body of the response to `claim`, which leaves at once.
+/// `worker_thread.chunk(claim, string)`: a piece of the body of the response to `claim`, which leaves at once.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -194,7 +194,7 @@ pub(crate) unsafe extern "C" fn chunk(this: Value, claim: Value, part: Value) ->
     NIL
 }
 
-/// `seat.file(claim, path)`: the file at an absolute path is the body of the response to `claim`.
+/// `worker_thread.file(claim, path)`: the file at an absolute path is the body of the response to `claim`.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -207,7 +207,7 @@ pub(crate) unsafe extern "C" fn file(this: Value, claim: Value, path: Value) -> 
 /// Puts a frame whose payload is a Ruby string, or nothing, into the ring. Waits where it is full.
 ///
 /// # Safety
-/// The rules of [`crate::ruby`]; `this` is a seat. Raises where it cannot be written.
+/// The rules of [`crate::ruby`]; `this` is a worker thread. Raises where it cannot be written.
 pub(crate) unsafe fn frame(this: Value, claim: Claim, kind: Kind, payload: Value) {
     // SAFETY: the caller keeps the rules; the string is looked at again after each wait.
     unsafe {

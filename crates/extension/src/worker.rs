@@ -1,6 +1,6 @@
 //! The process as a worker: its place in the exchange, made in the template and taken after the fork.
 //!
-//! It runs no requests; [`crate::seat`] does.
+//! It runs no requests; [`crate::worker_thread`] does.
 
 use std::ffi::c_int;
 use std::io;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use exchange::Region;
 use exchange::control::{self, Error, FromWorker, Received, ToWorker};
-use exchange::seat::Worker;
+use exchange::worker::Worker;
 use rb_sys::{rb_eRuntimeError, rb_thread_wait_fd};
 
 use crate::env::{self, Parts};
@@ -32,7 +32,7 @@ pub(crate) struct Joined {
     pub(crate) worker: Arc<Worker>,
     /// Its number.
     pub(crate) number: u16,
-    /// How many seats it has.
+    /// How many threads it has.
     pub(crate) threads: u16,
     /// Its control socket.
     pub(crate) control: RawFd,

@@ -11,9 +11,9 @@ use std::sync::mpsc::Receiver;
 use config::Settings;
 use exchange::front::Word;
 use exchange::response::Kind;
-use exchange::seat::Worker;
+use exchange::worker::Worker;
 use exchange::{Alarm, Dispatcher as _, WorkerId};
-use exchange::{Geometry, Job, Region, Seat};
+use exchange::{Geometry, Job, Region, WorkerThread};
 use highball_front::access_log::{AccessLog, Format};
 use highball_front::dispatch::{Bounds, Dispatcher, Lanes};
 use highball_front::request::{Peer, Request, RequestBody, RequestHead};
@@ -110,7 +110,7 @@ fn frames_that_make_no_sense_end_the_generation_and_not_the_others() {
 
 /// A dispatcher on this thread, with a request that its only worker has taken.
 #[allow(clippy::unwrap_used, reason = "it is a part of tests")]
-fn dispatching() -> (Rc<Dispatcher>, Rc<Request>, Seat, Job, Region) {
+fn dispatching() -> (Rc<Dispatcher>, Rc<Request>, WorkerThread, Job, Region) {
     let settings = Settings::for_tests();
     let bounds = Bounds {
         queue_limit: 10,
@@ -152,7 +152,7 @@ fn dispatching() -> (Rc<Dispatcher>, Rc<Request>, Seat, Job, Region) {
     let request = Rc::new(Request::new(head, Rc::new(peer)));
     request.arrive(RequestBody::Inline(bytes::Bytes::new()), PATIENCE);
     dispatcher.submit(Rc::clone(&request)).unwrap();
-    let seat = worker.seat(0);
+    let seat = worker.thread(0);
     let job = seat.claim().unwrap();
     (dispatcher, request, seat, job, Region::open(again).unwrap())
 }

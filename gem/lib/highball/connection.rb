@@ -11,8 +11,8 @@ module Highball
   # object, which is made for every request and so should cost little.
   class Connection
     # The extension makes these without calling `initialize`.
-    def initialize(seat, env)
-      @seat = seat
+    def initialize(worker_thread, env)
+      @worker_thread = worker_thread
       @env = env
     end
 
@@ -28,17 +28,17 @@ module Highball
     def take_over
       return @io if @io
 
-      claim = @seat.claim_of(@env)
+      claim = @worker_thread.claim_of(@env)
       raise ResponseOver, "rack.hijack was called after its request ended" unless claim
 
-      @io = @env["rack.hijack_io"] = Connection.take_over(@seat, claim)
+      @io = @env["rack.hijack_io"] = Connection.take_over(@worker_thread, claim)
     end
 
     # Sends a 103 with these headers (RFC 8297). Does nothing once the request is over: a hint must never
     # reach another one.
     def hint(headers)
-      claim = @seat.claim_of(@env)
-      @seat.hints(claim, Fields.hash(headers)) if claim
+      claim = @worker_thread.claim_of(@env)
+      @worker_thread.hints(claim, Fields.hash(headers)) if claim
       nil
     end
 
@@ -49,11 +49,11 @@ module Highball
     @taken = ObjectSpace::WeakMap.new
 
     class << self
-      # Splices the connection of the seat's request, which the claim stands for, with a new socket, whose other end
+      # Splices the connection of the request that the claim stands for with a new socket, whose other end
       # this returns.
-      def take_over(seat, claim)
+      def take_over(worker_thread, claim)
         ours, theirs = UNIXSocket.pair
-        seat.hijack(claim, theirs.fileno)
+        worker_thread.hijack(claim, theirs.fileno)
         theirs.close
         @taken[ours] = true
         ours

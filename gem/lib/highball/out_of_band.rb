@@ -13,16 +13,16 @@ module Highball
 
     # Counts a request whose response is out, and does the work where it is due and this worker's turn. Where it is
     # not its turn, the next request is the next try.
-    def after_request(seat)
+    def after_request(worker_thread)
       # Two threads at once may count as one: it is no exact number.
       @count += 1
-      return if @count < @interval || !seat.begin_out_of_band
+      return if @count < @interval || !worker_thread.begin_out_of_band
 
       begin
         @count = 0
         @work.call
       ensure
-        seat.end_out_of_band
+        worker_thread.end_out_of_band
       end
     end
   end

@@ -9,9 +9,9 @@ module Highball
   # Delivers a response that the extension does not deliver in one call: bodies that are enumerated, files,
   # streaming bodies, and connections that the application takes over. It closes the body, whatever happens.
   class Response
-    def initialize(seat, env, status, headers, body)
-      @seat = seat
-      @claim = seat.claim_of(env)
+    def initialize(worker_thread, env, status, headers, body)
+      @worker_thread = worker_thread
+      @claim = worker_thread.claim_of(env)
       @env = env
       @status = status
       @headers = headers
@@ -21,7 +21,7 @@ module Highball
 
     # Sends the response. Raises what the application's body raises.
     def deliver
-      return @seat.finish(@claim) if @seat.hijacked?
+      return @worker_thread.finish(@claim) if @worker_thread.hijacked?
 
       @headers = Fields.hash(@headers)
       @status = @status.to_i
@@ -37,9 +37,9 @@ module Highball
       if no_body?
         deliver_head
       elsif (path = file)
-        @seat.head(@claim, @status, @headers)
-        @seat.file(@claim, path)
-        @seat.finish(@claim)
+        @worker_thread.head(@claim, @status, @headers)
+        @worker_thread.file(@claim, path)
+        @worker_thread.finish(@claim)
       elsif (list = array)
         deliver_list(list)
       elsif @body.respond_to?(:each)
@@ -53,12 +53,12 @@ module Highball
 
     # There is nothing that the callback of a partial hijack could write.
     def deliver_head
-      @seat.head(@claim, @status, @headers.reject { |name, _| name == "rack.hijack" })
-      @seat.finish(@claim)
+      @worker_thread.head(@claim, @status, @headers.reject { |name, _| name == "rack.hijack" })
+      @worker_thread.finish(@claim)
     end
 
     def deliver_list(list)
-      return if @seat.respond(@env, @status, @headers, list)
+      return if @worker_thread.respond(@env, @status, @headers, list)
 
       raise InvalidResponse, "the body yields other things than strings"
     end
@@ -66,21 +66,21 @@ module Highball
     # The head leaves together with the first chunk, each chunk when it is yielded. A body that keeps the block and calls
     # it later gets an error: the claim is that of this response.
     def deliver_each
-      @seat.head(@claim, @status, @headers)
-      @body.each { |chunk| @seat.chunk(@claim, chunk) }
-      @seat.finish(@claim)
+      @worker_thread.head(@claim, @status, @headers)
+      @body.each { |chunk| @worker_thread.chunk(@claim, chunk) }
+      @worker_thread.finish(@claim)
     end
 
     def deliver_stream
-      @seat.head(@claim, @status, @headers)
-      @seat.flush
-      stream = Stream.new(@seat, @claim, @env["rack.input"])
+      @worker_thread.head(@claim, @status, @headers)
+      @worker_thread.flush
+      stream = Stream.new(@worker_thread, @claim, @env["rack.input"])
       begin
         @body.call(stream)
       ensure
         stream.close
       end
-      @seat.finish(@claim)
+      @worker_thread.finish(@claim)
     end
 
     # What is called with the client's connection once the head is out: the callback of a partial hijack, or the
@@ -95,7 +95,7 @@ module Highball
     def deliver_by_hijack(callback)
       # Before the connection is taken: what is wrong with the head can still be answered.
       head = Connection.head(@status, @headers)
-      io = Connection.take_over(@seat, @claim)
+      io = Connection.take_over(@worker_thread, @claim)
       begin
         io.write(head)
         callback.call(io)
@@ -103,7 +103,7 @@ module Highball
         io.close
         raise
       end
-      @seat.finish(@claim)
+      @worker_thread.finish(@claim)
     end
 
     # Whether the message has no content (RFC 9110, sections 9.3.2 and 15.3.5): then a body is closed

@@ -4,15 +4,15 @@ require_relative "errors"
 require_relative "response"
 
 module Highball
-  # Runs requests in one thread: takes them from its seat, calls the application, delivers the response.
+  # Runs requests in one thread: takes them from the exchange, calls the application, delivers the response.
   # No error of the application ends it.
   #
   # A process that the application forks meanwhile and that comes back here, by an exception, exit or a return, is no
   # worker: its exception goes on to its end, and the request stays its parent's.
   class Runner
-    def initialize(app, seat, out_of_band = nil)
+    def initialize(app, worker_thread, out_of_band = nil)
       @app = app
-      @seat = seat
+      @worker_thread = worker_thread
       @out_of_band = out_of_band
     end
 
@@ -20,7 +20,7 @@ module Highball
     def run
       return run_with_out_of_band if @out_of_band
 
-      while (env = @seat.take)
+      while (env = @worker_thread.take)
         serve(env)
       end
     end
@@ -28,12 +28,12 @@ module Highball
     private
 
     def run_with_out_of_band
-      @out_of_band.after_request(@seat) while serve_next
+      @out_of_band.after_request(@worker_thread) while serve_next
     end
 
     # A method of its own, so that what belonged to the request is garbage when this returns.
     def serve_next
-      env = @seat.take
+      env = @worker_thread.take
       return false unless env
 
       serve(env)
@@ -44,20 +44,20 @@ module Highball
       status = headers = failure = input = nil
       begin
         # The extension leaves a body that lies in a file to Ruby.
-        input = env["rack.input"] = File.open(@seat.input_path, "rb") unless env["rack.input"]
+        input = env["rack.input"] = File.open(@worker_thread.input_path, "rb") unless env["rack.input"]
         status, headers, body = @app.call(env)
         # The common response in one call; false says that it is another one.
-        unless body.instance_of?(Array) && @seat.respond(env, status, headers, body)
-          Response.new(@seat, env, status, headers, body).deliver
+        unless body.instance_of?(Array) && @worker_thread.respond(env, status, headers, body)
+          Response.new(@worker_thread, env, status, headers, body).deliver
         end
       rescue Exception => failure # rubocop:disable Lint/RescueException -- each must be answered
         raise if Native.child?
 
         # By the class: what the exception says of itself may raise as well.
-        @seat.fail(Highball.describe(failure)) unless ClientGone === failure
+        @worker_thread.fail(Highball.describe(failure)) unless ClientGone === failure
       ensure
         # Still unanswered: the thread is being killed, or the failure could not be told.
-        @seat.fail("the thread was ended while it ran the request") unless @seat.answered?
+        @worker_thread.fail("the thread was ended while it ran the request") unless @worker_thread.answered?
         input&.close
       end
       after(env, status, headers, failure)
@@ -79,7 +79,7 @@ module Highball
     rescue StandardError, ScriptError => error
       raise if Native.child?
 
-      @seat.report(Highball.describe(error))
+      @worker_thread.report(Highball.describe(error))
     end
   end
 end

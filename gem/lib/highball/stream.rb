@@ -8,8 +8,8 @@ module Highball
   # application that wants the connection for longer takes it over with `rack.hijack`.
   class Stream
     # `claim` is that of the response, so that no write reaches another one.
-    def initialize(seat, claim, input)
-      @seat = seat
+    def initialize(worker_thread, claim, input)
+      @worker_thread = worker_thread
       @claim = claim
       @input = input
       @readable = true
@@ -29,7 +29,7 @@ module Highball
 
       chunks.sum do |chunk|
         chunk = chunk.to_s
-        @seat.chunk(@claim, chunk)
+        @worker_thread.chunk(@claim, chunk)
         chunk.bytesize
       end
     end

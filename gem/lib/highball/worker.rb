@@ -20,7 +20,7 @@ module Highball
       @number = number
       @threads = threads
       @control = control
-      @seats = []
+      @worker_threads = []
       @runners = []
       @out_of_band = OutOfBand.new(out_of_band) { collect } if out_of_band
     end
@@ -30,11 +30,11 @@ module Highball
       Native.enter(@number, @control)
       handle_signals
       run_hooks(:after_fork)
-      @seats = Array.new(@threads) { |index| Seat.new(index) }
+      @worker_threads = Array.new(@threads) { |index| WorkerThread.new(index) }
       answer_questions
       Native.ready
       # One thread needs no other: this one runs the requests.
-      @threads == 1 ? run_seat(@seats.first) : run_threads
+      @threads == 1 ? run_thread(@worker_threads.first) : run_threads
       Connection.outlast
       run_hooks(:before_worker_exit)
     end
@@ -54,9 +54,9 @@ module Highball
       end
     end
 
-    def run_seat(seat)
-      @runners[seat.thread] = Thread.current
-      Runner.new(@app, seat, @out_of_band).run
+    def run_thread(worker_thread)
+      @runners[worker_thread.number] = Thread.current
+      Runner.new(@app, worker_thread, @out_of_band).run
     end
 
     # Tells the supervisor where the threads are whose requests are late. Waits for its questions without Ruby's lock.
@@ -72,12 +72,12 @@ module Highball
 
     # Where the thread is, if it runs this very request.
     def backtrace(index, slot, sequence)
-      seat = @seats[index]
-      return [] unless seat&.holds?(slot, sequence)
+      worker_thread = @worker_threads[index]
+      return [] unless worker_thread&.holds?(slot, sequence)
 
       lines = @runners[index]&.backtrace(0, BACKTRACE_LINES)
       # Otherwise it has gone on to the next one meanwhile.
-      seat.holds?(slot, sequence) && lines ? lines : []
+      worker_thread.holds?(slot, sequence) && lines ? lines : []
     end
 
     # What a worker does between requests.
@@ -86,28 +86,28 @@ module Highball
       run_hooks(:out_of_band)
     end
 
-    # A thread that ends otherwise than by finishing (Thread#kill) is started again: its seat would be empty.
+    # A thread that ends otherwise than by finishing (Thread#kill) is started again: nobody would run its requests.
     def run_threads
       ended = Queue.new
-      @seats.each { |seat| start_thread(seat, ended) }
-      running = @seats.size
+      @worker_threads.each { |worker_thread| start_thread(worker_thread, ended) }
+      running = @worker_threads.size
       while running.positive?
-        seat, finished = ended.pop
-        finished ? running -= 1 : start_thread(seat, ended)
+        worker_thread, finished = ended.pop
+        finished ? running -= 1 : start_thread(worker_thread, ended)
       end
     end
 
-    def start_thread(seat, ended)
+    def start_thread(worker_thread, ended)
       finished = false
       thread = Thread.new do
-        run_seat(seat)
+        run_thread(worker_thread)
         finished = true
       ensure
         # In a process that the application forked, nobody else would tell what it ends with.
         Thread.current.report_on_exception = true if Native.child?
-        ended << [seat, finished]
+        ended << [worker_thread, finished]
       end
-      thread.name = "highball #{seat.thread}"
+      thread.name = "highball #{worker_thread.number}"
       thread.report_on_exception = false
     end
   end

@@ -47,19 +47,19 @@ mod tests {
     use super::*;
     use crate::region::Geometry;
     use crate::response::Kind;
-    use crate::seat::Worker;
-    use crate::{Region, Seat};
+    use crate::worker::Worker;
+    use crate::{Region, WorkerThread};
 
     const MEBIBYTE: u64 = 1024 * 1024;
 
     /// A front of 64 workers with 3 threads, and a thread that has answered with full slots so many at once.
-    fn after_a_burst(requests: usize) -> (Front, Seat) {
+    fn after_a_burst(requests: usize) -> (Front, WorkerThread) {
         let geometry = Geometry::new(64, 3, 200 * 1024, 256 * 1024);
         let mut front = Front::new(geometry).unwrap();
         let (memory, bell) = front.files();
         let region = Region::open(memory.try_clone_to_owned().unwrap()).unwrap();
         let worker = Worker::new(region, bell.try_clone_to_owned().unwrap(), 0).unwrap();
-        let seat = worker.seat(0);
+        let seat = worker.thread(0);
         let slots: Vec<u16> = (0..requests).map(|_| front.acquire().unwrap()).collect();
         for &slot in &slots {
             front.request_area(slot).fill(1);

@@ -41,7 +41,7 @@ pub enum Word {
     /// A slot's mark that nobody reads its response, which only the front writes.
     Abandoned,
     /// What a worker thread does.
-    Seat,
+    Thread,
     /// The bits of idle or free seats, of some that do not exist.
     Idle,
     /// Whether a worker is to stop.
@@ -64,7 +64,7 @@ impl fmt::Display for Corrupt {
             Word::Taken => "the count of taken bytes",
             Word::Length => "the length of the request",
             Word::Abandoned => "the mark of an abandoned response",
-            Word::Seat => "the word",
+            Word::Thread => "the word",
             Word::Idle => "the idle bits",
             Word::Stop => "the stop mark",
             Word::OutOfBand => "the turn to work between requests",
@@ -72,7 +72,7 @@ impl fmt::Display for Corrupt {
         };
         f.write_str(name)?;
         match (self.word, self.index) {
-            (Word::Seat, Some(seat)) => write!(f, " of worker thread {seat}")?,
+            (Word::Thread, Some(seat)) => write!(f, " of worker thread {seat}")?,
             (Word::Stop, Some(worker)) => write!(f, " of worker {worker}")?,
             (_, Some(slot)) => write!(f, " of slot {slot}")?,
             (_, None) => {}
@@ -186,8 +186,8 @@ impl Front {
         let board = self.region.board();
         for (number, seat) in (0..).zip(board.seats) {
             let word = seat.load(Ordering::Relaxed);
-            if !board.is_seat_word(word) {
-                self.report(Word::Seat, Some(number), word.into());
+            if !board.is_thread_word(word) {
+                self.report(Word::Thread, Some(number), word.into());
             }
         }
         let beyond = board.seats.len() % 64;

@@ -20,7 +20,7 @@ pub(crate) struct Template {
     pub(super) known: [Value; ENV_KEYS.len()],
     pub(super) string_io: Value,
     pub(super) connection: Value,
-    pub(super) seat_variable: rb_sys::ID,
+    pub(super) worker_thread_variable: rb_sys::ID,
     pub(super) env_variable: rb_sys::ID,
 }
 
@@ -118,7 +118,7 @@ pub(crate) unsafe fn prepare(front: i32, parts: &Parts) {
             keys,
             string_io: keep(rb_const_get(rb_cObject, intern("StringIO"))),
             connection: keep(parts.connection),
-            seat_variable: intern("@seat"),
+            worker_thread_variable: intern("@worker_thread"),
             env_variable: intern("@env"),
         }
     };

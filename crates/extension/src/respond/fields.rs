@@ -1,4 +1,4 @@
-//! A response's head from a Hash of headers, in the seat's memory. It runs no Ruby code and writes no frame.
+//! A response's head from a Hash of headers, in the worker thread's memory. It runs no Ruby code and writes no frame.
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -8,9 +8,9 @@ use rb_sys::{rb_hash_foreach, rb_sym2str, ruby_value_type};
 
 use super::raise_invalid;
 use crate::ruby::{self, Value, bytes, elements, integer, is};
-use crate::seat::State;
+use crate::worker_thread::State;
 
-/// Builds a head in the seat's memory, without Ruby code. False where some is needed.
+/// Builds a head in the worker thread's memory, without Ruby code. False where some is needed.
 ///
 /// # Safety
 /// The rules of [`crate::ruby`]; `headers` is a Hash. Raises for what cannot be sent.

@@ -30,7 +30,7 @@ impl Dispatcher {
             }
             let generation = &mut inner.generations[at];
             // Without memory or descriptors for it: with the next look.
-            if let Ok(fresh) = generation.exchange.renewed() {
+            if let Ok(fresh) = generation.exchange.recreate() {
                 generation.exchange = fresh;
                 generation.evicted = false;
             }

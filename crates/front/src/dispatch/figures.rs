@@ -58,7 +58,7 @@ impl Dispatcher {
                 let Some(request) = generation.request(slot) else {
                     continue;
                 };
-                if let Holder::Seat { worker, thread } = generation.exchange.holder(slot) {
+                if let Holder::Running { worker, thread } = generation.exchange.holder(slot) {
                     let id = WorkerId {
                         generation: generation.number,
                         worker,

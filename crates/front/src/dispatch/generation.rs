@@ -74,9 +74,12 @@ impl Generation {
             slots: vec![None; usize::from(geometry.slots)],
             hijacks: Hijacks::default(),
             lates: Lates::default(),
-            lingering: vec![None; usize::from(geometry.places()) * usize::from(geometry.threads)],
+            lingering: vec![
+                None;
+                usize::from(geometry.max_workers()) * usize::from(geometry.threads)
+            ],
             held: vec![0; shares],
-            workers: vec![Worker::default(); usize::from(geometry.places())],
+            workers: vec![Worker::default(); usize::from(geometry.max_workers())],
             size: geometry.workers,
             leaving: 0,
             unfinished: BTreeSet::new(),
@@ -120,7 +123,7 @@ impl Generation {
     /// Those of them that are `wanted`.
     fn count_held(&self, standing: Standing, wanted: impl Fn(&Request) -> bool) -> usize {
         let held = |&slot: &u16| match self.exchange.holder(slot) {
-            Holder::Seat { worker, .. } => {
+            Holder::Running { worker, .. } => {
                 self.request(slot).is_some_and(|request| wanted(request))
                     && self.standing(worker) == standing
             }
@@ -236,7 +239,7 @@ impl Generation {
     /// The worker that has or had the request in this slot.
     pub(super) fn owner(&self, slot: u16) -> Option<u16> {
         match self.exchange.holder(slot) {
-            Holder::Seat { worker, .. } | Holder::Done { worker, .. } => Some(worker),
+            Holder::Running { worker, .. } | Holder::Done { worker, .. } => Some(worker),
             Holder::Nobody => None,
         }
     }
@@ -244,7 +247,7 @@ impl Generation {
     /// The worker one of whose threads has the request in this slot.
     pub(super) fn runner(&self, slot: u16) -> Option<u16> {
         match self.exchange.holder(slot) {
-            Holder::Seat { worker, .. } => Some(worker),
+            Holder::Running { worker, .. } => Some(worker),
             Holder::Done { .. } | Holder::Nobody => None,
         }
     }
@@ -275,7 +278,7 @@ impl Generation {
 
     /// Its processes are to be killed: none of its workers serves.
     pub(super) fn lose_workers(&mut self) {
-        for worker in 0..self.exchange.geometry().places() {
+        for worker in 0..self.exchange.geometry().max_workers() {
             self.stands(worker, Standing::Away);
             self.forget_lingering(worker);
             self.hijacks.worker_died(worker);
@@ -286,7 +289,7 @@ impl Generation {
     pub(super) fn bury(&mut self, worker: u16) -> Vec<u16> {
         self.stands(worker, Standing::Away);
         self.forget_lingering(worker);
-        self.exchange.bury(worker)
+        self.exchange.reclaim_worker(worker)
     }
 
     /// Requests that the worker has finished since it was started.
@@ -309,7 +312,7 @@ impl Generation {
 
     /// Remembers who has the request, and since when.
     pub(super) fn note_holder(&self, slot: u16, holder: Holder, request: &Request) {
-        if let Holder::Seat { worker, .. } | Holder::Done { worker, .. } = holder {
+        if let Holder::Running { worker, .. } | Holder::Done { worker, .. } = holder {
             let generation = self.number;
             request.worker.set(Some(WorkerId { generation, worker }));
             request.times.set(self.exchange.times(slot));

@@ -165,7 +165,7 @@ impl Lates {
 impl Generation {
     /// Who runs the request in this slot.
     fn run(&self, slot: u16) -> Option<Run> {
-        let Holder::Seat { worker, thread } = self.exchange.holder(slot) else {
+        let Holder::Running { worker, thread } = self.exchange.holder(slot) else {
             return None;
         };
         let generation = self.number;

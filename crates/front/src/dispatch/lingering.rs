@@ -56,7 +56,7 @@ impl Generation {
         }
         // After the seats: one that takes a request in between is seen to have it.
         for slot in self.slot_numbers() {
-            if let Holder::Seat { worker, thread } = self.exchange.holder(slot) {
+            if let Holder::Running { worker, thread } = self.exchange.holder(slot) {
                 let seat = self.seat(worker, thread);
                 self.lingering[seat] = None;
             }
@@ -89,7 +89,7 @@ impl Generation {
     pub(super) fn linger(&self) -> impl Iterator<Item = (WorkerId, u16, u64)> {
         let away = move |one: &&Lingerer| {
             let (worker, thread) = (one.run.by.worker, one.run.thread);
-            let has_one = |slot| self.exchange.holder(slot) == Holder::Seat { worker, thread };
+            let has_one = |slot| self.exchange.holder(slot) == Holder::Running { worker, thread };
             self.exchange.is_away(worker, thread) && !self.slot_numbers().any(has_one)
         };
         let all = self.lingering.iter().flatten().filter(away);

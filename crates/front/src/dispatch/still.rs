@@ -84,7 +84,7 @@ impl Generation {
         between: Duration,
         alarms: &mut Vec<Alarm>,
     ) {
-        for worker in 0..self.exchange.geometry().places() {
+        for worker in 0..self.exchange.geometry().max_workers() {
             if !self.serves(worker) {
                 continue;
             }

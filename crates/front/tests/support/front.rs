@@ -20,7 +20,7 @@ use config::Settings;
 use exchange::Region;
 use exchange::request::{ENV_KEYS, Record, Text};
 use exchange::response::{Head, Kind, WriteError};
-use exchange::seat::{Interrupt, Job, Seat, Worker};
+use exchange::worker::{Interrupt, Job, Worker, WorkerThread};
 use exchange::{Alarm, Dispatcher as _, WorkerId};
 use highball_front::access_log::{AccessLog, Format};
 use highball_front::{FileAccess, Front, Kept, Listener, Snapshot, runtime};
@@ -341,7 +341,7 @@ impl Player {
 
     /// One of its threads.
     pub(crate) fn seat(&self, thread: u16) -> TestSeat {
-        TestSeat(self.0.seat(thread))
+        TestSeat(self.0.thread(thread))
     }
 
     /// Whether it was asked to stop.
@@ -351,7 +351,7 @@ impl Player {
 }
 
 /// A thread of a worker.
-pub(crate) struct TestSeat(Seat);
+pub(crate) struct TestSeat(WorkerThread);
 
 impl TestSeat {
     /// Waits for a request and takes it.
@@ -398,7 +398,7 @@ impl TestSeat {
 /// A request that a seat has.
 pub(crate) struct Taken<'a> {
     job: Job,
-    seat: &'a Seat,
+    seat: &'a WorkerThread,
 }
 
 impl Taken<'_> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::region::{Geometry, Region};
 use crate::response::Kind;
-use crate::seat::{Seat, Worker};
+use crate::worker::{Worker, WorkerThread};
 
 /// A front with two workers of two threads each, and what workers need of it.
 fn front() -> Front {
@@ -25,9 +25,9 @@ fn publish(front: &mut Front) -> u16 {
 }
 
 /// A front with one slot that is claimed, one that is ready, and one that is done; and the seat that claimed.
-fn busy() -> (Front, Seat) {
+fn busy() -> (Front, WorkerThread) {
     let mut front = front();
-    let seat = worker(&front, 0).seat(0);
+    let seat = worker(&front, 0).thread(0);
     publish(&mut front);
     let mut done = seat.claim().unwrap();
     seat.try_frame(&mut done, Kind::End, &[]).unwrap();
@@ -56,7 +56,7 @@ fn sound_workers_are_found_sound_whatever_they_do() {
     seat.leave();
     front.stop(0);
     assert_eq!(front.inspect(), None);
-    front.bury(0);
+    front.reclaim_worker(0);
     assert_eq!(front.inspect(), None);
     front.release(1);
     assert_eq!(front.inspect(), None);
@@ -98,7 +98,7 @@ fn each_garbled_word_is_found_and_named() {
         (Word::Abandoned, |front| {
             front.region.words(1).abandoned.store(1, Ordering::SeqCst)
         }),
-        (Word::Seat, |front| {
+        (Word::Thread, |front| {
             front.region.board().seats[5].store(77, Ordering::SeqCst)
         }),
         (Word::Idle, |front| {
@@ -142,7 +142,7 @@ fn the_first_finding_is_kept_and_a_fresh_region_continues() {
     assert_eq!(front.inspect(), found);
     let slot = front.acquire().unwrap();
     assert!(!front.publish(slot, 1));
-    let mut fresh = front.renewed().unwrap();
+    let mut fresh = front.recreate().unwrap();
     assert_eq!(fresh.inspect(), None);
     let slot = publish(&mut fresh);
     assert_eq!(fresh.sequence(slot), front.sequence(slot) + 1);
@@ -155,7 +155,7 @@ fn a_loop_of_a_worker_ends_whatever_head_and_tail_are() {
     for _ in 0..3 {
         seat.claim();
     }
-    front.bury(1);
+    front.reclaim_worker(1);
     seat.end_out_of_band();
     front.board_head(u64::MAX);
     assert!(seat.claim().is_none());

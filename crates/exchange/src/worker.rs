@@ -1,6 +1,6 @@
-//! A seat: one worker thread's side of the exchange.
+//! The workers' side of the exchange: a worker process, and each of its threads.
 //!
-//! It claims requests, lends their records out, and writes responses. It never decides whether a request
+//! A thread claims requests, lends their records out, and writes responses. It never decides whether a request
 //! is run again, and it knows nothing of Ruby: the extension does.
 
 use std::io;
@@ -14,7 +14,7 @@ use crate::response::{self, Kind, WriteError, Writer};
 use crate::scheduling::monotonic_ns;
 use crate::sync::{AtomicU32, Ordering};
 
-/// What a worker process shares among its seats.
+/// A worker process, which its threads share.
 pub struct Worker {
     region: Region,
     bell: OwnedFd,
@@ -27,11 +27,11 @@ impl Worker {
     /// # Errors
     /// The region has no such worker.
     pub fn new(region: Region, bell: OwnedFd, index: u16) -> io::Result<Arc<Self>> {
-        let places = region.geometry().places();
-        if index >= places {
+        let max_workers = region.geometry().max_workers();
+        if index >= max_workers {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("worker {index} of {places} places"),
+                format!("worker {index} of at most {max_workers}"),
             ));
         }
         Ok(Arc::new(Self {
@@ -64,26 +64,27 @@ impl Worker {
         self.region.board().stop(self.index);
     }
 
-    /// This worker's seat for its thread `thread`.
+    /// One of this worker's threads, by its number from 0.
     ///
     /// # Panics
     /// When the exchange has no such thread.
-    pub fn seat(self: &Arc<Self>, thread: u16) -> Seat {
-        assert!(thread < self.region.geometry().threads, "thread {thread}");
-        let seat = self.index * self.region.geometry().threads + thread;
-        Seat {
+    pub fn thread(self: &Arc<Self>, number: u16) -> WorkerThread {
+        assert!(number < self.region.geometry().threads, "thread {number}");
+        let index = self.index * self.region.geometry().threads + number;
+        WorkerThread {
             worker: Arc::clone(self),
-            seat,
+            index,
             yielded: AtomicBool::new(false),
         }
     }
 }
 
-/// One worker thread's place.
-pub struct Seat {
+/// One thread of a worker.
+pub struct WorkerThread {
     worker: Arc<Worker>,
-    seat: u16,
-    /// Whether it left a request to others when it last looked. Written by the seat's own thread alone.
+    /// Its index among the threads of all workers.
+    index: u16,
+    /// Whether it left a request to others when it last looked. Written by the thread itself alone.
     yielded: AtomicBool,
 }
 
@@ -91,7 +92,7 @@ pub struct Seat {
 #[derive(Default)]
 pub struct Interrupt(AtomicU32);
 
-/// A request this seat has claimed and how far its response has come. Plain data: it may be lost by a
+/// A request that a thread has claimed and how far its response has come. Plain data: it may be lost by a
 /// `longjmp` without harm.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
@@ -101,11 +102,11 @@ pub struct Job {
     pub put: u64,
 }
 
-impl Seat {
+impl WorkerThread {
     /// Looks for a request; call it only while holding the GVL (see [`crate::board::Board::find`]).
     pub fn claim(&self) -> Option<Job> {
         let board = self.worker.region.board();
-        let found = board.find(self.seat, !self.yielded.load(Ordering::Relaxed));
+        let found = board.find(self.index, !self.yielded.load(Ordering::Relaxed));
         let yielded = found == Found::Yield;
         self.yielded.store(yielded, Ordering::Relaxed);
         let Found::Claim(claim) = found else {
@@ -119,12 +120,12 @@ impl Seat {
         Some(Job { claim, put: 0 })
     }
 
-    /// Sleeps until there may be a request, or until [`Seat::interrupt`], or until the worker is stopped.
+    /// Sleeps until there may be a request, or until [`WorkerThread::interrupt`], or until the worker is stopped.
     /// Without the GVL.
     pub fn wait(&self, interrupt: &Interrupt) {
         let board = self.worker.region.board();
         board.wait(
-            self.seat,
+            self.index,
             self.yielded.load(Ordering::Relaxed),
             &interrupt.0,
         );
@@ -134,36 +135,36 @@ impl Seat {
     /// [`crate::board::Board::begin_out_of_band`]. Call it only while holding the GVL and no request.
     #[must_use]
     pub fn begin_out_of_band(&self) -> bool {
-        !self.worker.stopping() && self.worker.region.board().begin_out_of_band(self.seat)
+        !self.worker.stopping() && self.worker.region.board().begin_out_of_band(self.index)
     }
 
     /// Gives that turn back.
     pub fn end_out_of_band(&self) {
-        self.worker.region.board().end_out_of_band(self.seat);
+        self.worker.region.board().end_out_of_band(self.index);
     }
 
-    /// Leaves the seat: its thread claims nothing any more. Call it only while holding the GVL.
+    /// Says that this thread claims nothing any more. Call it only while holding the GVL.
     pub fn leave(&self) {
-        self.worker.region.board().leave(self.seat);
+        self.worker.region.board().leave(self.index);
     }
 
-    /// Ends a [`Seat::wait`], or with a job a [`Seat::wait_for_room`], now or about to begin. Async-signal-safe.
+    /// Ends a [`WorkerThread::wait`], or with a job a [`WorkerThread::wait_for_room`], now or about to begin. Async-signal-safe.
     pub fn interrupt(&self, interrupt: &Interrupt, job: Option<&Job>) {
         interrupt.0.store(1, Ordering::SeqCst);
         match job {
-            None => drop(self.worker.region.board().wake(self.seat)),
+            None => drop(self.worker.region.board().wake(self.index)),
             Some(job) => self.worker.region.room(job.claim.slot).wake(),
         }
     }
 
-    /// The worker this seat belongs to.
+    /// The worker that this thread belongs to.
     pub fn worker(&self) -> &Arc<Worker> {
         &self.worker
     }
 
-    /// The number of this seat's thread in its worker.
-    pub fn thread(&self) -> u16 {
-        self.seat % self.worker.region.geometry().threads
+    /// The thread's number in its worker, from 0.
+    pub fn number(&self) -> u16 {
+        self.index % self.worker.region.geometry().threads
     }
 
     /// The request record of a job.
@@ -178,11 +179,11 @@ impl Seat {
         unsafe { std::slice::from_raw_parts(region.request_area(job.claim.slot).as_ptr(), length) }
     }
 
-    /// Puts a frame into the ring. It is not visible until [`Seat::flush`] or [`Seat::finish`].
+    /// Puts a frame into the ring. It is not visible until [`WorkerThread::flush`] or [`WorkerThread::finish`].
     ///
     /// # Errors
     /// [`WriteError::Full`] when there is no room now, [`WriteError::TooLarge`] when there never is,
-    /// [`WriteError::Abandoned`] when nobody reads, [`WriteError::NotClaimed`] when the seat has lost the request.
+    /// [`WriteError::Abandoned`] when nobody reads, [`WriteError::NotClaimed`] when the thread has lost the request.
     pub fn try_frame(&self, job: &mut Job, kind: Kind, parts: &[&[u8]]) -> Result<(), WriteError> {
         let mut writer = self.writer(job);
         writer.try_frame(kind, parts)?;
@@ -217,15 +218,15 @@ impl Seat {
             != 0
     }
 
-    /// Hands the slot back: the response is complete, whatever is in the ring. Does nothing where the seat has lost the
-    /// request.
+    /// Hands the slot back: the response is complete, whatever is in the ring. Does nothing where the thread has lost
+    /// the request.
     pub fn finish(&self, job: &Job) {
         let words = self.worker.region.words(job.claim.slot);
         if !self.writer(job).commit() {
             return;
         }
         words.finished_at.store(monotonic_ns(), Ordering::Relaxed);
-        if self.worker.region.board().finish(job.claim, self.seat) {
+        if self.worker.region.board().finish(job.claim, self.index) {
             // Another thread may wait to write what comes too late now.
             self.worker.region.room(job.claim.slot).wake_wanting();
             self.notify(job.claim.slot);
@@ -234,7 +235,7 @@ impl Seat {
 
     /// The ring's writer, where the job stands; the job itself can't keep it and stay plain data.
     fn writer(&self, job: &Job) -> Writer<'_> {
-        Writer::resume(&self.worker.region, job.claim, self.seat, job.put)
+        Writer::resume(&self.worker.region, job.claim, self.index, job.put)
     }
 
     fn notify(&self, slot: u16) {

@@ -1,4 +1,4 @@
-//! `Highball::Seat`: one thread's place in the exchange, as a Ruby object.
+//! `Highball::WorkerThread`: one thread's place in the exchange, as a Ruby object.
 //!
 //! It takes requests and hands them back answered. It holds at most one request, and knows how far the
 //! response has come; what to answer is decided elsewhere ([`crate::respond`], Ruby code).
@@ -9,7 +9,7 @@ use std::ptr;
 
 use exchange::board::Claim;
 use exchange::response::{Head, Kind, WriteError};
-use exchange::seat::{Interrupt, Job, Seat};
+use exchange::worker::{Interrupt, Job, WorkerThread};
 use rb_sys::{
     RB_NOGVL_UBF_ASYNC_SAFE, RTYPEDDATA_GET_DATA, rb_check_typeddata,
     rb_data_type_struct__bindgen_ty_1, rb_data_type_t, rb_data_typed_object_wrap, rb_eRuntimeError,
@@ -17,16 +17,16 @@ use rb_sys::{
 };
 
 use crate::env::{self, Repeated, Template};
-use crate::messages::number;
+use crate::messages;
 use crate::ruby::{self, Message, NIL, Value};
 use crate::worker::{self, Joined, joined};
 
 pub(crate) mod methods;
 
-/// What a seat holds. It lies on the heap, so that a jump of Ruby's leaves it as it is. Ruby's collector may look at it
+/// What a worker thread holds. It lies on the heap, so that a jump of Ruby's leaves it as it is. Ruby's collector may look at it
 /// at any call into Ruby, so what changes is in cells.
 pub(crate) struct State {
-    seat: Seat,
+    thread: WorkerThread,
     joined: &'static Joined,
     template: &'static Template,
     /// The request, until it is handed back.
@@ -62,7 +62,7 @@ struct DataType(rb_data_type_t);
 unsafe impl Sync for DataType {}
 
 static DATA_TYPE: DataType = DataType(rb_data_type_t {
-    wrap_struct_name: c"Highball::Seat".as_ptr(),
+    wrap_struct_name: c"Highball::WorkerThread".as_ptr(),
     function: rb_data_type_struct__bindgen_ty_1 {
         dmark: Some(mark),
         dfree: Some(free),
@@ -91,45 +91,45 @@ unsafe extern "C" fn free(data: *mut c_void) {
     drop(unsafe { Box::from_raw(data.cast::<State>()) });
 }
 
-/// The state of a seat, in the worker alone.
+/// The state of a worker thread, in the worker alone.
 ///
 /// # Safety
 /// The rules of [`crate::ruby`]. Raises TypeError for another object, and NotTheWorker in a process that the application
 /// forked from the worker.
-pub(crate) unsafe fn state<'a>(seat: Value) -> &'a State {
+pub(crate) unsafe fn state<'a>(this: Value) -> &'a State {
     // SAFETY: the caller keeps the rules.
     unsafe {
         worker::refuse_children();
-        state_anywhere(seat)
+        state_anywhere(this)
     }
 }
 
-/// The state of a seat, in a process that was forked from the worker as well: nothing of the exchange may be touched.
+/// The state of a worker thread, in a process that was forked from the worker as well: nothing of the exchange may be touched.
 ///
 /// # Safety
 /// The rules of [`crate::ruby`]. Raises TypeError for another object.
-pub(crate) unsafe fn state_anywhere<'a>(seat: Value) -> &'a State {
+pub(crate) unsafe fn state_anywhere<'a>(this: Value) -> &'a State {
     // SAFETY: the caller keeps the rules; checked to be of this type, whose data `new` made.
     unsafe {
-        rb_check_typeddata(seat, &raw const DATA_TYPE.0);
-        &*RTYPEDDATA_GET_DATA(seat).cast::<State>()
+        rb_check_typeddata(this, &raw const DATA_TYPE.0);
+        &*RTYPEDDATA_GET_DATA(this).cast::<State>()
     }
 }
 
-/// `Seat.new(thread)`
+/// `WorkerThread.new(number)`
 ///
 /// # Safety
 /// Called by Ruby.
-pub(crate) unsafe extern "C" fn new(class: Value, thread: Value) -> Value {
+pub(crate) unsafe extern "C" fn new(class: Value, number: Value) -> Value {
     // SAFETY: Ruby calls with the GVL. The state belongs to the new object once that exists; should making
     // it raise, the state is leaked.
     unsafe {
         let joined = joined();
-        let thread = number::<u16>(thread);
-        if thread >= joined.threads {
+        let number = messages::number::<u16>(number);
+        if number >= joined.threads {
             ruby::raise(
                 rb_sys::rb_eArgError,
-                &Message::new(format_args!("the exchange has no thread {thread}")),
+                &Message::new(format_args!("the exchange has no thread {number}")),
             )
         }
         let Some(template) = env::template() else {
@@ -139,7 +139,7 @@ pub(crate) unsafe extern "C" fn new(class: Value, thread: Value) -> Value {
             )
         };
         let state = Box::into_raw(Box::new(State {
-            seat: joined.worker.seat(thread),
+            thread: joined.worker.thread(number),
             joined,
             template,
             job: Cell::new(None),
@@ -157,18 +157,18 @@ pub(crate) unsafe extern "C" fn new(class: Value, thread: Value) -> Value {
 
 /// What a wait without the GVL needs, and what wakes it.
 struct Wait {
-    seat: *const Seat,
+    thread: *const WorkerThread,
     job: Option<Job>,
     interrupt: Interrupt,
 }
 
 unsafe extern "C" fn wait(wait: *mut c_void) -> *mut c_void {
-    // SAFETY: `blocked` passes a `Wait` whose seat outlives the call.
+    // SAFETY: `blocked` passes a `Wait` whose thread outlives the call.
     unsafe {
         let wait = &*wait.cast::<Wait>();
         match &wait.job {
-            None => (*wait.seat).wait(&wait.interrupt),
-            Some(job) => (*wait.seat).wait_for_room(job, &wait.interrupt),
+            None => (*wait.thread).wait(&wait.interrupt),
+            Some(job) => (*wait.thread).wait_for_room(job, &wait.interrupt),
         }
     }
     ptr::null_mut()
@@ -179,17 +179,17 @@ unsafe extern "C" fn interrupt(wait: *mut c_void) {
     // SAFETY: as in `wait`; Ruby unregisters it before `rb_nogvl` returns.
     unsafe {
         let wait = &*wait.cast::<Wait>();
-        (*wait.seat).interrupt(&wait.interrupt, wait.job.as_ref());
+        (*wait.thread).interrupt(&wait.interrupt, wait.job.as_ref());
     }
 }
 
 /// Sleeps without the GVL: for a request, or for room in the ring of `job`.
 ///
 /// # Safety
-/// The rules of [`crate::ruby`]; `seat` outlives the call. Raises what was thrown at this thread.
-unsafe fn blocked(seat: *const Seat, job: Option<Job>) {
+/// The rules of [`crate::ruby`]; `thread` outlives the call. Raises what was thrown at this thread.
+unsafe fn blocked(thread: *const WorkerThread, job: Option<Job>) {
     let wait_data = Wait {
-        seat,
+        thread,
         job,
         interrupt: Interrupt::default(),
     };
@@ -207,7 +207,7 @@ unsafe fn blocked(seat: *const Seat, job: Option<Job>) {
     }
 }
 
-/// `seat.take`: waits for a request and returns its env; nil when the worker is to stop.
+/// `worker_thread.take`: waits for a request and returns its env; nil when the worker is to stop.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -221,14 +221,14 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
         // Nothing is kept for an idle thread's sake.
         own.env.set(NIL);
         if own.joined.worker.stopping() {
-            own.seat.leave();
+            own.thread.leave();
             return NIL;
         }
         loop {
             // With the GVL: a claim that then waited for it would keep others from the request.
-            if let Some(job) = own.seat.claim() {
+            if let Some(job) = own.thread.claim() {
                 own.begin(job);
-                let record = own.seat.record(&job);
+                let record = own.thread.record(&job);
                 match own.template.build(record, this, &own.repeated) {
                     Ok(env) => {
                         own.env.set(env);
@@ -242,10 +242,10 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
             }
             // After the claim: a wake-up for a request must not be lost with a thread that leaves.
             if own.joined.worker.stopping() {
-                own.seat.leave();
+                own.thread.leave();
                 return NIL;
             }
-            blocked(&raw const own.seat, None);
+            blocked(&raw const own.thread, None);
             // A handler of a signal or a finalizer has run, and may have forked.
             worker::refuse_children();
         }
@@ -299,7 +299,7 @@ impl State {
             Ok(job) => job,
             Err(refused) => return Some(Err(refused)),
         };
-        let written = self.seat.try_frame(&mut job, kind, &[payload]);
+        let written = self.thread.try_frame(&mut job, kind, &[payload]);
         self.job.set(Some(job));
         match written {
             Ok(()) => {
@@ -322,20 +322,20 @@ impl State {
 
     /// The longest payload of a frame.
     pub(crate) fn longest(&self) -> usize {
-        self.seat.longest()
+        self.thread.longest()
     }
 
     /// Makes what is in the ring visible.
     pub(crate) fn flush(&self) {
         if let Some(job) = self.job.get() {
-            self.seat.flush(&job);
+            self.thread.flush(&job);
         }
     }
 
     /// Hands the request back to the front, with the response as it is in the ring.
     pub(crate) fn hand_back(&self) {
         if let Some(job) = self.job.take() {
-            self.seat.finish(&job);
+            self.thread.finish(&job);
         }
     }
 
@@ -345,11 +345,11 @@ impl State {
         let Some(mut job) = self.job.get() else {
             return false;
         };
-        let text = &text[..text.len().min(self.seat.longest())];
-        let told = self.seat.try_frame(&mut job, Kind::Error, &[text]) != Err(WriteError::Full);
+        let text = &text[..text.len().min(self.thread.longest())];
+        let told = self.thread.try_frame(&mut job, Kind::Error, &[text]) != Err(WriteError::Full);
         if !told {
             // Where even this has no room, a response without its end says the same.
-            let _ = self.seat.try_frame(&mut job, Kind::Abort, &[]);
+            let _ = self.thread.try_frame(&mut job, Kind::Abort, &[]);
         }
         self.job.set(Some(job));
         self.hand_back();
@@ -361,14 +361,14 @@ impl State {
 /// where that has ended.
 ///
 /// # Safety
-/// The rules of [`crate::ruby`]; `this` is a seat. Raises what was thrown at this thread.
+/// The rules of [`crate::ruby`]; `this` is a worker thread. Raises what was thrown at this thread.
 pub(crate) unsafe fn wait_for_room(this: Value, claim: Claim) {
-    // SAFETY: the caller keeps the rules; the seat outlives the call as `this` is on the stack.
+    // SAFETY: the caller keeps the rules; the worker thread outlives the call as `this` is on the stack.
     unsafe {
         let own = state(this);
         own.flush();
         if let Ok(job) = own.job_of(claim) {
-            blocked(&raw const own.seat, Some(job));
+            blocked(&raw const own.thread, Some(job));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What Ruby code asks of a seat, besides taking requests and writing responses: what it runs, and how
+//! What Ruby code asks of a worker thread, besides taking requests and writing responses: what it runs, and how
 //! its request ends.
 
 use exchange::board::Claim;
@@ -13,16 +13,16 @@ use crate::process;
 use crate::respond;
 use crate::ruby::{self, Message, NIL, Value, boolean, bytes, copied, fixnum};
 
-/// `seat.thread`: its number in its worker.
+/// `worker_thread.number`: its number in its worker.
 ///
 /// # Safety
 /// Called by Ruby.
-pub(crate) unsafe extern "C" fn thread(this: Value) -> Value {
+pub(crate) unsafe extern "C" fn own_number(this: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
-    fixnum(unsafe { state(this) }.seat.thread())
+    fixnum(unsafe { state(this) }.thread.number())
 }
 
-/// `seat.claim_of(env)`: what stands for the request of `env`, where its thread runs it, or what follows its response;
+/// `worker_thread.claim_of(env)`: what stands for the request of `env`, where its thread runs it, or what follows its response;
 /// nil otherwise. Each write of the response gives it, so that one that comes too late is told from those of the next
 /// request.
 ///
@@ -56,7 +56,7 @@ pub(crate) unsafe fn claim_from(number: Value) -> Claim {
     }
 }
 
-/// `seat.holds?(slot, sequence)`: whether its thread runs this very publication of a request, or what follows its response.
+/// `worker_thread.holds?(slot, sequence)`: whether its thread runs this very publication of a request, or what follows its response.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -71,7 +71,7 @@ pub(crate) unsafe extern "C" fn holds(this: Value, slot: Value, sequence: Value)
     }
 }
 
-/// `seat.answered?`: whether this process has no request to answer: the latest one has been handed back, or is the
+/// `worker_thread.answered?`: whether this process has no request to answer: the latest one has been handed back, or is the
 /// worker's that this process was forked from.
 ///
 /// # Safety
@@ -81,7 +81,7 @@ pub(crate) unsafe extern "C" fn answered(this: Value) -> Value {
     boolean(process::is_child() || unsafe { state_anywhere(this) }.claim().is_none())
 }
 
-/// `seat.hijacked?`: whether the application has taken the connection of the request that it holds.
+/// `worker_thread.hijacked?`: whether the application has taken the connection of the request that it holds.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -90,7 +90,7 @@ pub(crate) unsafe extern "C" fn hijacked(this: Value) -> Value {
     boolean(unsafe { state(this) }.hijacked.get())
 }
 
-/// `seat.input_path`: where the body of the request lies that it holds; nil when it came with the request.
+/// `worker_thread.input_path`: where the body of the request lies that it holds; nil when it came with the request.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -101,7 +101,7 @@ pub(crate) unsafe extern "C" fn input_path(this: Value) -> Value {
         let record = own
             .job
             .get()
-            .and_then(|job| Record::parse(own.seat.record(&job)).ok());
+            .and_then(|job| Record::parse(own.thread.record(&job)).ok());
         match record.map(|record| record.facts.body) {
             Some(BodyPlace::File { descriptor, .. }) => {
                 let path =
@@ -113,7 +113,7 @@ pub(crate) unsafe extern "C" fn input_path(this: Value) -> Value {
     }
 }
 
-/// `seat.flush`: makes what was written visible to the front.
+/// `worker_thread.flush`: makes what was written visible to the front.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -123,7 +123,7 @@ pub(crate) unsafe extern "C" fn flush(this: Value) -> Value {
     NIL
 }
 
-/// `seat.finish(claim)`: ends the response to `claim`, where nobody has ended it before. Nothing more can be written.
+/// `worker_thread.finish(claim)`: ends the response to `claim`, where nobody has ended it before. Nothing more can be written.
 ///
 /// # Safety
 /// Called by Ruby. Raises where the thread runs another request.
@@ -143,7 +143,7 @@ pub(crate) unsafe extern "C" fn finish(this: Value, claim: Value) -> Value {
     NIL
 }
 
-/// `seat.fail(text)`: ends the request with an error of the application, which the front logs and answers
+/// `worker_thread.fail(text)`: ends the request with an error of the application, which the front logs and answers
 /// with a 500, or by cutting a response that has begun. After the response the text is only logged.
 ///
 /// # Safety
@@ -168,7 +168,7 @@ pub(crate) unsafe extern "C" fn fail(this: Value, text: Value) -> Value {
     NIL
 }
 
-/// `seat.report(text)`: has the supervisor log what went wrong after the response.
+/// `worker_thread.report(text)`: has the supervisor log what went wrong after the response.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -185,30 +185,30 @@ pub(crate) unsafe extern "C" fn report(this: Value, text: Value) -> Value {
     }
 }
 
-/// `seat.begin_out_of_band`: takes the turn for work between requests. True where it is this worker's now; then
-/// `seat.end_out_of_band` must follow.
+/// `worker_thread.begin_out_of_band`: takes the turn for work between requests. True where it is this worker's now; then
+/// `worker_thread.end_out_of_band` must follow.
 ///
 /// # Safety
 /// Called by Ruby.
 pub(crate) unsafe extern "C" fn begin_out_of_band(this: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
     let own = unsafe { state(this) };
-    boolean(own.claim().is_none() && own.seat.begin_out_of_band())
+    boolean(own.claim().is_none() && own.thread.begin_out_of_band())
 }
 
-/// `seat.end_out_of_band`: gives that turn back; it is not that of a process that was forked meanwhile.
+/// `worker_thread.end_out_of_band`: gives that turn back; it is not that of a process that was forked meanwhile.
 ///
 /// # Safety
 /// Called by Ruby.
 pub(crate) unsafe extern "C" fn end_out_of_band(this: Value) -> Value {
     if !process::is_child() {
         // SAFETY: Ruby calls with the GVL.
-        unsafe { state(this) }.seat.end_out_of_band();
+        unsafe { state(this) }.thread.end_out_of_band();
     }
     NIL
 }
 
-/// `seat.hijack(claim, socket)`: gives the front a socket to splice the connection of the claim's client with.
+/// `worker_thread.hijack(claim, socket)`: gives the front a socket to splice the connection of the claim's client with.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -231,7 +231,7 @@ pub(crate) unsafe extern "C" fn hijack(this: Value, claim: Value, socket: Value)
         own.hijacked.set(true);
         let message = FromWorker::Hijack {
             worker: own.joined.number,
-            thread: own.seat.thread(),
+            thread: own.thread.number(),
             slot: claim.slot.into(),
             sequence: claim.sequence.into(),
         };
