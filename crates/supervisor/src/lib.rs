@@ -6,38 +6,21 @@
 
 #![forbid(unsafe_code)]
 
-mod beside;
-mod budget;
-mod channel;
-mod children;
-mod drain;
-mod ending;
-mod fleet;
-mod limits;
-mod look;
-mod members;
-mod memory;
 mod note;
-pub mod orphans;
-mod pool;
-mod process;
-mod scales;
-mod stuck;
-mod supervisor;
-mod template;
-mod verdict;
-mod watch;
+mod rules;
+mod runtime;
 
-pub use budget::{Bound, Held};
-pub use channel::Channel;
-pub use ending::Ending;
-pub use limits::{Limits, Why};
-pub use memory::Size;
 pub use note::Note;
-pub use process::{Generation, Process, Role};
-pub use supervisor::Supervisor;
-pub use template::{BootError, Booted, Load, Plan, Template};
-pub use verdict::StartError;
+pub use rules::budget::{Bound, Held};
+pub use rules::limits::{Limits, Why};
+pub use rules::memory::Size;
+pub use runtime::channel::Channel;
+pub use runtime::exit_status::Ending;
+pub use runtime::launch::StartError;
+pub use runtime::orphans;
+pub use runtime::status::{Generation, Process, Role};
+pub use runtime::supervisor::Supervisor;
+pub use runtime::template::{BootError, Booted, Load, Plan, Template};
 
 /// Draws from 0 to below a number, for tests in simulated worlds: the same ones for the same seed (xorshift).
 #[cfg(test)]

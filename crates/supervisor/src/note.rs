@@ -4,11 +4,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::budget::Held;
-use crate::limits::Why;
-use crate::memory::Size;
-use crate::pool::Action;
-use crate::template::Booted;
+use crate::rules::budget::Held;
+use crate::rules::limits::Why;
+use crate::rules::memory::Size;
+use crate::rules::pool::Action;
+use crate::runtime::template::Booted;
 use exchange::Stall;
 
 /// Something worth a line in the log.

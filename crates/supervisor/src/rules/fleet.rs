@@ -1,0 +1,414 @@
+//! The fleet: the generations that are there at once, and how one takes the place of another. A pure state
+//! machine like the [`Pool`]s in it, one for each generation: events in, actions out, the time comes with each
+//! event. It knows no process, no socket and no request.
+//!
+//! A rollout brings a new generation up beside the one that serves. Until it is fit to serve nothing changes for
+//! the other one; if it never is, it is given up and all is as before.
+
+use std::time::Instant;
+
+use crate::rules::pool::{self, Pool};
+
+mod outage;
+mod rollout;
+mod step;
+
+pub(crate) use rollout::Rules;
+use rollout::{Check, Rollout};
+pub(crate) use step::{Action, Event, Why};
+
+/// What a generation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It is being brought up.
+    Booting,
+    /// Requests go to it.
+    Serving,
+    /// It finishes what it holds.
+    Draining,
+}
+
+/// A generation.
+#[derive(Debug)]
+pub(crate) struct Generation {
+    pub(crate) number: u32,
+    pub(crate) stage: Stage,
+    /// Those that it was launched with, the times aside, which may change: the next one may have others.
+    rules: Rules,
+    pub(crate) pool: Pool,
+}
+
+impl Generation {
+    fn handle(&mut self, event: pool::Event, now: Instant, actions: &mut Vec<Action>) {
+        let generation = self.number;
+        let own = self.pool.handle(event, now).into_iter();
+        actions.extend(own.map(|action| Action::Pool { generation, action }));
+    }
+
+    fn resize(&mut self, limit: u16, now: Instant, actions: &mut Vec<Action>) {
+        self.resize_without(None, limit, now, actions);
+    }
+
+    /// The same, where this worker is to leave first.
+    fn resize_without(
+        &mut self,
+        leaves: Option<u16>,
+        limit: u16,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        let until = now + self.rules.drain_timeout;
+        let resize = pool::Event::Resize {
+            limit,
+            leaves,
+            until,
+        };
+        self.handle(resize, now, actions);
+    }
+}
+
+/// All generations of a server, the oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Fleet {
+    generations: Vec<Generation>,
+    rollout: Option<Rollout>,
+    /// Where no worker serves and those to come are delayed: when the next one is started.
+    outage: Option<Instant>,
+    stopping: bool,
+}
+
+impl Fleet {
+    /// Takes an event; the actions are to be done in their order.
+    pub(crate) fn handle(&mut self, event: Event, now: Instant) -> Vec<Action> {
+        let mut actions = Vec::new();
+        match event {
+            Event::Launch { generation, rules } => {
+                self.launch(generation, rules, now, &mut actions);
+            }
+            Event::Resize { workers, leaves } => {
+                self.resize(workers, leaves, now, &mut actions);
+            }
+            Event::KeepTo {
+                boot_timeout,
+                drain_timeout,
+            } => {
+                for generation in &mut self.generations {
+                    generation.rules.boot_timeout = boot_timeout;
+                    generation.rules.drain_timeout = drain_timeout;
+                    generation.pool.keep_to(boot_timeout);
+                }
+            }
+            Event::Hurry => {
+                let drains = |one: &Generation| one.stage == Stage::Draining;
+                let kill = |one: &Generation| drains(one).then_some(pool::Event::Kill);
+                self.each(kill, now, &mut actions);
+            }
+            Event::Pool { generation, event } => self.pool(generation, event, now, &mut actions),
+            Event::Corrupt { generation } => self.corrupt(generation, now, &mut actions),
+            Event::Checked { generation, passed } => {
+                self.checked(generation, passed, now, &mut actions);
+            }
+            Event::CallOff => self.call_off(now, &mut actions),
+            Event::Stop => self.stop(pool::Event::Stop { until: None }, now, &mut actions),
+            Event::Kill => self.stop(pool::Event::Kill, now, &mut actions),
+            Event::Tick => {
+                // First: a pool would start anew what is late for good here.
+                self.give_up_late(now, &mut actions);
+                self.each(|_| Some(pool::Event::Tick), now, &mut actions);
+            }
+        }
+        self.forget(&mut actions);
+        self.advance(now, &mut actions);
+        self.forget(&mut actions);
+        self.judge(&mut actions);
+        actions
+    }
+
+    /// When [`Event::Tick`] is due next.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let pools = self.generations.iter();
+        let pools = pools.filter_map(|generation| generation.pool.next());
+        let rollout = self.rollout.iter().filter_map(|rollout| rollout.until);
+        pools.chain(rollout).min()
+    }
+
+    /// Workers that leave and have until a moment to do so, with that moment; by their generations.
+    pub(crate) fn bounded(&self) -> impl Iterator<Item = (u32, u16, Instant)> {
+        let all = self.generations.iter();
+        all.flat_map(|one| {
+            let bounded = one.pool.bounded();
+            bounded.map(move |(worker, until)| (one.number, worker, until))
+        })
+    }
+
+    /// What a generation keeps to.
+    pub(crate) fn rules(&self, generation: u32) -> Option<Rules> {
+        Some(self.generation(generation)?.rules)
+    }
+
+    /// The generations that are there.
+    pub(crate) fn generations(&self) -> &[Generation] {
+        &self.generations
+    }
+
+    /// A generation by its number.
+    pub(crate) fn generation(&self, number: u32) -> Option<&Generation> {
+        self.generations.iter().find(|one| one.number == number)
+    }
+
+    /// Whether a new generation can be launched: nothing is on its way in or out.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.generations.len() < 2 && self.rollout.is_none()
+    }
+
+    /// The latest generation's number, or 0.
+    pub(crate) fn latest(&self) -> u32 {
+        self.generations.last().map_or(0, |latest| latest.number)
+    }
+
+    /// Whether the end has been asked for.
+    pub(crate) fn stopping(&self) -> bool {
+        self.stopping
+    }
+
+    /// Whether no worker is left.
+    pub(crate) fn no_workers(&self) -> bool {
+        self.generations.iter().all(|one| one.pool.no_workers())
+    }
+
+    /// Whether a worker is there that serves.
+    pub(crate) fn serves(&self) -> bool {
+        let mut all = self.generations.iter();
+        all.any(|generation| generation.stage != Stage::Booting && generation.pool.ready() > 0)
+    }
+
+    /// Whether no process is left.
+    pub(crate) fn finished(&self) -> bool {
+        self.generations.is_empty()
+    }
+
+    fn resize(
+        &mut self,
+        workers: u16,
+        leaves: Option<u16>,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.stopping || self.rollout.is_some() {
+            return;
+        }
+        let drains = self.generations.len() > 1;
+        let mut all = self.generations.iter_mut();
+        // Beside one that drains there is no room for more.
+        let serving =
+            all.find(|one| one.stage == Stage::Serving && (!drains || workers < one.rules.workers));
+        if let Some(serving) = serving {
+            serving.rules.workers = workers;
+            serving.resize_without(leaves, workers, now, actions);
+        }
+    }
+
+    fn launch(&mut self, number: u32, rules: Rules, now: Instant, actions: &mut Vec<Action>) {
+        if self.stopping || !self.is_settled() {
+            return;
+        }
+        self.generations.push(Generation {
+            number,
+            stage: Stage::Booting,
+            rules,
+            pool: Pool::new(rules.places, rules.boot_timeout),
+        });
+        let mut rollout = Rollout::to(number, rules.workers);
+        let mut limit = rules.workers;
+        if let [old, _] = &mut self.generations[..] {
+            // A successor that is still to come is not worth more than new code.
+            old.resize(old.pool.limit(), now, actions);
+            rollout.most = rules.most_beside(&old.rules);
+            limit = rollout.room(old.pool.limit() + old.pool.leaving(), &rules);
+        }
+        if let Some(new) = self.generations.last_mut() {
+            new.resize(limit, now, actions);
+        }
+        self.rollout = Some(rollout);
+        actions.push(Action::Pool {
+            generation: number,
+            action: pool::Action::SpawnTemplate,
+        });
+    }
+
+    fn pool(&mut self, number: u32, event: pool::Event, now: Instant, actions: &mut Vec<Action>) {
+        let takes_room = matches!(
+            event,
+            pool::Event::Retire { .. } | pool::Event::Follow { .. }
+        );
+        if takes_room && !self.is_settled() {
+            // The rollout replaces all of them, and has its own bound.
+            return;
+        }
+        if event == pool::Event::TemplateDied && self.rolls_out(number) {
+            // In service it would be started again. Here it says what the new code is worth.
+            self.give_up(Why::Template, now, actions);
+        }
+        let wanted = |generation: &Generation| (generation.number == number).then_some(event);
+        self.each(wanted, now, actions);
+        let pool = self.generation(number).map(|generation| &generation.pool);
+        if let Some((worker, deaths)) = pool.and_then(Pool::hopeless)
+            && self.rolls_out(number)
+        {
+            // There is no next start.
+            actions.retain(|action| !action.is_delay());
+            self.give_up(Why::Worker { worker, deaths }, now, actions);
+        }
+    }
+
+    /// A generation that serves starts again with a fresh exchange. One that is on its way in or out is killed.
+    fn corrupt(&mut self, number: u32, now: Instant, actions: &mut Vec<Action>) {
+        if self.rolls_out(number) {
+            self.give_up(Why::Corrupt, now, actions);
+        }
+        let event = |one: &Generation| match one.stage {
+            Stage::Draining => pool::Event::Kill,
+            Stage::Booting | Stage::Serving => pool::Event::Corrupt,
+        };
+        let own = |one: &Generation| (one.number == number).then(|| event(one));
+        self.each(own, now, actions);
+    }
+
+    fn checked(&mut self, number: u32, passed: bool, now: Instant, actions: &mut Vec<Action>) {
+        if !self.rolls_out(number) {
+            return;
+        }
+        if !passed {
+            return self.give_up(Why::Check, now, actions);
+        }
+        if let Some(rollout) = &mut self.rollout {
+            rollout.check = Check::Passed;
+        }
+    }
+
+    /// Whether this is the new generation of a rollout that goes on.
+    pub(crate) fn rolls_out(&self, number: u32) -> bool {
+        let rollout = self.rollout.as_ref();
+        rollout.is_some_and(|rollout| rollout.number == number && !rollout.reverts)
+    }
+
+    fn give_up_late(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if let Some(rollout) = &self.rollout
+            && rollout.until.is_some_and(|until| until <= now)
+        {
+            let why = match rollout.check {
+                Check::Asked => Why::Check,
+                Check::Due | Check::Passed => Why::Timeout,
+            };
+            self.give_up(why, now, actions);
+        }
+    }
+
+    /// Ends the new generation; the other one serves on, or again.
+    fn give_up(&mut self, why: Why, now: Instant, actions: &mut Vec<Action>) {
+        let Some(rollout) = &mut self.rollout else {
+            return;
+        };
+        let number = rollout.number;
+        rollout.reverts = true;
+        rollout.until = None;
+        actions.push(Action::GiveUp {
+            generation: number,
+            why,
+        });
+        let old = self.generations.iter().find(|one| one.number != number);
+        let old = old.map(|old| old.number);
+        let new = self.generations.iter_mut().find(|one| one.number == number);
+        let Some(new) = new else { return };
+        let event = match (new.stage, old) {
+            (Stage::Serving, Some(old)) => {
+                actions.push(Action::Feed {
+                    generations: vec![old],
+                });
+                let until = Some(now + new.rules.drain_timeout);
+                pool::Event::Stop { until }
+            }
+            _ => pool::Event::Kill,
+        };
+        new.stage = Stage::Draining;
+        new.handle(event, now, actions);
+    }
+
+    /// The server is going to stop: nothing new comes up any more.
+    fn call_off(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        let Some(rollout) = &self.rollout else {
+            return;
+        };
+        let booting = self.generation(rollout.number);
+        if booting.is_some_and(|generation| generation.stage == Stage::Booting) {
+            self.give_up(Why::CalledOff, now, actions);
+        } else if !rollout.reverts {
+            // Both serve, and both are going to stop.
+            actions.push(Action::GiveUp {
+                generation: rollout.number,
+                why: Why::CalledOff,
+            });
+        }
+        self.rollout = None;
+    }
+
+    fn stop(&mut self, event: pool::Event, now: Instant, actions: &mut Vec<Action>) {
+        self.call_off(now, actions);
+        self.stopping = true;
+        self.each(|_| Some(event), now, actions);
+    }
+
+    /// Takes the next step of a rollout, where the last one is done.
+    fn advance(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        let Some(rollout) = &mut self.rollout else {
+            return;
+        };
+        let (mut new, mut old) = (None, None);
+        for generation in &mut self.generations {
+            match generation.number == rollout.number {
+                true => new = Some(generation),
+                false => old = Some(generation),
+            }
+        }
+        let over = match (new, old) {
+            (Some(new), old) if !rollout.reverts => rollout.step(new, old, now, actions),
+            (new, Some(old)) => {
+                // Its workers come back as those of the new one go.
+                let others = new.as_ref().map_or(0, |new| new.pool.leaving());
+                let limit = rollout.room(others + old.pool.leaving(), &old.rules);
+                if limit > old.pool.limit() {
+                    old.resize(limit, now, actions);
+                }
+                new.is_none()
+            }
+            (new, None) => new.is_none(),
+        };
+        if over {
+            self.rollout = None;
+        }
+    }
+
+    fn each(
+        &mut self,
+        event: impl Fn(&Generation) -> Option<pool::Event>,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        for generation in &mut self.generations {
+            if let Some(event) = event(generation) {
+                generation.handle(event, now, actions);
+            }
+        }
+    }
+
+    /// Forgets generations of which nothing is left.
+    fn forget(&mut self, actions: &mut Vec<Action>) {
+        let gone = self.generations.extract_if(.., |one| one.pool.finished());
+        actions.extend(gone.map(|one| Action::Close {
+            generation: one.number,
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests;

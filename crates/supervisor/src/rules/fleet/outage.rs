@@ -1,0 +1,30 @@
+//! Whether requests can be served at all: a pure part of the fleet.
+//!
+//! It begins when no worker serves and all that are to come are delayed, and ends when one serves: an attempt
+//! alone is no reason to let requests wait for it.
+
+use super::{Action, Fleet, Stage};
+use crate::rules::pool::Pool;
+
+impl Fleet {
+    /// Says that nothing can serve any more, or that something can again.
+    pub(super) fn judge(&mut self, actions: &mut Vec<Action>) {
+        let all = self.generations.iter();
+        let serving = all.filter(|one| one.stage == Stage::Serving);
+        let pools: Vec<&Pool> = serving.map(|one| &one.pool).collect();
+        let until = if pools.iter().any(|pool| pool.serves()) {
+            None
+        } else {
+            let delays: Option<Vec<_>> = pools.iter().map(|pool| pool.delayed()).collect();
+            match delays.and_then(|delays| delays.into_iter().min()) {
+                Some(until) => Some(until),
+                // An attempt is under way, or the end.
+                None => return,
+            }
+        };
+        if until != self.outage {
+            self.outage = until;
+            actions.push(Action::Outage { until });
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! One rollout: from the moment that the new generation's template can fork to the moment that it has taken over.
+//! All at once, or worker by worker. A pure part of the fleet.
+
+use std::time::{Duration, Instant};
+
+use super::{Action, Fleet, Generation, Stage};
+use crate::rules::pool;
+
+/// What a generation keeps to, and the rollout that brings it up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// Workers that a generation has places for.
+    pub(crate) places: u16,
+    /// Workers of a generation, not more than places.
+    pub(crate) workers: u16,
+    /// How long each step of a start may take.
+    pub(crate) boot_timeout: Duration,
+    /// How long a worker that leaves may take to finish what it holds.
+    pub(crate) drain_timeout: Duration,
+    /// Whether workers are replaced one by one, so that there is never more than one too many.
+    pub(crate) worker_by_worker: bool,
+    /// Whether a new generation is to pass a check before it takes over.
+    pub(crate) check: bool,
+}
+
+impl Rules {
+    /// Workers that there may be of this generation and the one before it.
+    pub(super) fn most_beside(&self, old: &Self) -> u16 {
+        match self.worker_by_worker {
+            true => self.workers.max(old.workers) + 1,
+            false => self.workers + old.workers,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Check {
+    Due,
+    Asked,
+    Passed,
+}
+
+impl Fleet {
+    /// Whether a generation is being brought up, or given up.
+    pub(crate) fn is_rolling_out(&self) -> bool {
+        self.rollout.is_some()
+    }
+}
+
+/// The way from one generation to the next.
+#[derive(Debug)]
+pub(super) struct Rollout {
+    /// The new generation.
+    pub(super) number: u32,
+    /// Workers that there may be of both generations.
+    pub(super) most: u16,
+    pub(super) check: Check,
+    /// The most of its workers that were ready at once.
+    arrived: u16,
+    /// When the step that is awaited is late.
+    pub(super) until: Option<Instant>,
+    /// Whether it was given up: the old generation gets its workers back as the new one's go.
+    pub(super) reverts: bool,
+}
+
+impl Rollout {
+    /// The way to this generation, at its beginning.
+    pub(super) fn to(number: u32, most: u16) -> Self {
+        Self {
+            number,
+            most,
+            check: Check::Due,
+            arrived: 0,
+            until: None,
+            reverts: false,
+        }
+    }
+
+    /// Workers that a generation of these rules may have while there are so many others.
+    pub(super) fn room(&self, others: u16, rules: &Rules) -> u16 {
+        self.most.saturating_sub(others).min(rules.workers)
+    }
+
+    /// Takes the next step. True when the new generation has taken over.
+    pub(super) fn step(
+        &mut self,
+        new: &mut Generation,
+        old: Option<&mut Generation>,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) -> bool {
+        let rules = new.rules;
+        if !new.pool.template_up() {
+            return false;
+        }
+        let ready = new.pool.ready();
+        if ready > self.arrived {
+            self.arrived = ready;
+            self.until = None;
+        }
+        let one_by_one = rules.worker_by_worker && old.is_some();
+        let enough = if one_by_one { 1 } else { rules.workers };
+        if self.check == Check::Due && ready >= enough {
+            // The first generation has nothing to fall back to: what it answers is better than no answer.
+            if rules.check && old.is_some() {
+                self.check = Check::Asked;
+                let generation = new.number;
+                actions.push(Action::Check { generation });
+            } else {
+                self.check = Check::Passed;
+            }
+        }
+        if self.check == Check::Passed && new.stage == Stage::Booting && ready >= enough {
+            new.stage = Stage::Serving;
+            if let Some(old) = &old
+                && ready < rules.workers
+            {
+                let generations = vec![old.number, new.number];
+                actions.push(Action::Feed { generations });
+            }
+        }
+        let serves = new.stage == Stage::Serving;
+        if serves && ready == rules.workers {
+            let generation = new.number;
+            let generations = vec![generation];
+            actions.push(Action::Feed { generations });
+            actions.push(Action::Serves { generation });
+            if let Some(old) = old {
+                old.stage = Stage::Draining;
+                let until = Some(now + old.rules.drain_timeout);
+                old.handle(pool::Event::Stop { until }, now, actions);
+            }
+            return true;
+        }
+        let mut no_room = false;
+        if let Some(old) = old {
+            let spared = old.rules.workers.saturating_sub(self.arrived);
+            if one_by_one && serves && spared < old.pool.limit() {
+                old.resize(spared, now, actions);
+            }
+            let others = old.pool.limit() + old.pool.leaving() + new.pool.leaving();
+            let room = self.room(others, &rules);
+            if room > new.pool.limit() {
+                new.resize(room, now, actions);
+                self.until = None;
+            }
+            // What leaves has clocks of its own, which may well be longer.
+            no_room = new.pool.limit() < rules.workers
+                && !old.pool.awaits_leaving()
+                && !new.pool.awaits_leaving();
+        }
+        let awaited = ready < new.pool.limit() || no_room || self.check == Check::Asked;
+        self.until = match (awaited, self.until) {
+            (false, _) => None,
+            (true, None) => Some(now + rules.boot_timeout),
+            (true, until) => until,
+        };
+        false
+    }
+}

@@ -1,0 +1,84 @@
+//! What goes into the fleet and what comes out of it.
+
+use std::time::{Duration, Instant};
+
+use super::Rules;
+use crate::rules::pool;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Bring up a new generation, which takes the place of the one that serves. Only in a fleet that is settled.
+    Launch { generation: u32, rules: Rules },
+    /// There shall be this many workers from now on; one too many is the one that `leaves`. Not within a rollout, and
+    /// beside a generation that drains only fewer.
+    Resize { workers: u16, leaves: Option<u16> },
+    /// Other times are in force, for what begins from now on.
+    KeepTo {
+        boot_timeout: Duration,
+        drain_timeout: Duration,
+    },
+    /// Somebody waits for the generations that finish what they hold, and has waited long enough.
+    Hurry,
+    /// Something happened in a generation.
+    Pool { generation: u32, event: pool::Event },
+    /// A worker of the generation wrote into its exchange what no sound worker writes.
+    Corrupt { generation: u32 },
+    /// The check that [`Action::Check`] asked for is done.
+    Checked { generation: u32, passed: bool },
+    /// The server is going to stop, so no new generation is to take over.
+    CallOff,
+    /// Stop for good: workers finish what they hold.
+    Stop,
+    /// Stop for good, at once.
+    Kill,
+    /// A moment of [`super::Fleet::next`] came.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Something is to be done in a generation.
+    Pool {
+        generation: u32,
+        action: pool::Action,
+    },
+    /// Have requests go to these generations and to no other.
+    Feed { generations: Vec<u32> },
+    /// No worker serves, and none is started before this moment; `None`: one serves again.
+    Outage { until: Option<Instant> },
+    /// Find out whether a generation is fit to serve.
+    Check { generation: u32 },
+    /// The generation has taken over.
+    Serves { generation: u32 },
+    /// The generation will not take over.
+    GiveUp { generation: u32, why: Why },
+    /// Nothing is left of the generation.
+    Close { generation: u32 },
+}
+
+impl Action {
+    /// Whether it tells that a worker's next start waits.
+    pub(super) fn is_delay(&self) -> bool {
+        let delayed = |action: &pool::Action| matches!(action, pool::Action::Delayed { .. });
+        matches!(self, Self::Pool { action, .. } if delayed(action))
+    }
+}
+
+/// Why a new generation was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Its template could not load the application, or died later.
+    Template,
+    /// A worker died too often before it was ready.
+    Worker { worker: u16, deaths: u32 },
+    /// Its workers were not ready in time.
+    Timeout,
+    /// It did not pass the check, or not in time.
+    Check,
+    /// One of its workers wrote into the exchange what no sound worker writes.
+    Corrupt,
+    /// The server stops.
+    CalledOff,
+}

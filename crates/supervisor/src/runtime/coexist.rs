@@ -1,0 +1,58 @@
+//! Another server of the same service beside this one, while an upgrade goes on: how much of it fits, and how the budget of
+//! memory is kept meanwhile. It starts no server, and of the other one it sees the end alone.
+
+use std::rc::Rc;
+
+use tokio::task::spawn_local;
+
+use crate::rules::budget::Held;
+use crate::runtime::channel::Pidfd;
+use crate::runtime::supervisor::Supervisor;
+use crate::runtime::template::Plan;
+use crate::runtime::watch::open_pidfd;
+
+impl Supervisor {
+    /// How many workers of another server like this one there is memory for beside it; `None`: for all of them.
+    ///
+    /// # Errors
+    /// Not for a single one: what this server holds and may hold.
+    pub async fn room_beside(&self) -> Result<Option<u16>, Held> {
+        let shared = &self.shared;
+        let seen = shared.serving();
+        if seen.is_empty() || !shared.budget.borrow().is_set() {
+            return Ok(None);
+        }
+        let weights = shared.weigh(&seen).await;
+        let budget = shared.budget.borrow();
+        let fits = budget.fits_beside(&weights);
+        match (fits, budget.held(&weights)) {
+            (Some(0), Some(held)) => Err(held),
+            (Some(fits), _) if usize::from(fits) < seen.len() => Ok(Some(fits)),
+            _ => Ok(None),
+        }
+    }
+
+    /// To be said before the first generation is brought up beside another server, the process `other`, which has left
+    /// room for so many workers. The others come when that server is gone.
+    pub fn come_beside(&self, plan: &Plan, room: Option<u16>, other: i32) {
+        let missing = room.map_or(0, |room| plan.workers.saturating_sub(room.max(1)));
+        let mut budget = self.shared.budget.borrow_mut();
+        budget.begin_beside(plan.budget, missing);
+        let other = open_pidfd(other).and_then(|pidfd| Pidfd::new(pidfd).ok());
+        let shared = Rc::downgrade(&self.shared);
+        spawn_local(async move {
+            // One that cannot be watched is as good as gone.
+            if let Some(other) = other {
+                other.ended().await;
+            }
+            if let Some(shared) = shared.upgrade() {
+                shared.budget.borrow_mut().stand_beside(false);
+            }
+        });
+    }
+
+    /// Whether another server is there from now on: what it holds is not taken for a stranger's.
+    pub fn stand_beside(&self, other: bool) {
+        self.shared.budget.borrow_mut().stand_beside(other);
+    }
+}

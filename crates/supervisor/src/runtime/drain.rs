@@ -1,0 +1,111 @@
+//! How long what leaves has: `drain_timeout`, or as long as what it runs is in time, unless somebody waits for it. When
+//! that is the front knows; what follows is the pool's and the fleet's business.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use exchange::WorkerId;
+use tokio::time;
+
+use crate::Note;
+use crate::rules::fleet::{self, Fleet, Stage};
+use crate::rules::pool::Event;
+use crate::runtime::supervisor::{Shared, Supervisor};
+
+/// How long a worker goes on after the last deadline of what it runs, so that what is late by then is answered as such.
+const LAST_ANSWER: Duration = Duration::from_secs(1);
+
+impl Supervisor {
+    /// Where a generation is on its way in or out: the one that finishes what it holds, or else the earliest, and how long
+    /// [`Supervisor::settled`] takes at most.
+    pub fn unsettled(&self) -> Option<(u32, Duration)> {
+        let inner = self.shared.inner.borrow();
+        if inner.fleet.is_settled() {
+            return None;
+        }
+        let all = inner.fleet.generations();
+        let drains = all.iter().find(|one| one.stage == Stage::Draining);
+        let awaited = drains.or(all.first())?.number;
+        let bounded = inner.fleet.bounded();
+        let bounded: Vec<_> = bounded.filter(|(of, ..)| *of == awaited).collect();
+        drop(inner);
+        let limit = self.shared.drain_timeout(awaited);
+        let now = time::Instant::now().into_std();
+        let rests = bounded.into_iter().map(|(_, worker, until)| {
+            let in_time = self
+                .shared
+                .dispatcher
+                .deadline(WorkerId::new(awaited, worker));
+            let until = in_time.map_or(until, |deadline| until.max(deadline + LAST_ANSWER));
+            until.saturating_duration_since(now)
+        });
+        Some((awaited, rests.max().unwrap_or(limit).min(limit)))
+    }
+
+    /// Waits until no generation is on its way in or out, and says so. Now somebody waits: what is finished there in time has
+    /// `drain_timeout` from now on, as all else had.
+    pub async fn settled(&self) {
+        let Some((generation, rest)) = self.unsettled() else {
+            return;
+        };
+        let note = Note::Awaited { rest };
+        self.shared.note(generation, &note);
+        let settled = || self.shared.until(Fleet::is_settled);
+        let limit = self.shared.drain_timeout(generation);
+        if time::timeout(limit, settled()).await.is_err() {
+            self.hurry();
+            settled().await;
+        }
+    }
+
+    /// Ends the generations that finish what they hold: somebody has waited for them long enough.
+    pub fn hurry(&self) {
+        let inner = self.shared.inner.borrow();
+        let all = inner.fleet.generations().iter();
+        let draining = all.filter(|one| one.stage == Stage::Draining);
+        let draining: Vec<_> = draining.map(|one| one.number).collect();
+        drop(inner);
+        for generation in draining {
+            let requests = self.shared.dispatcher.cut(generation);
+            let note = Note::Hurried { requests };
+            self.shared.note(generation, &note);
+        }
+        self.shared.decide(fleet::Event::Hurry);
+    }
+
+    /// Gives what begins from now on these times, in every generation that is there.
+    pub fn keep_to(&self, boot_timeout: Duration, drain_timeout: Duration) {
+        self.shared.decide(fleet::Event::KeepTo {
+            boot_timeout,
+            drain_timeout,
+        });
+    }
+}
+
+impl Shared {
+    /// How long a worker of this generation may take to leave, whatever it runs.
+    pub(crate) fn drain_timeout(&self, generation: u32) -> Duration {
+        let rules = self.inner.borrow().fleet.rules(generation);
+        rules.map_or(Duration::ZERO, |rules| rules.drain_timeout)
+    }
+
+    /// A moment that the fleet asked for has come. Whose time to leave is up has until the last deadline of what it runs,
+    /// which is asked now and not when it began to leave: a thread may have taken a last request since.
+    pub(crate) fn tick(self: &Rc<Self>) {
+        let now = time::Instant::now().into_std();
+        let inner = self.inner.borrow();
+        let bounded = inner.fleet.bounded().filter(|(.., until)| *until <= now);
+        let overdue: Vec<_> = bounded.collect();
+        drop(inner);
+        for (generation, worker, _) in overdue {
+            if let Some(deadline) = self.dispatcher.deadline(WorkerId::new(generation, worker)) {
+                let rest = deadline.saturating_duration_since(now);
+                let note = Note::InTime { worker, rest };
+                self.note(generation, &note);
+                let until = deadline + LAST_ANSWER;
+                self.handle(generation, Event::InTime { worker, until });
+            }
+        }
+        self.decide_at(fleet::Event::Tick, now);
+    }
+}

@@ -1,0 +1,76 @@
+//! The end of a process: how long it may take, and how it ended, in words. Ends nobody.
+
+use std::fmt;
+use std::time::Duration;
+
+use rustix::process::WaitIdStatus;
+
+/// How long the kernel may take to end what was killed.
+pub(crate) const KILL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It exited, with this code.
+    Exit(i32),
+    /// This signal ended it.
+    Signal(i32),
+    /// Somebody else reaped it.
+    Unknown,
+}
+
+/// Signals that end processes in practice (signal(7)).
+const SIGNALS: [(i32, &str); 12] = [
+    (1, "HUP"),
+    (2, "INT"),
+    (3, "QUIT"),
+    (4, "ILL"),
+    (6, "ABRT"),
+    (7, "BUS"),
+    (8, "FPE"),
+    (9, "KILL"),
+    (11, "SEGV"),
+    (13, "PIPE"),
+    (14, "ALRM"),
+    (15, "TERM"),
+];
+
+impl From<WaitIdStatus> for Ending {
+    fn from(status: WaitIdStatus) -> Self {
+        match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Self::Exit(code),
+            (None, Some(signal)) => Self::Signal(signal),
+            (None, None) => Self::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exit(code) => write!(f, "exit {code}"),
+            Self::Signal(number) => {
+                write!(f, "signal {number}")?;
+                match SIGNALS.iter().find(|(known, _)| known == number) {
+                    Some((_, name)) => write!(f, " ({name})"),
+                    None => Ok(()),
+                }
+            }
+            Self::Unknown => f.write_str("an unknown status"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_are_worded_as_the_template_words_them() {
+        let check = |ending: Ending, expect| assert_eq!(ending.to_string(), expect);
+        check(Ending::Exit(0), "exit 0");
+        check(Ending::Signal(9), "signal 9 (KILL)");
+        check(Ending::Signal(34), "signal 34");
+        check(Ending::Unknown, "an unknown status");
+    }
+}

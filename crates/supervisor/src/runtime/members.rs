@@ -1,0 +1,44 @@
+//! The processes of one generation, as far as the supervisor holds on to them. Data alone: who changes it are
+//! `supervisor.rs` and `watch.rs`.
+
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::SystemTime;
+
+use exchange::control::ToTemplate;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::runtime::launch::StartError;
+use crate::runtime::template::{Booted, Load};
+use crate::runtime::worker_process::Child;
+
+/// The processes of one generation, and how it came up.
+pub(crate) struct Members {
+    pub(crate) load: Rc<Load>,
+    pub(crate) children: Vec<Option<Child>>,
+    /// Processes of workers that were told to leave, until their end is told.
+    pub(crate) leaving: BTreeSet<i32>,
+    pub(crate) template: Option<TemplateHandle>,
+    /// Whether the exchange in `load` is corrupt, so that the next template needs the one that took its place.
+    pub(crate) corrupt: bool,
+    /// Whether it was alone when it was launched.
+    pub(crate) first: bool,
+    /// What its template said when it had loaded the application.
+    pub(crate) booted: Option<Booted>,
+    /// What went wrong, until it is told.
+    pub(crate) failure: Option<StartError>,
+    /// Who waits to hear whether it serves.
+    pub(crate) verdict: Option<oneshot::Sender<Result<Booted, StartError>>>,
+}
+
+/// The template as far as others than its own task know it.
+pub(crate) struct TemplateHandle {
+    /// Absent while it is being started.
+    pub(crate) pid: Option<i32>,
+    pub(crate) started: SystemTime,
+    pub(crate) kill: Rc<Notify>,
+    pub(crate) outbox: mpsc::UnboundedSender<(ToTemplate, Option<OwnedFd>)>,
+    pub(crate) task: Option<JoinHandle<()>>,
+}

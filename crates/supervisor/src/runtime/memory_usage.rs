@@ -1,0 +1,125 @@
+//! What the processes of the server weigh, each as what it is: a worker that serves, one that leaves, a template. It
+//! decides nothing; reading the kernel's figures takes it milliseconds, and happens on another thread.
+
+use tokio::task::spawn_blocking;
+
+use crate::rules::fleet::Stage;
+use crate::rules::memory::{MemoryUsage, ProcessMemory};
+use crate::rules::pool::State;
+use crate::runtime::limit_check::Seen;
+use crate::runtime::memory;
+use crate::runtime::supervisor::{Inner, Shared};
+
+/// All processes but the workers that serve.
+#[derive(Default)]
+struct Others {
+    front: i32,
+    /// The template of the workers that serve.
+    template: Option<i32>,
+    /// Those of a generation that drains.
+    draining: Vec<i32>,
+    /// Workers of another one that leave.
+    leaving: Vec<i32>,
+    rest: Vec<i32>,
+}
+
+impl Shared {
+    /// Weighs all processes, and these workers each.
+    pub(crate) async fn weigh(&self, seen: &[Seen]) -> MemoryUsage {
+        let workers = seen.iter().map(|one| (one.life.worker, one.pid)).collect();
+        let generation = seen.first().map(|one| one.life.generation);
+        let others = self.inner.borrow().others(generation, seen);
+        let weighed = spawn_blocking(move || weights(workers, others));
+        // Whoever panicked over it has weighed nothing.
+        weighed.await.unwrap_or_default()
+    }
+}
+
+impl Inner {
+    /// All processes but those that were seen; `own` is their generation.
+    fn others(&self, own: Option<u32>, seen: &[Seen]) -> Others {
+        let mut others = Others {
+            front: rustix::process::getpid().as_raw_nonzero().get(),
+            ..Others::default()
+        };
+        for (number, members) in &self.members {
+            let generation = self.fleet.generation(*number);
+            let drains = generation.is_some_and(|one| one.stage == Stage::Draining);
+            let template = members.template.as_ref().and_then(|one| one.pid);
+            match drains {
+                true => others.draining.extend(template),
+                false if Some(*number) == own => others.template = template,
+                false => others.rest.extend(template),
+            }
+            for (worker, child) in (0..).zip(&members.children) {
+                let Some(pid) = child.as_ref().and_then(|child| child.pid) else {
+                    continue;
+                };
+                let state = generation.map(|one| one.pool.state(worker));
+                if drains {
+                    others.draining.push(pid);
+                } else if matches!(state, Some(State::Stopping { .. })) {
+                    others.leaving.push(pid);
+                } else if seen.iter().all(|one| one.pid != pid) {
+                    others.rest.push(pid);
+                }
+            }
+        }
+        others
+    }
+}
+
+/// Reads what these processes hold. May wait for the kernel.
+fn weights(workers: Vec<(u16, i32)>, others: Others) -> MemoryUsage {
+    let weighed = |pids: &[i32]| -> Vec<ProcessMemory> {
+        let all = pids.iter().filter_map(|pid| memory::of(*pid));
+        all.collect()
+    };
+    let shares = |all: &[ProcessMemory]| -> u64 { all.iter().map(|memory| memory.share).sum() };
+    let workers = workers.into_iter();
+    let workers = workers.filter_map(|(number, pid)| Some((number, memory::of(pid)?)));
+    let workers: Vec<(u16, ProcessMemory)> = workers.collect();
+    let own: u64 = workers.iter().map(|(_, memory)| memory.share).sum();
+    let template = shares(&weighed(others.template.as_slice()));
+    let loaded = loaded(template, &workers);
+    let front = shares(&weighed(&[others.front]));
+    let leaving = weighed(&others.leaving);
+    // Of a whole generation everything goes, of a worker what it has alone.
+    let draining = shares(&weighed(&others.draining));
+    let alone: u64 = leaving.iter().map(|memory| memory.private).sum();
+    let rest = shares(&weighed(&others.rest));
+    MemoryUsage {
+        held: front + template + own + draining + shares(&leaving) + rest,
+        front,
+        loaded,
+        leaving: draining + alone,
+        workers,
+        groups: memory::groups(),
+    }
+}
+
+/// What is held by a template of this share or by more than one of these workers: what loading the application took.
+fn loaded(template: u64, workers: &[(u16, ProcessMemory)]) -> u64 {
+    let common = |memory: &ProcessMemory| memory.share.saturating_sub(memory.private);
+    let common = workers.iter().map(|(_, memory)| common(memory));
+    template + common.sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_loaded_once_is_not_smaller_for_being_shared_by_many() {
+        let (loaded_once, private) = (1200, 70);
+        for count in 1..6_u16 {
+            let share = loaded_once / u64::from(count + 1);
+            let worker = ProcessMemory {
+                share: share + private,
+                private,
+            };
+            let workers: Vec<_> = (0..count).map(|number| (number, worker)).collect();
+            assert_eq!(loaded(share, &workers), loaded_once, "{count}");
+        }
+    }
+}

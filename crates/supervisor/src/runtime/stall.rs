@@ -1,0 +1,67 @@
+//! Workers that stall: those whose requests run past their deadline are asked where their threads are, and replaced where
+//! these do not come to an end; so are those that come for no request. Which ones that are is the front's to say.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use exchange::control::ToWorker;
+use exchange::{Alarm, Run, Stall, WorkerId};
+use tokio::task::spawn_local;
+use tokio::time::Instant;
+
+use crate::rules::pool::Event;
+use crate::runtime::supervisor::Supervisor;
+
+impl Supervisor {
+    /// Acts upon what the dispatcher has seen of workers.
+    pub fn alarm(&self, alarm: Alarm) {
+        match alarm {
+            Alarm::Late(run) => self.trace(run),
+            Alarm::Stalled(worker, stall) => self.replace_stuck(worker, stall),
+            // Nothing that it still runs is worth waiting for.
+            Alarm::Spent(worker) => self.stuck(worker, Stall::LateRequest, Duration::ZERO),
+            Alarm::Corrupt(generation, found) => {
+                self.exchange_corrupt(generation, &found.to_string());
+            }
+        }
+    }
+
+    /// Asks a worker where one of its threads is, if that still runs this request. [`exchange::Dispatcher::traced`] hears the
+    /// answer. A stopped worker gives none.
+    fn trace(&self, run: Run) {
+        let WorkerId { generation, worker } = run.by;
+        let mut inner = self.shared.inner.borrow_mut();
+        if let Some(Some(child)) = inner.child(generation, worker) {
+            child.tell(&ToWorker::Backtrace {
+                thread: run.thread,
+                slot: run.slot,
+                sequence: run.sequence,
+            });
+        }
+    }
+
+    /// Replaces a worker one of whose threads does not come to an end. The others may finish what they run, for as long
+    /// as those of any worker that leaves; its successor does not wait for that where there is a place and memory.
+    fn replace_stuck(&self, stuck: WorkerId, stall: Stall) {
+        let WorkerId { generation, worker } = stuck;
+        let time = self.shared.drain_timeout(generation);
+        self.stuck(stuck, stall, time);
+        let shared = Rc::clone(&self.shared);
+        spawn_local(async move {
+            if shared.has_room().await {
+                shared.handle(generation, Event::Follow { worker });
+            }
+        });
+    }
+
+    fn stuck(&self, stuck: WorkerId, stall: Stall, time: Duration) {
+        let WorkerId { generation, worker } = stuck;
+        let until = Instant::now().into_std() + time;
+        let stuck = Event::Stuck {
+            worker,
+            stall,
+            until,
+        };
+        self.shared.handle(generation, stuck);
+    }
+}

@@ -1,0 +1,410 @@
+//! The template's process: starting it, booting the application in it, and its end. Decides nothing about
+//! workers, and leaves no process behind when it is dropped.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use exchange::control::{FromTemplate, Received, Start, ToTemplate};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getrlimit,
+    kill_process_group, pidfd_open, pidfd_send_signal, prlimit, waitid,
+};
+
+use crate::rules::budget::Bound;
+use crate::rules::limits::Limits;
+use crate::rules::pool::TEMPLATE_EXIT_TIMEOUT;
+use crate::runtime::channel::{Channel, Pidfd};
+use crate::runtime::exit_status::{Ending, KILL_TIMEOUT};
+use crate::runtime::orphans::Own;
+
+/// What to run, and how.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The Ruby interpreter: a path, or a name to look up in `PATH`.
+    pub ruby: String,
+    /// The folder of Highball's Ruby files; holds `highball/template.rb`.
+    pub library: PathBuf,
+    /// The number of workers.
+    pub workers: u16,
+    /// How long loading the application may take, and each start of a worker, until [`crate::Supervisor::keep_to`] says
+    /// otherwise.
+    pub boot_timeout: Duration,
+    /// How long a worker that was told to leave may take to finish what is not in time, until the same says otherwise.
+    pub drain_timeout: Duration,
+    /// What a worker's life is limited to.
+    pub limits: Limits,
+    /// How much memory all processes may hold together.
+    pub budget: Bound,
+    /// Whether a restart replaces worker by worker, so that there is never more than one too many.
+    pub worker_by_worker: bool,
+    /// What the generation must pass before it takes over, as [`exchange::Dispatcher::check`] understands it.
+    pub check: Option<String>,
+    /// Variables of this process that are not for the application.
+    pub own_variables: Vec<String>,
+    /// Variables that the application has in addition, or in place of this process's.
+    pub variables: Vec<(String, String)>,
+    /// The soft limit of descriptors (RLIMIT_NOFILE) of template, workers and what they start; `None` for that of this
+    /// process.
+    pub descriptors: Option<u64>,
+}
+
+/// One load of the application: a generation.
+#[derive(Debug)]
+pub struct Load {
+    /// What the template is told.
+    pub start: Start,
+    /// The exchange's memory (memfd) and the front's doorbell (eventfd).
+    pub exchange: [OwnedFd; 2],
+    /// What is run.
+    pub plan: Plan,
+}
+
+/// A loaded application.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Booted {
+    /// The template's process.
+    pub pid: i32,
+    /// The version of Ruby.
+    pub ruby: String,
+    /// The version of Rack.
+    pub rack: String,
+    /// How long loading took.
+    pub seconds: f64,
+    /// What a fork loses or shares of what the application holds, a sentence each.
+    pub held: Vec<String>,
+    /// Loaded gems that are known to mind a fork, a sentence each.
+    pub gems: Vec<String>,
+}
+
+/// Why the application was not loaded. Written for the person who started the server.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// The interpreter could not be started.
+    #[error("cannot run {ruby:?} in {app}: {reason} (setting `ruby`)")]
+    Spawn {
+        /// The interpreter.
+        ruby: String,
+        /// The application's folder.
+        app: String,
+        /// What the system says. No `source`: the text above is the whole message.
+        reason: io::Error,
+    },
+    /// The application raised.
+    #[error("{}", raised(class, message, backtrace))]
+    Raised {
+        /// The exception's class.
+        class: String,
+        /// Its message.
+        message: String,
+        /// Its backtrace, innermost first.
+        backtrace: Vec<String>,
+    },
+    /// The process ended without a word; Ruby's own message, if any, went to stderr.
+    #[error(
+        "the application did not boot: ruby ended with {0}; what it said itself is in the server's output"
+    )]
+    Ended(Ending),
+    /// It took too long.
+    #[error("the application did not boot within {0:?} (setting `boot_timeout`)")]
+    Timeout(Duration),
+    /// The control socket failed, or something else than the template answered.
+    #[error("the application did not boot: {0}")]
+    Control(#[from] exchange::control::Error),
+    /// There is no memory or descriptor for an exchange in place of one that is corrupt.
+    #[error("cannot make the exchange: {0}")]
+    Exchange(io::Error),
+    /// It took too long, for it stood behind what serves ([`Start::behind`]) and still wants a core.
+    #[error("the machine leaves too little time to load the application")]
+    Starved,
+    /// The server stops.
+    #[error("the boot was called off")]
+    CalledOff,
+}
+
+fn raised(class: &str, message: &str, backtrace: &[String]) -> String {
+    let mut text = format!("the application did not boot: {message} ({class})");
+    for line in backtrace {
+        text.push_str("\n    from ");
+        text.push_str(line);
+    }
+    text
+}
+
+/// A running template. Dropping it kills it and every process of its process group that is left.
+#[derive(Debug)]
+pub struct Template {
+    pid: Pid,
+    pidfd: Pidfd,
+    channel: Rc<Channel>,
+    started: SystemTime,
+    /// By now, or by the thread that it was left to.
+    reaped: bool,
+    /// Nobody else is to reap it.
+    _own: Own,
+}
+
+impl Template {
+    /// Starts the interpreter; needs a tokio runtime.
+    ///
+    /// # Errors
+    /// [`BootError::Spawn`].
+    pub fn spawn(load: &Load) -> Result<Self, BootError> {
+        Self::try_spawn(&load.plan, &load.start).map_err(|reason| BootError::Spawn {
+            ruby: load.plan.ruby.clone(),
+            app: load.start.app.clone(),
+            reason,
+        })
+    }
+
+    fn try_spawn(plan: &Plan, start: &Start) -> io::Result<Self> {
+        let (channel, far) = Channel::pair()?;
+        let mut command = Command::new(&plan.ruby);
+        command
+            .arg("-I")
+            .arg(&plan.library)
+            .arg(plan.library.join("highball/template.rb"))
+            .current_dir(&start.app)
+            .env("RACK_ENV", &start.environment)
+            .env("RAILS_ENV", &start.environment)
+            .stdin(Stdio::from(far))
+            // Ctrl-C in a terminal is for the front alone.
+            .process_group(0);
+        for name in &plan.own_variables {
+            command.env_remove(name);
+        }
+        for (name, value) in &plan.variables {
+            command.env(name, value);
+        }
+        if std::env::var_os("MALLOC_ARENA_MAX").is_none() {
+            // Threads of one worker share arenas: less memory.
+            command.env("MALLOC_ARENA_MAX", "2");
+        }
+        let child = command.spawn()?;
+        let pid = Pid::from_child(&child);
+        let own = Own::new(pid);
+        limit_descriptors(pid, plan.descriptors);
+        // It is nobody's but ours to reap, so the number cannot be another process's.
+        let pidfd = Pidfd::new(pidfd_open(pid, PidfdFlags::empty())?)?;
+        Ok(Self {
+            pid,
+            pidfd,
+            channel: Rc::new(channel),
+            started: SystemTime::now(),
+            reaped: false,
+            _own: own,
+        })
+    }
+
+    /// Has the application loaded within so long, [`behind`](Start::behind) what serves or not.
+    ///
+    /// # Errors
+    /// Why it was not; the process is to be dropped then. [`BootError::Starved`] only behind what serves.
+    pub async fn boot(
+        &mut self,
+        load: &Load,
+        behind: bool,
+        within: Duration,
+    ) -> Result<Booted, BootError> {
+        let start = ToTemplate::Start(Start {
+            behind,
+            ..load.start.clone()
+        });
+        let exchange = load.exchange.each_ref().map(AsFd::as_fd);
+        let answer = async {
+            // Where it has ended already, how it ended says more than the broken pipe.
+            if let Err(error) = self.channel.send(&start, &exchange).await
+                && !matches!(&error, exchange::control::Error::Io(error)
+                    if error.kind() == io::ErrorKind::BrokenPipe)
+            {
+                return Err(error);
+            }
+            self.next().await
+        };
+        let answer = tokio::time::timeout(within, answer)
+            .await
+            .map_err(|_| self.too_late(within, behind))??;
+        match answer.map(|received| received.message) {
+            Some(FromTemplate::Booted {
+                pid: _,
+                ruby,
+                rack,
+                seconds,
+                held,
+                gems,
+            }) => Ok(Booted {
+                pid: self.pid(),
+                ruby,
+                rack,
+                seconds,
+                held,
+                gems,
+            }),
+            Some(FromTemplate::BootFailed {
+                class,
+                message,
+                backtrace,
+            }) => {
+                self.end(TEMPLATE_EXIT_TIMEOUT).await;
+                Err(BootError::Raised {
+                    class,
+                    message,
+                    backtrace,
+                })
+            }
+            Some(other) => Err(BootError::Control(exchange::control::Error::Malformed(
+                format!("no answer to the start: {other:?}"),
+            ))),
+            None => Err(BootError::Ended(self.end(TEMPLATE_EXIT_TIMEOUT).await)),
+        }
+    }
+
+    /// What it means that it has not loaded in time.
+    fn too_late(&self, limit: Duration, behind: bool) -> BootError {
+        if behind && wants_a_core(self.pid()) {
+            // At the rank of all others it might have come to an end.
+            BootError::Starved
+        } else {
+            BootError::Timeout(limit)
+        }
+    }
+
+    /// The next message; `None` once the process has ended and everything it sent was taken.
+    pub(crate) async fn next(
+        &self,
+    ) -> Result<Option<Received<FromTemplate>>, exchange::control::Error> {
+        tokio::select! {
+            biased;
+            received = self.channel.receive() => match received? {
+                Some(received) => Ok(Some(received)),
+                None => {
+                    // It can tell nothing more; whether it goes on is no matter.
+                    self.ended_within(TEMPLATE_EXIT_TIMEOUT).await;
+                    Ok(None)
+                }
+            },
+            () = self.pidfd.ended() => Ok(self.channel.take()),
+        }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    pub(crate) fn started(&self) -> SystemTime {
+        self.started
+    }
+
+    pub(crate) fn channel(&self) -> Rc<Channel> {
+        Rc::clone(&self.channel)
+    }
+
+    /// Kills the template alone; its workers go on.
+    pub(crate) fn kill(&self) {
+        if !self.reaped {
+            let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        }
+    }
+
+    /// Has the template leave, for a boot that was only a check.
+    pub async fn leave(mut self) {
+        if self.channel.send(&ToTemplate::Exit, &[]).await.is_ok() {
+            self.ended_within(TEMPLATE_EXIT_TIMEOUT).await;
+        }
+        self.terminate_group();
+        self.end(Duration::ZERO).await;
+    }
+
+    /// Waits for its end, kills it after `patience`, and reaps it. One that the kernel does not end in time is left to it;
+    /// its workers go on.
+    pub(crate) async fn end(&mut self, patience: Duration) -> Ending {
+        if !self.ended_within(patience).await {
+            self.kill();
+            if !self.ended_within(KILL_TIMEOUT).await {
+                self.leave_to_reaper();
+                return Ending::Unknown;
+            }
+        }
+        self.reap()
+    }
+
+    async fn ended_within(&self, limit: Duration) -> bool {
+        let ended = tokio::time::timeout(limit, self.pidfd.ended());
+        ended.await.is_ok()
+    }
+
+    /// Kills it and what it started.
+    pub(crate) fn kill_group(&self) {
+        if !self.reaped {
+            let _ = kill_process_group(self.pid, Signal::KILL);
+        }
+    }
+
+    /// Asks what the application started beside the workers to end. Only before the template is reaped:
+    /// afterwards the number of its group may be another's.
+    pub(crate) fn terminate_group(&self) {
+        if !self.reaped {
+            let _ = kill_process_group(self.pid, Signal::TERM);
+        }
+    }
+
+    fn reap(&mut self) -> Ending {
+        self.reaped = true;
+        reap(self.pidfd.as_fd())
+    }
+
+    /// Has another thread reap what was killed: the kernel may take its time, above all where the process waits for a disk,
+    /// and this thread is the front's. With no thread or descriptor to be had it has to wait itself.
+    fn leave_to_reaper(&mut self) {
+        let waits = self.pidfd.as_fd().try_clone_to_owned().and_then(|pidfd| {
+            let wait = move || reap(pidfd.as_fd());
+            thread::Builder::new().name("reaper".to_owned()).spawn(wait)
+        });
+        self.reaped = true;
+        if waits.is_err() {
+            self.reap();
+        }
+    }
+}
+
+/// Sets the soft limit of a template, before it is told to load anything.
+fn limit_descriptors(pid: Pid, soft: Option<u64>) {
+    let Some(soft) = soft else { return };
+    let limit = Rlimit {
+        current: Some(soft),
+        maximum: getrlimit(Resource::Nofile).maximum,
+    };
+    // Where the kernel refuses it has more of them.
+    let _ = prlimit(Some(pid), Resource::Nofile, limit);
+}
+
+/// Waits for the end of a child, and takes its status from the kernel.
+fn reap(pidfd: BorrowedFd<'_>) -> Ending {
+    let status = waitid(WaitId::PidFd(pidfd), WaitIdOptions::EXITED);
+    status.ok().flatten().map_or(Ending::Unknown, Ending::from)
+}
+
+/// Whether the main thread of a process is ready to run, and waits for nothing else (proc_pid_stat(5), field 3).
+fn wants_a_core(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat"));
+    // The name before it may hold anything.
+    stat.is_ok_and(|stat| {
+        let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        rest.trim_start().starts_with('R')
+    })
+}
+
+impl Drop for Template {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.kill_group();
+            self.leave_to_reaper();
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The workers as processes: pid, pidfd and control socket of each one's present life. Kills them when it
+//! is dropped; decides nothing.
+
+use std::future::pending;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use exchange::control::ToWorker;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal, test_kill_process,
+};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+
+use crate::runtime::channel::{Channel, Pidfd};
+
+/// Between two looks at a process that no descriptor tells of.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A worker's process, once its template has named it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pid: i32,
+    /// Absent where this process could open no more descriptors.
+    pidfd: Option<Rc<OwnedFd>>,
+}
+
+impl Process {
+    /// Waits until the kernel has ended it.
+    pub(crate) async fn ended(self) {
+        if let Some(Ok(pidfd)) = self.pidfd.clone().map(Pidfd::new) {
+            return pidfd.ended().await;
+        }
+        while !self.has_ended() {
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Whether the kernel has ended it. Without a descriptor one is asked for again; where there is none, it has ended
+    /// when its template, or who came after that, has reaped it.
+    fn has_ended(&self) -> bool {
+        let Some(pid) = Pid::from_raw(self.pid) else {
+            return true;
+        };
+        let opened = match &self.pidfd {
+            Some(pidfd) => Ok(Rc::clone(pidfd)),
+            None => pidfd_open(pid, PidfdFlags::empty()).map(Rc::new),
+        };
+        match opened {
+            Ok(pidfd) => {
+                let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+                poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+            }
+            Err(Errno::SRCH) => true,
+            Err(_) => test_kill_process(pid) == Err(Errno::SRCH),
+        }
+    }
+}
+
+/// Waits until the kernel has ended the process that will be named.
+pub(crate) async fn end_of(process: oneshot::Receiver<Process>) {
+    match process.await {
+        Ok(process) => process.ended().await,
+        // Its handle is gone, and takes the task that waits here along.
+        Err(_) => pending().await,
+    }
+}
+
+/// One life of a worker.
+#[derive(Debug)]
+pub(crate) struct Child {
+    /// For people. Absent until the template or the worker has told it.
+    pub(crate) pid: Option<i32>,
+    pub(crate) started: SystemTime,
+    pidfd: Option<Rc<OwnedFd>>,
+    /// Where the task that watches it waits for its process.
+    watcher: Option<oneshot::Sender<Process>>,
+    /// To be killed as soon as its process is known.
+    doomed: bool,
+    /// Its control socket.
+    channel: Rc<Channel>,
+    task: AbortHandle,
+}
+
+impl Child {
+    /// A worker that the template is asked to fork, watched by `task`.
+    pub(crate) fn new(
+        channel: Rc<Channel>,
+        watcher: oneshot::Sender<Process>,
+        task: AbortHandle,
+    ) -> Self {
+        Self {
+            pid: None,
+            started: SystemTime::now(),
+            pidfd: None,
+            watcher: Some(watcher),
+            doomed: false,
+            channel,
+            task,
+        }
+    }
+
+    /// Its template has named its process.
+    pub(crate) fn forked(&mut self, pid: i32, pidfd: Option<OwnedFd>) {
+        self.pid = Some(pid);
+        self.started = SystemTime::now();
+        self.pidfd = pidfd.map(Rc::new);
+        if let (None, Some(pid)) = (&self.pidfd, Pid::from_raw(pid)) {
+            // Out of descriptors: what could not be killed later must not live. The number is still its own: its
+            // template names it before it looks whether it has ended.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        if let Some(watcher) = self.watcher.take() {
+            let pidfd = self.pidfd.clone();
+            // The watcher is gone only when the worker was abandoned.
+            let _ = watcher.send(Process { pid, pidfd });
+        }
+        if self.doomed {
+            self.kill();
+        }
+    }
+
+    /// Tells it something, if it takes messages: one that stands still need not hear of more than its socket holds.
+    pub(crate) fn tell(&self, message: &ToWorker) {
+        let _ = self.channel.try_send(message, &[]);
+    }
+
+    /// Kills it, now or as soon as its process is known.
+    pub(crate) fn kill(&mut self) {
+        self.doomed = true;
+        if let Some(pidfd) = &self.pidfd {
+            // It may be gone already.
+            let _ = pidfd_send_signal(pidfd.as_fd(), Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Child {
+    /// Closes its control socket, at whose end it leaves by itself, and kills it where that is possible.
+    fn drop(&mut self) {
+        self.task.abort();
+        self.kill();
+    }
+}
