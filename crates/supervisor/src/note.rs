@@ -190,12 +190,12 @@ impl Note {
     /// What an action of a pool is worth in the log; a worker that is stuck has `grace` to leave.
     pub(crate) fn of(action: Action, grace: Duration) -> Option<Self> {
         Some(match action {
-            Action::Stuck { worker, stall } => Self::Stuck {
+            Action::Stalled { worker, stall } => Self::Stuck {
                 worker,
                 stall,
                 grace,
             },
-            Action::Followed { worker, successor } => Self::Followed { worker, successor },
+            Action::SuccessorStarted { worker, successor } => Self::Followed { worker, successor },
             Action::Retiring {
                 worker,
                 successor,

@@ -95,7 +95,7 @@ impl Fleet {
                 for generation in &mut self.generations {
                     generation.rules.boot_timeout = boot_timeout;
                     generation.rules.drain_timeout = drain_timeout;
-                    generation.pool.keep_to(boot_timeout);
+                    generation.pool.set_boot_timeout(boot_timeout);
                 }
             }
             Event::Hurry => {
@@ -136,7 +136,7 @@ impl Fleet {
     pub(crate) fn bounded(&self) -> impl Iterator<Item = (u32, u16, Instant)> {
         let all = self.generations.iter();
         all.flat_map(|one| {
-            let bounded = one.pool.bounded();
+            let bounded = one.pool.workers().exit_deadlines();
             bounded.map(move |(worker, until)| (one.number, worker, until))
         })
     }
@@ -173,13 +173,17 @@ impl Fleet {
 
     /// Whether no worker is left.
     pub(crate) fn no_workers(&self) -> bool {
-        self.generations.iter().all(|one| one.pool.no_workers())
+        self.generations
+            .iter()
+            .all(|one| one.pool.workers().are_gone())
     }
 
     /// Whether a worker is there that serves.
     pub(crate) fn serves(&self) -> bool {
         let mut all = self.generations.iter();
-        all.any(|generation| generation.stage != Stage::Booting && generation.pool.ready() > 0)
+        all.any(|generation| {
+            generation.stage != Stage::Booting && generation.pool.workers().ready() > 0
+        })
     }
 
     /// Whether no process is left.
@@ -222,9 +226,12 @@ impl Fleet {
         let mut limit = rules.workers;
         if let [old, _] = &mut self.generations[..] {
             // A successor that is still to come is not worth more than new code.
-            old.resize(old.pool.limit(), now, actions);
+            old.resize(old.pool.workers().limit(), now, actions);
             rollout.most = rules.most_beside(&old.rules);
-            limit = rollout.room(old.pool.limit() + old.pool.leaving(), &rules);
+            limit = rollout.room(
+                old.pool.workers().limit() + old.pool.workers().leaving(),
+                &rules,
+            );
         }
         if let Some(new) = self.generations.last_mut() {
             new.resize(limit, now, actions);
@@ -239,7 +246,7 @@ impl Fleet {
     fn pool(&mut self, number: u32, event: pool::Event, now: Instant, actions: &mut Vec<Action>) {
         let takes_room = matches!(
             event,
-            pool::Event::Retire { .. } | pool::Event::Follow { .. }
+            pool::Event::Retire { .. } | pool::Event::StartSuccessor { .. }
         );
         if takes_room && !self.is_settled() {
             // The rollout replaces all of them, and has its own bound.
@@ -252,7 +259,7 @@ impl Fleet {
         let wanted = |generation: &Generation| (generation.number == number).then_some(event);
         self.each(wanted, now, actions);
         let pool = self.generation(number).map(|generation| &generation.pool);
-        if let Some((worker, deaths)) = pool.and_then(Pool::hopeless)
+        if let Some((worker, deaths)) = pool.and_then(|pool| pool.workers().hopeless())
             && self.rolls_out(number)
         {
             // There is no next start.
@@ -374,9 +381,9 @@ impl Fleet {
             (Some(new), old) if !rollout.reverts => rollout.step(new, old, now, actions),
             (new, Some(old)) => {
                 // Its workers come back as those of the new one go.
-                let others = new.as_ref().map_or(0, |new| new.pool.leaving());
-                let limit = rollout.room(others + old.pool.leaving(), &old.rules);
-                if limit > old.pool.limit() {
+                let others = new.as_ref().map_or(0, |new| new.pool.workers().leaving());
+                let limit = rollout.room(others + old.pool.workers().leaving(), &old.rules);
+                if limit > old.pool.workers().limit() {
                     old.resize(limit, now, actions);
                 }
                 new.is_none()

@@ -1,79 +1,24 @@
-//! The pool: what is to be done when a process boots, dies or is to stop. A pure state machine, events in
+//! The pool: what is to be done when a process of a generation boots, dies or is to stop. A pure state machine, events in
 //! and actions out; it knows no process, no socket and no clock (the time comes with each event).
 
 use std::time::{Duration, Instant};
 
-mod delayed;
-mod leave;
-mod loss;
-mod retire;
-mod step;
+mod backoff;
+mod event;
+mod succession;
+mod template;
+mod worker;
+mod workers;
 
-use retire::Succession;
-pub(crate) use step::{Action, Event};
+pub(crate) use event::{Action, Event};
+use succession::Succession;
+pub(crate) use template::TEMPLATE_EXIT_TIMEOUT;
+use template::Template;
+pub(crate) use worker::State;
+use worker::Worker;
+pub(crate) use workers::Workers;
 
-/// How long a template may take to exit by itself: one that was told to, that could not load the application, or that has
-/// closed its control socket.
-pub(crate) const TEMPLATE_EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Template {
-    Booting,
-    Up,
-    /// Dead; to be started again then.
-    Waiting(Instant),
-    /// Killed, for it did not fork in time; not dead yet.
-    Killed,
-    /// Told to leave; killed then.
-    Leaving(Instant),
-    /// Dead for good.
-    Gone,
-}
-
-/// Where a worker stands in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Not there; forked as soon as the template is up.
-    Absent,
-    /// Not there; the place is kept for a successor.
-    Spare,
-    /// Not there; forked then.
-    Waiting(Instant),
-    /// The template was told to fork it.
-    Forking,
-    /// Forked then, not yet ready.
-    Starting(Instant),
-    /// Serves requests since then.
-    Ready { since: Instant },
-    /// Told to leave, or killed on the way out. `until`: killed then.
-    Stopping { until: Option<Instant> },
-    /// Gone for good.
-    Gone,
-}
-
-impl State {
-    /// Whether there is a process, or soon will be.
-    fn is_process(self) -> bool {
-        match self {
-            Self::Forking | Self::Starting(_) | Self::Ready { .. } | Self::Stopping { .. } => true,
-            Self::Absent | Self::Spare | Self::Waiting(_) | Self::Gone => false,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Worker {
-    state: State,
-    life: u32,
-    /// Since when the template owes its process, whatever became of it meanwhile: it was told to fork it then, and has not
-    /// named it.
-    owed: Option<Instant>,
-    /// Deaths in a row without having been of use.
-    deaths: u32,
-    /// Whether it counts for as long as it is there, although it was told to leave: it was stuck, and its successor comes
-    /// after it.
-    stuck: bool,
-}
+use exchange::Stall;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -85,20 +30,9 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct Pool {
     template: Template,
-    /// How often it died since one of its workers became ready.
-    template_deaths: u32,
-    /// How often the exchange was corrupt since the template lasted.
-    corruptions: u32,
-    /// Since when it can fork, where it can.
-    up_since: Option<Instant>,
-    /// When it was started last, or is to be, where that was delayed.
-    tried: Option<Instant>,
-    /// By their places, of which there is one more than workers.
-    workers: Vec<Worker>,
-    /// How many workers there shall be; the highest numbers are left out.
-    limit: u16,
+    workers: Workers,
     /// Who is to take another's place.
-    succession: Option<Succession>,
+    succession: Succession,
     phase: Phase,
     /// How long a fork and a worker's start may take.
     boot_timeout: Duration,
@@ -107,28 +41,10 @@ pub(crate) struct Pool {
 impl Pool {
     /// A pool whose template is booting.
     pub(crate) fn new(workers: u16, boot_timeout: Duration) -> Self {
-        let absent = Worker {
-            state: State::Absent,
-            life: 0,
-            owed: None,
-            deaths: 0,
-            stuck: false,
-        };
-        let spare = Worker {
-            state: State::Spare,
-            ..absent
-        };
-        let mut places = vec![absent; usize::from(workers)];
-        places.push(spare);
         Self {
-            template: Template::Booting,
-            template_deaths: 0,
-            corruptions: 0,
-            up_since: None,
-            tried: None,
-            workers: places,
-            limit: workers,
-            succession: None,
+            template: Template::booting(),
+            workers: Workers::new(workers),
+            succession: Succession::default(),
             phase: Phase::Running,
             boot_timeout,
         }
@@ -138,110 +54,148 @@ impl Pool {
     pub(crate) fn handle(&mut self, event: Event, now: Instant) -> Vec<Action> {
         let mut actions = Vec::new();
         match event {
-            Event::Booted => self.booted(now, &mut actions),
+            Event::Booted => match self.phase {
+                Phase::Running => self.template.booted(now),
+                Phase::Stopping => actions.push(Action::KillTemplate),
+            },
             Event::TemplateDied => self.template_died(now, &mut actions),
-            Event::Forked { worker } => self.forked(worker, now),
+            Event::Forked { worker } => {
+                if let Some(found) = self.workers.get_mut(worker) {
+                    found.forked(now);
+                }
+            }
             Event::Ready { worker, life } => self.became_ready(worker, life, now, &mut actions),
             Event::Died {
                 worker,
                 life,
                 served,
             } => self.died(worker, life, served, now, &mut actions),
-            Event::Stuck {
+            Event::Stalled {
                 worker,
                 stall,
                 until,
-            } => self.stuck(worker, stall, until, now, &mut actions),
-            Event::Follow { worker } => self.follow(worker, now, &mut actions),
-            Event::InTime { worker, until } => self.prolong(worker, until),
-            Event::Retire { worker, why, grace } => self.retire(worker, why, grace, &mut actions),
-            Event::Renew { worker, until } => self.renew(worker, until, &mut actions),
+            } => self.stalled(worker, stall, until, now, &mut actions),
+            Event::StartSuccessor { worker } => self.start_successor(worker, now, &mut actions),
+            Event::Prolong { worker, until } => {
+                if let Some(found) = self.workers.get_mut(worker) {
+                    found.prolong(until);
+                }
+            }
+            Event::Retire { worker, why, grace } => {
+                if self.can_replace(worker) {
+                    let workers = &mut self.workers;
+                    self.succession
+                        .begin(workers, worker, why, grace, &mut actions);
+                }
+            }
+            Event::ReplaceAfterExit { worker, until } => {
+                if self.can_replace(worker) {
+                    self.workers[worker].replaced_after_exit = true;
+                    self.workers[worker].dismiss(worker, Some(until), &mut actions);
+                }
+            }
             Event::Resize {
                 limit,
                 leaves,
                 until,
-            } => self.resize(limit, leaves, until, &mut actions),
+            } => {
+                if self.phase == Phase::Running {
+                    self.succession.cancel(&mut self.workers, &mut actions);
+                    self.workers.resize(limit, leaves, until, &mut actions);
+                }
+            }
             Event::Corrupt => self.corrupt(now, &mut actions),
             Event::Stop { until } => self.stop(until, now, &mut actions),
             Event::Kill => self.kill(now, &mut actions),
             Event::Tick => self.tick(now, &mut actions),
         }
-        if self.phase == Phase::Running && self.template == Template::Up {
-            self.fork_absent(now, &mut actions);
+        if self.phase == Phase::Running && self.template.is_up() {
+            let successor = self.succession.successor();
+            self.workers.fork_missing(successor, now, &mut actions);
         }
         actions
     }
 
-    /// A fork and a worker's start may take so long from now on.
-    pub(crate) fn keep_to(&mut self, boot_timeout: Duration) {
+    /// Sets how long a fork and a worker's start may take from now on.
+    pub(crate) fn set_boot_timeout(&mut self, boot_timeout: Duration) {
         self.boot_timeout = boot_timeout;
+    }
+
+    /// The workers.
+    pub(crate) fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
+    /// Whether the template has loaded the application and can fork.
+    pub(crate) fn template_up(&self) -> bool {
+        self.template.is_up()
     }
 
     /// When [`Event::Tick`] is due next.
     pub(crate) fn next(&self) -> Option<Instant> {
-        let template = match self.template {
-            Template::Waiting(until) | Template::Leaving(until) => Some(until),
-            _ => None,
-        };
-        let worker = |worker: &Worker| match worker.state {
-            // Without a template a delayed fork cannot happen: its boot is the event.
-            State::Waiting(until) if self.template == Template::Up => Some(until),
-            State::Starting(since) => Some(since + self.boot_timeout),
-            State::Stopping { until } => until,
-            _ => None,
-        };
-        let workers = self.workers.iter().filter_map(worker);
-        workers.chain(self.fork_until()).chain(template).min()
+        // Without a template a delayed fork cannot happen: its boot is the event.
+        let up = self.template.is_up();
+        let start = up.then(|| self.workers.next_start()).flatten();
+        let deadline = self.workers.next_deadline(self.boot_timeout);
+        let all = [
+            start,
+            deadline,
+            self.fork_deadline(),
+            self.template.deadline(),
+        ];
+        all.into_iter().flatten().min()
     }
 
     /// When the template is killed unless it has forked what it was told to.
-    fn fork_until(&self) -> Option<Instant> {
-        let oldest = self.workers.iter().filter_map(|worker| worker.owed).min()?;
-        (self.template == Template::Up).then_some(oldest + self.boot_timeout)
+    fn fork_deadline(&self) -> Option<Instant> {
+        let oldest = self.workers.oldest_fork()?;
+        self.template.is_up().then_some(oldest + self.boot_timeout)
     }
 
-    /// How many workers there shall be.
-    pub(crate) fn limit(&self) -> u16 {
-        self.limit
-    }
-
-    /// How many workers serve requests, in a known process.
-    pub(crate) fn ready(&self) -> u16 {
-        let ready =
-            |worker: &&Worker| matches!(worker.state, State::Ready { .. }) && worker.owed.is_none();
-        self.workers.iter().filter(ready).count() as u16
-    }
-
-    /// How many workers were told to leave and are still there, those aside that count among the wanted ones.
-    pub(crate) fn leaving(&self) -> u16 {
-        let leaves =
-            |worker: &&Worker| matches!(worker.state, State::Stopping { .. }) && !worker.stuck;
-        self.workers.iter().filter(leaves).count() as u16
-    }
-
-    /// Whether what leaves is being waited for, and what is late of it will be killed at [`Pool::next`] at the latest.
+    /// Whether workers that leave are being waited for, and those that are late will be killed at [`Pool::next`] at the
+    /// latest.
     pub(crate) fn awaits_leaving(&self) -> bool {
-        let owed = self.fork_until().is_some();
-        let mut all = self.workers.iter();
-        all.any(|worker| match worker.state {
-            State::Stopping { until } => until.is_some() || owed && worker.owed.is_some(),
+        let owes = self.fork_deadline().is_some();
+        self.workers.any(|worker| match worker.state {
+            State::Stopping { until } => until.is_some() || owes && worker.fork_asked.is_some(),
             _ => false,
         })
     }
 
-    /// How many workers there are or will be, those aside that leave for good.
-    fn wanted(&self) -> u16 {
-        let wanted = |worker: &&Worker| match worker.state {
-            State::Waiting(_) | State::Forking | State::Starting(_) | State::Ready { .. } => true,
-            State::Stopping { .. } => worker.stuck,
-            State::Absent | State::Spare | State::Gone => false,
+    /// When the next process is started, where none is there that could come to serve. A template that is loaded after a
+    /// delay is none: it may well end as the last one did.
+    pub(crate) fn next_start(&self) -> Option<Instant> {
+        let comes = |worker: &Worker| match worker.state {
+            State::Forking | State::Starting(_) | State::Ready { .. } => true,
+            // Its successor comes without a delay.
+            State::Stopping { .. } => worker.replaced_after_exit,
+            State::Absent | State::Spare | State::Waiting(_) | State::Gone => false,
         };
-        self.workers.iter().filter(wanted).count() as u16
+        if self.phase == Phase::Stopping || self.workers.any(comes) {
+            return None;
+        }
+        match self.template.is_up() {
+            true => self.workers.next_start(),
+            false => self.template.next_start(),
+        }
     }
 
-    fn count(&self, which: impl Fn(State) -> bool) -> u16 {
-        let found = self.workers.iter().filter(|worker| which(worker.state));
-        found.count() as u16
+    /// Whether every worker that there shall be serves, nothing comes or goes, and another can be forked.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.phase == Phase::Running
+            && self.template.is_up()
+            && self.succession.successor().is_none()
+            && self.workers.ready() == self.workers.limit()
+            && self.workers.wanted() == self.workers.limit()
+            && self.workers.leaving() == 0
+    }
+
+    /// Whether the replacement of a worker can begin: only in a pool that is whole, so that there is never more than one
+    /// worker too many.
+    fn can_replace(&mut self, worker: u16) -> bool {
+        let whole = self.is_whole();
+        let found = self.workers.get_mut(worker);
+        whole && found.is_some_and(|found| found.is_ready())
     }
 
     /// Whether the end has been asked for.
@@ -249,138 +203,191 @@ impl Pool {
         self.phase == Phase::Stopping
     }
 
-    /// Whether no worker is left.
-    pub(crate) fn no_workers(&self) -> bool {
-        self.workers.iter().all(|w| w.state == State::Gone)
-    }
-
     /// Whether no process is left, nor will come.
     pub(crate) fn finished(&self) -> bool {
-        self.no_workers() && self.template == Template::Gone
-    }
-
-    /// Where a worker stands.
-    pub(crate) fn state(&self, worker: u16) -> State {
-        self.workers[usize::from(worker)].state
-    }
-
-    /// Which life of a worker is the present one.
-    pub(crate) fn life(&self, worker: u16) -> u32 {
-        self.workers[usize::from(worker)].life
-    }
-
-    fn state_of(&self, worker: u16) -> Option<State> {
-        let found = self.workers.get(usize::from(worker));
-        found.map(|worker| worker.state)
-    }
-
-    /// Whether the template has loaded the application.
-    pub(crate) fn template_up(&self) -> bool {
-        self.template == Template::Up
-    }
-
-    fn booted(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        match self.phase {
-            Phase::Running => {
-                self.template = Template::Up;
-                self.up_since = Some(now);
-            }
-            Phase::Stopping => actions.push(Action::KillTemplate),
-        }
-    }
-
-    fn forked(&mut self, worker: u16, now: Instant) {
-        let Some(found) = self.workers.get_mut(usize::from(worker)) else {
-            return;
-        };
-        found.owed = None;
-        if found.state == State::Forking {
-            found.state = State::Starting(now);
-        }
+        self.workers.are_gone() && self.template.is_gone()
     }
 
     fn became_ready(&mut self, worker: u16, life: u32, now: Instant, actions: &mut Vec<Action>) {
-        let Some(found) = self.current(worker, life) else {
+        let Some(found) = self.workers.current(worker, life) else {
             return;
         };
         if !matches!(found.state, State::Forking | State::Starting(_)) {
             return;
         }
         found.state = State::Ready { since: now };
-        // Whatever loads without being able to fork is of no use.
-        self.template_deaths = 0;
+        self.template.has_forked();
         actions.push(Action::Up { worker });
-        self.succeed(worker, now, actions);
+        self.succession
+            .complete(&mut self.workers, worker, now, actions);
+    }
+
+    /// Has a worker leave that cannot finish; one that leaves already has no longer than `until`.
+    fn stalled(
+        &mut self,
+        worker: u16,
+        stall: Stall,
+        until: Instant,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(found) = self.workers.get_mut(worker) else {
+            return;
+        };
+        if found.is_ready() {
+            actions.push(Action::Stalled { worker, stall });
+            // Where a successor is on its way already, that one counts in its place.
+            found.replaced_after_exit = !self.succession.forget(worker);
+            found.dismiss(worker, Some(until), actions);
+        }
+        found.hasten(until);
+        found.kill_late(worker, now, actions);
+    }
+
+    /// Has a successor forked for a stalled worker that is still there. From then on it counts no more, and there is one
+    /// worker too many at most, as in a retirement.
+    fn start_successor(&mut self, worker: u16, now: Instant, actions: &mut Vec<Action>) {
+        if self.phase == Phase::Stopping || !self.template.is_up() {
+            return;
+        }
+        let Some(successor) = self.workers.spare() else {
+            return;
+        };
+        let found = self.workers.get_mut(worker);
+        let awaited = |found: &&mut Worker| found.replaced_after_exit && found.is_stopping();
+        let Some(found) = found.filter(awaited) else {
+            return;
+        };
+        found.replaced_after_exit = false;
+        actions.push(Action::SuccessorStarted { worker, successor });
+        let life = self.workers[successor].fork(now);
+        actions.push(Action::Fork {
+            worker: successor,
+            life,
+        });
+    }
+
+    fn template_died(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        let owes = self.workers.oldest_fork().is_some();
+        for worker in self.workers.numbers() {
+            let found = &mut self.workers[worker];
+            // The process of these was never named, so its death would not be seen.
+            if found.fork_asked.take().is_none() {
+                continue;
+            }
+            let left = found.is_stopping();
+            // One that leaves may have been ready before, and hold requests.
+            if found.is_ready() || left && self.phase == Phase::Running {
+                actions.push(Action::Reclaim { worker });
+            }
+            actions.push(Action::Abandon { worker });
+            if self.phase == Phase::Stopping {
+                found.state = State::Gone;
+                continue;
+            }
+            found.state = State::Absent;
+            if !self.succession.inherit(&mut self.workers, worker) && left {
+                self.succession.vacate(&mut self.workers, worker);
+            }
+        }
+        match self.phase {
+            Phase::Running => self.template.died(owes, now, actions),
+            Phase::Stopping => self.template.died_for_good(),
+        }
+    }
+
+    fn died(
+        &mut self,
+        worker: u16,
+        life: u32,
+        served: bool,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(found) = self.workers.current(worker, life) else {
+            return;
+        };
+        found.fork_asked = None;
+        actions.push(Action::Reclaim { worker });
+        if self.phase == Phase::Stopping {
+            found.state = State::Gone;
+            self.dismiss_template(now, actions);
+            return;
+        }
+        let left = found.is_stopping();
+        if self.succession.inherit(&mut self.workers, worker) {
+            return;
+        }
+        match left {
+            true => self.succession.vacate(&mut self.workers, worker),
+            false => self.workers[worker].died(worker, served, now, actions),
+        }
+    }
+
+    /// Kills every process that has the exchange: a worker wrote there what no sound worker writes. They come again as
+    /// after any death, but the template of an exchange that is corrupt again and again comes after a delay.
+    fn corrupt(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if self.phase == Phase::Stopping {
+            return self.kill(now, actions);
+        }
+        for (number, worker) in self.workers.numbered() {
+            if worker.state.is_process() {
+                actions.push(Action::Kill { worker: number });
+            }
+        }
+        self.template.corrupt(now, actions);
+    }
+
+    fn stop(&mut self, until: Option<Instant>, now: Instant, actions: &mut Vec<Action>) {
+        if self.phase == Phase::Stopping {
+            return;
+        }
+        self.phase = Phase::Stopping;
+        self.succession = Succession::default();
+        for (number, worker) in self.workers.numbered() {
+            match worker.state.is_process() {
+                true => worker.dismiss(number, until, actions),
+                false => worker.state = State::Gone,
+            }
+        }
+        self.template.stop(actions);
+        self.dismiss_template(now, actions);
+    }
+
+    fn kill(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        let mut stopping = Vec::new();
+        self.stop(None, now, &mut stopping);
+        // Killing stands in for asking.
+        stopping
+            .retain(|action| !matches!(action, Action::StopWorker { .. } | Action::Kill { .. }));
+        for (number, worker) in self.workers.numbered() {
+            if worker.state != State::Gone {
+                actions.push(Action::Kill { worker: number });
+            }
+            if let State::Stopping { until } = &mut worker.state {
+                // Nothing that it runs gives it more time.
+                *until = None;
+            }
+        }
+        actions.append(&mut stopping);
+        self.template.kill(actions);
+    }
+
+    fn dismiss_template(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if self.workers.are_gone() {
+            self.template.dismiss(now, actions);
+        }
     }
 
     fn tick(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        match self.template {
-            Template::Waiting(until) if until <= now => {
-                self.template = Template::Booting;
-                actions.push(Action::SpawnTemplate);
-            }
-            Template::Leaving(until) if until <= now => {
-                // Its death is on its way; this only moves the clock on.
-                self.template = Template::Leaving(now + TEMPLATE_EXIT_TIMEOUT);
-                actions.push(Action::KillTemplate);
-            }
-            _ => {}
+        self.template.tick(now, actions);
+        for (number, worker) in self.workers.numbered() {
+            worker.tick(number, self.boot_timeout, now, actions);
         }
-        for (number, worker) in numbered(&mut self.workers) {
-            match worker.state {
-                State::Waiting(until) if until <= now => worker.state = State::Absent,
-                State::Starting(since) if since + self.boot_timeout <= now => {
-                    actions.push(Action::Kill { worker: number });
-                    // Its death is on its way; this only stops the clock.
-                    worker.state = State::Starting(now);
-                }
-                _ => leave::kill_late(number, &mut worker.state, now, actions),
-            }
-        }
-        if self.fork_until().is_some_and(|until| until <= now) {
-            self.template = Template::Killed;
-            actions.push(Action::KillTemplate);
+        if self.fork_deadline().is_some_and(|until| until <= now) {
+            self.template.kill_stalled(actions);
         }
     }
-
-    fn fork_absent(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        let successor = self.succession.map(|own| own.successor);
-        let target = self.limit + u16::from(successor.is_some());
-        let missing = target.saturating_sub(self.wanted());
-        let absent = |&number: &u16| self.state(number) == State::Absent;
-        let mut absent: Vec<u16> = self.numbers().filter(absent).collect();
-        absent.sort_by_key(|number| Some(*number) != successor);
-        for number in absent.into_iter().take(missing.into()) {
-            self.fork(number, now, actions);
-        }
-    }
-
-    /// Has the next life of a worker forked that is not there.
-    fn fork(&mut self, worker: u16, now: Instant, actions: &mut Vec<Action>) {
-        let place = &mut self.workers[usize::from(worker)];
-        place.life += 1;
-        place.stuck = false;
-        place.owed = Some(now);
-        place.state = State::Forking;
-        let life = place.life;
-        actions.push(Action::Fork { worker, life });
-    }
-
-    fn numbers(&self) -> std::ops::Range<u16> {
-        0..self.workers.len() as u16
-    }
-
-    /// The worker, where this is its present life.
-    fn current(&mut self, worker: u16, life: u32) -> Option<&mut Worker> {
-        self.workers
-            .get_mut(usize::from(worker))
-            .filter(|found| found.life == life)
-    }
-}
-
-fn numbered(workers: &mut [Worker]) -> impl DoubleEndedIterator<Item = (u16, &mut Worker)> {
-    let numbers = 0..workers.len() as u16;
-    numbers.zip(workers)
 }
 
 #[cfg(test)]

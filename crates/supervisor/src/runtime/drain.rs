@@ -103,7 +103,7 @@ impl Shared {
                 let note = Note::InTime { worker, rest };
                 self.note(generation, &note);
                 let until = deadline + LAST_ANSWER;
-                self.handle(generation, Event::InTime { worker, until });
+                self.handle(generation, Event::Prolong { worker, until });
             }
         }
         self.decide_at(fleet::Event::Tick, now);

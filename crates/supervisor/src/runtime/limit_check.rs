@@ -141,7 +141,7 @@ impl Shared {
             self.note(generation, &Note::Renewed { worker, why });
             // Requests wait meanwhile.
             let until = Instant::now().into_std() + grace.min(LAST_LEAVE);
-            Event::Renew { worker, until }
+            Event::ReplaceAfterExit { worker, until }
         };
         self.handle(generation, event);
     }
@@ -259,13 +259,14 @@ impl Shared {
             };
             for (worker, child) in (0..).zip(&members.children) {
                 let pid = child.as_ref().and_then(|child| child.pid);
-                let (Some(pid), State::Ready { since, .. }) = (pid, pool.state(worker)) else {
+                let (Some(pid), State::Ready { since, .. }) = (pid, pool.workers().state(worker))
+                else {
                     continue;
                 };
                 let life = Life {
                     generation: number,
                     worker,
-                    life: pool.life(worker),
+                    life: pool.workers().life(worker),
                 };
                 seen.push(Seen { life, pid, since });
             }

@@ -55,7 +55,7 @@ impl Inner {
                 let Some(pid) = child.as_ref().and_then(|child| child.pid) else {
                     continue;
                 };
-                let state = generation.map(|one| one.pool.state(worker));
+                let state = generation.map(|one| one.pool.workers().state(worker));
                 if drains {
                     others.draining.push(pid);
                 } else if matches!(state, Some(State::Stopping { .. })) {

@@ -49,7 +49,7 @@ impl Supervisor {
         let shared = Rc::clone(&self.shared);
         spawn_local(async move {
             if shared.has_room().await {
-                shared.handle(generation, Event::Follow { worker });
+                shared.handle(generation, Event::StartSuccessor { worker });
             }
         });
     }
@@ -57,7 +57,7 @@ impl Supervisor {
     fn stuck(&self, stuck: WorkerId, stall: Stall, time: Duration) {
         let WorkerId { generation, worker } = stuck;
         let until = Instant::now().into_std() + time;
-        let stuck = Event::Stuck {
+        let stuck = Event::Stalled {
             worker,
             stall,
             until,

@@ -163,7 +163,7 @@ impl Members {
             if let Some(child) = child
                 && let Some(pid) = child.pid
             {
-                let state = match pool.state(number) {
+                let state = match pool.workers().state(number) {
                     State::Ready { .. } => "ready",
                     State::Stopping { .. } | State::Gone => "stopping",
                     _ => "starting",

@@ -293,14 +293,14 @@ impl Shared {
             Action::Abandon { worker } => drop(self.take_child(generation, worker)),
             Action::Kill { worker } => self.kill_worker(generation, worker),
             Action::Up { worker } => self.dispatcher.worker_up(WorkerId::new(generation, worker)),
-            Action::Down { worker } => {
+            Action::Reclaim { worker } => {
                 drop(self.take_child(generation, worker));
                 self.dispatcher
                     .worker_died(WorkerId::new(generation, worker));
             }
             Action::StopWorker { worker } => self.stop_worker(generation, worker),
-            Action::Stuck { .. }
-            | Action::Followed { .. }
+            Action::Stalled { .. }
+            | Action::SuccessorStarted { .. }
             | Action::Retiring { .. }
             | Action::Delayed { .. } => {
                 if let Some(note) = Note::of(action, self.drain_timeout(generation)) {

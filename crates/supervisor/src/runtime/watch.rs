@@ -180,7 +180,7 @@ impl Shared {
         }
         let awaited = self.inner.borrow().fleet.rolls_out(generation);
         let quiet = self.is_corrupt(generation) || self.of_pool(generation, Pool::stopping);
-        if self.of_pool(generation, Pool::no_workers) {
+        if self.of_pool(generation, |pool| pool.workers().are_gone()) {
             template.terminate_group();
         }
         let pid = template.pid();
@@ -243,7 +243,7 @@ impl Shared {
         let mut inner = self.inner.borrow_mut();
         let asked = matches!(inner.child(generation, worker), Some(Some(_)));
         let own = inner.fleet.generation(generation).filter(|_| asked);
-        let life = own.map(|own| own.pool.life(worker));
+        let life = own.map(|own| own.pool.workers().life(worker));
         drop(inner);
         let Some(life) = life else { return };
         let note = Note::ForkFailed { worker, reason };

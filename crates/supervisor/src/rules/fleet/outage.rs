@@ -12,10 +12,10 @@ impl Fleet {
         let all = self.generations.iter();
         let serving = all.filter(|one| one.stage == Stage::Serving);
         let pools: Vec<&Pool> = serving.map(|one| &one.pool).collect();
-        let until = if pools.iter().any(|pool| pool.serves()) {
+        let until = if pools.iter().any(|pool| pool.workers().serve()) {
             None
         } else {
-            let delays: Option<Vec<_>> = pools.iter().map(|pool| pool.delayed()).collect();
+            let delays: Option<Vec<_>> = pools.iter().map(|pool| pool.next_start()).collect();
             match delays.and_then(|delays| delays.into_iter().min()) {
                 Some(until) => Some(until),
                 // An attempt is under way, or the end.

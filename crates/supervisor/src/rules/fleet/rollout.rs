@@ -93,7 +93,7 @@ impl Rollout {
         if !new.pool.template_up() {
             return false;
         }
-        let ready = new.pool.ready();
+        let ready = new.pool.workers().ready();
         if ready > self.arrived {
             self.arrived = ready;
             self.until = None;
@@ -135,21 +135,23 @@ impl Rollout {
         let mut no_room = false;
         if let Some(old) = old {
             let spared = old.rules.workers.saturating_sub(self.arrived);
-            if one_by_one && serves && spared < old.pool.limit() {
+            if one_by_one && serves && spared < old.pool.workers().limit() {
                 old.resize(spared, now, actions);
             }
-            let others = old.pool.limit() + old.pool.leaving() + new.pool.leaving();
+            let others = old.pool.workers().limit()
+                + old.pool.workers().leaving()
+                + new.pool.workers().leaving();
             let room = self.room(others, &rules);
-            if room > new.pool.limit() {
+            if room > new.pool.workers().limit() {
                 new.resize(room, now, actions);
                 self.until = None;
             }
             // What leaves has clocks of its own, which may well be longer.
-            no_room = new.pool.limit() < rules.workers
+            no_room = new.pool.workers().limit() < rules.workers
                 && !old.pool.awaits_leaving()
                 && !new.pool.awaits_leaving();
         }
-        let awaited = ready < new.pool.limit() || no_room || self.check == Check::Asked;
+        let awaited = ready < new.pool.workers().limit() || no_room || self.check == Check::Asked;
         self.until = match (awaited, self.until) {
             (false, _) => None,
             (true, None) => Some(now + rules.boot_timeout),

@@ -114,7 +114,7 @@ fn fork(generation: u32, worker: u16, life: u32) -> Action {
 }
 
 fn down(generation: u32, worker: u16) -> Action {
-    own(generation, pool::Action::Down { worker })
+    own(generation, pool::Action::Reclaim { worker })
 }
 
 fn stop(generation: u32, worker: u16) -> Action {
@@ -402,7 +402,7 @@ fn whoever_has_waited_long_enough_has_the_old_generation_killed_and_no_other() {
     let until = run.now + DRAIN_TIMEOUT;
     assert_eq!(bounded, [(1, 0, until), (1, 1, until)]);
     let until = run.now + 10 * DRAIN_TIMEOUT;
-    run.check(of(1, pool::Event::InTime { worker: 1, until }), &[]);
+    run.check(of(1, pool::Event::Prolong { worker: 1, until }), &[]);
     run.after(DRAIN_TIMEOUT, &[kill(1, 0)]);
     run.check(Event::Hurry, &[kill(1, 0), kill(1, 1), kill_template(1)]);
     run.check(died(1, 0, 1), &[down(1, 0)]);
@@ -685,7 +685,7 @@ fn a_new_generation_that_gets_no_room_is_given_up_once_nobody_can_be_waited_for(
     run.ready(2, 0, 1, &[feed(&[1, 2]), stop(1, 1)]);
     // What it runs in time may take longer than a boot.
     let until = run.now + 10 * BOOT_TIMEOUT;
-    run.check(of(1, pool::Event::InTime { worker: 1, until }), &[]);
+    run.check(of(1, pool::Event::Prolong { worker: 1, until }), &[]);
     run.after(10 * BOOT_TIMEOUT, &[kill(1, 1)]);
     // It was killed, and the kernel does not end it.
     run.after(
@@ -780,7 +780,7 @@ impl World {
             pool::Action::Up { worker } => {
                 assert!(self.up.insert((generation, worker)), "seed {seed}");
             }
-            pool::Action::Down { worker } => {
+            pool::Action::Reclaim { worker } => {
                 self.up.remove(&(generation, worker));
                 self.told_to_leave.remove(&(generation, worker));
             }
@@ -983,16 +983,16 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                 }
                 14 if trouble => of(
                     generation,
-                    pool::Event::Stuck {
+                    pool::Event::Stalled {
                         worker,
                         stall: exchange::Stall::LateRequest,
                         until: now + Duration::from_secs(draw(2)),
                     },
                 ),
-                15 if trouble => of(generation, pool::Event::Follow { worker }),
+                15 if trouble => of(generation, pool::Event::StartSuccessor { worker }),
                 16 if leaves => {
                     let until = now + Duration::from_secs(draw(600));
-                    of(generation, pool::Event::InTime { worker, until })
+                    of(generation, pool::Event::Prolong { worker, until })
                 }
                 17 => Event::Hurry,
                 18 => Event::KeepTo {
@@ -1022,7 +1022,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                         assert!(world.launched.is_none(), "seed {seed}: within a rollout");
                     }
                     Action::Pool {
-                        action: pool::Action::Followed { .. },
+                        action: pool::Action::SuccessorStarted { .. },
                         ..
                     } => {
                         followed += 1;

@@ -1,6 +1,6 @@
 //! Tables of events and the actions they cause.
 
-use super::loss::{FIRST_DELAY, LONGEST_DELAY, STEADY};
+use super::backoff::{FIRST_DELAY, HEALTHY_UPTIME, LONGEST_DELAY};
 use super::*;
 use crate::rules::limits::Why;
 use exchange::Stall;
@@ -36,7 +36,7 @@ impl Run {
             run.check(Event::Forked { worker }, &[]);
             run.check(Event::Ready { worker, life: 1 }, &[Action::Up { worker }]);
         }
-        assert_eq!(run.pool.ready(), 2);
+        assert_eq!(run.pool.workers().ready(), 2);
         run
     }
 
@@ -69,7 +69,7 @@ fn died(worker: u16, life: u32) -> Event {
 }
 
 fn down(worker: u16) -> Action {
-    Action::Down { worker }
+    Action::Reclaim { worker }
 }
 
 fn retire(worker: u16) -> Event {
@@ -91,7 +91,7 @@ fn retiring(worker: u16, successor: u16) -> Action {
 /// A worker that is stuck now, and has so long to leave.
 fn stuck(worker: u16, run: &Run, time: Duration) -> Event {
     let until = run.now + time;
-    Event::Stuck {
+    Event::Stalled {
         worker,
         stall: Stall::LateRequest,
         until,
@@ -102,17 +102,17 @@ fn stuck(worker: u16, run: &Run, time: Duration) -> Event {
 fn told(worker: u16) -> [Action; 2] {
     let stall = Stall::LateRequest;
     [
-        Action::Stuck { worker, stall },
+        Action::Stalled { worker, stall },
         Action::StopWorker { worker },
     ]
 }
 
 fn follow(worker: u16) -> Event {
-    Event::Follow { worker }
+    Event::StartSuccessor { worker }
 }
 
 fn followed(worker: u16, successor: u16) -> Action {
-    Action::Followed { worker, successor }
+    Action::SuccessorStarted { worker, successor }
 }
 
 fn resize(limit: u16, now: Instant) -> Event {
@@ -129,14 +129,14 @@ fn a_dead_worker_is_taken_down_and_replaced_in_one_step() {
     let mut run = Run::ready();
     for life in 1..100 {
         run.check(died(1, life), &[down(1), fork(1, life + 1)]);
-        assert_eq!(run.pool.ready(), 1);
+        assert_eq!(run.pool.workers().ready(), 1);
         run.check(Event::Forked { worker: 1 }, &[]);
         let ready = Event::Ready {
             worker: 1,
             life: life + 1,
         };
         run.check(ready, &[Action::Up { worker: 1 }]);
-        assert_eq!(run.pool.ready(), 2);
+        assert_eq!(run.pool.workers().ready(), 2);
     }
     assert_eq!(run.pool.next(), None);
 }
@@ -147,7 +147,7 @@ fn events_of_an_earlier_life_change_nothing() {
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
     run.check(died(0, 1), &[]);
     run.check(Event::Ready { worker: 0, life: 1 }, &[]);
-    assert_eq!(run.pool.state(0), State::Forking);
+    assert_eq!(run.pool.workers().state(0), State::Forking);
     run.check(died(7, 1), &[]);
     run.check(Event::Forked { worker: 7 }, &[]);
 }
@@ -159,8 +159,8 @@ fn ready_may_come_before_forked_and_twice() {
     run.check(ready, &[Action::Up { worker: 0 }]);
     run.check(ready, &[]);
     run.check(Event::Forked { worker: 0 }, &[]);
-    assert_eq!(run.pool.state(0), State::Ready { since: run.now });
-    assert_eq!(run.pool.ready(), 1);
+    assert_eq!(run.pool.workers().state(0), State::Ready { since: run.now });
+    assert_eq!(run.pool.workers().ready(), 1);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn deaths_before_ready_are_delayed_from_the_fifth_on_and_longer_each_time() {
     for life in 1..5 {
         run.check(Event::Forked { worker: 0 }, &[]);
         run.check(died(0, life), &[down(0), fork(0, life + 1)]);
-        assert_eq!(run.pool.hopeless(), None);
+        assert_eq!(run.pool.workers().hopeless(), None);
     }
     run.check(Event::Forked { worker: 1 }, &[]);
     let up = [Action::Up { worker: 1 }];
@@ -183,7 +183,7 @@ fn deaths_before_ready_are_delayed_from_the_fifth_on_and_longer_each_time() {
             delay,
         };
         run.check(died(0, life), &[down(0), delayed]);
-        assert_eq!(run.pool.hopeless(), Some((0, life)));
+        assert_eq!(run.pool.workers().hopeless(), Some((0, life)));
         run.check(Event::Tick, &[]);
         run.after(delay, &[fork(0, life + 1)]);
     }
@@ -196,7 +196,7 @@ fn deaths_before_ready_are_delayed_from_the_fifth_on_and_longer_each_time() {
         },
         &up,
     );
-    assert_eq!(run.pool.hopeless(), None);
+    assert_eq!(run.pool.workers().hopeless(), None);
     run.check(died(0, 13), &[down(0), fork(0, 14)]);
 }
 
@@ -219,7 +219,7 @@ fn deaths_right_after_ready_without_a_request_are_delayed_as_well() {
     }
     live(&mut run, 5);
     // While it is up there is hope.
-    assert_eq!(run.pool.hopeless(), None);
+    assert_eq!(run.pool.workers().hopeless(), None);
     let delay = FIRST_DELAY;
     let delayed = Action::Delayed {
         worker: 0,
@@ -227,14 +227,14 @@ fn deaths_right_after_ready_without_a_request_are_delayed_as_well() {
         delay,
     };
     run.check(idle(5), &[down(0), delayed]);
-    assert_eq!(run.pool.hopeless(), Some((0, 5)));
+    assert_eq!(run.pool.workers().hopeless(), Some((0, 5)));
     run.after(delay, &[fork(0, 6)]);
     // A request that was finished or some time makes up for all of them.
     live(&mut run, 6);
     run.check(died(0, 6), &[down(0), fork(0, 7)]);
     for life in 7..20 {
         live(&mut run, life);
-        run.now += STEADY;
+        run.now += HEALTHY_UPTIME;
         run.check(idle(life), &[down(0), fork(0, life + 1)]);
     }
 }
@@ -313,9 +313,9 @@ fn workers_outlive_their_template_and_are_replaced_by_the_next_one() {
     let mut run = Run::ready();
     run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
     assert!(!run.pool.template_up());
-    assert_eq!(run.pool.ready(), 2);
+    assert_eq!(run.pool.workers().ready(), 2);
     run.check(died(0, 1), &[down(0)]);
-    assert_eq!(run.pool.state(0), State::Absent);
+    assert_eq!(run.pool.workers().state(0), State::Absent);
     run.check(Event::Booted, &[fork(0, 2)]);
 }
 
@@ -379,18 +379,18 @@ fn without_workers_a_template_is_waited_for_once_and_not_when_it_is_loaded_after
     run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
     run.check(died(0, 1), &[down(0)]);
     run.check(died(1, 1), &[down(1)]);
-    assert_eq!(run.pool.delayed(), None);
+    assert_eq!(run.pool.next_start(), None);
     run.check(Event::Booted, &[fork(0, 2), fork(1, 2)]);
     let abandon = |worker| Action::Abandon { worker };
     run.check(Event::TemplateDied, &[abandon(0), abandon(1)]);
     let until = run.now + FIRST_DELAY;
-    assert_eq!(run.pool.delayed(), Some(until));
+    assert_eq!(run.pool.next_start(), Some(until));
     run.after(FIRST_DELAY, &[Action::SpawnTemplate]);
     run.now += Duration::from_secs(10);
-    assert_eq!(run.pool.delayed(), Some(until));
+    assert_eq!(run.pool.next_start(), Some(until));
     // What it forks may come to serve.
     run.check(Event::Booted, &[fork(0, 3), fork(1, 3)]);
-    assert_eq!(run.pool.delayed(), None);
+    assert_eq!(run.pool.next_start(), None);
 }
 
 #[test]
@@ -406,9 +406,9 @@ fn stopping_asks_the_ready_kills_the_others_and_then_dismisses_the_template() {
     assert_eq!(run.pool.next(), None);
     run.check(Event::Ready { worker: 0, life: 2 }, &[]);
     run.check(died(1, 1), &[down(1)]);
-    assert!(!run.pool.no_workers());
+    assert!(!run.pool.workers().are_gone());
     run.check(died(0, 2), &[down(0), Action::DismissTemplate]);
-    assert!(run.pool.no_workers());
+    assert!(run.pool.workers().are_gone());
     assert!(!run.pool.finished());
     run.check(Event::TemplateDied, &[]);
     assert!(run.pool.finished());
@@ -494,7 +494,7 @@ fn a_worker_that_is_to_go_leaves_when_its_successor_is_ready_and_its_place_is_th
         let life = lives[usize::from(spare)];
         run.check(retire(gone), &[retiring(gone, spare), fork(spare, life)]);
         run.check(Event::Forked { worker: spare }, &[]);
-        assert_eq!(run.pool.ready(), 2, "both serve on");
+        assert_eq!(run.pool.workers().ready(), 2, "both serve on");
         run.check(
             Event::Ready {
                 worker: spare,
@@ -505,9 +505,12 @@ fn a_worker_that_is_to_go_leaves_when_its_successor_is_ready_and_its_place_is_th
                 Action::StopWorker { worker: gone },
             ],
         );
-        assert_eq!((run.pool.ready(), run.pool.leaving()), (2, 1));
+        assert_eq!(
+            (run.pool.workers().ready(), run.pool.workers().leaving()),
+            (2, 1)
+        );
         run.check(died(gone, lives[usize::from(gone)]), &[down(gone)]);
-        assert_eq!(run.pool.state(gone), State::Spare);
+        assert_eq!(run.pool.workers().state(gone), State::Spare);
         // The other one is next, and comes to where this one was.
         let other = (0..3).find(|&place| place != gone && place != spare);
         (gone, spare) = (other.unwrap(), gone);
@@ -555,16 +558,20 @@ fn a_worker_that_leaves_has_until_the_last_deadline_of_what_it_runs() {
         let mut run = begin();
         let kill = [Action::Kill { worker: 1 }];
         assert_eq!(
-            run.pool.bounded().collect::<Vec<_>>(),
+            run.pool.workers().exit_deadlines().collect::<Vec<_>>(),
             [(1, run.now + GRACE)]
         );
-        let in_time = |until| Event::InTime { worker: 1, until };
+        let in_time = |until| Event::Prolong { worker: 1, until };
         run.check(in_time(run.now + LONGER), &[]);
         // Never less than it had.
         run.check(in_time(run.now + GRACE), &[]);
         run.after(LONGER, &kill);
         run.check(in_time(run.now + LONGER), &[]);
-        assert_eq!(run.pool.bounded().count(), 0, "it is being killed");
+        assert_eq!(
+            run.pool.workers().exit_deadlines().count(),
+            0,
+            "it is being killed"
+        );
         // Where nothing is worth waiting for any more it is killed before.
         let mut run = begin();
         run.check(in_time(run.now + LONGER), &[]);
@@ -574,7 +581,7 @@ fn a_worker_that_leaves_has_until_the_last_deadline_of_what_it_runs() {
     let mut run = Run::ready();
     let until = run.now + LONGER;
     for worker in [0, 2, 7] {
-        run.check(Event::InTime { worker, until }, &[]);
+        run.check(Event::Prolong { worker, until }, &[]);
     }
     assert_eq!(run.pool.next(), None);
 }
@@ -608,7 +615,7 @@ fn a_worker_that_dies_before_its_successor_is_ready_has_its_place_taken_by_it() 
     let mut run = Run::ready();
     run.check(retire(0), &[retiring(0, 2), fork(2, 1)]);
     run.check(died(0, 1), &[down(0)]);
-    assert_eq!(run.pool.state(0), State::Spare);
+    assert_eq!(run.pool.workers().state(0), State::Spare);
     run.check(Event::Forked { worker: 2 }, &[]);
     let up = [Action::Up { worker: 2 }];
     run.check(Event::Ready { worker: 2, life: 1 }, &up);
@@ -630,7 +637,7 @@ fn a_successor_that_does_not_come_up_is_tried_again_while_its_predecessor_serves
         delay: FIRST_DELAY,
     };
     run.check(died(2, 5), &[down(2), delayed]);
-    assert_eq!(run.pool.ready(), 2);
+    assert_eq!(run.pool.workers().ready(), 2);
     run.after(FIRST_DELAY, &[fork(2, 6)]);
     // Another worker that dies meanwhile comes back as ever.
     run.check(died(1, 1), &[down(1), fork(1, 2)]);
@@ -643,7 +650,7 @@ fn a_change_of_size_calls_a_retirement_off_and_leaves_one_place_spare() {
     run.check(retire(0), &[retiring(0, 2), fork(2, 1)]);
     run.check(Event::Forked { worker: 2 }, &[]);
     run.check(resize(2, run.now), &[Action::Kill { worker: 2 }]);
-    assert_eq!(run.pool.leaving(), 1);
+    assert_eq!(run.pool.workers().leaving(), 1);
     run.check(Event::Ready { worker: 2, life: 1 }, &[]);
     run.check(retire(0), &[]);
     run.check(died(2, 1), &[down(2)]);
@@ -656,7 +663,7 @@ fn a_change_of_size_calls_a_retirement_off_and_leaves_one_place_spare() {
     run.check(died(1, 1), &[down(1)]);
     run.check(Event::Booted, &[]);
     run.check(resize(2, run.now), &[fork(1, 2)]);
-    assert_eq!(run.pool.state(2), State::Spare);
+    assert_eq!(run.pool.workers().state(2), State::Spare);
 }
 
 #[test]
@@ -681,7 +688,7 @@ fn a_pool_that_shrinks_lets_go_of_whom_it_is_told_to_and_grows_again() {
     run.check(resize(2, run.now), &[fork(0, 2)]);
     // It does not shrink by more than it is told to.
     run.check(shrink, &[Action::Kill { worker: 0 }]);
-    assert_eq!(run.pool.ready(), 1);
+    assert_eq!(run.pool.workers().ready(), 1);
 }
 
 #[test]
@@ -696,7 +703,7 @@ fn a_pool_that_shrinks_keeps_the_only_worker_that_is_ready_whoever_was_to_leave(
         until: run.now + GRACE,
     };
     run.check(shrink, &[Action::Kill { worker: 1 }]);
-    assert_eq!(run.pool.ready(), 1);
+    assert_eq!(run.pool.workers().ready(), 1);
 }
 
 #[test]
@@ -722,7 +729,7 @@ fn a_template_that_dies_while_a_worker_is_replaced_leaves_one_place_spare() {
     );
     run.check(died(0, 1), &[down(0)]);
     run.check(Event::Booted, &[fork(2, 3)]);
-    assert_eq!(run.pool.state(0), State::Spare);
+    assert_eq!(run.pool.workers().state(0), State::Spare);
 }
 
 #[test]
@@ -745,7 +752,7 @@ fn a_stop_ends_a_retirement() {
 
 #[test]
 fn a_worker_without_room_for_a_successor_is_followed_when_it_is_gone() {
-    let renew = |run: &Run, worker| Event::Renew {
+    let renew = |run: &Run, worker| Event::ReplaceAfterExit {
         worker,
         until: run.now + GRACE,
     };
@@ -755,7 +762,10 @@ fn a_worker_without_room_for_a_successor_is_followed_when_it_is_gone() {
     // The pool is not whole, and nobody waits in vain.
     run.check(renew(&run, 1), &[]);
     run.check(retire(1), &[]);
-    assert_eq!((run.pool.wanted(), run.pool.delayed()), (2, None));
+    assert_eq!(
+        (run.pool.workers().wanted(), run.pool.next_start()),
+        (2, None)
+    );
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
     let mut run = Run::ready();
     run.check(renew(&run, 0), &stop);
@@ -769,7 +779,10 @@ fn a_stuck_worker_is_told_to_leave_killed_in_time_and_replaced() {
     // It does not leave.
     let mut run = Run::ready();
     run.check(stuck(0, &run, GRACE), &told(0));
-    assert_eq!((run.pool.ready(), run.pool.wanted()), (1, 2));
+    assert_eq!(
+        (run.pool.workers().ready(), run.pool.workers().wanted()),
+        (1, 2)
+    );
     run.after(GRACE, &[Action::Kill { worker: 0 }]);
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
     // Nothing is left that is worth waiting for.
@@ -786,7 +799,7 @@ fn a_stuck_worker_is_told_to_leave_killed_in_time_and_replaced() {
     let mut run = Run::ready();
     run.check(stuck(0, &run, GRACE), &told(0));
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
-    assert_eq!(run.pool.hopeless(), None);
+    assert_eq!(run.pool.workers().hopeless(), None);
 }
 
 #[test]
@@ -819,17 +832,23 @@ fn a_stuck_worker_s_successor_is_forked_before_its_death_and_its_place_is_the_ne
         run.check(stuck(gone, &run, GRACE), &told(gone));
         run.check(follow(gone), &[followed(gone, spare), fork(spare, life)]);
         run.check(follow(gone), &[]);
-        assert_eq!((run.pool.wanted(), run.pool.leaving()), (2, 1));
+        assert_eq!(
+            (run.pool.workers().wanted(), run.pool.workers().leaving()),
+            (2, 1)
+        );
         run.check(Event::Forked { worker: spare }, &[]);
         let worker = spare;
         run.check(Event::Ready { worker, life }, &[Action::Up { worker }]);
-        assert_eq!((run.pool.ready(), run.pool.leaving()), (2, 1));
+        assert_eq!(
+            (run.pool.workers().ready(), run.pool.workers().leaving()),
+            (2, 1)
+        );
         run.check(
             stuck(gone, &run, Duration::ZERO),
             &[Action::Kill { worker: gone }],
         );
         run.check(died(gone, lives[usize::from(gone)]), &[down(gone)]);
-        assert_eq!(run.pool.state(gone), State::Spare);
+        assert_eq!(run.pool.workers().state(gone), State::Spare);
         assert!(run.pool.is_whole());
         let other = (0..3).find(|&place| place != gone && place != spare);
         (gone, spare) = (other.unwrap(), gone);
@@ -846,7 +865,7 @@ fn a_stuck_worker_whose_successor_has_no_place_is_replaced_after_its_death() {
     run.check(follow(1), &[]);
     run.check(died(1, 1), &[down(1), fork(1, 2)]);
     run.check(died(0, 1), &[down(0)]);
-    assert_eq!(run.pool.state(0), State::Spare);
+    assert_eq!(run.pool.workers().state(0), State::Spare);
     // Another one is being replaced.
     let mut run = Run::ready();
     run.check(retire(0), &[retiring(0, 2), fork(2, 1)]);
@@ -888,7 +907,7 @@ fn only_a_worker_that_is_stuck_and_wanted_is_followed_so() {
     run.check(stuck(1, &run, GRACE), &told(1));
     run.check(follow(1), &[followed(1, 2), fork(2, 1)]);
     run.check(died(1, 1), &[down(1)]);
-    assert_eq!(run.pool.state(1), State::Spare);
+    assert_eq!(run.pool.workers().state(1), State::Spare);
     // One that died meanwhile is there again, or about to be.
     let mut run = Run::ready();
     run.check(stuck(0, &run, GRACE), &told(0));
@@ -904,8 +923,11 @@ fn a_stuck_worker_s_successor_that_does_not_come_up_is_tried_again() {
     run.check(Event::Forked { worker: 2 }, &[]);
     run.check(died(2, 1), &[down(2), fork(2, 2)]);
     run.check(died(0, 1), &[down(0)]);
-    assert_eq!(run.pool.state(0), State::Spare);
-    assert_eq!((run.pool.wanted(), run.pool.leaving()), (2, 0));
+    assert_eq!(run.pool.workers().state(0), State::Spare);
+    assert_eq!(
+        (run.pool.workers().wanted(), run.pool.workers().leaving()),
+        (2, 0)
+    );
 }
 
 /// Workers that come to the end of no request, whatever ends them and whenever.
@@ -990,7 +1012,7 @@ impl World {
             Action::Up { worker } => {
                 assert!(!std::mem::replace(&mut self.up[usize::from(worker)], true));
             }
-            Action::Down { worker } => self.up[usize::from(worker)] = false,
+            Action::Reclaim { worker } => self.up[usize::from(worker)] = false,
             _ => {}
         }
     }
@@ -1026,7 +1048,10 @@ impl World {
         }
         (0..4).find_map(|worker| {
             let life = self.life(worker)?;
-            let comes = matches!(pool.state(worker), State::Forking | State::Starting(_));
+            let comes = matches!(
+                pool.workers().state(worker),
+                State::Forking | State::Starting(_)
+            );
             if self.killed[usize::from(worker)] {
                 self.end(worker);
                 return Some(died(worker, life));
@@ -1108,11 +1133,11 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
                         served: draw(2) == 0,
                     }
                 }
-                (_, 7) if draw(4) == 0 => Event::Renew {
+                (_, 7) if draw(4) == 0 => Event::ReplaceAfterExit {
                     worker,
                     until: now + Duration::from_secs(draw(2)),
                 },
-                (_, 6) if draw(8) == 0 => Event::Stuck {
+                (_, 6) if draw(8) == 0 => Event::Stalled {
                     worker,
                     stall: Stall::Unresponsive,
                     until: now + Duration::from_secs(draw(2)),
@@ -1135,7 +1160,7 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
                         assert!(world.up[usize::from(worker)], "seed {seed}");
                         retired += 1;
                     }
-                    Action::Followed { worker, .. } => {
+                    Action::SuccessorStarted { worker, .. } => {
                         let life = world.lives[usize::from(worker)];
                         assert!(life.is_some(), "seed {seed}: nobody is stuck");
                         followed += 1;
@@ -1144,7 +1169,7 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
                 }
                 world.take(action, seed);
             }
-            let spare = (0..4).filter(|&place| pool.state(place) == State::Spare);
+            let spare = (0..4).filter(|&place| pool.workers().state(place) == State::Spare);
             let spare = spare.count();
             assert!(spare <= 1, "seed {seed}: {pool:?}");
             assert!(spare == 1 || !pool.is_whole(), "seed {seed}: {pool:?}");

@@ -1,4 +1,4 @@
-//! What goes into the pool and what comes out of it.
+//! What goes into the pool (events) and what comes out of it (actions).
 
 use std::time::{Duration, Instant};
 
@@ -22,18 +22,19 @@ pub(crate) enum Event {
         life: u32,
         served: bool,
     },
-    /// The worker hangs: it leaves, killed at `until`, and is replaced. Again with an earlier `until` where nothing is left
-    /// that is worth waiting for.
-    Stuck {
+    /// The worker stalls: it leaves, killed at `until`, and is replaced. Comes again with an earlier `until` where nothing
+    /// is left that is worth waiting for.
+    Stalled {
         worker: u16,
         stall: Stall,
         until: Instant,
     },
-    /// There is memory for a successor beside a worker that is stuck: it is forked before that one's death. Nothing
-    /// happens where the spare place is taken: the successor comes after the death.
-    Follow { worker: u16 },
-    /// The time of a worker that leaves is up, or soon will be, and what it runs is in time until then: it has until then.
-    InTime { worker: u16, until: Instant },
+    /// There is memory for a successor beside a stalled worker: it is forked before that one's death. Nothing happens where
+    /// the spare number is taken: the successor comes after the death.
+    StartSuccessor { worker: u16 },
+    /// The time of a worker that leaves is up, or soon will be, but requests that it runs are unexpired until then: it has
+    /// until then.
+    Prolong { worker: u16, until: Instant },
     /// The worker is to go, and its successor is to be ready before it does; it has `grace` to finish what it holds.
     /// Nothing happens where the pool is not whole: ask again.
     Retire {
@@ -43,7 +44,7 @@ pub(crate) enum Event {
     },
     /// The worker leaves, killed at `until`, and only when it is gone another one comes. Nothing happens where the pool is
     /// not whole.
-    Renew { worker: u16, until: Instant },
+    ReplaceAfterExit { worker: u16, until: Instant },
     /// There shall be this many workers: others are forked, or finish what they hold, killed at `until`; first of all
     /// the one that `leaves`.
     Resize {
@@ -79,8 +80,8 @@ pub(crate) enum Action {
     Kill { worker: u16 },
     /// Let the dispatcher use the worker.
     Up { worker: u16 },
-    /// Let the dispatcher take back what the worker held.
-    Down { worker: u16 },
+    /// Let the dispatcher take back what the worker held: its process is gone.
+    Reclaim { worker: u16 },
     /// Let the worker's threads finish and leave.
     StopWorker { worker: u16 },
     /// Worth a line in the log: the worker is to go, `successor` is forked first.
@@ -89,10 +90,10 @@ pub(crate) enum Action {
         successor: u16,
         why: Why,
     },
-    /// Worth a line in the log: the worker leaves, for it hangs.
-    Stuck { worker: u16, stall: Stall },
-    /// Worth a line in the log: `successor` is forked while the stuck worker is still there.
-    Followed { worker: u16, successor: u16 },
+    /// Worth a line in the log: the worker leaves because it stalls.
+    Stalled { worker: u16, stall: Stall },
+    /// Worth a line in the log: `successor` is forked while the stalled worker is still there.
+    SuccessorStarted { worker: u16, successor: u16 },
     /// Worth a line in the log: the worker keeps dying without having been of use, its next fork waits.
     Delayed {
         worker: u16,
