@@ -1,3 +1,5 @@
+//! Files as bodies: declared and real lengths, files that shrink, reads that take too long, waiting for a thread.
+
 use std::future::poll_fn;
 use std::io::Write;
 use std::sync::mpsc;

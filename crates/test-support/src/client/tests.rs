@@ -1,3 +1,5 @@
+//! The client against scripted responses: framing, cut responses, malformed ones, silence.
+
 use std::net::TcpListener;
 
 use super::*;

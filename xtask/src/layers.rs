@@ -1,0 +1,234 @@
+//! Which crate may use which: one table, with the reasons. Looks at Cargo.toml files, for what is no dependency cannot
+//! be used.
+
+use crate::Finding;
+use crate::workspace::{Member, Workspace};
+
+/// What one crate may use.
+struct Layer {
+    /// Its folder; `/*` stands for every crate in one.
+    krate: &'static str,
+    /// Folders of the crates that it may use.
+    may_use: &'static [&'static str],
+    why: &'static str,
+}
+
+/// Only tests may use these.
+const FOR_TESTS: [&str; 1] = ["crates/test-support"];
+
+/// The first line that fits a crate counts.
+const LAYERS: [Layer; 17] = [
+    Layer {
+        krate: "crates/config",
+        may_use: &[],
+        why: "settings are data, which everybody may read without more",
+    },
+    Layer {
+        krate: "crates/exchange",
+        may_use: &[],
+        why: "front and extension share it, so it is in the server and in Ruby; nothing that one of them alone needs",
+    },
+    Layer {
+        krate: "crates/proc",
+        may_use: &[],
+        why: "server and lab read /proc with it; it knows neither",
+    },
+    Layer {
+        krate: "crates/extension",
+        may_use: &["crates/exchange"],
+        why: "runs inside other people's Ruby; it knows workers and slots, and nothing of the front",
+    },
+    Layer {
+        krate: "crates/supervisor",
+        may_use: &["crates/exchange", "crates/proc"],
+        why: "starts and replaces processes; it reaches the dispatcher through the trait in exchange alone",
+    },
+    Layer {
+        krate: "crates/front",
+        may_use: &["crates/config", "crates/exchange", "crates/proc"],
+        why: "serves requests; it never starts or ends a process, so it never uses the supervisor",
+    },
+    Layer {
+        krate: "crates/highball",
+        may_use: &[
+            "crates/config",
+            "crates/exchange",
+            "crates/front",
+            "crates/proc",
+            "crates/supervisor",
+        ],
+        why: "puts the server together; the lab is a program of its own, which it executes",
+    },
+    Layer {
+        krate: "crates/test-support",
+        may_use: &["crates/proc"],
+        why: "servers and clients for every crate's tests",
+    },
+    Layer {
+        krate: "lab/crates/loadgen",
+        may_use: &["crates/proc"],
+        why: "sends load; it knows no stack and no study",
+    },
+    Layer {
+        krate: "lab/crates/formats",
+        may_use: &["lab/crates/loadgen"],
+        why: "words results as ab, wrk and httperf do; it measures nothing",
+    },
+    Layer {
+        krate: "lab/crates/stacks",
+        may_use: &["crates/proc"],
+        why: "starts servers; it measures nothing",
+    },
+    Layer {
+        krate: "lab/crates/compare",
+        may_use: &["crates/proc", "lab/crates/loadgen", "lab/crates/stacks"],
+        why: "runs trials and judges them; how that is shown is the report's",
+    },
+    Layer {
+        krate: "lab/crates/report",
+        may_use: &["lab/crates/compare", "lab/crates/loadgen"],
+        why: "shows results; it starts nothing and measures nothing",
+    },
+    Layer {
+        krate: "lab/crates/studies",
+        may_use: &[
+            "lab/crates/compare",
+            "lab/crates/loadgen",
+            "lab/crates/report",
+            "lab/crates/stacks",
+        ],
+        why: "a published comparison is a plan for compare, and its report",
+    },
+    Layer {
+        krate: "lab/crates/*",
+        may_use: &["crates/proc", "lab/crates/*"],
+        why: "the lab measures from outside, as it measures the others: nothing of the server",
+    },
+    Layer {
+        krate: "tests",
+        may_use: &["crates/config", "crates/proc", "crates/test-support"],
+        why: "goes over the wire; what it needs from within a crate is that crate's own test",
+    },
+    Layer {
+        krate: "xtask",
+        may_use: &[],
+        why: "looks at sources and builds before anything else does",
+    },
+];
+
+/// Returns every use of a crate that the table does not allow, and every crate that it does not know.
+pub fn check(workspace: &Workspace) -> Vec<Finding> {
+    workspace.members.iter().flat_map(check_member).collect()
+}
+
+fn check_member(member: &Member) -> Vec<Finding> {
+    let finding = |name: String, message: String| Finding {
+        rule: "layer",
+        name,
+        number: 1,
+        message,
+    };
+    let folder = &member.folder;
+    let Some(layer) = LAYERS.iter().find(|layer| fits(layer.krate, folder)) else {
+        let message = format!(
+            "{folder} has no line in xtask/src/layers.rs: say there what it may use, and why"
+        );
+        return vec![finding(folder.clone(), message)];
+    };
+    let is_allowed = |used: &str| layer.may_use.iter().any(|allowed| fits(allowed, used));
+    let is_test = folder == "tests" || FOR_TESTS.contains(&folder.as_str());
+    let in_product = member
+        .uses
+        .values()
+        .filter(|used| !is_allowed(used) || FOR_TESTS.contains(&used.as_str()) && !is_test);
+    let in_tests = member
+        .uses_in_tests
+        .iter()
+        .filter(|used| !is_allowed(used) && !FOR_TESTS.contains(&used.as_str()));
+    let mut findings: Vec<_> = in_product
+        .chain(in_tests)
+        .map(|used| {
+            finding(
+                format!("{folder}->{used}"),
+                format!("{folder} may not use {used}: {}", layer.why),
+            )
+        })
+        .collect();
+    findings.dedup();
+    findings
+}
+
+/// Whether a folder is the one that this names, or one in `folder/*`.
+fn fits(pattern: &str, folder: &str) -> bool {
+    match pattern.strip_suffix("/*") {
+        Some(parent) => folder
+            .strip_prefix(parent)
+            .is_some_and(|rest| rest.starts_with('/')),
+        None => pattern == folder,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(folder: &str, uses: &[&str], uses_in_tests: &[&str]) -> Vec<String> {
+        let member = Member {
+            folder: folder.to_owned(),
+            package: folder.to_owned(),
+            uses: uses
+                .iter()
+                .map(|used| (used.to_string(), used.to_string()))
+                .collect(),
+            uses_in_tests: uses_in_tests.iter().map(|used| used.to_string()).collect(),
+        };
+        check_member(&member)
+            .into_iter()
+            .map(|finding| finding.name)
+            .collect()
+    }
+
+    #[test]
+    fn what_the_table_does_not_allow_is_found() {
+        assert_eq!(
+            found(
+                "crates/front",
+                &["crates/exchange", "crates/config"],
+                &["crates/test-support"]
+            ),
+            [""; 0]
+        );
+        assert_eq!(
+            found("crates/front", &["crates/supervisor"], &[]),
+            ["crates/front->crates/supervisor"]
+        );
+        assert_eq!(
+            found("crates/front", &[], &["crates/supervisor"]),
+            ["crates/front->crates/supervisor"]
+        );
+        assert_eq!(
+            found(
+                "lab/crates/highball-lab",
+                &["lab/crates/stacks", "crates/front"],
+                &[]
+            )
+            .len(),
+            1
+        );
+    }
+
+    #[test]
+    fn test_support_is_for_tests_alone() {
+        let found = found(
+            "crates/highball",
+            &["crates/test-support"],
+            &["crates/test-support"],
+        );
+        assert_eq!(found, ["crates/highball->crates/test-support"]);
+    }
+
+    #[test]
+    fn a_crate_without_a_line_is_found() {
+        assert_eq!(found("crates/metrics", &[], &[]), ["crates/metrics"]);
+    }
+}

@@ -1,0 +1,27 @@
+//! Checks of the source tree that neither the compiler nor Clippy makes: layers, circles of imports, sizes, the index
+//! of decisions. Reads files and never changes them, except for the list of known exceptions when asked to.
+
+#![forbid(unsafe_code)]
+
+pub mod circles;
+pub mod decisions;
+pub mod exceptions;
+pub mod layers;
+pub mod lines;
+mod names;
+pub mod sizes;
+pub mod source;
+pub mod workspace;
+
+/// Something that breaks a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// Name of the rule, as in the list of exceptions.
+    pub rule: &'static str,
+    /// What breaks it: a file, a function, a type or a crate, without spaces.
+    pub name: String,
+    /// How far: lines, methods or files. It may only fall.
+    pub number: usize,
+    /// The message for a person.
+    pub message: String,
+}
