@@ -11,18 +11,20 @@
 mod admission;
 mod arrivals;
 mod corruption;
+mod crashes;
 mod end;
-mod feed;
+pub(crate) mod env;
 mod figures;
 mod generation;
 mod hijacks;
 mod late;
 mod lingering;
 mod queue;
+mod routing;
+mod scheduling;
 mod still;
 mod supervised;
 mod suspects;
-mod workers;
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
@@ -32,11 +34,11 @@ use std::time::{Duration, Instant};
 use exchange::front::Holder;
 use exchange::scheduling::monotonic_ns;
 
-use crate::access_log::AccessLog;
-use crate::env::Env;
+use crate::dispatch::env::Env;
+use crate::dispatch::scheduling::Scheduling;
 use crate::failure::Failure;
-use crate::request::{Place, Request};
-use crate::scheduling::Scheduling;
+use crate::http::request::{Place, Request};
+use crate::log::AccessLog;
 use crate::shared_bytes::SharedBytes;
 use crate::spool::SpoolPlace;
 use arrivals::Rest;

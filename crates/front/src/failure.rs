@@ -3,7 +3,7 @@
 
 use http::StatusCode;
 
-use crate::screen::Refusal;
+use crate::http::screen::Refusal;
 
 /// Whose fault a failure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::Front;
-use crate::listener::Accepted;
+use crate::net::listener::Accepted;
 
 /// What is known of an idle connection beside its socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -5,35 +5,17 @@
 
 #![forbid(unsafe_code)]
 
-mod accepting;
-pub mod access_log;
-mod addresses;
-pub mod answers;
-mod check;
-pub mod chunked;
-pub mod client_io;
 pub mod clock;
-pub mod connection;
-mod descriptors;
 pub mod dispatch;
-pub mod env;
-pub mod error_log;
 pub mod failure;
-pub mod file_body;
-pub mod file_threads;
-pub mod forwarded;
 mod handover;
-pub mod idle;
-mod leaving;
-pub mod listener;
-pub mod request;
-pub mod response;
-pub mod response_head;
+pub mod http;
+pub mod log;
+pub mod net;
 pub mod runtime;
-mod scheduling;
-pub mod screen;
-pub mod service;
+pub mod serve;
 mod shared_bytes;
+mod shutdown;
 pub mod snapshot;
 pub mod spool;
 
@@ -46,19 +28,21 @@ use std::time::Duration;
 use config::Settings;
 use tokio::sync::Notify;
 
-use accepting::Accepting;
-use access_log::AccessLog;
-use addresses::Addresses;
+use crate::http::h1::connection::Connection;
+use crate::http::service;
 use clock::Clock;
-use connection::Connection;
 use dispatch::{Bounds, Dispatcher, Lanes};
 use exchange::Alarm;
 pub use failure::{Failure, Fault, Outcome};
-use file_body::ApplicationFiles;
-pub use file_threads::FileThreads;
 pub use handover::Kept;
-pub use listener::{AdoptError, BindError, FileAccess, Listener};
+use log::AccessLog;
+use net::accept::Accepting;
+use net::addresses::Addresses;
+use net::descriptors;
+pub use net::listener::{AdoptError, BindError, FileAccess, Listener};
 use runtime::Doorbell;
+pub use serve::file_threads::FileThreads;
+use serve::files::ApplicationFiles;
 use service::{InForce, Service};
 pub use snapshot::Snapshot;
 use spool::SpoolPlace;
@@ -279,7 +263,7 @@ impl Front {
         if cut > 0 {
             let text = "requests are cut before their deadline, for the server ends now";
             let log = &self.service.log;
-            log.event(access_log::Level::Warn, text, &[("requests", &cut)]);
+            log.event(log::Level::Warn, text, &[("requests", &cut)]);
         }
         let ended = self.until(|| self.connections.borrow().is_empty());
         let _ = tokio::time::timeout(LAST_WORDS, ended).await;
@@ -297,7 +281,7 @@ fn warn_of_memory(service: &Service) {
     if service.settings.get().spool_dir.is_none() && spool::place::is_in_memory(directory) {
         let text = "bodies that outgrow memory go to a file system in memory, for no folder on a disk was found; set spool_dir";
         let directory = directory.display();
-        let level = access_log::Level::Warn;
+        let level = log::Level::Warn;
         service.log.event(level, text, &[("directory", &directory)]);
     }
 }

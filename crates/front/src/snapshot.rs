@@ -7,7 +7,7 @@ use exchange::scheduling::monotonic_ns;
 use serde::Serialize;
 
 use crate::failure::Outcome;
-use crate::service::Service;
+use crate::http::service::Service;
 
 /// The front at one moment.
 #[derive(Clone, Debug, Serialize)]

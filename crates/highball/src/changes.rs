@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result};
 use exchange::Dispatcher as _;
 use front::Front;
-use front::access_log::{AccessLog, Level};
+use front::log::{AccessLog, Level};
 use supervisor::{Load, Note, Supervisor};
 use tokio::time::MissedTickBehavior;
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use front::Front;
-use front::access_log::{AccessLog, Level};
+use front::log::{AccessLog, Level};
 use supervisor::Supervisor;
 use tokio::time::timeout_at;
 

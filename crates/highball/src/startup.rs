@@ -14,7 +14,7 @@ use config::{LogFormat, Settings};
 use exchange::Dispatcher as _;
 use exchange::scheduling::Policy;
 use front::Front;
-use front::access_log::{AccessLog, Level};
+use front::log::{AccessLog, Level};
 use supervisor::{Load, Note, StartError, Supervisor, orphans};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;

@@ -13,10 +13,10 @@ use exchange::response::Kind;
 
 use super::Dispatcher;
 use super::generation::Generation;
-use crate::error_log;
 use crate::failure::Failure;
-use crate::request::{Arrived, End, Request};
-use crate::response_head;
+use crate::http::request::{Arrived, End, Request};
+use crate::http::response_head;
+use crate::log::errors;
 use crate::shared_bytes::ALWAYS_HELD;
 use crate::spool::{BATCH_BYTES, Spool};
 
@@ -145,7 +145,7 @@ impl Dispatcher {
                     arrived.head = Some(head);
                 }
                 Err(reason) => {
-                    error_log::app_error(&self.log, request, &format!("InvalidResponse: {reason}"));
+                    errors::app_error(&self.log, request, &format!("InvalidResponse: {reason}"));
                     arrived.fail(Failure::BadResponse(reason));
                 }
             },
@@ -161,7 +161,7 @@ impl Dispatcher {
             Kind::Abort => drop(arrived.end.get_or_insert(End::Aborted)),
             Kind::Error => {
                 let text = String::from_utf8_lossy(&payload).into_owned();
-                error_log::app_error(&self.log, request, &text);
+                errors::app_error(&self.log, request, &text);
                 arrived.fail(Failure::AppError);
                 arrived.error = Some(text);
             }

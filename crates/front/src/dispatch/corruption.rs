@@ -9,7 +9,7 @@ use exchange::Alarm;
 
 use super::generation::Generation;
 use super::{Dispatcher, Inner};
-use crate::request::{Place, Request};
+use crate::http::request::{Place, Request};
 
 impl Dispatcher {
     /// Looks at the regions of all generations and replaces those that are corrupt.

@@ -9,7 +9,7 @@ use exchange::scheduling::monotonic_ns;
 use super::Dispatcher;
 use super::generation::Generation;
 use crate::failure::Failure;
-use crate::request::{Place, Request};
+use crate::http::request::{Place, Request};
 
 impl Dispatcher {
     /// Until when, at the latest, what workers run is in time; none where nothing is.

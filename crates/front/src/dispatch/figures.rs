@@ -5,7 +5,7 @@ use exchange::front::Holder;
 
 use super::Dispatcher;
 use super::generation::Generation;
-use crate::request::Request;
+use crate::http::request::Request;
 
 impl Dispatcher {
     /// Requests that wait: in the queue, and in slots that no worker has taken yet.

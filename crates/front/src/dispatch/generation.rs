@@ -13,7 +13,7 @@ use super::late::Lates;
 use super::lingering::Lingering;
 use super::still::Watch;
 use super::{Lane, Lanes};
-use crate::request::{Place, Request};
+use crate::http::request::{Place, Request};
 
 /// A worker, as far as requests go.
 #[derive(Clone, Copy, Default)]

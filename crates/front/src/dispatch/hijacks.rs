@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use crate::failure::Failure;
-use crate::request::Request;
+use crate::http::request::Request;
 
 /// A slot and its publication.
 type Key = (u16, u32);

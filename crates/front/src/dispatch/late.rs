@@ -14,7 +14,7 @@ use exchange::{Alarm, Run, Stall, WorkerId};
 use super::generation::Generation;
 use super::{Bounds, Dispatcher};
 use crate::failure::Failure;
-use crate::request::{End, Place, Request};
+use crate::http::request::{End, Place, Request};
 
 /// A thread that was woken for a request and has not come after so long, in nanoseconds, may stand still.
 const NUDGE: u64 = 100_000_000;

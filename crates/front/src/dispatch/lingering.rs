@@ -9,7 +9,7 @@ use exchange::{Alarm, Run, WorkerId};
 
 use super::generation::Generation;
 use super::late::Work;
-use crate::request::Request;
+use crate::http::request::Request;
 
 /// By the number of its seat: what each thread handed back, and was not seen to look for work since.
 pub(super) type Lingering = Vec<Option<Lingerer>>;

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use config::{PathRules, Settings};
 
-use crate::request::Request;
+use crate::http::request::Request;
 
 /// Which part of the queue a request waits in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,10 +16,11 @@ use exchange::scheduling::monotonic_ns;
 use super::admission::seconds;
 use super::end::{is_in_time, last_deadline};
 use super::{Dispatcher, Inner};
-use crate::access_log::Level;
 use crate::failure::Failure;
-use crate::request::{Place, Request};
-use crate::{check, error_log};
+use crate::http::request::{Place, Request};
+use crate::log::Level;
+use crate::log::errors;
+use crate::serve::check;
 
 impl exchange::Dispatcher for Dispatcher {
     fn resize(&self, generation: u32, workers: u16) {
@@ -89,7 +90,7 @@ impl exchange::Dispatcher for Dispatcher {
         drop(inner);
         self.name_suspects(monotonic_ns());
         for work in untold {
-            error_log::late(&self.log, &work, None);
+            errors::late(&self.log, &work, None);
         }
     }
 
@@ -161,7 +162,7 @@ impl exchange::Dispatcher for Dispatcher {
         };
         let work = generation.lates.asked(by, slot, sequence);
         if let (Some(work), false) = (work, backtrace.is_empty()) {
-            error_log::late(&self.log, &work, Some(&backtrace.join("\n")));
+            errors::late(&self.log, &work, Some(&backtrace.join("\n")));
         }
     }
 

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use exchange::WorkerId;
 
-use crate::request::Request;
+use crate::http::request::Request;
 
 /// How long the line waits for how the workers ended, in nanoseconds. Without a template nobody tells.
 const PATIENCE_NS: u64 = 1_000_000_000;

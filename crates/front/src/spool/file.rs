@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::SpoolError;
-use crate::descriptors;
+use crate::net::descriptors;
 
 /// Only this user may open it, through `/proc`.
 const MODE: u32 = 0o600;

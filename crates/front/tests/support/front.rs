@@ -22,7 +22,7 @@ use exchange::request::{ENV_KEYS, Record, Text};
 use exchange::response::{Head, Kind, WriteError};
 use exchange::worker::{Interrupt, Job, Worker, WorkerThread};
 use exchange::{Alarm, Dispatcher as _, WorkerId};
-use highball_front::access_log::{AccessLog, Format};
+use highball_front::log::{AccessLog, Format};
 use highball_front::{FileAccess, Front, Kept, Listener, Snapshot, runtime};
 use test_support::{Client, PATIENCE};
 use tokio::sync::Notify;

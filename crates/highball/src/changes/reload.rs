@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use config::Reload;
-use front::access_log::Level;
+use front::log::Level;
 use front::slot_bytes;
 
 use crate::changes::Changes;

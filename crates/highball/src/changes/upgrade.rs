@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use exchange::control::Error;
-use front::access_log::{AccessLog, Level};
+use front::log::{AccessLog, Level};
 use front::{Front, Kept};
 use supervisor::Channel;
 use tokio::process::{Child, Command};

@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
-use crate::access_log::Level;
-use crate::addresses::{Counted, TooMany};
-use crate::connection::Connection;
-use crate::listener::{ACCEPT_PAUSE, Acceptor, Listener};
-use crate::request::Peer;
-use crate::{Front, client_io, descriptors};
+use crate::Front;
+use crate::http::h1::connection::Connection;
+use crate::http::request::Peer;
+use crate::log::Level;
+use crate::net::addresses::{Counted, TooMany};
+use crate::net::descriptors;
+use crate::net::listener::{ACCEPT_PAUSE, Acceptor, Listener};
+use crate::net::stream::Stream;
 
 /// How often it is told that accepting pauses.
 const TELL_SHORT: Duration = Duration::from_secs(10);
@@ -107,7 +109,7 @@ impl Front {
     /// what has come on it already. Comes back when there may be descriptors for another one.
     pub(crate) async fn open(
         self: &Rc<Self>,
-        stream: client_io::Stream,
+        stream: Stream,
         peer: Peer,
         counted: Option<Counted>,
         answered: bool,

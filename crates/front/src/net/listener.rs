@@ -19,8 +19,8 @@ use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use crate::client_io::Stream;
-use crate::request::Peer;
+use crate::http::request::Peer;
+use crate::net::stream::Stream;
 
 /// How long accepting pauses where the system has nothing to accept with.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

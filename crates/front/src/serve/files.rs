@@ -18,8 +18,8 @@ use rustix::fs::OFlags;
 use rustix::io::{pread, retry_on_intr};
 use tokio::time::{Sleep, sleep, timeout};
 
-use crate::descriptors;
-use crate::file_threads::{FileThreads, FreeThread, Work};
+use crate::net::descriptors;
+use crate::serve::file_threads::{FileThreads, FreeThread, Work};
 
 /// Threads that open, read and close these files.
 const FILE_THREADS: usize = 8;

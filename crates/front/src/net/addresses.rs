@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 
-use crate::request::Peer;
+use crate::http::request::Peer;
 
 /// Of an IPv6 address the part that names a network: a client that has one has all addresses in it.
 const NETWORK: u128 = u128::MAX << 64;

@@ -7,10 +7,11 @@ use std::task::Poll;
 
 use tokio::net::UnixStream;
 
-use super::Connection;
-use crate::client_io::{ClientIo, Raw, probe_when_silent};
-use crate::descriptors;
-use crate::request::Request;
+use super::connection::Connection;
+use crate::http::request::Request;
+use crate::net::client_io::{ClientIo, Raw};
+use crate::net::descriptors;
+use crate::net::stream::probe_when_silent;
 
 impl Connection {
     /// Moves bytes both ways between the client and the application's socket until both are done.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Uri, Version, header};
 
 use crate::dispatch::Dispatcher;
-use crate::request::{Peer, Request, RequestBody, RequestHead};
+use crate::http::request::{Peer, Request, RequestBody, RequestHead};
 
 /// Has a worker of this generation answer a GET of `path`.
 ///

@@ -7,7 +7,6 @@
 mod flow;
 mod pace;
 mod raw;
-mod stream;
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -24,9 +23,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use self::pace::Pace;
 pub use self::raw::Raw;
-pub use self::stream::{Stream, probe_when_silent};
 use crate::clock::Clock;
-use crate::screen::{Head, Limits, Phase, RawTarget, Refusal, Screen};
+use crate::http::screen::{Head, Limits, Phase, RawTarget, Refusal, Screen};
+use crate::net::stream::Stream;
 use crate::shared_bytes::Share;
 
 /// Bytes read at once, and the most that is held back of later messages.

@@ -8,9 +8,9 @@ use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
 
 use crate::failure::Failure;
-use crate::request::Request;
-use crate::response::{Record, ResponseBody, Source};
-use crate::service::{Exchanged, Service};
+use crate::http::request::Request;
+use crate::http::response::{Record, ResponseBody, Source};
+use crate::http::service::{Exchanged, Service};
 
 /// What `Allow` says of the server as a whole: the application decides for each path.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";

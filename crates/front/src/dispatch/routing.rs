@@ -10,7 +10,7 @@ use super::generation::Generation;
 use super::queue::Next;
 use super::{Dispatcher, Inner, Lane};
 use crate::failure::Failure;
-use crate::request::{Place, Request};
+use crate::http::request::{Place, Request};
 
 impl Dispatcher {
     /// Makes the exchange of a new generation, of these sizes. The queue does not go to it yet.

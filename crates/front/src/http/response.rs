@@ -17,13 +17,13 @@ use http::header::{self, HeaderValue};
 use http::{Method, Response, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
 
-use crate::chunked::{self, Decoder};
-use crate::error_log;
 use crate::failure::{Failure, Outcome};
-use crate::file_body::{FileBody, FileError, FileLimits};
-use crate::request::{End, Request, ResponseHead};
-use crate::response_head::{self, declared_length};
-use crate::service::{Exchanged, Service};
+use crate::http::chunked::{self, Decoder};
+use crate::http::request::{End, Request, ResponseHead};
+use crate::http::response_head::{self, declared_length};
+use crate::http::service::{Exchanged, Service};
+use crate::log::errors;
+use crate::serve::files::{FileBody, FileError, FileLimits};
 
 /// What is wrong with a body that the application did not code as it said.
 const NOT_CHUNKED: &str = "it says transfer-encoding: chunked, and its body is not chunked";
@@ -231,7 +231,7 @@ async fn open_file(
     let opened = service.files.open(path, declared, limits).await;
     opened.map_err(|error| {
         let text = format!("cannot send the file {}: {error}", path.display());
-        error_log::app_error(&service.log, request, &format!("InvalidResponse: {text}"));
+        errors::app_error(&service.log, request, &format!("InvalidResponse: {text}"));
         match error {
             FileError::TooManyWait(_) => Failure::TooManyFiles,
             FileError::Timeout(_) => Failure::FileTimeout,
@@ -304,7 +304,7 @@ impl ResponseBody {
     /// Logs that what came of the body is not what its head promised.
     fn not_chunked(&self) -> Cut {
         let text = format!("InvalidResponse: {NOT_CHUNKED}");
-        error_log::app_error(&self.record.service.log, &self.record.request, &text);
+        errors::app_error(&self.record.service.log, &self.record.request, &text);
         Cut
     }
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::Connection;
-use crate::answers::failure_text;
+use super::connection::Connection;
 use crate::failure::Failure;
-use crate::screen::Refusal;
+use crate::http::screen::Refusal;
+use crate::serve::errors::failure_text;
 
 /// How long a refused client may go on sending before the socket is closed on it.
 const LINGER: Duration = Duration::from_secs(2);

@@ -7,8 +7,8 @@ use exchange::request::{ENV_KEYS, TooLarge, Writer};
 use http::HeaderMap;
 use http::header::{self, HeaderName};
 
-use crate::forwarded;
-use crate::request::Request;
+use crate::http::forwarded;
+use crate::http::request::Request;
 
 /// The table of known keys, made once.
 pub struct Env {

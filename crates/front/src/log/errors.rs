@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use exchange::scheduling::monotonic_ns;
 
-use crate::access_log::{AccessLog, AppError, Late};
 use crate::dispatch::Work;
-use crate::request::Request;
+use crate::http::request::Request;
+use crate::log::{AccessLog, AppError, Late};
 
 /// Logs the text of an error frame.
 pub fn app_error(log: &AccessLog, request: &Request, text: &str) {

@@ -9,8 +9,8 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Response, StatusCode, Version};
 use hyper::ext::ReasonPhrase;
 
-use crate::request::ResponseHead;
-use crate::response::{ResponseBody, Source};
+use crate::http::request::ResponseHead;
+use crate::http::response::{ResponseBody, Source};
 
 /// Fields of a response. A `HeaderMap` panics beyond 24,576 names where the front or hyper adds one, and no client takes
 /// as many as this.

@@ -5,6 +5,7 @@
 //! where the writer cannot keep up, whole lines are dropped, counted, and the count is logged. No control
 //! character of a request or an application reaches the output raw.
 
+pub mod errors;
 mod escape;
 mod filter;
 mod line;

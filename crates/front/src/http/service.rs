@@ -17,17 +17,17 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tokio::sync::Notify;
 
-use crate::access_log::{AccessLog, Entry, Level, filter};
-use crate::answers;
-use crate::client_io::ClientIo;
-use crate::connection::Connection;
 use crate::dispatch::Dispatcher;
 use crate::failure::{Failure, Outcome};
-use crate::file_body::ApplicationFiles;
-use crate::idle::IdleConnections;
-use crate::request::{Peer, Request, RequestBody, RequestHead};
-use crate::response::{self, ResponseBody};
-use crate::screen::Refusal;
+use crate::http::h1::connection::Connection;
+use crate::http::request::{Peer, Request, RequestBody, RequestHead};
+use crate::http::response::{self, ResponseBody};
+use crate::http::screen::Refusal;
+use crate::log::{AccessLog, Entry, Level, filter};
+use crate::net::client_io::ClientIo;
+use crate::net::idle::IdleConnections;
+use crate::serve::errors;
+use crate::serve::files::ApplicationFiles;
 use crate::spool::{Spool, SpoolError};
 
 /// Longest body that travels inside a slot.
@@ -144,7 +144,7 @@ impl Service {
             Err(Failure::ClientGone) if connection.io.is_gone() => return Err(Over),
             Err(failure) => {
                 self.dispatcher.abandon(&request);
-                Ok(answers::from_failure(&self, &connection, &request, failure))
+                Ok(errors::from_failure(&self, &connection, &request, failure))
             }
         };
         watch.disarm();
@@ -176,7 +176,7 @@ impl Service {
         let body = self.admit_and_read(connection, request, incoming).await?;
         request.arrive(body, self.request_timeout(request.path()));
         if request.method == Method::OPTIONS && request.path() == b"*" {
-            return Ok(Some(answers::options(self, connection, request)));
+            return Ok(Some(errors::options(self, connection, request)));
         }
         self.dispatcher.submit(Rc::clone(request))?;
         *connection.current.borrow_mut() = Some(Rc::clone(request));
@@ -193,7 +193,7 @@ impl Service {
         match response::from_worker(self, connection, request, head).await {
             Err(Failure::BadResponse(reason)) => {
                 let text = format!("InvalidResponse: {reason}");
-                crate::error_log::app_error(&self.log, request, &text);
+                crate::log::errors::app_error(&self.log, request, &text);
                 Err(Failure::BadResponse(reason))
             }
             other => other.map(Some),

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use super::ClientIo;
 use super::pace::Pace;
-use crate::screen::Phase;
+use crate::http::screen::Phase;
 use crate::shared_bytes::SharedBytes;
 
 /// How often the kernel is asked, of a client that takes nothing just now, how much it has taken.

@@ -23,10 +23,10 @@ use http::{HeaderMap, Method, Uri, Version};
 pub use arrived::{Arrived, End, ResponseHead};
 pub use chunks::Chunks;
 
+use crate::dispatch::env::Env;
 use crate::dispatch::{Death, Lane};
-use crate::env::Env;
 use crate::failure::Failure;
-use crate::screen::RawTarget;
+use crate::http::screen::RawTarget;
 use crate::spool::Spool;
 
 /// Both ends of a connection, as the env tells them.

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 
 use super::Chunks;
-use crate::chunked;
 use crate::failure::Failure;
-use crate::response_head;
+use crate::http::chunked;
+use crate::http::response_head;
 use crate::shared_bytes::{ALWAYS_HELD, Share, SharedBytes};
 use crate::spool::{Spool, SpoolError};
 

@@ -4,9 +4,6 @@
 //! refuses, notices a client that leaves while its request waits, and hands the socket to an application that
 //! takes it over. It never looks at what a request says.
 
-mod closing;
-mod hijack;
-
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
@@ -18,24 +15,25 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 
-use crate::client_io::{ClientIo, ClientState, Stream};
 use crate::failure::Outcome;
 use crate::handover::Kept;
-use crate::request::{Peer, Request};
-use crate::screen::{Limits, Phase, Refusal, Screen};
-use crate::service::{Exchanged, Service};
+use crate::http::request::{Peer, Request};
+use crate::http::screen::{Limits, Phase, Refusal, Screen};
+use crate::http::service::{Exchanged, Service};
+use crate::net::client_io::{ClientIo, ClientState};
+use crate::net::stream::Stream;
 
 /// An idle connection gives its buffers back after this long.
 const HIBERNATE_AFTER_MS: u64 = 250;
 
 /// What the sweeper and the front see of a connection.
 pub struct Connection {
-    exchanged: Rc<Exchanged>,
-    service: Rc<Service>,
+    pub(super) exchanged: Rc<Exchanged>,
+    pub(super) service: Rc<Service>,
     waker: RefCell<Option<Waker>>,
-    killed: Cell<bool>,
+    pub(super) killed: Cell<bool>,
     /// Whether the application has it.
-    spliced: Cell<bool>,
+    pub(super) spliced: Cell<bool>,
     /// Whether it is to be closed as soon as it is idle.
     leaves: Cell<bool>,
     rests: Cell<bool>,
@@ -338,7 +336,7 @@ impl Connection {
         }
     }
 
-    fn remember(&self, cx: &Context<'_>) {
+    pub(super) fn remember(&self, cx: &Context<'_>) {
         let mut waker = self.waker.borrow_mut();
         if !waker
             .as_ref()

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
-use crate::connection::Connection;
 use crate::failure::Outcome;
+use crate::http::h1::connection::Connection;
 
 /// How many are looked at for one newcomer: something may have come on each that its task has not seen.
 const LOOKED_AT: usize = 64;

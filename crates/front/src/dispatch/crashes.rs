@@ -8,16 +8,16 @@ use exchange::scheduling::monotonic_ns;
 
 use super::generation::Generation;
 use super::{Death, Dispatcher, Rest};
-use crate::error_log;
 use crate::failure::Failure;
-use crate::request::{Place, Request};
+use crate::http::request::{Place, Request};
+use crate::log::errors;
 
 impl Dispatcher {
     /// Has the log name the requests that killed two workers, where nothing more is to be waited for.
     pub(super) fn name_suspects(&self, now: u64) {
         let ready = self.suspects.borrow_mut().ready(now);
         for (request, text) in ready {
-            error_log::app_error(&self.log, &request, &text);
+            errors::app_error(&self.log, &request, &text);
         }
     }
 
