@@ -4,99 +4,72 @@
 //! here, in the front's own memory; the region is only written to or checked. A word that no sound worker could have
 //! written is reported by [`Front::corrupt`]. It never parses what it moves.
 
-mod idle_slots;
+mod idle_memory;
 mod inspect;
+mod publication;
+mod slot;
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::event::{EventfdFlags, eventfd};
-
-use crate::board::{PHASE_CLAIMED, PHASE_DONE, PHASE_READY};
+use crate::coordination::{Completions, ThreadStates};
+use crate::doorbell::Doorbell;
 use crate::region::{Geometry, Region};
-use crate::response::{Kind, Malformed, Reader, put_word};
+use crate::response::{Kind, Malformed, put_word};
 use crate::sync::Ordering;
+use idle_memory::IdleMemory;
 pub use inspect::{Corrupt, Word};
-
-/// Where a published request is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holder {
-    /// In the ready ring: nobody has it yet.
-    Nobody,
-    /// A worker's thread runs it.
-    Running {
-        /// The worker.
-        worker: u16,
-        /// Its thread.
-        thread: u16,
-    },
-    /// A worker's thread has finished it.
-    Done {
-        /// The worker.
-        worker: u16,
-        /// Its thread.
-        thread: u16,
-    },
-}
-
-/// What the front itself knows of a slot.
-#[derive(Clone, Copy, Default)]
-struct Slot {
-    sequence: u32,
-    taken: u64,
-    published: bool,
-    /// Length of the request record.
-    length: u32,
-    /// Position of its entry in the ready ring.
-    position: u64,
-    /// The seat that was seen to hold the publication.
-    seat: Option<u16>,
-    abandoned: bool,
-    memory: idle_slots::Memory,
-}
-
-impl Slot {
-    fn reader(self, region: &Region, slot: u16) -> Reader<'_> {
-        Reader {
-            region,
-            slot,
-            sequence: self.sequence,
-            taken: self.taken,
-        }
-    }
-}
+use inspect::{Findings, Inspection};
+pub use publication::{Holder, Publication};
+use slot::Slot;
 
 /// The front's side. Not shared: one task owns it.
 pub struct Front {
     region: Region,
-    bell: OwnedFd,
+    doorbell: Doorbell,
+    /// The ready ring's end.
     tail: u64,
     /// The ready ring's start, as it was seen last.
     head: u64,
     /// What the workers were told: whether requests wait in the queue.
-    queued: Cell<bool>,
+    queue_waits: Cell<bool>,
+    /// What the front itself knows of each slot.
     slots: Vec<Slot>,
+    /// Slots that nobody holds; the last one is taken first.
     free: Vec<u16>,
-    corrupt: Cell<Option<Corrupt>>,
+    memory: IdleMemory,
+    findings: Findings,
 }
 
 impl Front {
-    /// Makes a region and its doorbell.
+    /// Makes a region with a doorbell of its own.
     ///
     /// # Errors
     /// A geometry out of bounds, or no memory or descriptors.
     pub fn new(geometry: Geometry) -> io::Result<Self> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Self::with_bell(geometry, bell)
+        Self::with_doorbell(geometry, Doorbell::new()?)
     }
 
-    /// Makes another region, whose workers ring the same doorbell.
+    /// Makes a region whose workers ring this doorbell, which may be that of another region too.
     ///
     /// # Errors
-    /// No memory or descriptors.
-    pub fn beside(&self, geometry: Geometry) -> io::Result<Self> {
-        Self::with_bell(geometry, self.bell.try_clone()?)
+    /// A geometry out of bounds, or no memory or descriptors.
+    pub fn with_doorbell(geometry: Geometry, doorbell: Doorbell) -> io::Result<Self> {
+        let region = Region::create(geometry)?;
+        let count = region.geometry().slots;
+        Ok(Self {
+            region,
+            doorbell,
+            tail: 0,
+            head: 0,
+            queue_waits: Cell::new(false),
+            slots: vec![Slot::default(); usize::from(count)],
+            // The lowest slots are used first, so that a quiet server touches little memory.
+            free: (0..count).rev().collect(),
+            memory: IdleMemory::new(count),
+            findings: Findings::default(),
+        })
     }
 
     /// Makes a fresh region of the same sizes, for workers that are still to come. Its publications continue those of
@@ -105,35 +78,23 @@ impl Front {
     /// # Errors
     /// No memory or descriptors.
     pub fn recreate(&self) -> io::Result<Self> {
-        let mut fresh = self.beside(self.geometry())?;
+        let mut fresh = Self::with_doorbell(self.geometry(), self.doorbell.try_clone()?)?;
         for (number, (slot, old)) in (0..).zip(fresh.slots.iter_mut().zip(&self.slots)) {
             slot.sequence = old.sequence;
-            fresh.region.board().take_back(number, old.sequence);
+            fresh.region.slot_states().take_back(number, old.sequence);
         }
-        fresh.tell_queue(self.queued.get());
+        fresh.set_queue_waits(self.queue_waits.get());
         Ok(fresh)
     }
 
-    fn with_bell(geometry: Geometry, bell: OwnedFd) -> io::Result<Self> {
-        let region = Region::create(geometry)?;
-        let count = region.geometry().slots;
-        // The lowest slots are used first, so that a quiet server touches little memory.
-        let free = (0..count).rev().collect();
-        Ok(Self {
-            region,
-            bell,
-            tail: 0,
-            head: 0,
-            queued: Cell::new(false),
-            slots: vec![Slot::default(); usize::from(count)],
-            free,
-            corrupt: Cell::new(None),
-        })
+    /// The doorbell, by which the front's sleep ends.
+    pub fn doorbell(&self) -> &Doorbell {
+        &self.doorbell
     }
 
     /// The memory file and the doorbell, for the workers.
     pub fn files(&self) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
-        (self.region.file(), self.bell.as_fd())
+        (self.region.file(), self.doorbell.as_fd())
     }
 
     /// The sizes of the region.
@@ -152,7 +113,7 @@ impl Front {
     /// back.
     pub fn acquire(&mut self) -> Option<u16> {
         let slot = self.free.pop()?;
-        self.slots[usize::from(slot)].memory = idle_slots::Memory::Used;
+        self.memory.set_used(slot);
         Some(slot)
     }
 
@@ -167,11 +128,12 @@ impl Front {
 
     /// Publishes a slot whose request record is `length` bytes long.
     ///
-    /// False when the ready ring has no place just now: keep the slot and try after the next completion. False also
+    /// False when the ready ring has no room just now: keep the slot and try after the next completion. False also
     /// where the region is corrupt.
     pub fn publish(&mut self, slot: u16, length: u32) -> bool {
-        self.inspect_ring();
-        if self.corrupt.get().is_some() {
+        let inspection = Inspection::new(&self.region, &self.findings);
+        inspection.ring(self.tail, &mut self.head);
+        if self.corrupt().is_some() {
             return false;
         }
         let own = &mut self.slots[usize::from(slot)];
@@ -185,7 +147,8 @@ impl Front {
         words.claimed_at.store(0, Ordering::Relaxed);
         words.finished_at.store(0, Ordering::Relaxed);
         let position = self.tail;
-        if !self.region.board().publish(&mut self.tail, slot, sequence) {
+        let coordination = self.region.coordination();
+        if !coordination.publish(&mut self.tail, slot, sequence) {
             return false;
         }
         *own = Slot {
@@ -193,7 +156,6 @@ impl Front {
             published: true,
             length,
             position,
-            memory: own.memory,
             ..Slot::default()
         };
         true
@@ -202,48 +164,21 @@ impl Front {
     /// Takes back a published request that no worker has claimed; the slot is the front's again.
     pub fn retract(&mut self, slot: u16) -> bool {
         let own = &mut self.slots[usize::from(slot)];
-        if own.published && self.region.board().retract(slot, own.sequence) {
+        if own.published && self.region.slot_states().retract(slot, own.sequence) {
             own.published = false;
             return true;
         }
         false
     }
 
-    /// Who holds a published request. A state that no sound worker could have written counts as nobody's, and makes
-    /// the region corrupt.
-    pub fn holder(&self, slot: u16) -> Holder {
-        let own = self.slots[usize::from(slot)];
-        let state = self.region.board().state(slot);
-        let geometry = self.region.geometry();
-        let (worker, thread) = (state.seat / geometry.threads, state.seat % geometry.threads);
-        if !own.published {
-            return Holder::Nobody;
+    /// What is known of a slot's latest publication.
+    pub fn publication(&self, slot: u16) -> Publication<'_> {
+        Publication {
+            region: &self.region,
+            findings: &self.findings,
+            number: slot,
+            own: self.slots[usize::from(slot)],
         }
-        if state.sequence == own.sequence && worker < geometry.max_workers() {
-            match state.phase {
-                PHASE_CLAIMED => return Holder::Running { worker, thread },
-                PHASE_DONE => return Holder::Done { worker, thread },
-                PHASE_READY => return Holder::Nobody,
-                _ => {}
-            }
-        }
-        self.report(Word::State, Some(slot), state.word());
-        Holder::Nobody
-    }
-
-    /// The slot's current publication.
-    pub fn sequence(&self, slot: u16) -> u32 {
-        self.slots[usize::from(slot)].sequence
-    }
-
-    /// When the slot's request was claimed and when it was finished: nanoseconds of `CLOCK_MONOTONIC`, 0
-    /// for not yet.
-    pub fn times(&self, slot: u16) -> (u64, u64) {
-        let words = self.region.words(slot);
-        (
-            words.claimed_at.load(Ordering::Relaxed),
-            words.finished_at.load(Ordering::Relaxed),
-        )
     }
 
     /// Takes the next frame of a published request; its payload is appended to `into`.
@@ -260,26 +195,9 @@ impl Front {
         own.taken = reader.taken;
         if frame.is_err() {
             let put = self.region.words(slot).put.load(Ordering::Relaxed);
-            self.report(Word::Frame, Some(slot), put);
+            self.findings.report(Word::Frame, Some(slot), put);
         }
         frame
-    }
-
-    /// Whether frames of a published request are there that were not taken.
-    pub fn has_frames(&self, slot: u16) -> bool {
-        let own = self.slots[usize::from(slot)];
-        own.published && own.reader(&self.region, slot).filled() > 0
-    }
-
-    /// Whether a published request was finished, or has frames that were not taken.
-    pub fn has_news(&self, slot: u16) -> bool {
-        matches!(self.holder(slot), Holder::Done { .. }) || self.has_frames(slot)
-    }
-
-    /// Whether this thread of a worker has not looked for work since its last request.
-    pub fn is_away(&self, worker: u16, thread: u16) -> bool {
-        let board = self.region.board();
-        board.is_away(worker * board.threads + thread)
     }
 
     /// Tells the worker that nobody wants the rest of a response; it ends early.
@@ -293,82 +211,72 @@ impl Front {
     pub fn release(&mut self, slot: u16) {
         let own = &mut self.slots[usize::from(slot)];
         own.published = false;
-        self.region.board().take_back(slot, own.sequence);
+        self.region.slot_states().take_back(slot, own.sequence);
         self.free.push(slot);
     }
 
-    /// Calls `each` for every slot that has news, once.
-    pub fn completed(&self, mut each: impl FnMut(u16)) {
-        let board = self.region.board();
-        for word in 0..board.completed.len() {
-            let mut bits = board.take_completed(word);
-            while bits != 0 {
-                let slot = word * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                if slot < self.slots.len() {
-                    each(slot as u16);
-                }
-            }
-        }
-    }
-
-    /// Says that the front is about to sleep until the doorbell; false when it must not. See
-    /// [`crate::board::Board::park`].
-    pub fn park(&self) -> bool {
-        self.region.board().park()
-    }
-
-    /// Says that the front is awake.
-    pub fn unpark(&self) {
-        self.region.board().unpark();
-    }
-
     /// Says whether requests wait that have no slot yet. Only needed when that changes.
-    pub fn tell_queue(&self, waits: bool) {
-        self.queued.set(waits);
-        self.region.board().tell_queue(waits);
+    pub fn set_queue_waits(&self, waits: bool) {
+        self.queue_waits.set(waits);
+        self.region.out_of_band().set_queue_waits(waits);
     }
 
-    /// Rings the front's own doorbell, so that it does not sleep: it has more to do than it took in one turn.
-    pub fn ring(&self) {
-        // A full eventfd (EAGAIN) has rung already.
-        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
-    }
-
-    /// Wakes one more idle seat, where nobody has come for a request in time, and repairs what a dead or broken worker
-    /// left of the idle bits.
-    pub fn nudge(&self) {
-        self.region.board().nudge();
-    }
-
-    /// Whether a thread of the worker was woken and has not come.
-    pub fn is_called(&self, worker: u16) -> bool {
-        self.region.board().is_called(worker)
-    }
-
-    /// Whether a thread of the worker neither waits for a request nor looks for one.
-    pub fn is_at_work(&self, worker: u16) -> bool {
-        self.region.board().is_at_work(worker)
-    }
-
-    /// Prepares a worker's place for a new process.
-    pub fn open(&self, worker: u16) {
-        self.region.board().stops[usize::from(worker)].store(0, Ordering::SeqCst);
-    }
-
-    /// Asks a worker to finish what it has and exit.
-    pub fn stop(&self, worker: u16) {
-        self.region.board().stop(worker);
+    /// Wakes one more idle thread where requests wait: whoever was woken for them may be stopped. Repairs what a dead
+    /// or broken worker left of the idle bits.
+    pub fn wake_another(&self) {
+        if self.region.ready_ring().waiting() > 0 {
+            let available = self.region.availability();
+            available.repair();
+            available.wake_one(None);
+        }
     }
 
     /// Forgets a dead worker and returns the slots that it held, in no order. They stay published: read
     /// what it had written, then [`Front::release`] them.
     pub fn reclaim_worker(&self, worker: u16) -> Vec<u16> {
-        self.region.board().reclaim_worker(worker);
+        self.region.coordination().reclaim_worker(worker);
         (0..self.slots.len() as u16)
             .filter(
-                |&slot| matches!(self.holder(slot), Holder::Running { worker: holder, .. } if holder == worker),
+                |&slot| matches!(self.publication(slot).holder(), Holder::Running { worker: holder, .. } if holder == worker),
             )
             .collect()
+    }
+
+    /// What the worker threads do, and which worker is to stop.
+    pub fn threads(&self) -> ThreadStates<'_> {
+        self.region.thread_states()
+    }
+
+    /// Which slots have news, and whether the front sleeps.
+    pub fn completions(&self) -> Completions<'_> {
+        self.region.completions()
+    }
+
+    /// Gives memory back to the system of slots that have been free for a while at `now`, in nanoseconds of the
+    /// monotonic clock; of some in one call, for it takes some microseconds each.
+    pub fn give_back_idle(&mut self, now: u64) {
+        self.memory.give_back(&self.free, &self.region, now);
+    }
+
+    /// The word that was found wrong first, if any was.
+    pub fn corrupt(&self) -> Option<Corrupt> {
+        self.findings.first()
+    }
+
+    /// Looks at every word on which workers and front agree. Its cost grows with slots and worker threads: for a look
+    /// in a while, not for each request.
+    pub fn inspect(&mut self) -> Option<Corrupt> {
+        // Nobody else reads it: a worker that wrote at random could have filled it, and it would ring no more.
+        self.doorbell.clear();
+        let inspection = Inspection::new(&self.region, &self.findings);
+        // Before the states: what the head has passed by now was claimed before.
+        inspection.ring(self.tail, &mut self.head);
+        for (number, own) in (0..).zip(&mut self.slots) {
+            inspection.slot(number, own, self.head);
+        }
+        inspection.header();
+        inspection.threads();
+        inspection.out_of_band(self.queue_waits.get());
+        self.corrupt()
     }
 }

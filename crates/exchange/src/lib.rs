@@ -1,7 +1,7 @@
 //! The exchange: the memory that the front and the workers share, and the only data path between them.
 //!
 //! A request travels through one *slot*: the front writes it ([`request`]), a worker thread claims it
-//! ([`board`]), answers in frames through the slot's response ring ([`response`]), and the front reads
+//! ([`coordination`]), answers in frames through the slot's response ring ([`response`]), and the front reads
 //! them out; [`room`] is how they wait for each other. [`region`] is the memory itself, [`front`] and
 //! [`worker`] are its two sides. [`control`] holds the messages beside the exchange: they carry processes' lives and
 //! file descriptors, never requests. [`dispatcher`] is what the supervisor and the dispatcher tell each other within
@@ -13,7 +13,9 @@
 //! Trust: the front owns every decision and keeps its own copy of whatever it needs to stay right
 //! (free list, sequences, cursors). What it reads from the region is checked before use.
 
-pub mod board;
+pub mod coordination;
+#[cfg(loom)]
+pub mod loom_memory;
 pub mod room;
 mod sync;
 
@@ -21,6 +23,8 @@ mod sync;
 pub mod control;
 #[cfg(not(loom))]
 pub mod dispatcher;
+#[cfg(not(loom))]
+pub mod doorbell;
 #[cfg(not(loom))]
 pub mod front;
 #[cfg(not(loom))]
@@ -37,6 +41,8 @@ pub mod worker;
 
 #[cfg(not(loom))]
 pub use dispatcher::{Alarm, Dispatcher, Run, Stall, WorkerId};
+#[cfg(not(loom))]
+pub use doorbell::Doorbell;
 #[cfg(not(loom))]
 pub use front::Front;
 #[cfg(not(loom))]

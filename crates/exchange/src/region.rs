@@ -1,8 +1,10 @@
 //! The region: one memory file, mapped by the front and by every worker of a generation.
 //!
-//! Layout: header, board (see [`crate::board`]), then the slots. Each slot has a page of words, a request
+//! Layout: header, the words of [`crate::coordination`], then the slots. Each slot has a page of words, a request
 //! area and a response ring. The file is sealed at its size, so that no worker can shrink it under the
 //! front (which would be a SIGBUS there). It never grows, and nothing of it has a name in a file system.
+
+mod layout;
 
 use std::ffi::c_void;
 use std::io;
@@ -15,143 +17,15 @@ use rustix::fs::{
 };
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-use crate::board::Board;
+use crate::coordination::{
+    Availability, Bitmap, Completions, Coordination, OutOfBand, ReadyRing, SlotStates, ThreadStates,
+};
 use crate::room::Room;
 use crate::sync::{AtomicU32, AtomicU64, Line};
+pub use layout::Geometry;
+use layout::{Header, Offsets, PAGE};
 
 const MAGIC: u64 = 0x6862_6578_6368_0004;
-const LINE: usize = 64;
-const PAGE: usize = 4096;
-
-/// The sizes a region is made with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Geometry {
-    /// Workers that serve at once. One more can be there, see [`Geometry::max_workers`].
-    pub workers: u16,
-    /// Threads of each worker.
-    pub threads: u16,
-    /// Slots: requests that are with the workers or about to be.
-    pub slots: u16,
-    /// Bytes of a slot's request area: head and inline body. A multiple of 4096.
-    pub request_bytes: u32,
-    /// Bytes of a slot's response ring. A power of two, at least 4096.
-    pub response_bytes: u32,
-}
-
-impl Geometry {
-    /// Slots for `workers` x `threads`: one to run and one to follow it for each thread.
-    pub fn new(workers: u16, threads: u16, request_bytes: u32, response_bytes: u32) -> Self {
-        let slots = workers.saturating_mul(threads).saturating_mul(2).max(2);
-        Self {
-            workers,
-            threads,
-            slots,
-            request_bytes: request_bytes.next_multiple_of(PAGE as u32),
-            response_bytes,
-        }
-    }
-
-    /// Workers that can be there at once: one more than serve, so that a successor can be ready before its
-    /// predecessor leaves.
-    pub fn max_workers(self) -> u16 {
-        self.workers.saturating_add(1)
-    }
-
-    fn check(self) -> io::Result<Self> {
-        let seats = u32::from(self.max_workers()) * u32::from(self.threads);
-        let sound = self.workers > 0
-            && self.threads > 0
-            && self.slots > 0
-            && seats <= u32::from(u16::MAX / 2)
-            && (self.request_bytes as usize).is_multiple_of(PAGE)
-            && self.request_bytes > 0
-            && self.response_bytes.is_power_of_two()
-            && self.response_bytes as usize >= PAGE;
-        sound.then_some(self).ok_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("the exchange can't have this geometry: {self:?}"),
-            )
-        })
-    }
-
-    fn seats(self) -> usize {
-        usize::from(self.max_workers()) * usize::from(self.threads)
-    }
-
-    fn ring(self) -> usize {
-        (usize::from(self.slots) * 8).next_power_of_two()
-    }
-}
-
-/// Offsets of the parts, from the geometry.
-#[derive(Clone, Copy, Debug)]
-struct Offsets {
-    states: usize,
-    head: usize,
-    tail: usize,
-    parked: usize,
-    ring: usize,
-    seats: usize,
-    idle: usize,
-    free: usize,
-    completed: usize,
-    stops: usize,
-    out_of_band: usize,
-    queued: usize,
-    slots: usize,
-    slot: usize,
-    total: usize,
-}
-
-impl Offsets {
-    fn of(geometry: Geometry) -> Self {
-        let mut at = LINE.max(size_of::<Header>().next_multiple_of(LINE));
-        let mut take = |bytes: usize| {
-            let start = at;
-            at += bytes.next_multiple_of(LINE);
-            start
-        };
-        let states = take(usize::from(geometry.slots) * LINE);
-        let head = take(LINE);
-        let tail = take(LINE);
-        let parked = take(LINE);
-        let ring = take(geometry.ring() * 8);
-        let seats = take(geometry.seats() * LINE);
-        let idle = take(geometry.seats().div_ceil(64) * LINE);
-        let free = take(geometry.seats().div_ceil(64) * LINE);
-        let completed = take(usize::from(geometry.slots).div_ceil(64) * LINE);
-        let stops = take(usize::from(geometry.max_workers()) * LINE);
-        let out_of_band = take(LINE);
-        let queued = take(LINE);
-        let slots = take(0).next_multiple_of(PAGE);
-        let slot = PAGE + geometry.request_bytes as usize + geometry.response_bytes as usize;
-        Self {
-            states,
-            head,
-            tail,
-            parked,
-            ring,
-            seats,
-            idle,
-            free,
-            completed,
-            stops,
-            out_of_band,
-            queued,
-            slots,
-            slot,
-            total: slots + slot * usize::from(geometry.slots),
-        }
-    }
-}
-
-#[repr(C)]
-struct Header {
-    magic: u64,
-    geometry: Geometry,
-}
 
 /// The words of one slot, in its own page. Times are nanoseconds of `CLOCK_MONOTONIC`.
 #[repr(C)]
@@ -293,29 +167,89 @@ impl Region {
         self.file.as_fd()
     }
 
-    /// The board in this region.
-    pub fn board(&self) -> Board<'_> {
-        let (geometry, offsets) = (self.geometry, self.offsets);
-        // SAFETY: `Offsets` gives each part its own aligned place of that many elements inside the
-        // mapping; every bit pattern is a valid atomic; all access is atomic.
+    /// The words by which front and workers coordinate.
+    pub fn coordination(&self) -> Coordination<'_> {
+        Coordination {
+            slots: self.slot_states(),
+            ring: self.ready_ring(),
+            availability: self.availability(),
+            completions: self.completions(),
+            out_of_band: self.out_of_band(),
+        }
+    }
+
+    /// Who holds which slot.
+    pub(crate) fn slot_states(&self) -> SlotStates<'_> {
+        // SAFETY: `Offsets` gives each part its own aligned memory inside the mapping, here a line for each slot; every
+        // bit pattern is a valid atomic; all access is atomic.
+        let words = unsafe { self.slice(self.offsets.states, self.geometry.slots.into()) };
+        SlotStates { words }
+    }
+
+    /// Published requests in their order.
+    pub(crate) fn ready_ring(&self) -> ReadyRing<'_> {
+        let offsets = self.offsets;
+        // SAFETY: as in `slot_states`: `ring` has so many words of eight bytes, head and tail a line each.
         unsafe {
-            Board {
-                threads: geometry.threads,
-                states: self.slice::<Line<AtomicU64>>(offsets.states, usize::from(geometry.slots)),
-                ring: self.slice::<AtomicU64>(offsets.ring, geometry.ring()),
+            ReadyRing {
+                entries: self.slice::<AtomicU64>(offsets.ring, self.geometry.ring()),
                 head: &self.slice(offsets.head, 1)[0],
                 tail: &self.slice(offsets.tail, 1)[0],
-                seats: self.slice(offsets.seats, geometry.seats()),
-                idle: self.slice(offsets.idle, geometry.seats().div_ceil(64)),
-                free: self.slice(offsets.free, geometry.seats().div_ceil(64)),
-                completed: self.slice(offsets.completed, usize::from(geometry.slots).div_ceil(64)),
-                parked: &self.slice(offsets.parked, 1)[0],
-                stops: self
-                    .slice::<Line<AtomicU32>>(offsets.stops, usize::from(geometry.max_workers())),
-                out_of_band: &self.slice(offsets.out_of_band, 1)[0],
-                queued: &self.slice(offsets.queued, 1)[0],
             }
         }
+    }
+
+    /// What each worker thread does.
+    pub(crate) fn thread_states(&self) -> ThreadStates<'_> {
+        let (geometry, offsets) = (self.geometry, self.offsets);
+        // SAFETY: as in `slot_states`: a line for each thread, and one for each worker.
+        unsafe {
+            ThreadStates {
+                per_worker: geometry.threads,
+                words: self.slice(offsets.threads, geometry.total_threads()),
+                stops: self.slice(offsets.stops, geometry.max_workers().into()),
+            }
+        }
+    }
+
+    /// Which worker threads can take a request.
+    pub(crate) fn availability(&self) -> Availability<'_> {
+        let count = self.geometry.total_threads();
+        Availability {
+            threads: self.thread_states(),
+            idle: self.bitmap(self.offsets.idle, count),
+            free: self.bitmap(self.offsets.free, count),
+        }
+    }
+
+    /// Slots that have news for the front.
+    pub(crate) fn completions(&self) -> Completions<'_> {
+        let slots = self.geometry.slots;
+        // SAFETY: as in `slot_states`: a line of its own.
+        let front_sleeps = unsafe { &self.slice(self.offsets.front_sleeps, 1)[0] };
+        Completions {
+            slots,
+            bits: self.bitmap(self.offsets.completed, slots.into()),
+            front_sleeps,
+        }
+    }
+
+    /// Whose turn it is to work between requests.
+    pub(crate) fn out_of_band(&self) -> OutOfBand<'_> {
+        // SAFETY: as in `slot_states`: a line each.
+        unsafe {
+            OutOfBand {
+                turn: &self.slice(self.offsets.turn, 1)[0],
+                queue_waits: &self.slice(self.offsets.queue_waits, 1)[0],
+            }
+        }
+    }
+
+    /// So many bits at `offset`, which is one of those of [`Offsets`] for that many.
+    fn bitmap(&self, offset: usize, count: usize) -> Bitmap<'_> {
+        // SAFETY: as in `slot_states`: a line for each 64 bits.
+        let words = unsafe { self.slice(offset, count.div_ceil(64)) };
+        Bitmap { words }
     }
 
     /// The words of a slot.
@@ -411,8 +345,8 @@ mod tests {
         let opened = Region::open(made.file().try_clone_to_owned().unwrap()).unwrap();
         assert_eq!(opened.geometry(), made.geometry());
         let mut tail = 0;
-        assert!(made.board().publish(&mut tail, 11, 7));
-        assert_eq!(opened.board().state(11).sequence, 7);
+        assert!(made.coordination().publish(&mut tail, 11, 7));
+        assert_eq!(opened.slot_states().get(11).sequence, 7);
     }
 
     #[test]

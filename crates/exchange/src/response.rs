@@ -9,7 +9,7 @@
 
 use std::ptr::NonNull;
 
-use crate::board::{Claim, PHASE_CLAIMED};
+use crate::coordination::{Claim, PHASE_CLAIMED};
 use crate::region::Region;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -146,8 +146,8 @@ impl<'a> Writer<'a> {
     /// Whether the slot still is this thread's. It changes hands under a living thread only when the front takes its worker
     /// for dead.
     fn holds_claim(&self) -> bool {
-        let state = self.region.board().state(self.claim.slot);
-        (state.phase, state.seat, state.sequence)
+        let state = self.region.slot_states().get(self.claim.slot);
+        (state.phase, state.thread, state.sequence)
             == (PHASE_CLAIMED, self.thread, self.claim.sequence)
     }
 

@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::board::{Claim, Found};
+use crate::coordination::{Claim, Found};
+use crate::doorbell::Doorbell;
 use crate::region::Region;
 use crate::response::{self, Kind, WriteError, Writer};
 use crate::scheduling::monotonic_ns;
@@ -17,16 +18,16 @@ use crate::sync::{AtomicU32, Ordering};
 /// A worker process, which its threads share.
 pub struct Worker {
     region: Region,
-    bell: OwnedFd,
+    doorbell: Doorbell,
     index: u16,
 }
 
 impl Worker {
-    /// Joins the exchange as worker `index`. `bell` is the front's eventfd.
+    /// Joins the exchange as worker `index`. `doorbell` is the front's eventfd.
     ///
     /// # Errors
     /// The region has no such worker.
-    pub fn new(region: Region, bell: OwnedFd, index: u16) -> io::Result<Arc<Self>> {
+    pub fn new(region: Region, doorbell: OwnedFd, index: u16) -> io::Result<Arc<Self>> {
         let max_workers = region.geometry().max_workers();
         if index >= max_workers {
             return Err(io::Error::new(
@@ -36,7 +37,7 @@ impl Worker {
         }
         Ok(Arc::new(Self {
             region,
-            bell,
+            doorbell: doorbell.into(),
             index,
         }))
     }
@@ -51,17 +52,21 @@ impl Worker {
 
     /// The descriptors by which this worker reaches the exchange: those of its memory and of the front's doorbell.
     pub fn descriptors(&self) -> [RawFd; 2] {
-        [self.region.file().as_raw_fd(), self.bell.as_raw_fd()]
+        [
+            self.region.file().as_raw_fd(),
+            self.doorbell.as_fd().as_raw_fd(),
+        ]
     }
 
     /// Whether this worker should finish what it has and exit.
     pub fn stopping(&self) -> bool {
-        self.region.board().stops[usize::from(self.index)].load(Ordering::Acquire) != 0
+        let stops = self.region.thread_states().stops;
+        stops[usize::from(self.index)].load(Ordering::Acquire) != 0
     }
 
     /// Asks this worker itself to finish what it has and exit.
     pub fn stop(&self) {
-        self.region.board().stop(self.index);
+        self.region.thread_states().stop_worker(self.index);
     }
 
     /// One of this worker's threads, by its number from 0.
@@ -103,10 +108,10 @@ pub struct Job {
 }
 
 impl WorkerThread {
-    /// Looks for a request; call it only while holding the GVL (see [`crate::board::Board::find`]).
+    /// Looks for a request; call it only while holding the GVL (see [`crate::coordination::Coordination::find`]).
     pub fn claim(&self) -> Option<Job> {
-        let board = self.worker.region.board();
-        let found = board.find(self.index, !self.yielded.load(Ordering::Relaxed));
+        let coordination = self.worker.region.coordination();
+        let found = coordination.find(self.index, !self.yielded.load(Ordering::Relaxed));
         let yielded = found == Found::Yield;
         self.yielded.store(yielded, Ordering::Relaxed);
         let Found::Claim(claim) = found else {
@@ -123,8 +128,7 @@ impl WorkerThread {
     /// Sleeps until there may be a request, or until [`WorkerThread::interrupt`], or until the worker is stopped.
     /// Without the GVL.
     pub fn wait(&self, interrupt: &Interrupt) {
-        let board = self.worker.region.board();
-        board.wait(
+        self.worker.region.coordination().wait(
             self.index,
             self.yielded.load(Ordering::Relaxed),
             &interrupt.0,
@@ -132,27 +136,35 @@ impl WorkerThread {
     }
 
     /// Takes the turn for work between requests, where nobody waits for it; see
-    /// [`crate::board::Board::begin_out_of_band`]. Call it only while holding the GVL and no request.
+    /// [`crate::coordination::Coordination::begin_out_of_band`]. Call it only while holding the GVL and no request.
     #[must_use]
     pub fn begin_out_of_band(&self) -> bool {
-        !self.worker.stopping() && self.worker.region.board().begin_out_of_band(self.index)
+        !self.worker.stopping()
+            && self
+                .worker
+                .region
+                .coordination()
+                .begin_out_of_band(self.index)
     }
 
     /// Gives that turn back.
     pub fn end_out_of_band(&self) {
-        self.worker.region.board().end_out_of_band(self.index);
+        self.worker
+            .region
+            .coordination()
+            .end_out_of_band(self.index);
     }
 
     /// Says that this thread claims nothing any more. Call it only while holding the GVL.
     pub fn leave(&self) {
-        self.worker.region.board().leave(self.index);
+        self.worker.region.coordination().leave(self.index);
     }
 
     /// Ends a [`WorkerThread::wait`], or with a job a [`WorkerThread::wait_for_room`], now or about to begin. Async-signal-safe.
     pub fn interrupt(&self, interrupt: &Interrupt, job: Option<&Job>) {
         interrupt.0.store(1, Ordering::SeqCst);
         match job {
-            None => drop(self.worker.region.board().wake(self.index)),
+            None => drop(self.worker.region.thread_states().wake(self.index)),
             Some(job) => self.worker.region.room(job.claim.slot).wake(),
         }
     }
@@ -226,7 +238,12 @@ impl WorkerThread {
             return;
         }
         words.finished_at.store(monotonic_ns(), Ordering::Relaxed);
-        if self.worker.region.board().finish(job.claim, self.index) {
+        if self
+            .worker
+            .region
+            .slot_states()
+            .finish(job.claim, self.index)
+        {
             // Another thread may wait to write what comes too late now.
             self.worker.region.room(job.claim.slot).wake_wanting();
             self.notify(job.claim.slot);
@@ -239,9 +256,8 @@ impl WorkerThread {
     }
 
     fn notify(&self, slot: u16) {
-        if self.worker.region.board().notify(slot) {
-            // A full eventfd (EAGAIN) has rung already.
-            let _ = rustix::io::write(self.worker.bell.as_fd(), &1_u64.to_ne_bytes());
+        if self.worker.region.completions().notify(slot) {
+            self.worker.doorbell.ring();
         }
     }
 }

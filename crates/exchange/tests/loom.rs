@@ -1,9 +1,10 @@
-//! Every interleaving of the board's claim, publish, doorbell and death paths, under loom.
+//! Every interleaving of claim, publish, doorbell and a worker's death, under loom.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p highball-exchange --release --test loom`.
 #![cfg(loom)]
 
-use highball_exchange::board::{Board, Found, Memory, PHASE_CLAIMED, PHASE_FRONT};
+use highball_exchange::coordination::{Coordination, Found, PHASE_CLAIMED, PHASE_FRONT};
+use highball_exchange::loom_memory::Memory;
 use highball_exchange::room::{self, Room};
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::{Arc, Mutex, Notify};
@@ -17,53 +18,60 @@ fn model(check: impl Fn() + Sync + Send + 'static) {
     builder.check(check);
 }
 
+/// The slots that have news, a bit for each.
+fn news(coordination: &Coordination<'_>) -> u64 {
+    let mut slots = 0;
+    coordination.completions.take(|slot| slots |= 1 << slot);
+    slots
+}
+
 /// What a worker thread does: find, wait, until it has handled `count` requests in all with the others.
-fn work(board: &Board<'_>, seat: u16, left: &AtomicU32, bell: &Notify) {
+fn work(coordination: &Coordination<'_>, index: u16, left: &AtomicU32, bell: &Notify) {
     let interrupted = AtomicU32::new(0);
     let mut yielded = false;
     while left.load(Ordering::SeqCst) > 0 {
-        match board.find(seat, !yielded) {
+        match coordination.find(index, !yielded) {
             Found::Claim(claim) => {
                 yielded = false;
-                board.finish(claim, seat);
-                if board.notify(claim.slot) {
+                coordination.slots.finish(claim, index);
+                if coordination.completions.notify(claim.slot) {
                     bell.notify();
                 }
                 if left.fetch_sub(1, Ordering::SeqCst) == 1 {
                     // The last request: let the others go home.
-                    for worker in 0..board.stops.len() as u16 {
-                        board.stop(worker);
+                    for worker in 0..coordination.availability.threads.stops.len() as u16 {
+                        coordination.availability.threads.stop_worker(worker);
                     }
                 }
             }
             found => {
                 yielded = found == Found::Yield;
-                board.wait(seat, yielded, &interrupted);
+                coordination.wait(index, yielded, &interrupted);
             }
         }
     }
 }
 
 #[test]
-fn every_published_request_is_claimed_by_exactly_one_of_two_seats() {
+fn every_published_request_is_claimed_by_exactly_one_of_two_threads() {
     model(|| {
         let memory = Arc::new(Memory::new(2, 1, 2));
         let left = Arc::new(AtomicU32::new(2));
         let bell = Arc::new(Notify::new());
         let workers: Vec<_> = (0..2)
-            .map(|seat| {
+            .map(|index| {
                 let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
-                thread::spawn(move || work(&memory.board(), seat, &left, &bell))
+                thread::spawn(move || work(&memory.coordination(), index, &left, &bell))
             })
             .collect();
-        let board = memory.board();
+        let coordination = memory.coordination();
         let mut tail = 0;
-        assert!(board.publish(&mut tail, 0, 1));
-        assert!(board.publish(&mut tail, 1, 1));
+        assert!(coordination.publish(&mut tail, 0, 1));
+        assert!(coordination.publish(&mut tail, 1, 1));
         for worker in workers {
             worker.join().unwrap();
         }
-        assert_eq!(board.take_completed(0), 0b11);
+        assert_eq!(news(&coordination), 0b11);
     });
 }
 
@@ -75,18 +83,18 @@ fn a_front_that_parks_is_rung_for_every_completion() {
         let bell = Arc::new(Notify::new());
         let worker = {
             let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
-            thread::spawn(move || work(&memory.board(), 0, &left, &bell))
+            thread::spawn(move || work(&memory.coordination(), 0, &left, &bell))
         };
-        let board = memory.board();
+        let coordination = memory.coordination();
         let mut tail = 0;
-        assert!(board.publish(&mut tail, 0, 1));
-        assert!(board.publish(&mut tail, 1, 1));
+        assert!(coordination.publish(&mut tail, 0, 1));
+        assert!(coordination.publish(&mut tail, 1, 1));
         let mut seen = 0_u64;
         while seen != 0b11 {
-            seen |= board.take_completed(0);
-            if seen != 0b11 && board.park() {
+            seen |= news(&coordination);
+            if seen != 0b11 && coordination.completions.park() {
                 bell.wait();
-                board.unpark();
+                coordination.completions.unpark();
             }
         }
         worker.join().unwrap();
@@ -97,14 +105,14 @@ fn a_front_that_parks_is_rung_for_every_completion() {
 fn a_request_is_either_claimed_or_retracted() {
     model(|| {
         let memory = Arc::new(Memory::new(1, 1, 1));
-        let board = memory.board();
+        let coordination = memory.coordination();
         let mut tail = 0;
-        assert!(board.publish(&mut tail, 0, 1));
+        assert!(coordination.publish(&mut tail, 0, 1));
         let worker = {
             let memory = memory.clone();
-            thread::spawn(move || matches!(memory.board().find(0, true), Found::Claim(_)))
+            thread::spawn(move || matches!(memory.coordination().find(0, true), Found::Claim(_)))
         };
-        let retracted = board.retract(0, 1);
+        let retracted = coordination.slots.retract(0, 1);
         assert_ne!(worker.join().unwrap(), retracted);
     });
 }
@@ -113,30 +121,32 @@ fn a_request_is_either_claimed_or_retracted() {
 fn a_death_at_any_point_of_a_claim_leaves_the_request_claimed_or_for_another() {
     model(|| {
         let memory = Arc::new(Memory::new(2, 1, 2));
-        let board = memory.board();
+        let coordination = memory.coordination();
         let mut tail = 0;
-        assert!(board.publish(&mut tail, 0, 1));
+        assert!(coordination.publish(&mut tail, 0, 1));
         // Worker 0 claims and dies there; worker 1 looks on its own.
         let dying = {
             let memory = memory.clone();
-            thread::spawn(move || drop(memory.board().find(0, true)))
+            thread::spawn(move || {
+                let _ = memory.coordination().find(0, true);
+            })
         };
         let left = Arc::new(AtomicU32::new(1));
         let bell = Arc::new(Notify::new());
         let other = {
             let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
-            thread::spawn(move || work(&memory.board(), 1, &left, &bell))
+            thread::spawn(move || work(&memory.coordination(), 1, &left, &bell))
         };
         dying.join().unwrap();
-        board.reclaim_worker(0);
-        let state = board.state(0);
-        if state.phase == PHASE_CLAIMED && state.seat == 0 {
-            board.take_back(0, 1);
-            assert_eq!(board.state(0).phase, PHASE_FRONT);
-            assert!(board.publish(&mut tail, 0, 2));
+        coordination.reclaim_worker(0);
+        let state = coordination.slots.get(0);
+        if state.phase == PHASE_CLAIMED && state.thread == 0 {
+            coordination.slots.take_back(0, 1);
+            assert_eq!(coordination.slots.get(0).phase, PHASE_FRONT);
+            assert!(coordination.publish(&mut tail, 0, 2));
         }
         other.join().unwrap();
-        assert_eq!(board.take_completed(0), 1);
+        assert_eq!(news(&coordination), 1);
     });
 }
 
@@ -149,36 +159,37 @@ fn a_worker_that_leaves_leaves_its_requests_to_another() {
         let leaving = {
             let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
             thread::spawn(move || {
-                let (board, interrupted) = (memory.board(), AtomicU32::new(0));
+                let (coordination, interrupted) = (memory.coordination(), AtomicU32::new(0));
                 loop {
-                    if let Found::Claim(claim) = board.find(0, true) {
-                        board.finish(claim, 0);
-                        if board.notify(claim.slot) {
+                    if let Found::Claim(claim) = coordination.find(0, true) {
+                        coordination.slots.finish(claim, 0);
+                        if coordination.completions.notify(claim.slot) {
                             bell.notify();
                         }
                         if left.fetch_sub(1, Ordering::SeqCst) == 1 {
-                            board.stop(1);
+                            coordination.availability.threads.stop_worker(1);
                         }
-                    } else if board.stops[0].load(Ordering::SeqCst) != 0 {
-                        return board.leave(0);
+                    } else if coordination.availability.threads.stops[0].load(Ordering::SeqCst) != 0
+                    {
+                        return coordination.leave(0);
                     } else {
-                        board.wait(0, false, &interrupted);
+                        coordination.wait(0, false, &interrupted);
                     }
                 }
             })
         };
         let stays = {
             let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
-            thread::spawn(move || work(&memory.board(), 1, &left, &bell))
+            thread::spawn(move || work(&memory.coordination(), 1, &left, &bell))
         };
-        let board = memory.board();
+        let coordination = memory.coordination();
         let mut tail = 0;
-        assert!(board.publish(&mut tail, 0, 1));
-        board.stop(0);
-        assert!(board.publish(&mut tail, 1, 1));
+        assert!(coordination.publish(&mut tail, 0, 1));
+        coordination.availability.threads.stop_worker(0);
+        assert!(coordination.publish(&mut tail, 1, 1));
         leaving.join().unwrap();
         stays.join().unwrap();
-        assert_eq!(board.take_completed(0), 0b11);
+        assert_eq!(news(&coordination), 0b11);
     });
 }
 
@@ -192,24 +203,24 @@ fn a_request_that_comes_while_a_worker_works_between_requests_is_claimed() {
         let works = {
             let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
             thread::spawn(move || {
-                let board = memory.board();
-                if board.begin_out_of_band(0) {
-                    board.end_out_of_band(0);
+                let coordination = memory.coordination();
+                if coordination.begin_out_of_band(0) {
+                    coordination.end_out_of_band(0);
                 }
-                work(&board, 0, &left, &bell);
+                work(&coordination, 0, &left, &bell);
             })
         };
         let waits = {
             let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
-            thread::spawn(move || work(&memory.board(), 1, &left, &bell))
+            thread::spawn(move || work(&memory.coordination(), 1, &left, &bell))
         };
-        let board = memory.board();
+        let coordination = memory.coordination();
         let mut tail = 0;
-        assert!(board.publish(&mut tail, 0, 1));
+        assert!(coordination.publish(&mut tail, 0, 1));
         works.join().unwrap();
         waits.join().unwrap();
-        assert_eq!(board.take_completed(0), 1);
-        assert_eq!(board.out_of_band.load(Ordering::SeqCst), 0);
+        assert_eq!(news(&coordination), 1);
+        assert_eq!(coordination.out_of_band.turn.load(Ordering::SeqCst), 0);
     });
 }
 
@@ -219,14 +230,14 @@ fn the_turn_to_work_between_requests_is_one_worker_s_at_most() {
         let memory = Arc::new(Memory::new(2, 1, 1));
         let turns = Arc::new(AtomicU32::new(0));
         let workers: Vec<_> = (0..2)
-            .map(|seat| {
+            .map(|index| {
                 let (memory, turns) = (memory.clone(), turns.clone());
                 thread::spawn(move || {
-                    let board = memory.board();
-                    if board.begin_out_of_band(seat) {
+                    let coordination = memory.coordination();
+                    if coordination.begin_out_of_band(index) {
                         assert_eq!(turns.fetch_add(1, Ordering::SeqCst), 0);
                         turns.fetch_sub(1, Ordering::SeqCst);
-                        board.end_out_of_band(seat);
+                        coordination.end_out_of_band(index);
                     }
                 })
             })
@@ -234,35 +245,42 @@ fn the_turn_to_work_between_requests_is_one_worker_s_at_most() {
         for worker in workers {
             worker.join().unwrap();
         }
-        assert_eq!(memory.board().out_of_band.load(Ordering::SeqCst), 0);
+        assert_eq!(
+            memory
+                .coordination()
+                .out_of_band
+                .turn
+                .load(Ordering::SeqCst),
+            0
+        );
     });
 }
 
 #[test]
-fn a_seat_that_yields_leaves_the_request_to_an_idle_process_or_takes_it() {
+fn a_thread_that_yields_leaves_the_request_to_an_idle_process_or_takes_it() {
     model(|| {
         // Worker 0 has two threads; its second one runs a request all the time. Worker 1 has none; its second thread,
         // which is this one, is on its way.
         let memory = Arc::new(Memory::new(2, 2, 2));
         let left = Arc::new(AtomicU32::new(1));
         let bell = Arc::new(Notify::new());
-        let board = memory.board();
-        board.seats[3].store(2, Ordering::SeqCst);
-        board.free[0].store(1 << 3, Ordering::SeqCst);
+        let coordination = memory.coordination();
+        coordination.availability.threads.words[3].store(2, Ordering::SeqCst);
+        coordination.availability.free.words[0].store(1 << 3, Ordering::SeqCst);
         let workers: Vec<_> = [0, 2]
             .into_iter()
-            .map(|seat| {
+            .map(|index| {
                 let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
-                thread::spawn(move || work(&memory.board(), seat, &left, &bell))
+                thread::spawn(move || work(&memory.coordination(), index, &left, &bell))
             })
             .collect();
         let mut tail = 0;
-        assert!(board.publish(&mut tail, 0, 1));
-        work(&board, 3, &left, &bell);
+        assert!(coordination.publish(&mut tail, 0, 1));
+        work(&coordination, 3, &left, &bell);
         for worker in workers {
             worker.join().unwrap();
         }
-        assert_eq!(board.take_completed(0), 1);
+        assert_eq!(news(&coordination), 1);
     });
 }
 

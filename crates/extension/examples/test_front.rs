@@ -146,21 +146,21 @@ unsafe extern "C" fn frame(_: Value, front: Value, slot: Value) -> Value {
 /// `done?(front, slot)`: whether the slot's request has been handed back.
 unsafe extern "C" fn done(_: Value, front: Value, slot: Value) -> Value {
     boolean(matches!(
-        on(front, |front| front.holder(number(slot))),
+        on(front, |front| front.publication(number(slot)).holder()),
         Holder::Done { .. }
     ))
 }
 
 /// `park(front)`: whether the front may sleep until its doorbell rings.
 unsafe extern "C" fn park(_: Value, front: Value) -> Value {
-    boolean(on(front, |front| front.park()))
+    boolean(on(front, |front| front.completions().park()))
 }
 
 /// `unpark(front)`: awake again; the news is taken.
 unsafe extern "C" fn unpark(_: Value, front: Value) -> Value {
     on(front, |front| {
-        front.unpark();
-        front.completed(|_| {});
+        front.completions().unpark();
+        front.completions().take(|_| {});
     });
     NIL
 }
@@ -179,7 +179,7 @@ unsafe extern "C" fn abandon(_: Value, front: Value, slot: Value) -> Value {
 
 /// `stop(front, worker)`
 unsafe extern "C" fn stop(_: Value, front: Value, worker: Value) -> Value {
-    on(front, |front| front.stop(number(worker)));
+    on(front, |front| front.threads().stop_worker(number(worker)));
     NIL
 }
 

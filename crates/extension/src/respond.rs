@@ -8,7 +8,7 @@ mod length;
 
 use std::sync::OnceLock;
 
-use exchange::board::Claim;
+use exchange::coordination::Claim;
 use exchange::response::Kind;
 use rb_sys::ruby_value_type;
 

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use exchange::board::Claim;
+use exchange::coordination::Claim;
 use exchange::response::{Head, Kind, WriteError};
 use exchange::worker::{Interrupt, Job, WorkerThread};
 use rb_sys::{

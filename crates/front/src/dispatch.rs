@@ -250,7 +250,7 @@ impl Dispatcher {
                 continue;
             }
             let mut count = 0;
-            generation.exchange.completed(|slot| {
+            generation.exchange.completions().take(|slot| {
                 if count < slots.len() {
                     slots[count] = slot;
                 }
@@ -286,14 +286,14 @@ impl Dispatcher {
             }
         }
         if let Some(generation) = self.inner.borrow().generations.first() {
-            generation.exchange.ring();
+            generation.exchange.doorbell().ring();
         }
     }
 
     /// The front is awake.
     pub fn unpark(&self) {
         for generation in &self.inner.borrow().generations {
-            generation.exchange.unpark();
+            generation.exchange.completions().unpark();
         }
     }
 
@@ -332,7 +332,7 @@ impl Dispatcher {
             return;
         }
         // Before the frames: what is done now has all of them in the ring.
-        let holder = generation.exchange.holder(slot);
+        let holder = generation.exchange.publication(slot).holder();
         generation.note_holder(slot, holder, request);
         let rest = self.take_frames(generation, slot, request);
         if rest == Rest::Nothing
@@ -399,7 +399,9 @@ impl Inner {
     /// Says to the workers of all generations that they must ring; false when there is news already.
     fn park(&self) -> bool {
         let mut sound = self.generations.iter().filter(|one| one.is_sound());
-        sound.all(|generation| generation.unfinished.is_empty() && generation.exchange.park())
+        sound.all(|generation| {
+            generation.unfinished.is_empty() && generation.exchange.completions().park()
+        })
     }
 
     /// Requests beyond those that the seats can run at once, where so many wait in the queue.

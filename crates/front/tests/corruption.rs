@@ -48,7 +48,11 @@ fn what_lay_in_damaged_memory_is_run_again_where_that_is_safe() {
     waiting.send("POST /waiting HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n");
     server.until(|now| now.queue.length == 1);
     let region = server.region();
-    region.board().tail.store(1 << 63, Ordering::SeqCst);
+    region
+        .coordination()
+        .ring
+        .tail
+        .store(1 << 63, Ordering::SeqCst);
     expect_corrupt(&alarms, Word::Tail);
     unsafe_one.response().expect(502);
     // The supervisor kills them only now.
@@ -71,7 +75,7 @@ fn nothing_more_is_read_from_damaged_memory() {
     let mut client = server.ask("/torn");
     let mut taken = seat.take();
     let region = server.region();
-    region.board().tail.store(0, Ordering::SeqCst);
+    region.coordination().ring.tail.store(0, Ordering::SeqCst);
     taken
         .head(200, &[])
         .chunk(b"of a worker that is not to be believed");
@@ -101,7 +105,7 @@ fn frames_that_make_no_sense_end_the_generation_and_not_the_others() {
     // More bytes than the ring holds, under its own claim.
     let most = u64::from(u32::MAX);
     region.words(0).put.fetch_or(most, Ordering::SeqCst);
-    let _ = region.board().notify(0);
+    let _ = region.coordination().completions.notify(0);
     client.response().expect(500);
     expect_corrupt(&alarms, Word::Frame);
     held.answer_path();
@@ -171,7 +175,12 @@ fn one_turn_takes_so_many_frames_and_the_front_comes_back_for_more() {
     assert!((1..=1000).contains(&taken), "{taken} frames in one turn");
     for _ in 0..100 {
         dispatcher.park();
-        let sleeps = region.board().parked.load(Ordering::SeqCst) == 1;
+        let sleeps = region
+            .coordination()
+            .completions
+            .front_sleeps
+            .load(Ordering::SeqCst)
+            == 1;
         if request.has_ended() {
             break;
         }
@@ -208,7 +217,7 @@ fn a_response_whose_completion_bit_is_lost_arrives_all_the_same() {
     let (dispatcher, request, seat, mut job, region) = dispatching();
     seat.try_frame(&mut job, Kind::End, &[]).unwrap();
     seat.finish(&job);
-    region.board().completed[0].store(0, Ordering::SeqCst);
+    region.coordination().completions.bits.words[0].store(0, Ordering::SeqCst);
     dispatcher.complete();
     assert!(!request.has_ended());
     assert!(dispatcher.expire().is_empty());

@@ -82,7 +82,7 @@ fn a_thread_that_was_woken_and_stands_still_holds_no_request_up() {
         scope.spawn(move || still.sleep());
         scope.spawn(move || other.take().answer_path());
         // The first of both is woken.
-        while region.board().idle[0].load(Ordering::SeqCst) != 0b11 {
+        while region.coordination().availability.idle.words[0].load(Ordering::SeqCst) != 0b11 {
             std::thread::yield_now();
         }
         assert_eq!(server.ask("/moves-on").response().text(), "/moves-on");
@@ -367,7 +367,14 @@ fn a_completion_for_a_client_that_is_gone_never_leaves_the_doorbell_out_of_order
     let region = server.region();
     let player = server.worker(0);
     let (mut first, mut second) = (player.seat(0), player.seat(1));
-    let parked = || region.board().parked.load(Ordering::SeqCst) == 1;
+    let parked = || {
+        region
+            .coordination()
+            .completions
+            .front_sleeps
+            .load(Ordering::SeqCst)
+            == 1
+    };
     let thread = server.with(|_| FrontThread::own());
     let asleep = thread.call_while(parked);
     for _ in 0..51 {
@@ -385,7 +392,7 @@ fn a_completion_for_a_client_that_is_gone_never_leaves_the_doorbell_out_of_order
             if sleeps() && !parked() && sleeps() {
                 assert_ne!(before, thread.sleeps(), "it sleeps and nobody will ring it");
             }
-            let taken = region.board().completed[0].load(Ordering::SeqCst) == 0;
+            let taken = region.coordination().completions.bits.words[0].load(Ordering::SeqCst) == 0;
             if taken && parked() {
                 break;
             }

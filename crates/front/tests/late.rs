@@ -183,7 +183,7 @@ fn a_worker_that_was_woken_and_holds_nothing_stands_still_and_its_request_is_ano
     let region = server.region();
     std::thread::scope(|scope| {
         scope.spawn(move || still.sleep());
-        while region.board().idle[0].load(Ordering::SeqCst) == 0 {
+        while region.coordination().availability.idle.words[0].load(Ordering::SeqCst) == 0 {
             std::thread::yield_now();
         }
         let mut client = server.ask("/waits");

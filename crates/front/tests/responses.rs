@@ -47,7 +47,13 @@ fn a_streamed_response_goes_out_as_it_comes_and_a_pause_costs_nothing() {
     for piece in ["one", "two", "three"] {
         // A front that asked itself again and again would never sleep.
         let deadline = Instant::now() + PATIENCE;
-        while region.board().parked.load(Ordering::SeqCst) != 1 {
+        while region
+            .coordination()
+            .completions
+            .front_sleeps
+            .load(Ordering::SeqCst)
+            != 1
+        {
             assert!(Instant::now() < deadline, "the front never sleeps");
             std::thread::yield_now();
         }

@@ -253,7 +253,8 @@ fn what_a_worker_had_written_whole_before_it_died_is_delivered() {
                 if done {
                     taken.finish();
                 }
-                region.board().completed[0].store(0, std::sync::atomic::Ordering::SeqCst);
+                region.coordination().completions.bits.words[0]
+                    .store(0, std::sync::atomic::Ordering::SeqCst);
                 front.dispatcher().worker_died(WorkerId::new(1, 0));
             }
         });

@@ -1,10 +1,14 @@
 //! What the front finds wrong in the region: words that no sound worker could have written. It compares them with the
 //! front's own copies and repairs nothing; what follows from a finding is for others to decide.
 
+use std::cell::Cell;
 use std::fmt;
 
-use super::{Front, Slot};
-use crate::board::{PHASE_CLAIMED, PHASE_DONE, PHASE_FRONT, PHASE_READY, State};
+use super::slot::Slot;
+use crate::coordination::{
+    PHASE_CLAIMED, PHASE_DONE, PHASE_FRONT, PHASE_READY, State, is_thread_word,
+};
+use crate::region::Region;
 use crate::response::sequence_of;
 use crate::sync::Ordering;
 
@@ -42,7 +46,7 @@ pub enum Word {
     Abandoned,
     /// What a worker thread does.
     Thread,
-    /// The bits of idle or free seats, of some that do not exist.
+    /// The bits of idle or free threads, of some that do not exist.
     Idle,
     /// Whether a worker is to stop.
     Stop,
@@ -72,7 +76,7 @@ impl fmt::Display for Corrupt {
         };
         f.write_str(name)?;
         match (self.word, self.index) {
-            (Word::Thread, Some(seat)) => write!(f, " of worker thread {seat}")?,
+            (Word::Thread, Some(thread)) => write!(f, " of worker thread {thread}")?,
             (Word::Stop, Some(worker)) => write!(f, " of worker {worker}")?,
             (_, Some(slot)) => write!(f, " of slot {slot}")?,
             (_, None) => {}
@@ -81,82 +85,84 @@ impl fmt::Display for Corrupt {
     }
 }
 
-impl Front {
-    /// What was found wrong first, if anything was.
-    pub fn corrupt(&self) -> Option<Corrupt> {
-        self.corrupt.get()
-    }
+/// What was found wrong first, if anything was.
+#[derive(Default)]
+pub(super) struct Findings(Cell<Option<Corrupt>>);
 
-    /// Looks at every word on which workers and front agree. Its cost grows with slots and worker threads: for a look
-    /// in a while, not for each request.
-    pub fn inspect(&mut self) -> Option<Corrupt> {
-        // Nobody else reads it: a worker that wrote at random could have filled it, and it would ring no more.
-        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
-        // Before the states: what the head has passed by now was claimed before.
-        self.inspect_ring();
-        for number in 0..self.slots.len() as u16 {
-            self.inspect_slot(number);
-        }
-        self.inspect_board();
-        self.corrupt.get()
+impl Findings {
+    pub(super) fn first(&self) -> Option<Corrupt> {
+        self.0.get()
     }
 
     /// Remembers a finding, unless there is one already.
     pub(super) fn report(&self, word: Word, index: Option<u16>, value: u64) {
-        if self.corrupt.get().is_none() {
-            self.corrupt.set(Some(Corrupt { word, index, value }));
+        if self.0.get().is_none() {
+            self.0.set(Some(Corrupt { word, index, value }));
         }
     }
+}
 
-    /// Checks start and end of the ready ring.
-    pub(super) fn inspect_ring(&mut self) {
-        let board = self.region.board();
-        let (length, tail) = (board.ring.len() as u64, board.tail.load(Ordering::Relaxed));
-        let head = board.head.load(Ordering::Acquire);
-        if tail != self.tail {
-            self.report(Word::Tail, None, tail);
-        } else if head > tail || tail - head > length || head < self.head {
-            self.report(Word::Head, None, head);
+/// A look at a region's words.
+pub(super) struct Inspection<'a> {
+    region: &'a Region,
+    findings: &'a Findings,
+}
+
+impl<'a> Inspection<'a> {
+    pub(super) fn new(region: &'a Region, findings: &'a Findings) -> Self {
+        Self { region, findings }
+    }
+
+    /// Checks start and end of the ready ring. `tail` is the front's own end, `seen` the start as it was seen last.
+    pub(super) fn ring(&self, tail: u64, seen: &mut u64) {
+        let ring = self.region.ready_ring();
+        let found = ring.tail.load(Ordering::Relaxed);
+        let head = ring.head.load(Ordering::Acquire);
+        if found != tail {
+            self.findings.report(Word::Tail, None, found);
+        } else if head > found || found - head > ring.len() || head < *seen {
+            self.findings.report(Word::Head, None, head);
         } else {
-            self.head = head;
+            *seen = head;
         }
     }
 
-    fn inspect_slot(&mut self, number: u16) {
-        let own = self.slots[usize::from(number)];
-        let word = self.region.board().states[usize::from(number)].load(Ordering::Acquire);
+    /// Checks a slot, and remembers which thread holds it. `head` is the start of the ready ring.
+    pub(super) fn slot(&self, number: u16, own: &mut Slot, head: u64) {
+        let word = self.region.slot_states().words[usize::from(number)].load(Ordering::Acquire);
         let state = State::of(word);
         let holds = state.word() == word && state.sequence == own.sequence;
-        let seats = self.region.board().seats.len();
+        let threads = self.region.thread_states().words.len();
         let sound = match state.phase {
-            PHASE_FRONT => !own.published && state.seat == 0,
-            PHASE_READY => own.published && state.seat == 0 && own.seat.is_none(),
+            PHASE_FRONT => !own.published && state.thread == 0,
+            PHASE_READY => own.published && state.thread == 0 && own.thread.is_none(),
             PHASE_CLAIMED | PHASE_DONE => {
                 own.published
-                    && usize::from(state.seat) < seats
-                    && own.seat.is_none_or(|seat| seat == state.seat)
+                    && usize::from(state.thread) < threads
+                    && own.thread.is_none_or(|thread| thread == state.thread)
             }
             _ => false,
         };
         if !holds || !sound {
-            return self.report(Word::State, Some(number), word);
+            return self.findings.report(Word::State, Some(number), word);
         }
         if !own.published {
             return;
         }
         match state.phase {
             // Who moves the head past an entry has tried to claim it.
-            PHASE_READY if own.position < self.head => {
-                self.report(Word::Entry, Some(number), own.position);
+            PHASE_READY if own.position < head => {
+                self.findings
+                    .report(Word::Entry, Some(number), own.position);
             }
             PHASE_READY => {}
-            _ => self.slots[usize::from(number)].seat = Some(state.seat),
+            _ => own.thread = Some(state.thread),
         }
-        self.inspect_words(number, own);
+        self.words(number, own);
     }
 
     /// Checks the words of a published slot that only the front writes, and whose claim its response belongs to.
-    fn inspect_words(&self, number: u16, own: Slot) {
+    fn words(&self, number: u16, own: &Slot) {
         let words = self.region.words(number);
         let (put, taken, length, abandoned) = (
             words.put.load(Ordering::Relaxed),
@@ -164,53 +170,66 @@ impl Front {
             words.request_len.load(Ordering::Relaxed),
             words.abandoned.load(Ordering::Relaxed),
         );
+        let report = |word, value| self.findings.report(word, Some(number), value);
         // A writer that does not hold the claim changes nothing there.
         if sequence_of(put) != own.sequence {
-            self.report(Word::Frame, Some(number), put);
+            report(Word::Frame, put);
         }
         if taken != own.taken {
-            self.report(Word::Taken, Some(number), taken);
+            report(Word::Taken, taken);
         }
         if length != own.length {
-            self.report(Word::Length, Some(number), length.into());
+            report(Word::Length, length.into());
         }
         if abandoned != u32::from(own.abandoned) {
-            self.report(Word::Abandoned, Some(number), abandoned.into());
+            report(Word::Abandoned, abandoned.into());
         }
     }
 
-    fn inspect_board(&self) {
+    /// Checks the header.
+    pub(super) fn header(&self) {
         if !self.region.has_its_header() {
-            self.report(Word::Header, None, 0);
+            self.findings.report(Word::Header, None, 0);
         }
-        let board = self.region.board();
-        for (number, seat) in (0..).zip(board.seats) {
-            let word = seat.load(Ordering::Relaxed);
-            if !board.is_thread_word(word) {
-                self.report(Word::Thread, Some(number), word.into());
+    }
+
+    /// Checks the words and bits of worker threads, and the stop marks of workers.
+    pub(super) fn threads(&self) {
+        let available = self.region.availability();
+        let threads = available.threads;
+        for (number, thread) in (0..).zip(threads.words) {
+            let word = thread.load(Ordering::Relaxed);
+            if !is_thread_word(word) {
+                self.findings
+                    .report(Word::Thread, Some(number), word.into());
             }
         }
-        let beyond = board.seats.len() % 64;
-        let last = [board.idle.last(), board.free.last()];
+        let beyond = threads.words.len() % 64;
+        let last = [available.idle.words.last(), available.free.words.last()];
         for last in last.into_iter().flatten().filter(|_| beyond != 0) {
             let bits = last.load(Ordering::Relaxed);
             if bits >> beyond != 0 {
-                self.report(Word::Idle, None, bits);
+                self.findings.report(Word::Idle, None, bits);
             }
         }
-        for (worker, stop) in (0..).zip(board.stops) {
+        for (worker, stop) in (0..).zip(threads.stops) {
             let stop = stop.load(Ordering::Relaxed);
             if stop > 1 {
-                self.report(Word::Stop, Some(worker), stop.into());
+                self.findings.report(Word::Stop, Some(worker), stop.into());
             }
         }
-        let turn = board.out_of_band.load(Ordering::Relaxed);
-        if turn as usize > board.stops.len() {
-            self.report(Word::OutOfBand, None, turn.into());
+    }
+
+    /// Checks whose turn it is to work between requests, and what the workers were told of the queue.
+    pub(super) fn out_of_band(&self, queue_waits: bool) {
+        let words = self.region.out_of_band();
+        let turn = words.turn.load(Ordering::Relaxed);
+        if turn > u32::from(self.region.geometry().max_workers()) {
+            self.findings.report(Word::OutOfBand, None, turn.into());
         }
-        let queued = board.queued.load(Ordering::Relaxed);
-        if queued != u32::from(self.queued.get()) {
-            self.report(Word::Queued, None, queued.into());
+        let waits = words.queue_waits.load(Ordering::Relaxed);
+        if waits != u32::from(queue_waits) {
+            self.findings.report(Word::Queued, None, waits.into());
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Frames through a real region, both ends in one process.
 
 use super::*;
-use crate::board::Found;
+use crate::coordination::Found;
 use crate::region::Geometry;
 
-/// A region whose one slot was published and claimed by its one seat.
+/// A region whose one slot was published and claimed by its one thread.
 struct Claimed {
     region: Region,
     claim: Claim,
@@ -19,13 +19,13 @@ impl Claimed {
         }
     }
 
-    /// What `Front::publish` and a seat do.
+    /// What `Front::publish` and a thread do.
     fn publish(region: &Region, tail: &mut u64, sequence: u32) -> Claim {
         let words = region.words(0);
         words.put.store(put_word(sequence, 0), Ordering::SeqCst);
         words.taken.store(0, Ordering::SeqCst);
-        assert!(region.board().publish(tail, 0, sequence));
-        match region.board().find(0, true) {
+        assert!(region.coordination().publish(tail, 0, sequence));
+        match region.coordination().find(0, true) {
             Found::Claim(claim) => claim,
             other => panic!("{other:?}"),
         }
@@ -96,11 +96,11 @@ fn claims_whose_sequences_wrap_are_told_apart_as_others_are() {
             let mut writer = Writer::resume(&region, late, 0, 0);
             let refused = writer.try_frame(Kind::Chunk, &[b"late"]);
             assert_eq!(refused, Err(WriteError::NotClaimed));
-            assert!(!writer.commit() && !region.board().finish(late, 0));
+            assert!(!writer.commit() && !region.slot_states().finish(late, 0));
         }
         let mut writer = Writer::resume(&region, claim, 0, 0);
         writer.try_frame(Kind::Chunk, &[b"own"]).unwrap();
-        assert!(writer.commit() && region.board().finish(claim, 0));
+        assert!(writer.commit() && region.slot_states().finish(claim, 0));
         let mut reader = Reader {
             region: &region,
             slot: 0,
@@ -175,7 +175,7 @@ fn who_has_lost_the_claim_can_neither_write_nor_make_visible_nor_finish() {
     let mut writer = claimed.writer();
     writer.try_frame(Kind::Chunk, &[b"of the first"]).unwrap();
     // The front takes the slot back from a worker that it takes for dead, and gives it to another request.
-    region.board().take_back(0, late.sequence);
+    region.slot_states().take_back(0, late.sequence);
     assert_eq!(
         writer.try_frame(Kind::Chunk, &[b"late"]),
         Err(WriteError::NotClaimed)
@@ -183,13 +183,13 @@ fn who_has_lost_the_claim_can_neither_write_nor_make_visible_nor_finish() {
     let mut tail = 1;
     let next = Claimed::publish(region, &mut tail, 8);
     assert!(!writer.commit());
-    assert!(!region.board().finish(late, 0));
+    assert!(!region.slot_states().finish(late, 0));
     let mut reader = Reader {
         sequence: next.sequence,
         ..claimed.reader()
     };
     assert_eq!(reader.frame(&mut Vec::new()), Ok(None));
-    assert!(region.board().finish(next, 0));
+    assert!(region.slot_states().finish(next, 0));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_writer_whose_response_has_ended_does_not_wait_for_room() {
     while writer.try_frame(Kind::Chunk, &[&[1; 1000]]).is_ok() {}
     assert!(writer.commit());
     // By another thread, between the writer's look at the ring and its wait.
-    assert!(claimed.region.board().finish(claimed.claim, 0));
+    assert!(claimed.region.slot_states().finish(claimed.claim, 0));
     writer.wait_for_room(&AtomicU32::new(0));
     Claimed::publish(&claimed.region, &mut 1, 8);
     writer.wait_for_room(&AtomicU32::new(0));

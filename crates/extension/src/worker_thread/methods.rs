@@ -1,8 +1,8 @@
 //! What Ruby code asks of a worker thread, besides taking requests and writing responses: what it runs, and how
 //! its request ends.
 
-use exchange::board::Claim;
 use exchange::control::FromWorker;
+use exchange::coordination::Claim;
 use exchange::request::{BodyPlace, Record};
 use exchange::response::Kind;
 use rb_sys::{rb_eRuntimeError, ruby_value_type};

@@ -167,7 +167,7 @@ impl Dispatcher {
             }
             Kind::Hijacked => {
                 arrived.end.get_or_insert(End::Hijacked);
-                let sequence = generation.exchange.sequence(slot);
+                let sequence = generation.exchange.publication(slot).sequence();
                 generation.hijacks.announced(slot, sequence, request);
             }
         }

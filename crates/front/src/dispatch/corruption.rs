@@ -56,7 +56,7 @@ impl Dispatcher {
             request.place.set(Place::Queue);
             return Some(request);
         }
-        let holder = generation.exchange.holder(slot);
+        let holder = generation.exchange.publication(slot).holder();
         generation.note_holder(slot, holder, &request);
         let by = request.worker.get();
         let death = by.map(|worker| self.suspects.borrow_mut().died(worker));

@@ -34,7 +34,7 @@ impl Dispatcher {
         };
         // What it had said before counts: its response may be whole, or a failure. A turn at a time, which ends: the
         // ring holds so much and nobody fills it any more.
-        let holder = generation.exchange.holder(slot);
+        let holder = generation.exchange.publication(slot).holder();
         generation.note_holder(slot, holder, &request);
         while generation.is_sound()
             && self.take_frames(generation, slot, &request) == Rest::NextTurn

@@ -14,7 +14,7 @@ impl Dispatcher {
         let ready = |generation: &Generation| {
             let waits = |&slot: &u16| {
                 generation.request(slot).is_some()
-                    && generation.exchange.holder(slot) == Holder::Nobody
+                    && generation.exchange.publication(slot).holder() == Holder::Nobody
             };
             generation.slot_numbers().filter(waits).count()
         };
@@ -58,12 +58,19 @@ impl Dispatcher {
                 let Some(request) = generation.request(slot) else {
                     continue;
                 };
-                if let Holder::Running { worker, thread } = generation.exchange.holder(slot) {
+                if let Holder::Running { worker, thread } =
+                    generation.exchange.publication(slot).holder()
+                {
                     let id = WorkerId {
                         generation: generation.number,
                         worker,
                     };
-                    each(id, thread, generation.exchange.times(slot).0, request);
+                    each(
+                        id,
+                        thread,
+                        generation.exchange.publication(slot).times().0,
+                        request,
+                    );
                 }
             }
         }

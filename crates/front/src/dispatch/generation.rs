@@ -122,7 +122,7 @@ impl Generation {
 
     /// Those of them that are `wanted`.
     fn count_held(&self, standing: Standing, wanted: impl Fn(&Request) -> bool) -> usize {
-        let held = |&slot: &u16| match self.exchange.holder(slot) {
+        let held = |&slot: &u16| match self.exchange.publication(slot).holder() {
             Holder::Running { worker, .. } => {
                 self.request(slot).is_some_and(|request| wanted(request))
                     && self.standing(worker) == standing
@@ -238,7 +238,7 @@ impl Generation {
 
     /// The worker that has or had the request in this slot.
     pub(super) fn owner(&self, slot: u16) -> Option<u16> {
-        match self.exchange.holder(slot) {
+        match self.exchange.publication(slot).holder() {
             Holder::Running { worker, .. } | Holder::Done { worker, .. } => Some(worker),
             Holder::Nobody => None,
         }
@@ -246,7 +246,7 @@ impl Generation {
 
     /// The worker one of whose threads has the request in this slot.
     pub(super) fn runner(&self, slot: u16) -> Option<u16> {
-        match self.exchange.holder(slot) {
+        match self.exchange.publication(slot).holder() {
             Holder::Running { worker, .. } => Some(worker),
             Holder::Done { .. } | Holder::Nobody => None,
         }
@@ -254,7 +254,7 @@ impl Generation {
 
     /// A process is being started for this worker.
     pub(super) fn worker_starts(&mut self, worker: u16) {
-        self.exchange.open(worker);
+        self.exchange.threads().clear_stop(worker);
         self.stands(worker, Standing::Away);
         let worker = &mut self.workers[usize::from(worker)];
         (worker.finished, worker.watch) = (0, Watch::default());
@@ -268,7 +268,7 @@ impl Generation {
     /// It is to finish what it has and exit.
     pub(super) fn stop_worker(&mut self, worker: u16) {
         self.stands(worker, Standing::Leaving);
-        self.exchange.stop(worker);
+        self.exchange.threads().stop_worker(worker);
     }
 
     /// Whether its region may be read and written.
@@ -300,7 +300,7 @@ impl Generation {
     /// Whether the worker has come to the end of a request since it was started.
     pub(super) fn has_served(&self, worker: u16) -> bool {
         // It may have died before anybody looked at what it said last.
-        let done = |slot| matches!(self.exchange.holder(slot), Holder::Done { worker: by, .. } if by == worker);
+        let done = |slot| matches!(self.exchange.publication(slot).holder(), Holder::Done { worker: by, .. } if by == worker);
         self.finished(worker) > 0 || self.slot_numbers().any(done)
     }
 
@@ -315,7 +315,7 @@ impl Generation {
         if let Holder::Running { worker, .. } | Holder::Done { worker, .. } = holder {
             let generation = self.number;
             request.worker.set(Some(WorkerId { generation, worker }));
-            request.times.set(self.exchange.times(slot));
+            request.times.set(self.exchange.publication(slot).times());
         }
     }
 }

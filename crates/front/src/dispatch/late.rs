@@ -79,7 +79,9 @@ impl Dispatcher {
             generation.look_for_still(wanted, passed, between, &mut alarms);
             for slot in generation.slot_numbers() {
                 // A worker may have died, or a word been overwritten, between the news and the bit that tells of it.
-                if generation.request(slot).is_some() && generation.exchange.has_news(slot) {
+                if generation.request(slot).is_some()
+                    && generation.exchange.publication(slot).has_news()
+                {
                     self.take(generation, slot);
                 }
                 if let Some(request) = generation.request(slot).cloned()
@@ -165,7 +167,7 @@ impl Lates {
 impl Generation {
     /// Who runs the request in this slot.
     fn run(&self, slot: u16) -> Option<Run> {
-        let Holder::Running { worker, thread } = self.exchange.holder(slot) else {
+        let Holder::Running { worker, thread } = self.exchange.publication(slot).holder() else {
             return None;
         };
         let generation = self.number;
@@ -173,7 +175,7 @@ impl Generation {
             by: WorkerId { generation, worker },
             thread,
             slot,
-            sequence: self.exchange.sequence(slot),
+            sequence: self.exchange.publication(slot).sequence(),
         })
     }
 
@@ -193,7 +195,7 @@ impl Generation {
                 continue;
             }
             // What is not taken has no room at the client's side.
-            let waits = || request.is_late(now) && self.exchange.has_frames(slot);
+            let waits = || request.is_late(now) && self.exchange.publication(slot).has_frames();
             if request.has_moved() || !request.is_abandoned() && waits() {
                 request.extend(now);
             }
@@ -241,10 +243,10 @@ impl Generation {
             let request = self.request(slot);
             let arrival = request.and_then(|request| request.arrival());
             arrival.is_some_and(|arrival| arrival.ns + NUDGE <= now)
-                && self.exchange.holder(slot) == Holder::Nobody
+                && self.exchange.publication(slot).holder() == Holder::Nobody
         });
         if left {
-            self.exchange.nudge();
+            self.exchange.wake_another();
         }
         left
     }

@@ -37,7 +37,7 @@ impl Generation {
             by: WorkerId { generation, worker },
             thread,
             slot,
-            sequence: self.exchange.sequence(slot),
+            sequence: self.exchange.publication(slot).sequence(),
         };
         let seat = self.seat(worker, thread);
         self.lingering[seat] = Some(Lingerer {
@@ -52,11 +52,16 @@ impl Generation {
     /// Forgets threads that have come back, and adds those that are late.
     pub(super) fn look_after(&mut self, now: u64, alarms: &mut Vec<Alarm>) {
         for one in &mut self.lingering {
-            one.take_if(|one| !self.exchange.is_away(one.run.by.worker, one.run.thread));
+            one.take_if(|one| {
+                !self
+                    .exchange
+                    .threads()
+                    .is_busy(one.run.by.worker, one.run.thread)
+            });
         }
         // After the seats: one that takes a request in between is seen to have it.
         for slot in self.slot_numbers() {
-            if let Holder::Running { worker, thread } = self.exchange.holder(slot) {
+            if let Holder::Running { worker, thread } = self.exchange.publication(slot).holder() {
                 let seat = self.seat(worker, thread);
                 self.lingering[seat] = None;
             }
@@ -89,8 +94,10 @@ impl Generation {
     pub(super) fn linger(&self) -> impl Iterator<Item = (WorkerId, u16, u64)> {
         let away = move |one: &&Lingerer| {
             let (worker, thread) = (one.run.by.worker, one.run.thread);
-            let has_one = |slot| self.exchange.holder(slot) == Holder::Running { worker, thread };
-            self.exchange.is_away(worker, thread) && !self.slot_numbers().any(has_one)
+            let has_one = |slot| {
+                self.exchange.publication(slot).holder() == Holder::Running { worker, thread }
+            };
+            self.exchange.threads().is_busy(worker, thread) && !self.slot_numbers().any(has_one)
         };
         let all = self.lingering.iter().flatten().filter(away);
         all.map(|one| (one.run.by, one.run.thread, one.since_ns))

@@ -19,11 +19,12 @@ impl Dispatcher {
     /// No memory or descriptors for it.
     pub fn open(&self, number: u32, geometry: Geometry) -> io::Result<()> {
         let mut inner = self.inner.borrow_mut();
-        let exchange = match inner.generations.first() {
-            Some(other) => other.exchange.beside(geometry)?,
-            None => return Err(io::Error::other("no generation is left")),
+        let Some(other) = inner.generations.first() else {
+            return Err(io::Error::other("no generation is left"));
         };
-        exchange.tell_queue(inner.queue_told);
+        let doorbell = other.exchange.doorbell().try_clone()?;
+        let exchange = exchange::Front::with_doorbell(geometry, doorbell)?;
+        exchange.set_queue_waits(inner.queue_told);
         let generation = Generation::new(number, exchange, inner.lanes.shares());
         inner.generations.push(generation);
         Ok(())
@@ -188,7 +189,7 @@ impl Inner {
         if waits != self.queue_told {
             self.queue_told = waits;
             for generation in &self.generations {
-                generation.exchange.tell_queue(waits);
+                generation.exchange.set_queue_waits(waits);
             }
         }
     }

@@ -88,8 +88,8 @@ impl Generation {
             if !self.serves(worker) {
                 continue;
             }
-            let called = self.exchange.is_called(worker);
-            let works = self.exchange.is_at_work(worker);
+            let called = self.exchange.threads().has_woken_thread(worker);
+            let works = self.exchange.threads().has_busy_thread(worker);
             let look = Look {
                 // One that idles is not asked.
                 holds: (called || works) && self.runs(worker),

@@ -71,7 +71,7 @@ impl exchange::Dispatcher for Dispatcher {
         let held = generation.bury(worker);
         for slot in generation.slot_numbers() {
             // Also those of which it had only frames to say, or whose bell it did not live to ring.
-            if matches!(generation.exchange.holder(slot), Holder::Done { worker: by, .. } if by == worker)
+            if matches!(generation.exchange.publication(slot).holder(), Holder::Done { worker: by, .. } if by == worker)
             {
                 self.take(generation, slot);
             }
@@ -130,7 +130,8 @@ impl exchange::Dispatcher for Dispatcher {
             return;
         };
         let current = generation.request(slot);
-        let current = current.filter(|_| generation.exchange.sequence(slot) == sequence);
+        let current =
+            current.filter(|_| generation.exchange.publication(slot).sequence() == sequence);
         let owner = match (current, generation.hijacks.waiting(slot, sequence)) {
             (Some(_), _) => generation.owner(slot),
             (None, Some(request)) => request.worker.get().map(|by| by.worker),

@@ -1,7 +1,7 @@
 //! Memory of slots that nobody has used for a while goes back to the system: a slot is as large as the largest request
 //! and a response ring, and a burst would leave all of them filled for good.
 
-use super::Front;
+use crate::region::Region;
 
 /// How long a slot stays unused before its memory is given back, in nanoseconds.
 const IDLE_NS: u64 = 10_000_000_000;
@@ -9,10 +9,9 @@ const IDLE_NS: u64 = 10_000_000_000;
 const SLOTS_PER_LOOK: usize = 4;
 
 /// Whether a slot has memory for requests and responses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Memory {
+#[derive(Clone, Copy)]
+enum Memory {
     /// Nothing was written to it.
-    #[default]
     None,
     /// It is in use, or was since the last look.
     Used,
@@ -20,21 +19,33 @@ pub(super) enum Memory {
     FreeSince(u64),
 }
 
-impl Front {
-    /// Gives memory back of slots that have been free for a while at `now`, in nanoseconds of the monotonic clock; of so
-    /// many in one call and no more.
-    pub fn give_back_idle(&mut self, now: u64) {
+/// The memory of all slots.
+pub(super) struct IdleMemory(Vec<Memory>);
+
+impl IdleMemory {
+    /// That of so many slots, to which nothing was written.
+    pub(super) fn new(slots: u16) -> Self {
+        Self(vec![Memory::None; usize::from(slots)])
+    }
+
+    /// A slot is taken, and will be written to.
+    pub(super) fn set_used(&mut self, slot: u16) {
+        self.0[usize::from(slot)] = Memory::Used;
+    }
+
+    /// Gives memory back of those of the `free` slots that have been free for a while at `now`, in nanoseconds of the
+    /// monotonic clock; of [`SLOTS_PER_LOOK`] and no more.
+    pub(super) fn give_back(&mut self, free: &[u16], region: &Region, now: u64) {
         let mut left = SLOTS_PER_LOOK;
-        for at in 0..self.free.len() {
-            let number = self.free[at];
-            let slot = &mut self.slots[usize::from(number)];
-            match slot.memory {
-                Memory::Used => slot.memory = Memory::FreeSince(now),
+        for &slot in free {
+            let memory = &mut self.0[usize::from(slot)];
+            match *memory {
+                Memory::Used => *memory = Memory::FreeSince(now),
                 Memory::FreeSince(since) if left > 0 && now.saturating_sub(since) >= IDLE_NS => {
-                    slot.memory = Memory::None;
+                    *memory = Memory::None;
                     left -= 1;
                     // Where the kernel can't, the memory stays.
-                    let _ = self.region.give_back(number);
+                    let _ = region.give_back(slot);
                 }
                 Memory::None | Memory::FreeSince(_) => {}
             }
@@ -45,10 +56,9 @@ impl Front {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::region::Geometry;
     use crate::response::Kind;
     use crate::worker::Worker;
-    use crate::{Region, WorkerThread};
+    use crate::{Front, Geometry, WorkerThread};
 
     const MEBIBYTE: u64 = 1024 * 1024;
 
@@ -59,20 +69,20 @@ mod tests {
         let (memory, bell) = front.files();
         let region = Region::open(memory.try_clone_to_owned().unwrap()).unwrap();
         let worker = Worker::new(region, bell.try_clone_to_owned().unwrap(), 0).unwrap();
-        let seat = worker.thread(0);
+        let thread = worker.thread(0);
         let slots: Vec<u16> = (0..requests).map(|_| front.acquire().unwrap()).collect();
         for &slot in &slots {
             front.request_area(slot).fill(1);
             assert!(front.publish(slot, 1));
-            let mut job = seat.claim().unwrap();
-            let chunk = vec![1; seat.longest()];
-            seat.try_frame(&mut job, Kind::Chunk, &[&chunk]).unwrap();
-            seat.finish(&job);
+            let mut job = thread.claim().unwrap();
+            let chunk = vec![1; thread.longest()];
+            thread.try_frame(&mut job, Kind::Chunk, &[&chunk]).unwrap();
+            thread.finish(&job);
         }
         for slot in slots {
             front.release(slot);
         }
-        (front, seat)
+        (front, thread)
     }
 
     fn resident(front: &Front) -> u64 {
@@ -82,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_a_burst_is_given_back_some_slots_at_a_time() {
-        let (mut front, seat) = after_a_burst(300);
+        let (mut front, thread) = after_a_burst(300);
         let full = resident(&front);
         assert!(full > 90 * MEBIBYTE, "{full}");
         front.give_back_idle(1);
@@ -99,14 +109,14 @@ mod tests {
         let slot = front.acquire().unwrap();
         front.request_area(slot)[..5].copy_from_slice(b"again");
         assert!(front.publish(slot, 5));
-        let job = seat.claim().unwrap();
-        assert_eq!(seat.record(&job), b"again");
+        let job = thread.claim().unwrap();
+        assert_eq!(thread.record(&job), b"again");
         assert_eq!(front.inspect(), None);
     }
 
     #[test]
     fn slots_that_are_used_again_and_again_keep_their_memory() {
-        let (mut front, _seat) = after_a_burst(3);
+        let (mut front, _thread) = after_a_burst(3);
         let full = resident(&front);
         for look in 0..10 {
             front.give_back_idle(look * IDLE_NS / 2);

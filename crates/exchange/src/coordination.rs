@@ -1,0 +1,214 @@
+//! How front and worker threads coordinate: who holds which slot, which thread is idle, and who must be woken.
+//!
+//! It is the lock-free core of the exchange, free of memory mapping and data, so that `tests/loom.rs` can
+//! try every interleaving of it. It never touches a request or a response.
+//!
+//! - [`SlotStates`]: who holds which slot, changed by compare-and-swap.
+//! - [`ReadyRing`]: the order in which published requests are claimed.
+//! - [`ThreadStates`]: what each worker thread does, and the word that it sleeps on.
+//! - [`Availability`]: which threads can take a request, and which of them is woken.
+//! - [`Completions`]: which slots have news for the front, and whether it sleeps.
+//! - [`OutOfBand`]: whose turn it is to work between requests.
+//!
+//! Each has the words and the steps of one concern. This file has what takes several of them.
+
+mod availability;
+mod bitmap;
+mod completions;
+mod out_of_band;
+mod ready_ring;
+mod slot_states;
+mod thread_states;
+
+pub use availability::Availability;
+pub use bitmap::Bitmap;
+pub use completions::Completions;
+pub use out_of_band::OutOfBand;
+pub use ready_ring::ReadyRing;
+pub use slot_states::{
+    Claim, PHASE_CLAIMED, PHASE_DONE, PHASE_FRONT, PHASE_READY, SlotStates, State,
+};
+pub use thread_states::ThreadStates;
+pub(crate) use thread_states::is_thread_word;
+
+use crate::sync::{AtomicU32, Ordering, fence};
+use thread_states::{BUSY, LEFT};
+
+/// What a thread found when it looked for work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A request, now this thread's own.
+    Claim(Claim),
+    /// Requests wait, but as many idle processes do too: they go first.
+    Yield,
+    /// Nothing waits.
+    Nothing,
+}
+
+/// The words by which front and workers coordinate: references into the region or, in the model, into vectors.
+#[derive(Clone, Copy)]
+pub struct Coordination<'a> {
+    /// Who holds which slot.
+    pub slots: SlotStates<'a>,
+    /// Published requests in their order.
+    pub ring: ReadyRing<'a>,
+    /// What each worker thread does, and which of them can take a request.
+    pub availability: Availability<'a>,
+    /// Slots that have news for the front.
+    pub completions: Completions<'a>,
+    /// Whose turn it is to work between requests.
+    pub out_of_band: OutOfBand<'a>,
+}
+
+impl Coordination<'_> {
+    // ===== the front's side =====
+
+    /// Makes a filled slot ready and wakes the best idle thread. `tail` is the front's own copy of the ring's end.
+    ///
+    /// Returns false, and changes nothing, when the ring has no room. That takes as many retractions
+    /// behind a request that nobody claims; the next claim makes room.
+    pub fn publish(&self, tail: &mut u64, slot: u16, sequence: u32) -> bool {
+        if !self.ring.has_room(*tail) {
+            return false;
+        }
+        let publication = Claim { slot, sequence };
+        self.slots.publish(publication);
+        self.ring.push(tail, publication);
+        self.availability.wake_one(None);
+        true
+    }
+
+    /// Forgets a worker that died: its threads are neither idle nor busy, and what they were woken for
+    /// goes to others. It changes no slot: see [`SlotStates::get`].
+    pub fn reclaim_worker(&self, worker: u16) {
+        self.out_of_band.give_turn_back(worker);
+        self.availability.forget(worker);
+        // The dead may have been about to wake another thread: finish either half of that.
+        self.availability.repair();
+        self.wake_for_all();
+    }
+
+    /// Wakes an idle thread for each request that waits, as far as there are any.
+    fn wake_for_all(&self) {
+        let threads = self.availability.threads.words.len() as u64;
+        for _ in 0..self.ring.waiting().min(threads) {
+            self.availability.wake_one(None);
+        }
+    }
+
+    // ===== the workers' side =====
+
+    /// Looks for work. Call it only while holding the GVL: a claim by a thread that then waits for the
+    /// GVL would hold a request that another process could run.
+    ///
+    /// `may_yield` is false right after a wait that followed [`Found::Yield`], so that a request is left to
+    /// others once at most: they could be stopped.
+    pub fn find(&self, thread: u16, may_yield: bool) -> Found {
+        let threads = self.availability.threads;
+        threads.begin_to_look(thread);
+        let may_yield = may_yield && threads.per_worker > 1;
+        if may_yield && self.availability.should_yield(thread, self.ring.waiting()) {
+            self.availability.set_free(thread);
+            return Found::Yield;
+        }
+        // Bounded, for a broken worker may have written anything into head and tail. A thread that finds nothing here
+        // although something waits does not sleep: it looks again.
+        for _ in 0..=self.ring.len() {
+            let Some((head, claim)) = self.ring.oldest() else {
+                break;
+            };
+            let claimed = self.slots.claim(claim, thread);
+            self.ring.step_over(head);
+            if claimed {
+                threads.set(thread, BUSY);
+                self.availability.set_taken(thread);
+                self.pass_on();
+                return Found::Claim(claim);
+            }
+        }
+        self.availability.set_free(thread);
+        Found::Nothing
+    }
+
+    /// Parks the thread until it is woken. Without the GVL. `yielded` says that [`Coordination::find`] said so;
+    /// `interrupted` is raised by whoever wants the thread back before it calls [`ThreadStates::wake`].
+    pub fn wait(&self, thread: u16, yielded: bool, interrupted: &AtomicU32) {
+        let threads = self.availability.threads;
+        let worker = threads.worker_of(usize::from(thread));
+        self.availability.begin_park(thread);
+        if yielded {
+            // The idle process this thread yields to may not have been woken for the request.
+            self.availability.wake_one(Some(worker));
+        }
+        let stay = (yielded || self.ring.waiting() == 0)
+            && !threads.is_stopped(worker)
+            && interrupted.load(Ordering::SeqCst) == 0;
+        if stay {
+            threads.sleep(thread, yielded);
+        }
+        self.availability.end_park(thread);
+    }
+
+    /// Says that the thread looks for no request any more. What it was woken for goes to others: while it
+    /// counted as looking, nobody else may have been woken.
+    pub fn leave(&self, thread: u16) {
+        self.availability.threads.set(thread, LEFT);
+        self.availability.set_taken(thread);
+        self.pass_on();
+    }
+
+    /// After a claim: whoever was woken for what is left may have lost its request to this thread, or left
+    /// it to others. Wakes one more where fewer threads are on their way than requests wait.
+    fn pass_on(&self) {
+        let (waiting, available) = (self.ring.waiting(), self.availability);
+        if waiting > 0
+            && available.idle.any()
+            && available.coming(self.out_of_band.holder()) < waiting
+        {
+            available.wake_one(None);
+        }
+    }
+
+    /// Takes the turn to work between requests, where no request waits, no other thread of this worker has one or is
+    /// about to, no other worker has the turn, and of several workers another one idles, to which goes what comes
+    /// meanwhile: a worker that works between requests is woken for none. Call it only while holding the GVL, from a
+    /// thread that has no request; [`Coordination::end_out_of_band`] gives the turn back.
+    #[must_use]
+    pub fn begin_out_of_band(&self, thread: u16) -> bool {
+        let available = self.availability;
+        let worker = available.threads.worker_of(usize::from(thread));
+        if self.anyone_waits() || !available.others_are_parked(thread) {
+            return false;
+        }
+        if !self.out_of_band.take_turn(worker) {
+            return false;
+        }
+        available.hide(worker);
+        fence(Ordering::SeqCst);
+        let several = available.threads.stops.len() > 2;
+        if self.anyone_waits()
+            || !available.others_are_parked(thread)
+            || several && !available.idle.any()
+        {
+            self.end_out_of_band(thread);
+            return false;
+        }
+        true
+    }
+
+    /// Gives the turn back: the worker's other threads can be woken again, and are for what came meanwhile.
+    pub fn end_out_of_band(&self, thread: u16) {
+        let worker = self.availability.threads.worker_of(usize::from(thread));
+        self.availability.show(worker);
+        self.out_of_band.give_turn_back(worker);
+        fence(Ordering::SeqCst);
+        self.wake_for_all();
+    }
+
+    fn anyone_waits(&self) -> bool {
+        self.ring.waiting() > 0 || self.out_of_band.queue_waits()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
