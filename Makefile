@@ -48,6 +48,14 @@ lint: ## Format, Clippy and documentation, warnings refused
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --exclude highball-extension --no-deps --document-private-items
 
+# What runs here: every test in the `src` of a crate, the table of bounds, and the checks of xtask/tests/tidy.rs. A test
+# gets in by standing in `src`, in a `#[cfg(test)] mod tests`. It may open sockets and start a shell; it needs neither Ruby
+# nor a server nor a quiet machine, and takes less than a second of CPU time. One in `src` that does need Ruby stands in
+# a `mod needs_ruby` and runs with test-rust only. The packages are those of test-rust, so nothing is built twice.
+.PHONY: test-fast
+test-fast: ## Pure tests and the checks of the source tree: no Ruby, no server, under a minute once built
+	$(CARGO) test --workspace --exclude highball-extension --lib --bins --test bounds --test tidy -- --skip needs_ruby
+
 .PHONY: test-rust
 test-rust: ## The tests of every crate but the extension (test-gem); the server under test is the release build
 	mkdir -p target/artifacts

@@ -52,24 +52,29 @@ fn what_is_no_application_is_refused_with_the_nearest() {
     check(&apps.path().join("none"), "there is no application");
 }
 
-#[test]
-fn a_plain_folder_is_served_in_place_and_left_alone() {
-    let apps = apps();
-    let work = tempfile::tempdir().unwrap();
-    let source = apps.path().join("plain");
-    let prepared = Application::open(&source)
-        .unwrap()
-        .prepare(work.path(), &AtomicBool::new(false))
-        .unwrap();
-    assert_eq!(prepared.folder, source.canonicalize().unwrap());
-    assert_eq!(prepared.environment["RACK_ENV"], "production");
-    assert!(
-        prepared.description.versions.contains_key("rack"),
-        "{:?}",
-        prepared.description
-    );
-    assert_eq!(std::fs::read_dir(source).unwrap().count(), 1);
-    assert_eq!(std::fs::read_dir(work.path()).unwrap().count(), 0);
+/// `make test-fast` leaves these out.
+mod needs_ruby {
+    use super::*;
+
+    #[test]
+    fn a_plain_folder_is_served_in_place_and_left_alone() {
+        let apps = apps();
+        let work = tempfile::tempdir().unwrap();
+        let source = apps.path().join("plain");
+        let prepared = Application::open(&source)
+            .unwrap()
+            .prepare(work.path(), &AtomicBool::new(false))
+            .unwrap();
+        assert_eq!(prepared.folder, source.canonicalize().unwrap());
+        assert_eq!(prepared.environment["RACK_ENV"], "production");
+        assert!(
+            prepared.description.versions.contains_key("rack"),
+            "{:?}",
+            prepared.description
+        );
+        assert_eq!(std::fs::read_dir(source).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(work.path()).unwrap().count(), 0);
+    }
 }
 
 #[test]
