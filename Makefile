@@ -18,9 +18,9 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
 .PHONY: build
-build: ## Build the server and its Ruby extension in release mode
+build: ## Build the server, its Ruby extension and the lab in release mode
 	scripts/install demo
-	$(CARGO) build --release -p highball -p highball-extension
+	$(CARGO) build --release -p highball -p highball-extension -p highball-lab
 	scripts/extension
 
 .PHONY: demo
@@ -80,18 +80,19 @@ deny: ## Licences, sources and duplicates of the dependencies, and advisories wh
 	scripts/cargo-deny
 
 .PHONY: gem
-gem: build ## Build the gem, with the binary and the extension in it, into target/gem
+gem: build ## Build the gem, with both programs and the extension in it, into target/gem
 	mkdir -p gem/libexec target/gem
-	install -m 755 $(HIGHBALL) gem/libexec/highball
+	install -m 755 $(HIGHBALL) $(HIGHBALL)-lab gem/libexec/
 	rm -rf gem/lab
-	cp -R lab gem/lab
+	mkdir gem/lab
+	cp -R lab/apps lab/stacks lab/studies gem/lab/
 	cd gem && gem build --strict highball.gemspec --output $(CURDIR)/target/gem/highball.gem
 
 .PHONY: bench
 bench: ## Measure against Puma, Unicorn and Passenger; writes docs/performance.md (BENCH=--quick: a short look)
 	scripts/install bench
 	$(MAKE) build
-	$(CARGO) build --release -p highball-lab
+	$(CARGO) build --release -p highball-lab-bench
 	scripts/redmine target/bench/redmine
 	$(CARGO_TARGET_DIR)/release/highball-bench --highball $(HIGHBALL) --redmine target/bench/redmine $(BENCH)
 
@@ -99,7 +100,7 @@ bench: ## Measure against Puma, Unicorn and Passenger; writes docs/performance.m
 bench-restart: ## Measure what restarts of Redmine at 60 % load do to its latency; writes docs/reliability (BENCH=--rounds 3: fewer)
 	scripts/install bench
 	$(MAKE) build
-	$(CARGO) build --release -p highball-lab
+	$(CARGO) build --release -p highball-lab-bench
 	scripts/redmine target/bench/redmine
 	$(CARGO_TARGET_DIR)/release/highball-bench --restart --highball $(HIGHBALL) --redmine target/bench/redmine $(BENCH)
 

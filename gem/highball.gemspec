@@ -2,7 +2,7 @@
 
 require_relative "lib/highball/version"
 
-# A gem for one platform and one Ruby: the server and the extension are in it, built. `make gem` builds both first.
+# A gem for one platform and one Ruby: the server, the lab and the extension are in it, built. `make gem` builds them first.
 Gem::Specification.new do |spec|
   spec.name = "highball"
   spec.version = Highball::VERSION
@@ -16,14 +16,15 @@ Gem::Specification.new do |spec|
 
   built = Dir.chdir(__dir__) { Dir["lib/highball/[0-9]*/highball.so"] }
   abis = built.map { |path| Gem::Version.new("#{path[/\d+\.\d+/]}.0") }.sort
-  # What the lab compares, and on what: data that `highball compare` finds beside the binary's folder.
-  lab = Dir.chdir(__dir__) { Dir["lab/**/*", "lab/**/.*"].select { |path| File.file?(path) } }
-  unless abis.any? && lab.any? && File.executable?(File.join(__dir__, "libexec/highball"))
-    raise Gem::InvalidSpecificationException, "the server, its extension or the lab's data is missing; run `make gem`"
+  # What the lab compares, and on what: data that its program finds beside its own folder.
+  lab = Dir.chdir(__dir__) { Dir["lab/{apps,stacks,studies}/**/{*,.*}"].select { |path| File.file?(path) } }
+  programs = %w[libexec/highball libexec/highball-lab]
+  unless abis.any? && lab.any? && programs.all? { |path| File.executable?(File.join(__dir__, path)) }
+    raise Gem::InvalidSpecificationException, "the server, its extension or the lab is missing; run `make gem`"
   end
   spec.required_ruby_version = [">= #{abis.first}", "< #{abis.last.bump}.dev"]
 
-  spec.files = Dir.chdir(__dir__) { Dir["lib/**/*.rb"] } + built + lab + ["libexec/highball", "exe/highball"]
+  spec.files = Dir.chdir(__dir__) { Dir["lib/**/*.rb"] } + built + lab + programs + ["exe/highball"]
   spec.bindir = "exe"
   spec.executables = ["highball"]
   spec.require_paths = ["lib"]

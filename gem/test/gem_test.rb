@@ -16,8 +16,9 @@ class GemTest < Minitest::Test
     FileUtils.cp_r(%w[exe lib highball.gemspec].map { |name| File.join(GEM, name) }, @folder)
     @libexec = File.join(@folder, "libexec")
     Dir.mkdir(@libexec)
-    FileUtils.cp_r(File.join(GEM, "../lab"), @folder)
-    File.write(File.join(@libexec, "highball"), SERVER, perm: 0o755)
+    Dir.mkdir(File.join(@folder, "lab"))
+    FileUtils.cp_r(%w[apps stacks studies].map { |name| File.join(GEM, "../lab", name) }, File.join(@folder, "lab"))
+    %w[highball highball-lab].each { |name| File.write(File.join(@libexec, name), SERVER, perm: 0o755) }
   end
 
   def teardown
@@ -34,6 +35,7 @@ class GemTest < Minitest::Test
     assert library.start_with?(File.join(home, "gems/highball-"))
     assert File.exist?(File.join(library, "highball/template.rb"))
     assert File.exist?(File.join(library, "../lab/apps/hello/config.ru"))
+    assert File.executable?(File.join(library, "../libexec/highball-lab"))
     script = 'require "highball"; require "highball/native"; Highball::Native.load; puts Highball::VERSION'
     assert_match(/\A\d+\.\d+\.\d+\n\z/, run!(RbConfig.ruby, "-I", library, "-e", script))
   end
@@ -60,8 +62,8 @@ class GemTest < Minitest::Test
     assert_includes output, "run `make gem` in #{@folder}"
   end
 
-  def test_a_gem_without_the_server_or_the_labs_data_is_not_built
-    %w[libexec/highball lab].each do |part|
+  def test_a_gem_without_a_program_or_the_labs_data_is_not_built
+    %w[libexec/highball libexec/highball-lab lab].each do |part|
       FileUtils.mv(File.join(@folder, part), File.join(@folder, "aside"))
       output, status = Open3.capture2e("gem", "build", "highball.gemspec", chdir: @folder)
       refute status.success?

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
+use std::path::Path;
 
 use test_support::{
     Application, Client, Directory, Fault, PATIENCE, Program, Server, Status, until,
@@ -388,4 +389,40 @@ fn port_is_respected() {
         .run()
         .stdout;
     assert!(text.contains(&format!("127.0.0.1:{port}")), "{text}");
+}
+
+#[test]
+fn a_command_of_the_lab_becomes_the_program_beside_this_one() {
+    let folder = Directory::new();
+    // Copied by another process: a program that this one holds open for writing can't be run.
+    let install = |from: &Path, name: &str| {
+        let copy = Program::new("install").args(["-m", "755"]).arg(from);
+        let ran = copy.arg(folder.join(name)).run();
+        assert!(ran.status.success(), "{}", ran.output());
+    };
+    install(&test_support::binary(), "highball");
+    let run = |arguments: &[&str]| Program::new(folder.join("highball")).args(arguments).run();
+    let missing = run(&["compare", "--help"]);
+    assert_eq!(missing.status.code(), Some(1), "{}", missing.output());
+    for part in [
+        "highball: highball-lab, which has this command, is in none of its places: ",
+        &format!("{}/highball-lab, ", folder.path().display()),
+        "gem/libexec/highball-lab; ",
+    ] {
+        assert!(missing.stderr.contains(part), "{}", missing.output());
+    }
+    let script = "#!/bin/sh\nprintf '%s,' \"$@\"; echo told >&2; exit 7\n";
+    install(&folder.write("lab.sh", script), "highball-lab");
+    for arguments in [
+        &["load", "--no", "such flag", "-h"][..],
+        &["compare", "--help"],
+        &["study"],
+        &["stacks", "-V"],
+        &["help", "compare"],
+    ] {
+        let ran = run(arguments);
+        assert_eq!(ran.status.code(), Some(7), "{}", ran.output());
+        assert_eq!(ran.stdout, arguments.join(",") + ",");
+        assert_eq!(ran.stderr.trim_end(), "told");
+    }
 }

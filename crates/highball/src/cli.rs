@@ -4,4 +4,5 @@
 pub(crate) mod arguments;
 pub(crate) mod check;
 pub(crate) mod client;
+pub(crate) mod lab;
 mod status_page;

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
             client::upgrade(&server, binary.as_deref()).map(|()| ExitCode::SUCCESS)
         }
         Command::Stop { server, now } => client::stop(&server, now).map(|()| ExitCode::SUCCESS),
-        Command::Lab(command) => lab::command::run(*command),
+        Command::Lab(arguments) => cli::lab::become_lab(&arguments).map(|()| ExitCode::SUCCESS),
     };
     match result {
         Ok(code) => code,

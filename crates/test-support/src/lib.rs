@@ -29,7 +29,7 @@ pub use log::Log;
 pub use machine::{Left, MachineError, REPORT, run_machine};
 pub use probe::Probe;
 pub use process::{Family, Process};
-pub use program::{Program, Ran, binary, ruby_library, workspace};
+pub use program::{Program, Ran, binary, lab_binary, ruby_library, workspace};
 pub use server::{Server, ServerBuilder, Stopped};
 pub use status::Status;
 

@@ -52,6 +52,17 @@ pub fn binary() -> PathBuf {
     })
 }
 
+/// The lab's program: `HIGHBALL_LAB_BIN`, else the one beside [`binary`].
+///
+/// # Panics
+/// When there is none.
+pub fn lab_binary() -> PathBuf {
+    let named = std::env::var_os("HIGHBALL_LAB_BIN").map(PathBuf::from);
+    let path = named.unwrap_or_else(|| binary().with_file_name("highball-lab"));
+    let found = path.is_file().then_some(path);
+    found.expect("the lab is built first: cargo build -p highball-lab, or set HIGHBALL_LAB_BIN")
+}
+
 /// The Ruby library with the extension: `HIGHBALL_RUBY_LIB`, else the repository's.
 pub fn ruby_library() -> PathBuf {
     match std::env::var_os("HIGHBALL_RUBY_LIB") {

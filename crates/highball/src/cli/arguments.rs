@@ -4,11 +4,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{
-    Arg, ArgAction, ArgMatches, Command as Clap, FromArgMatches as _, Subcommand as _, value_parser,
-};
+use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
 use config::SETTINGS;
-use lab::command::Command as LabCommand;
+
+use crate::cli::lab;
 
 /// What to do.
 #[derive(Debug, PartialEq)]
@@ -42,8 +41,8 @@ pub(crate) enum Command {
         /// Without letting requests end.
         now: bool,
     },
-    /// One of the lab's.
-    Lab(Box<LabCommand>),
+    /// A command of the lab, with everything that was given to it.
+    Lab(Vec<OsString>),
 }
 
 /// An application and settings for it.
@@ -83,24 +82,18 @@ const GENERAL: [&str; 4] = ["-h", "--help", "-V", "--version"];
 /// What is wrong with it; or the text that `--help` and `--version` ask for.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> clap::error::Result<Command> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
-    let named = arguments.get(1).is_some_and(|first| {
-        let known = |name| COMMANDS.iter().chain(&GENERAL).any(|known| name == *known);
-        first
-            .to_str()
-            .is_some_and(|name| known(name) || LabCommand::has_subcommand(name))
-    });
+    let word = |index: usize| arguments.get(index).and_then(|word| word.to_str());
+    let asked_of = if word(1) == Some("help") { 2 } else { 1 };
+    if word(asked_of).is_some_and(|name| lab::COMMANDS.iter().any(|(known, _)| *known == name)) {
+        return Ok(Command::Lab(arguments.split_off(1)));
+    }
+    let named =
+        word(1).is_some_and(|name| COMMANDS.iter().chain(&GENERAL).any(|known| name == *known));
     if !named {
         arguments.insert(1.min(arguments.len()), "serve".into());
     }
-    let mut matches = clap().try_get_matches_from(arguments)?;
-    if matches
-        .subcommand_name()
-        .is_some_and(LabCommand::has_subcommand)
-    {
-        let command = LabCommand::from_arg_matches_mut(&mut matches)?;
-        return Ok(Command::Lab(Box::new(command)));
-    }
-    let (name, mut matches) = matches
+    let (name, mut matches) = clap()
+        .try_get_matches_from(arguments)?
         .remove_subcommand()
         .expect("clap insists on a command");
     Ok(match name.as_str() {
@@ -187,12 +180,13 @@ fn clap() -> Clap {
         .about("Stop a running server and wait for its end; requests that were begun end first")
         .args(marks)
         .arg(switch("now", "Let no request end"));
-    let highball = Clap::new("highball")
+    // Only for the list of commands: their arguments are read by the lab.
+    let lab = lab::COMMANDS.map(|(name, about)| Clap::new(name).about(about));
+    Clap::new("highball")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
-        .subcommands([serve, check, status, restart, reload, upgrade, stop]);
-    // After the lab's commands, whose own words would stand here otherwise.
-    LabCommand::augment_subcommands(highball)
+        .subcommands([serve, check, status, restart, reload, upgrade, stop])
+        .subcommands(lab)
         .about("An application server for Ruby, and the lab that compares it on your own application")
         .after_help("`highball DIR` is short for `highball serve DIR`; see `highball serve --help` for its flags")
 }

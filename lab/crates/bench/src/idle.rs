@@ -1,0 +1,141 @@
+//! Idle keep-alive connections by the thousand, and the newcomer who must be answered all the same. Each
+//! connection has had one request answered, so that it is idle between requests and not before the first.
+
+use std::io::{ErrorKind, Read};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use stacks::probe::{self, exchange, get_request};
+
+/// Connections from one source address. Each has its own range of ephemeral ports (28,000 on Linux by
+/// default), which other connections of the machine need too.
+const PER_SOURCE: usize = 2_000;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longer than this to open them all, and the first are about to be closed for idleness.
+const OPENING: Duration = Duration::from_secs(40);
+
+/// Connections that are open, answered once, and silent since.
+#[derive(Debug)]
+pub struct IdleConnections {
+    streams: Vec<TcpStream>,
+}
+
+impl IdleConnections {
+    /// Opens `count` connections to `address`, a loopback one, and has `path` answered once on each.
+    ///
+    /// # Errors
+    /// When one of them cannot be opened or is not answered with 200, or all of them take over 40 s.
+    pub fn open(address: SocketAddr, path: &str, count: usize) -> Result<Self> {
+        let request = get_request(address, path);
+        let mut streams = Vec::with_capacity(count);
+        let begin = Instant::now();
+        for index in 0..count {
+            if begin.elapsed() > OPENING {
+                bail!(
+                    "only {index} of {count} idle connections in {} s",
+                    OPENING.as_secs()
+                );
+            }
+            let source = Ipv4Addr::new(127, 0, 0, 2 + (index / PER_SOURCE) as u8);
+            let opened = connect_from(source, address).and_then(|mut stream| {
+                let response = exchange(&mut stream, &request)?;
+                if response.status != 200 || !response.keep_alive {
+                    bail!(
+                        "status {}, keep-alive {}",
+                        response.status,
+                        response.keep_alive
+                    );
+                }
+                Ok(stream)
+            });
+            streams.push(opened.with_context(|| {
+                format!("idle connection {} of {count} from {source}", index + 1)
+            })?);
+        }
+        Ok(Self { streams })
+    }
+
+    /// How many the server still holds open.
+    pub fn still_open(&self) -> usize {
+        self.streams.iter().filter(|stream| is_open(stream)).count()
+    }
+}
+
+/// How long a new client waits: connect, one GET of `path`, the whole answer.
+///
+/// # Errors
+/// When the answer is not 200.
+pub fn newcomer(address: SocketAddr, path: &str) -> Result<Duration> {
+    let start = Instant::now();
+    let response = probe::get(address, path, TIMEOUT)?;
+    if response.status != 200 {
+        bail!("a newcomer got status {}", response.status);
+    }
+    Ok(start.elapsed())
+}
+
+fn connect_from(source: Ipv4Addr, address: SocketAddr) -> Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    socket.bind(&SocketAddr::new(IpAddr::V4(source), 0).into())?;
+    socket.connect_timeout(&address.into(), TIMEOUT)?;
+    socket.set_tcp_nodelay(true)?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
+    Ok(socket.into())
+}
+
+fn is_open(mut stream: &TcpStream) -> bool {
+    let silent = stream
+        .set_nonblocking(true)
+        .and_then(|()| stream.read(&mut [0]));
+    matches!(silent, Err(error) if error.kind() == ErrorKind::WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn connections_the_server_drops_are_noticed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (drop_half, dropped) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+        let server = thread::spawn(move || {
+            let mut held = Vec::new();
+            for _ in 0..6 {
+                let (mut stream, _) = listener.accept().unwrap();
+                assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
+                stream
+                    .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+                    .unwrap();
+                held.push(stream);
+            }
+            drop_half.1.recv().unwrap();
+            held.truncate(3);
+            dropped.0.send(()).unwrap();
+            drop_half.1.recv().unwrap();
+        });
+        let idle = IdleConnections::open(address, "/", 6).unwrap();
+        assert_eq!(idle.still_open(), 6);
+        drop_half.0.send(()).unwrap();
+        dropped.1.recv().unwrap();
+        // The kernel hands the ends over in its own time.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while idle.still_open() > 3 {
+            assert!(Instant::now() < deadline, "{} are open", idle.still_open());
+            thread::yield_now();
+        }
+        assert_eq!(idle.still_open(), 3);
+        drop_half.0.send(()).unwrap();
+        server.join().unwrap();
+    }
+}

@@ -1,0 +1,401 @@
+//! What all trials of a comparison have in common, and the parts that each is made of: start, gate, warm-up, load, stop.
+//! It decides nothing about order or repetition and writes no file.
+
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::gate::{self, Answer, Answers, Likeness};
+use super::lab::{Lab, Load, Participant};
+use super::meter::{self, Measured};
+use super::results::{Placement, Trial, WarmUp};
+use super::steady::Course;
+use loadgen::plan::{ConnectionUse, End, Expected, Mode, Plan, Request, Target};
+use loadgen::{Progress, headroom};
+use stacks::application::Prepared;
+use stacks::{Catalogue, Definition, Deployment, Running};
+
+/// A server whose last client left with a request under way may take so many time-outs until it answers again.
+const PATIENCE: u32 = 3;
+
+/// How long a server that does nothing but answer is loaded.
+const CEILING: Duration = Duration::from_secs(1);
+
+/// Between two looks whether the comparison is to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What all trials have in common.
+#[derive(Debug)]
+pub(super) struct Ground<'a> {
+    pub(super) lab: &'a Lab,
+    pub(super) catalogue: &'a Catalogue,
+    pub(super) application: &'a Prepared,
+    /// What is sent.
+    pub(super) requests: &'a [Request],
+    /// Sent first by each connection.
+    pub(super) login: Option<Request>,
+    /// What every stack must answer to a request without effect.
+    pub(super) agreed: Option<Answers>,
+    /// How much like it, for each request; nothing is known before the rehearsal.
+    pub(super) likeness: Vec<Likeness>,
+    pub(super) placement: Placement,
+    /// Cores of the machine.
+    pub(super) cores: usize,
+    pub(super) highball: &'a Path,
+    /// Trials have folders of their own in it.
+    pub(super) scratch: PathBuf,
+    pub(super) stop: &'a AtomicBool,
+}
+
+/// A stack that is up and answers what it must.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) running: Running,
+    /// What it answered.
+    pub(super) answers: Answers,
+    /// What is known of the trial so far.
+    pub(super) trial: Trial,
+    host: String,
+    scratch: PathBuf,
+}
+
+impl Ground<'_> {
+    /// How `participant` is started in the folder `name`.
+    pub(super) fn deployment(&self, participant: &Participant, name: &str) -> Deployment {
+        let mut environment = self.application.environment.clone();
+        environment.extend(participant.environment.clone());
+        let page = self.requests.iter().find(|request| request.method == "GET");
+        // Where one must log in first, the page itself would send to the login.
+        let page = page.filter(|_| self.login.is_none());
+        Deployment {
+            app: self.application.folder.clone(),
+            highball: self.highball.to_owned(),
+            scratch: self.scratch.join(name),
+            workers: participant.workers,
+            threads: participant.threads,
+            environment,
+            path: page.map_or_else(|| self.application.path.clone(), |page| page.path.clone()),
+            boot_timeout: self.lab.boot_timeout,
+            cores: self.placement.server.clone(),
+        }
+    }
+
+    /// Starts `participant` in the folder `name` and has it answer. `name` is used once.
+    ///
+    /// # Errors
+    /// It does not come up, or does not answer like the others, where it is known how; with the end of its log.
+    pub(super) fn start(&self, participant: &Participant, name: &str) -> Result<Server> {
+        let definition = self.catalogue.get(&participant.kind)?;
+        let deployment = self.deployment(participant, name);
+        let mut running = self.boot(definition, &deployment)?;
+        let host = participant
+            .url
+            .as_deref()
+            .map_or("localhost", host_of)
+            .to_owned();
+        let answers = gate::ask(&running.target(), &host, self.requests, self.lab.timeout);
+        let fault = match (&answers, &self.agreed) {
+            (Err(error), _) => Some(format!("{error:#}")),
+            (Ok(answers), Some(agreed)) => gate::fault(agreed, answers, &self.likeness),
+            (Ok(_), None) => None,
+        };
+        if let Some(fault) = fault {
+            bail!("{}", with_log(&fault, &running));
+        }
+        let mut trial = Trial {
+            boot_s: running.boot.as_secs_f64(),
+            ..Trial::default()
+        };
+        trial.memory.idle = meter::footprint(running.tree());
+        Ok(Server {
+            running,
+            answers: answers?,
+            trial,
+            host,
+            scratch: deployment.scratch,
+        })
+    }
+
+    /// Starts a stack; a comparison that is stopped meanwhile waits no longer. What comes up after that ends with the lab.
+    fn boot(&self, definition: &Definition, deployment: &Deployment) -> Result<Running> {
+        let (definition, deployment) = (definition.clone(), deployment.clone());
+        let (told, started) = channel();
+        thread::spawn(move || {
+            // Where nobody waits any more, the stack is dropped here, which ends it.
+            let _ = told.send(definition.start(&deployment));
+        });
+        loop {
+            match started.recv_timeout(LOOK) {
+                Ok(started) => return started,
+                Err(RecvTimeoutError::Disconnected) => bail!("the start of a stack broke down"),
+                Err(RecvTimeoutError::Timeout) if self.stop.load(Ordering::Relaxed) => {
+                    bail!("the comparison was stopped")
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Processes that run Ruby and threads of each, under a stack that may have no choice.
+    pub(super) fn size(&self, participant: &Participant) -> (usize, usize) {
+        let definition = self.catalogue.get(&participant.kind).ok();
+        let fixed = |size: Option<usize>, asked: usize| size.unwrap_or(asked);
+        (
+            fixed(definition.and_then(|one| one.workers), participant.workers),
+            fixed(definition.and_then(|one| one.threads), participant.threads),
+        )
+    }
+
+    /// Whether all stacks must send the very same pages, or the same statuses alone: where the application says so, behind a
+    /// login, and where other requests may change them.
+    pub(super) fn likeness_at_most(&self) -> Likeness {
+        let mut methods = self.requests.iter().map(|request| &request.method);
+        let same = self.application.same_body
+            && self.login.is_none()
+            && !methods.any(|method| gate::has_effect(method));
+        if same {
+            Likeness::Body
+        } else {
+            Likeness::Status
+        }
+    }
+
+    /// What the load's generator is told.
+    pub(super) fn plan(
+        &self,
+        server: &Server,
+        mode: Mode,
+        connections: ConnectionUse,
+        seed: u64,
+    ) -> Plan {
+        Plan {
+            target: server.running.target(),
+            host: server.host.clone(),
+            ..self.plan_without_server(mode, connections, seed)
+        }
+    }
+
+    fn plan_without_server(&self, mode: Mode, connections: ConnectionUse, seed: u64) -> Plan {
+        Plan {
+            target: Target::Tcp(([127, 0, 0, 1], 0).into()),
+            host: "localhost".to_owned(),
+            requests: self.expecting(gate::expected),
+            login: self.login.clone(),
+            mode,
+            connections,
+            timeout: self.lab.timeout,
+            threads: self.placement.generator.len().max(1),
+            cores: self.placement.generator.clone(),
+            seed,
+        }
+    }
+
+    /// What is sent, each with what its response must be, as far as it is known: `of` an answer that was agreed on, and how
+    /// much like it. Behind a
+    /// login it is a page's status alone: a refused login shows as a redirection, which would be a good answer otherwise.
+    fn expecting(&self, of: impl Fn(&Answer, Likeness) -> Expected) -> Vec<Request> {
+        let expected = |index: usize| {
+            let answer = self.agreed.as_ref()?.get(index)?.as_ref()?;
+            Some(of(answer, *self.likeness.get(index)?))
+        };
+        let requests = self.requests.iter().enumerate();
+        let requests = requests.map(|(index, request)| {
+            let behind_login = || Expected {
+                status: 200,
+                length: None,
+            };
+            let expected = match self.login {
+                Some(_) => (request.method == "GET").then(behind_login),
+                None => expected(index),
+            };
+            Request {
+                expected,
+                ..request.clone()
+            }
+        });
+        requests.collect()
+    }
+
+    /// Responses a second that the generator can take of `load` from a server that does nothing but answer, with pages as
+    /// long as those that were agreed on.
+    ///
+    /// # Errors
+    /// The load can't be carried out at all.
+    pub(super) fn ceiling(&self, load: &Load) -> Result<f64> {
+        let plan = self.plan_without_server(load.mode(self.lab), load.connection_use(), 0);
+        let plan = Plan {
+            requests: self.expecting(|answer, _| gate::expected(answer, Likeness::Body)),
+            ..plan
+        };
+        Ok(headroom(&plan, &self.placement.server, CEILING)?.ceiling)
+    }
+
+    /// One load as the plan has it.
+    pub(super) fn plan_of(&self, server: &Server, load: &Load, seed: u64) -> Plan {
+        self.plan(server, load.mode(self.lab), load.connection_use(), seed)
+    }
+
+    /// A closed loop that keeps every worker and thread of `participant` busy, and one more request waiting for each.
+    pub(super) fn busy(
+        &self,
+        server: &Server,
+        participant: &Participant,
+        length: Duration,
+        seed: u64,
+    ) -> Plan {
+        let (workers, threads) = self.size(participant);
+        let mode = Mode::Closed {
+            connections: 2 * workers * threads,
+            end: End::After(length),
+        };
+        self.plan(server, mode, ConnectionUse::KeepAlive, seed)
+    }
+}
+
+impl Server {
+    /// Sends what `plan` says, at most for its length, until rate or latency is steady; then waits until what was left under way
+    /// is done, since it would otherwise be the first of the trial.
+    ///
+    /// # Errors
+    /// It ends, or does not answer any more.
+    pub(super) fn warm_up(&mut self, ground: &Ground<'_>, plan: &Plan) -> Result<()> {
+        let mut course = Course::of(matches!(plan.mode, Mode::Open { .. }));
+        let timed = plan.length().is_some();
+        let begin = Instant::now();
+        let mut steady = |progress: &Progress| {
+            course.take(progress);
+            timed && course.is_steady()
+        };
+        let measured = meter::load(
+            &mut self.running,
+            plan,
+            ground.application,
+            ground.stop,
+            &mut steady,
+        );
+        let measured = measured.context("warm-up")?;
+        self.trial.warm_up = WarmUp {
+            seconds: begin.elapsed().as_secs_f64(),
+            settled: course.is_steady(),
+            ..course.warm_up
+        };
+        if measured.outcome.good == 0 && !ground.stop.load(Ordering::Relaxed) {
+            let outcome = &measured.outcome;
+            let fault = format!(
+                "no good answer in the warm-up: {:?}, {:?}",
+                outcome.statuses, outcome.errors
+            );
+            bail!("{}", with_log(&fault, &self.running));
+        }
+        let answers = self.ask_again(ground).context("after the warm-up")?;
+        self.hold_against(ground, &answers, "after the warm-up")
+    }
+
+    /// Whether it still answers as all do: one that began to send another page of the same length shows here alone. One that
+    /// has not yet come to rest and does not answer is no liar.
+    ///
+    /// # Errors
+    /// It answers something else.
+    pub(super) fn is_honest(&self, ground: &Ground<'_>) -> Result<()> {
+        self.ask_again(ground).map_or(Ok(()), |answers| {
+            self.hold_against(ground, &answers, "after the load")
+        })
+    }
+
+    /// The same requests once more; one that is still busy with others has longer to answer.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub(super) fn ask_again(&self, ground: &Ground<'_>) -> Result<Answers> {
+        let patience = ground.lab.timeout * PATIENCE;
+        let target = self.running.target();
+        gate::ask(&target, &self.host, ground.requests, patience)
+    }
+
+    fn hold_against(&self, ground: &Ground<'_>, answers: &Answers, when: &str) -> Result<()> {
+        let agreed = ground.agreed.as_ref();
+        match agreed.and_then(|agreed| gate::fault(agreed, answers, &ground.likeness)) {
+            Some(fault) => bail!("{}", with_log(&format!("{fault}, {when}"), &self.running)),
+            None => Ok(()),
+        }
+    }
+
+    /// Loads and measures; memory after it too.
+    ///
+    /// # Errors
+    /// It ends under load.
+    pub(super) fn measure(&mut self, ground: &Ground<'_>, plan: &Plan) -> Result<Measured> {
+        let measured = meter::load(
+            &mut self.running,
+            plan,
+            ground.application,
+            ground.stop,
+            &mut |_| false,
+        )?;
+        let trial = &mut self.trial;
+        trial.cpu_s = measured.cpu_s;
+        trial.other_cores = measured.other_cores;
+        trial.database_cores = measured.database_cores;
+        trial.processes = measured.processes;
+        trial.memory.under_load.clone_from(&measured.memory);
+        trial.memory.after = meter::footprint(self.running.tree());
+        Ok(measured)
+    }
+
+    /// Stops it and looks whether anything is left; gives what is known of the trial.
+    pub(super) fn stop(mut self) -> Trial {
+        let target = self.running.target();
+        let external = self.running.tree().members().is_empty();
+        let free = meter::free_memory();
+        let stopped = self.running.stop();
+        if !external {
+            self.trial.memory.free_difference = meter::free_memory() - free;
+            self.trial.left_behind = stopped
+                .left_behind
+                .max(usize::from(somebody_answers(&target)));
+        }
+        // What a failed trial wrote is kept until the comparison's end.
+        let _ = std::fs::remove_dir_all(&self.scratch);
+        self.trial
+    }
+}
+
+/// A fault with the end of the server's log, which often says why.
+fn with_log(fault: &str, running: &Running) -> String {
+    let log = running.log_end();
+    if log.is_empty() {
+        fault.to_owned()
+    } else {
+        format!("{fault}\n{log}")
+    }
+}
+
+fn somebody_answers(target: &Target) -> bool {
+    match target {
+        Target::Tcp(address) => TcpStream::connect_timeout(address, Duration::from_secs(1)).is_ok(),
+        Target::Unix(path) => UnixStream::connect(path).is_ok(),
+    }
+}
+
+/// Host and port of `http://host:port`.
+fn host_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split('/').next().unwrap_or(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_of_a_url() {
+        assert_eq!(host_of("http://shop.example:8080/"), "shop.example:8080");
+        assert_eq!(host_of("http://127.0.0.1:3000"), "127.0.0.1:3000");
+    }
+}

@@ -1,0 +1,276 @@
+//! A whole comparison from its plan to its results: who takes part, a rehearsal, rounds of trials and searches, everything
+//! written down at once. How one trial goes is [`super::trial`]'s and [`super::search`]'s.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+
+use super::ground::Ground;
+use super::lab::{FindPeak, Lab, Load, Participant};
+use super::lock::Lock;
+use super::order::{self, Group, Task};
+use super::progress::{self, Progress};
+use super::results::{Results, Trial};
+use super::store::Store;
+use super::{placement, trial};
+use crate::machine::{raise_open_files, timestamp};
+use stacks::application::Application;
+
+mod opening;
+mod rehearsal;
+mod searching;
+
+/// How a comparison is carried out, beside what its plan says.
+#[derive(Debug, Clone)]
+pub struct Conduct<'a> {
+    /// The program `highball`.
+    pub highball: PathBuf,
+    /// The command line, for the record.
+    pub command: String,
+    /// Where results go.
+    pub folder: PathBuf,
+    /// Where copies of applications are made and kept, and trials have their files meanwhile.
+    pub work: PathBuf,
+    /// Whether it goes on with what is in the folder.
+    pub resume: bool,
+    /// Set from elsewhere, it ends the comparison: what was measured is kept, what was started is stopped.
+    pub stop: &'a AtomicBool,
+}
+
+/// Connections of the one load where nobody names any.
+const CONNECTIONS: usize = 12;
+
+/// Runs a comparison to its end, or until it is told to stop; then `finished` is `None`.
+///
+/// # Errors
+/// Nothing can be measured, what was found can't be written, or a comparison can't be gone on with because something is not
+/// as it was. A stack or a trial that fails is no error: it is recorded, and the rest goes on.
+pub fn run(lab: &Lab, conduct: &Conduct<'_>) -> Result<Results> {
+    lab.check()?;
+    let cores = placement::usable();
+    placement::check(lab, &cores)?;
+    raise_open_files()?;
+    let mut lab = lab.clone();
+    opening::make_whole(&mut lab);
+    // Before anything is read or removed there. Two that were given no place have the same work folder.
+    let _folder = Lock::take(&conduct.folder)?;
+    let _work = Lock::take(&conduct.work)?;
+    let begun = conduct
+        .resume
+        .then(|| Store::open(&conduct.folder))
+        .transpose()?;
+    if let Some((_, there, _)) = &begun {
+        opening::same_plan(there, &lab, &conduct.folder)?;
+    }
+    let (catalogue, participants, missing) = opening::participants(&mut lab)?;
+    if lab.loads.is_empty() && lab.find_peak.is_none() {
+        lab.loads.push(Load::closed(CONNECTIONS));
+    }
+    let application = Application::open(&lab.app)?;
+    let (store, before) = match begun {
+        None => (Store::create(&conduct.folder, &lab)?, Results::default()),
+        Some((store, _, before)) => (store, before),
+    };
+    let application = application.prepare(&conduct.work, conduct.stop);
+    if conduct.stop.load(Ordering::Relaxed) {
+        return Ok(Results {
+            finished: None,
+            ..before
+        });
+    }
+    let application = application?;
+    let requests = opening::requests(&lab, &application.path);
+    let scratch = conduct.work.join("trials");
+    // What a lab that was killed has left.
+    let _ = fs::remove_dir_all(&scratch);
+    let mut ground = Ground {
+        lab: &lab,
+        catalogue: &catalogue,
+        application: &application,
+        requests: &requests,
+        login: lab.login.as_ref().map(opening::plan_request),
+        agreed: None,
+        likeness: Vec::new(),
+        placement: placement::place(&lab, &cores),
+        cores: cores.len(),
+        highball: &conduct.highball,
+        scratch,
+        stop: conduct.stop,
+    };
+    let now = opening::describe(&ground, conduct, &participants, missing)?;
+    // Nothing was found yet where the plan is all that there is.
+    let results = match before.format {
+        0 => now,
+        _ => opening::same_conditions(before, &now, &conduct.folder)?,
+    };
+    store.save(&results)?;
+    let mut session = Session {
+        progress: Progress::new(0, 0),
+        ground: &mut ground,
+        participants,
+        store,
+        results,
+    };
+    session.run()?;
+    let _ = fs::remove_dir_all(&session.ground.scratch);
+    Ok(session.results)
+}
+
+/// The plan of the comparison in `folder`.
+///
+/// # Errors
+/// There is none.
+pub fn plan_of(folder: &Path) -> Result<Lab> {
+    Store::open(folder).map(|(_, lab, _)| lab)
+}
+
+struct Session<'a, 'b> {
+    ground: &'a mut Ground<'b>,
+    /// Those that take part; who fails the rehearsal leaves.
+    participants: Vec<Participant>,
+    store: Store,
+    results: Results,
+    progress: Progress,
+}
+
+impl Session<'_, '_> {
+    fn run(&mut self) -> Result<()> {
+        self.rehearse()?;
+        if self.stopped() {
+            return Ok(());
+        }
+        let lab = self.ground.lab;
+        let groups = order::order(
+            lab.seed,
+            lab.trials,
+            lab.searches(),
+            lab.loads.len(),
+            self.participants.len(),
+        );
+        if !self.participants.is_empty() {
+            self.measure_ceilings()?;
+        }
+        self.progress = Progress::planned(&groups, &self.participants, &self.results);
+        for group in &groups {
+            match group.task {
+                Task::Trial(load) => self.trials(group, &lab.loads[load])?,
+                Task::Search => self.searches(
+                    group,
+                    lab.find_peak.as_ref().unwrap_or(&FindPeak::default()),
+                )?,
+            }
+            if self.stopped() {
+                return Ok(());
+            }
+        }
+        self.results.finished = Some(timestamp());
+        self.store.save(&self.results)
+    }
+
+    /// What the generator could do at most, beside which every rate is to be read.
+    fn measure_ceilings(&mut self) -> Result<()> {
+        for (load, result) in self.ground.lab.loads.iter().zip(&mut self.results.loads) {
+            if result.ceiling.is_none() {
+                result.ceiling = Some(self.ground.ceiling(load)?);
+            }
+        }
+        self.store.save(&self.results)
+    }
+
+    fn trials(&mut self, group: &Group, load: &Load) -> Result<()> {
+        for participant in self.turns(group) {
+            let id = load.id();
+            let done = |trial: &Trial| {
+                trial.stack == participant.id && trial.load == id && trial.round == group.round
+            };
+            if self.results.trials.iter().any(done) {
+                continue;
+            }
+            let mut blank = self.blank(&participant, &id, group.round);
+            let name = folder_name(&blank);
+            let found = trial::run(self.ground, &participant, load, group.seed, &name);
+            if self.stopped() {
+                return Ok(());
+            }
+            match found {
+                Ok(found) => {
+                    blank = Trial {
+                        stack: blank.stack,
+                        load: blank.load,
+                        round: blank.round,
+                        position: blank.position,
+                        started: blank.started,
+                        ..found
+                    }
+                }
+                Err(error) => blank.failure = Some(format!("{error:#}")),
+            }
+            let line = format!(
+                "round {}, {}, {}: {}",
+                group.round,
+                load.title(),
+                participant.id,
+                progress::summary(&blank)
+            );
+            self.record(blank)?;
+            self.progress.did_trial();
+            self.progress.say(&line);
+        }
+        Ok(())
+    }
+
+    /// The first trial of `stack` that is still to come: its load and round.
+    fn next_trial(&self, stack: &str) -> Option<(String, usize)> {
+        let lab = self.ground.lab;
+        let mut all =
+            (1..=lab.trials).flat_map(|round| lab.loads.iter().map(move |load| (load.id(), round)));
+        all.find(|(load, round)| {
+            let is = |trial: &Trial| {
+                trial.stack == stack && trial.load == *load && trial.round == *round
+            };
+            !self.results.trials.iter().any(is)
+        })
+    }
+
+    /// A trial of which nothing is known but what it is.
+    fn blank(&self, participant: &Participant, load: &str, round: usize) -> Trial {
+        let steps = self
+            .results
+            .peaks
+            .iter()
+            .map(|peak| peak.steps.len() + usize::from(peak.overload.is_some()));
+        Trial {
+            stack: participant.id.clone(),
+            load: load.to_owned(),
+            round,
+            position: self.results.trials.len() + steps.sum::<usize>() + 1,
+            started: timestamp(),
+            ..Trial::default()
+        }
+    }
+
+    fn record(&mut self, trial: Trial) -> Result<()> {
+        self.store
+            .keep(trial.position, &trial.stack, &trial.load, &trial)?;
+        self.results.trials.push(trial);
+        self.store.save(&self.results)
+    }
+
+    fn turns(&self, group: &Group) -> Vec<Participant> {
+        group
+            .stacks
+            .iter()
+            .map(|place| self.participants[*place].clone())
+            .collect()
+    }
+
+    fn stopped(&self) -> bool {
+        self.ground.stop.load(Ordering::Relaxed)
+    }
+}
+
+fn folder_name(trial: &Trial) -> String {
+    format!("{:03}-{}-{}", trial.position, trial.stack, trial.load)
+}

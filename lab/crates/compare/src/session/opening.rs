@@ -1,0 +1,228 @@
+//! The opening of a comparison: who takes part, what is sent, on what machine; and whether one that was begun can be gone on
+//! with. It starts nothing.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use super::Conduct;
+use crate::ground::Ground;
+use crate::lab::{self, Lab, Participant, USUAL};
+use crate::machine::{Machine, timestamp};
+use crate::results::{FORMAT, Missing, Results};
+use crate::store;
+use loadgen::plan::Request;
+use stacks::{Catalogue, Presence};
+
+/// Makes paths whole, so that the plan means the same wherever it is read.
+pub(super) fn make_whole(lab: &mut Lab) {
+    let app = Path::new(&lab.app);
+    let named = app
+        .file_name()
+        .zip(app.parent().filter(|parent| *parent != Path::new("")));
+    let whole = fs::canonicalize(app).ok().or_else(|| {
+        // A page stands behind the folder.
+        let (page, folder) = named?;
+        Some(fs::canonicalize(folder).ok()?.join(page))
+    });
+    if let Some(whole) = whole {
+        lab.app = whole.to_string_lossy().into_owned();
+    }
+    for file in &mut lab.stack_files {
+        if let Ok(whole) = fs::canonicalize(&file) {
+            *file = whole;
+        }
+    }
+}
+
+/// Who takes part, and what is not here. Stacks that nobody named are chosen, and written into the plan.
+pub(super) fn participants(lab: &mut Lab) -> Result<(Catalogue, Vec<Participant>, Vec<Missing>)> {
+    let mut catalogue = Catalogue::load(&lab.stack_files)?;
+    let chosen = lab.stacks.is_empty();
+    if chosen {
+        lab.stacks = USUAL.map(str::to_owned).to_vec();
+    }
+    let (mut present, mut missing) = (Vec::new(), Vec::new());
+    for id in &lab.stacks {
+        let mut participant = lab.participant(id);
+        if let Some(url) = &participant.url {
+            catalogue.add_external(id, url)?;
+            participant.kind.clone_from(id);
+        }
+        match catalogue.get(&participant.kind)?.presence() {
+            Presence::Installed { .. } => present.push(participant),
+            Presence::Missing { .. } if chosen => {}
+            Presence::Missing { reason, install } => missing.push(Missing {
+                id: id.clone(),
+                reason,
+                install,
+                stand_in: None,
+            }),
+        }
+    }
+    for one in &missing {
+        let install = one
+            .install
+            .as_ref()
+            .map_or_else(String::new, |command| format!("; `{command}` installs it"));
+        eprintln!("{} is not here: {}{install}", one.id, one.reason);
+    }
+    if present.is_empty() {
+        bail!("none of the stacks is installed; `highball stacks` lists what is");
+    }
+    if chosen {
+        lab.stacks = present
+            .iter()
+            .map(|participant| participant.id.clone())
+            .collect();
+    }
+    Ok((catalogue, present, missing))
+}
+
+/// What is sent: what the plan says, or the application's page.
+pub(super) fn requests(lab: &Lab, page: &str) -> Vec<Request> {
+    if lab.requests.is_empty() {
+        return vec![Request {
+            method: "GET".to_owned(),
+            path: page.to_owned(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            weight: 1.0,
+            expected: None,
+        }];
+    }
+    lab.requests.iter().map(plan_request).collect()
+}
+
+pub(super) fn plan_request(request: &lab::Request) -> Request {
+    Request {
+        method: request.method.clone(),
+        path: request.path.clone(),
+        headers: request.headers.clone().into_iter().collect(),
+        body: request.body.clone().into_bytes(),
+        weight: request.weight,
+        expected: None,
+    }
+}
+
+/// Results without any trial.
+pub(super) fn describe(
+    ground: &Ground<'_>,
+    conduct: &Conduct<'_>,
+    participants: &[Participant],
+    missing: Vec<Missing>,
+) -> Result<Results> {
+    let lab = ground.lab;
+    let mut stacks = Vec::new();
+    for participant in participants {
+        let definition = ground.catalogue.get(&participant.kind)?;
+        let mut stack = definition.describe(&ground.deployment(participant, &participant.id));
+        stack.environment.clone_from(&participant.environment);
+        if participant.kind != participant.id {
+            stack.name = format!("{} ({})", stack.name, participant.id);
+            stack.id.clone_from(&participant.id);
+        }
+        stacks.push(stack);
+    }
+    let versions = stacks.iter().flat_map(|stack| stack.versions.clone());
+    let names: Vec<&str> = stacks.iter().map(|stack| stack.name.as_str()).collect();
+    let title = match lab.title.as_str() {
+        "" => default_title(&ground.application.description.name, &names),
+        title => title.to_owned(),
+    };
+    Ok(Results {
+        format: FORMAT,
+        title,
+        command: conduct.command.clone(),
+        started: timestamp(),
+        finished: None,
+        quick: lab.is_quick(),
+        seed: lab.seed,
+        rounds: lab.trials,
+        machine: Machine::with(versions),
+        placement: ground.placement.clone(),
+        application: ground.application.description.clone(),
+        loads: lab
+            .loads
+            .iter()
+            .map(|load| load.describe(lab, ground.requests))
+            .collect(),
+        stacks,
+        missing,
+        varying: Vec::new(),
+        trials: Vec::new(),
+        peaks: Vec::new(),
+    })
+}
+
+/// More stacks than these would make a paragraph of a title.
+const TITLED: usize = 4;
+
+fn default_title(application: &str, stacks: &[&str]) -> String {
+    if stacks.len() > TITLED {
+        return format!("{application} under {} stacks", stacks.len());
+    }
+    format!("{application}: {}", stacks.join(", "))
+}
+
+/// Whether the plan in the folder is this one; where results go is no part of it.
+pub(super) fn same_plan(there: &Lab, here: &Lab, folder: &Path) -> Result<()> {
+    let without_output = |lab: &Lab| Lab {
+        output: None,
+        ..lab.clone()
+    };
+    let (there, here) = (without_output(there), without_output(here));
+    if let Some((key, there, here)) = store::difference(&there, &here)? {
+        bail!(
+            "can't go on with the comparison in {}: {key} is {there} there and {here} here; resume it without a file and \
+             without other flags, or begin a new one",
+            folder.display()
+        );
+    }
+    Ok(())
+}
+
+/// What was found before, to be gone on with, where machine, application and stacks are what they were.
+pub(super) fn same_conditions(before: Results, now: &Results, folder: &Path) -> Result<Results> {
+    let conditions = |results: &Results| {
+        let lasting = results.machine.lasting();
+        (
+            lasting,
+            results.application.clone(),
+            results.stacks.clone(),
+            results.placement.clone(),
+        )
+    };
+    if let Some((path, there, here)) = store::difference(&conditions(&before), &conditions(now))? {
+        let place = ["the machine", "the application", "a stack", "the cores"];
+        let (first, rest) = path.split_once('.').unwrap_or((&path, ""));
+        let what = first
+            .parse()
+            .ok()
+            .and_then(|index: usize| place.get(index))
+            .copied()
+            .unwrap_or(first);
+        bail!(
+            "can't go on with the comparison in {}: {what} is not as it was ({rest} was {there} and is {here}); begin a new \
+             one",
+            folder.display()
+        );
+    }
+    Ok(Results {
+        finished: None,
+        ..before
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_names_a_few_stacks_and_counts_many() {
+        let title = |stacks: &[&str]| default_title("Shop", stacks);
+        assert_eq!(title(&["Thin", "Puma"]), "Shop: Thin, Puma");
+        assert_eq!(title(&["a", "b", "c", "d", "e"]), "Shop under 5 stacks");
+    }
+}

@@ -1,0 +1,237 @@
+//! Intervals from a handful of server starts. A start is the unit of replication: what happens within one is not
+//! independent, so that more seconds or more requests make no interval here narrower than the starts allow.
+//!
+//! The method is one for all measures: the statistic over all starts, the same without each one of them in turn (the
+//! jackknife), and a Student interval with one degree of freedom less than there are starts, all on logarithms, since
+//! stacks differ by factors. For a mean this is exactly the t interval of the log values; of two stacks it is the
+//! paired t interval of the log ratios of each round, so that what the trials of a round share cancels out. For a
+//! percentile the histograms of the remaining starts are merged; percentiles are never averaged.
+//!
+//! Why no bootstrap: with five starts its percentile interval holds the truth in about 85 % of cases instead of 95 %,
+//! because it knows neither the factor n / (n - 1) nor Student's tails. A second level of one-second blocks would not
+//! widen it by what is missing: the noise within a start is already part of the spread between starts.
+
+use crate::statistics::Estimate;
+use loadgen::outcome::Latency;
+
+/// Of fewer starts than this nothing is said about the spread: Student's factor for two is 12.7.
+pub const STARTS: usize = 3;
+
+/// 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom.
+const STUDENT: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
+];
+
+/// One measure of one stack over its starts, ready to be held against another stack's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// The rounds that it was measured in, ascending.
+    rounds: Vec<usize>,
+    /// The statistic's logarithm over all of them.
+    whole: f64,
+    /// The same without each round in turn; empty where there is only one.
+    without: Vec<f64>,
+}
+
+impl Sample {
+    /// The geometric mean of one value a round; `None` without any, or where one is not positive.
+    pub fn of_values(values: &[(usize, f64)]) -> Option<Self> {
+        let usable = values
+            .iter()
+            .all(|(_, value)| value.is_finite() && *value > 0.0);
+        let logs: Vec<f64> = values.iter().map(|(_, value)| value.ln()).collect();
+        let rounds = values.iter().map(|(round, _)| *round).collect();
+        usable.then_some(())?;
+        Self::new(rounds, |left_out| {
+            mean(
+                logs.iter()
+                    .enumerate()
+                    .filter_map(|(index, log)| (Some(index) != left_out).then_some(*log)),
+            )
+        })
+    }
+
+    /// The percentile of all rounds' times together; `None` where they are too few for it.
+    pub fn of_percentile(rounds: &[(usize, &Latency)], percent: f64) -> Option<Self> {
+        if rounds.iter().all(|(_, latency)| latency.count() == 0) {
+            return None;
+        }
+        merged(rounds.iter().map(|(_, latency)| *latency)).percentile_ms(percent)?;
+        Self::new(
+            rounds.iter().map(|(round, _)| *round).collect(),
+            |left_out| {
+                let kept = rounds.iter().enumerate();
+                let kept = kept.filter(|(index, _)| Some(*index) != left_out);
+                let value = merged(kept.map(|(_, (_, latency))| *latency)).at(percent);
+                (value > 0.0).then(|| value.ln())
+            },
+        )
+    }
+
+    fn new(rounds: Vec<usize>, log: impl Fn(Option<usize>) -> Option<f64>) -> Option<Self> {
+        let whole = log(None)?;
+        let without = match rounds.len() {
+            0 | 1 => Vec::new(),
+            count => (0..count)
+                .map(|index| log(Some(index)))
+                .collect::<Option<_>>()?,
+        };
+        Some(Self {
+            rounds,
+            whole,
+            without,
+        })
+    }
+
+    /// The rounds that it was measured in.
+    pub fn rounds(&self) -> &[usize] {
+        &self.rounds
+    }
+
+    /// The value with its interval; of fewer than [`STARTS`] rounds it is from zero to infinity.
+    pub fn estimate(&self) -> Estimate {
+        interval(self.whole, &self.without)
+    }
+
+    /// This one as a multiple of `other`, with the interval of what it is in any round; `None` where the two were not
+    /// measured in the same rounds.
+    pub fn ratio_to(&self, other: &Self) -> Option<Estimate> {
+        let without = self.without.iter().zip(&other.without);
+        let without: Vec<f64> = without.map(|(own, others)| own - others).collect();
+        (self.rounds == other.rounds).then(|| interval(self.whole - other.whole, &without))
+    }
+}
+
+/// Student's interval around `whole`, from the statistic without each start in turn; logarithms in, values out.
+fn interval(whole: f64, without: &[f64]) -> Estimate {
+    let count = without.len();
+    let Some(centre) = mean(without.iter().copied()).filter(|_| count >= STARTS) else {
+        return Estimate {
+            value: whole.exp(),
+            low: 0.0,
+            high: f64::INFINITY,
+        };
+    };
+    let squares: f64 = without.iter().map(|value| (value - centre).powi(2)).sum();
+    let error = (squares * (count - 1) as f64 / count as f64).sqrt();
+    let half = student(count - 1) * error;
+    Estimate {
+        value: whole.exp(),
+        low: (whole - half).exp(),
+        high: (whole + half).exp(),
+    }
+}
+
+/// The factor of a 95 % interval (Abramowitz and Stegun 26.7.5 beyond the table).
+fn student(freedom: usize) -> f64 {
+    STUDENT.get(freedom - 1).copied().unwrap_or_else(|| {
+        let freedom = freedom as f64;
+        1.96 + 2.372 / freedom + 2.823 / freedom.powi(2)
+    })
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// All times of several starts in one distribution.
+pub fn merged<'a>(latencies: impl Iterator<Item = &'a Latency>) -> Latency {
+    let mut all = Latency::default();
+    for latency in latencies {
+        all.merge(latency);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn rounds(values: &[f64]) -> Vec<(usize, f64)> {
+        values
+            .iter()
+            .copied()
+            .zip(1..)
+            .map(|(v, r)| (r, v))
+            .collect()
+    }
+
+    fn close(left: f64, right: f64) -> bool {
+        (left / right - 1.0).abs() < 1e-3
+    }
+
+    #[test]
+    fn a_mean_has_students_interval_of_its_logarithms() {
+        // Logs 1 to 5: mean 3, standard error sqrt(2.5 / 5), t(4) = 2.776.
+        let values = rounds(&[1.0, 2.0, 3.0, 4.0, 5.0].map(f64::exp));
+        let estimate = Sample::of_values(&values).unwrap().estimate();
+        let half = 2.776 * 0.5_f64.sqrt();
+        assert!(close(estimate.value, 3.0_f64.exp()));
+        assert!(close(estimate.low, (3.0 - half).exp()), "{estimate:?}");
+        assert!(close(estimate.high, (3.0 + half).exp()), "{estimate:?}");
+    }
+
+    #[test]
+    fn what_a_round_does_to_both_stacks_cancels_out() {
+        let one = Sample::of_values(&rounds(&[2.0, 6.0, 4.0, 3.0, 5.0])).unwrap();
+        let other = Sample::of_values(&rounds(&[1.0, 3.0, 2.0, 1.5, 2.5])).unwrap();
+        let ratio = one.ratio_to(&other).unwrap();
+        assert!(close(ratio.value, 2.0) && close(ratio.low, 2.0) && close(ratio.high, 2.0));
+    }
+
+    #[test]
+    fn one_start_or_two_tell_nothing_of_the_spread() {
+        for values in [&[7.0][..], &[7.0, 7.0][..]] {
+            let estimate = Sample::of_values(&rounds(values)).unwrap().estimate();
+            assert!(close(estimate.value, 7.0));
+            assert_eq!((estimate.low, estimate.high), (0.0, f64::INFINITY));
+            assert_eq!(estimate.interval(), None);
+        }
+    }
+
+    #[test]
+    fn nothing_comes_of_no_values_of_zeros_or_of_other_rounds() {
+        assert_eq!(Sample::of_values(&[]), None);
+        assert_eq!(Sample::of_values(&rounds(&[1.0, 0.0])), None);
+        let one = Sample::of_values(&[(1, 1.0), (2, 1.0)]).unwrap();
+        let other = Sample::of_values(&[(1, 1.0), (3, 1.0)]).unwrap();
+        assert_eq!(one.ratio_to(&other), None);
+    }
+
+    #[test]
+    fn percentiles_are_of_all_times_together() {
+        // Nine starts in ten have a p99 of 1 ms, one of 100 ms: the average would be 10.9 ms, the truth is 100 ms.
+        let times = |slow: u64| {
+            let mut latency = Latency::default();
+            for index in 0..1000 {
+                let slow = index < slow;
+                latency.record(Duration::from_millis(if slow { 100 } else { 1 }));
+            }
+            latency
+        };
+        let latencies: Vec<Latency> = (0..10)
+            .map(|start| times(if start == 0 { 200 } else { 0 }))
+            .collect();
+        let numbered: Vec<(usize, &Latency)> =
+            latencies.iter().zip(1..).map(|(l, r)| (r, l)).collect();
+        let estimate = Sample::of_percentile(&numbered, 99.0).unwrap().estimate();
+        assert!(close(estimate.value, 100.0), "{estimate:?}");
+        assert!(
+            estimate.low < 1.0,
+            "one start alone is behind it: {estimate:?}"
+        );
+        assert_eq!(Sample::of_percentile(&numbered[..1], 99.9), None);
+    }
+
+    #[test]
+    fn students_factor_goes_on_beyond_its_table() {
+        assert!(close(student(1), 12.706));
+        assert!(close(student(40), 2.0211));
+        assert!(close(student(100), 1.984));
+    }
+}

@@ -1,0 +1,73 @@
+//! One trial: a fresh server, a warm-up, a load, the figures, a stop.
+
+use anyhow::Result;
+
+use super::ground::Ground;
+use super::lab::{Load, Participant};
+use super::meter;
+use super::results::Trial;
+use loadgen::plan::{End, Mode};
+
+/// Runs `load` against a fresh server of `participant`; `name` is the folder of its files.
+///
+/// # Errors
+/// It gave no figures; with the end of the server's log.
+pub(super) fn run(
+    ground: &Ground<'_>,
+    participant: &Participant,
+    load: &Load,
+    seed: u64,
+    name: &str,
+) -> Result<Trial> {
+    let mut server = ground.start(participant, name)?;
+    // The same load with another schedule.
+    let mut warm_up = ground.plan_of(&server, load, !seed);
+    warm_up.mode = warm_up_mode(ground, load, warm_up.mode);
+    server.warm_up(ground, &warm_up)?;
+    let plan = ground.plan_of(&server, load, seed);
+    let measured = server.measure(ground, &plan)?;
+    // Where the load itself has met wrong responses, their count says more.
+    if measured.outcome.errors.unexpected == 0 {
+        server.is_honest(ground)?;
+    }
+    let mut trial = server.stop();
+    trial.limit = meter::limit(
+        &measured,
+        &ground.placement,
+        ground.cores,
+        ground.size(participant).0,
+    );
+    trial.outcome = measured.outcome;
+    Ok(trial)
+}
+
+/// The load for as long as a warm-up may take, or for as many requests as it names.
+fn warm_up_mode(ground: &Ground<'_>, load: &Load, mode: Mode) -> Mode {
+    let cap = ground.lab.warm_up;
+    match (mode, load.warm_up_requests) {
+        (Mode::Closed { connections, .. }, Some(count)) => Mode::Closed {
+            connections,
+            end: End::Requests(count),
+        },
+        (Mode::Closed { connections, .. }, None) => Mode::Closed {
+            connections,
+            end: End::After(cap),
+        },
+        (
+            Mode::Open {
+                rate,
+                arrivals,
+                max_connections,
+                ..
+            },
+            count,
+        ) => Mode::Open {
+            rate,
+            arrivals,
+            duration: count.map_or(cap, |count| {
+                std::time::Duration::from_secs_f64(count as f64 / rate)
+            }),
+            max_connections,
+        },
+    }
+}

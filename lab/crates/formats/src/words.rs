@@ -1,0 +1,240 @@
+//! A plan, the kinds of errors and the generator's part, in words.
+
+use super::number::{grouped, milliseconds, per_cent, ratio};
+use loadgen::Headroom;
+use loadgen::duration;
+use loadgen::outcome::{Contradiction, Errors, Outcome};
+use loadgen::plan::{Arrivals, ConnectionUse, End, Mode, Plan, Request, Target};
+
+/// The share of its ceiling up to which the generator leaves no mark on the figures.
+const ENOUGH: f64 = 0.5;
+
+/// When requests leave, over what connections, and for how long: `closed loop, 12 connections, keep-alive, 10s`.
+pub fn in_words(plan: &Plan) -> String {
+    let (mode, until) = match plan.mode {
+        Mode::Closed { connections, end } => (
+            format!("closed loop, {}", counted(connections as u64, "connection")),
+            match end {
+                End::Requests(count) => counted(count, "request"),
+                End::After(time) => duration::text(time),
+            },
+        ),
+        Mode::Open {
+            rate,
+            arrivals,
+            duration,
+            max_connections,
+        } => (
+            format!(
+                "open loop, {rate} requests a second {}, at most {}",
+                match arrivals {
+                    Arrivals::Poisson => "at random times (Poisson)",
+                    Arrivals::Constant => "at equal distances",
+                },
+                counted(max_connections as u64, "connection")
+            ),
+            duration::text(duration),
+        ),
+    };
+    let connections = match plan.connections {
+        ConnectionUse::KeepAlive => "keep-alive".to_owned(),
+        ConnectionUse::PerRequest => "a connection for each request".to_owned(),
+        ConnectionUse::Calls(calls) => format!("{} a connection", counted(calls.into(), "request")),
+    };
+    format!("{mode}, {connections}, {until}")
+}
+
+/// Whether the generator was the limit, in a sentence: whether the figures are the server's at all.
+pub fn generator_verdict(outcome: &Outcome) -> String {
+    let generator = &outcome.generator;
+    let used = format!(
+        "it used {:.2} of {} and waited for {} {} of the time",
+        generator.cores,
+        counted(generator.threads, "core"),
+        if generator.threads == 1 { "it" } else { "them" },
+        per_cent(generator.waited),
+    );
+    match &generator.limit {
+        Some(reason) => format!(
+            "The generator was the limit: {reason}. These figures tell of it, not of the server ({used})."
+        ),
+        None => {
+            let lag = match generator.lag.percentile_ms(99.0) {
+                Some(lag) => format!(
+                    "; requests left at most {} ms late (p99)",
+                    milliseconds(lag)
+                ),
+                None => String::new(),
+            };
+            format!("The generator was not the limit: {used}{lag}.")
+        }
+    }
+}
+
+/// That the figures contradict each other, where they do.
+pub(super) fn contradiction(outcome: &Outcome) -> Option<String> {
+    let Contradiction { product, in_flight } = outcome.contradiction()?;
+    Some(format!(
+        "Throughput times mean latency makes {product:.2} requests in flight, and {in_flight:.2} were (Little's law): one of \
+         these figures is wrong."
+    ))
+}
+
+/// How near a load came to what the generator can take here.
+pub(super) fn headroom(outcome: &Outcome, headroom: &Headroom) -> String {
+    // In an open loop what was demanded had to leave, answered or not.
+    let rate = ratio(
+        outcome.demanded.max(outcome.completed) as f64,
+        outcome.elapsed_s,
+    );
+    let share = ratio(rate, headroom.ceiling);
+    let advice = if share > ENOUGH {
+        ", where half is the most that tells of the server: use more threads or cores"
+    } else {
+        ""
+    };
+    format!(
+        "Against a server that only answers it could take {} responses a second; this load took {} of that{advice}.",
+        grouped(headroom.ceiling.round() as u64),
+        per_cent(share)
+    )
+}
+
+/// A count and its noun.
+pub fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(count))
+}
+
+/// The URL of a request.
+pub(super) fn url(plan: &Plan, request: &Request) -> String {
+    match &plan.target {
+        Target::Tcp(_) => format!("http://{}{}", plan.host, request.path),
+        Target::Unix(socket) => format!("unix:{}:{}", socket.display(), request.path),
+    }
+}
+
+/// Host and port as other tools tell them; a socket's path and no port.
+pub(super) fn host_and_port(plan: &Plan) -> (String, u16) {
+    match &plan.target {
+        Target::Tcp(address) => {
+            let port = format!(":{}", address.port());
+            let host = plan.host.strip_suffix(&port).unwrap_or(&plan.host);
+            (host.to_owned(), address.port())
+        }
+        Target::Unix(socket) => (socket.display().to_string(), 0),
+    }
+}
+
+/// Connections at once: those of a closed loop, else the most requests in flight.
+pub(super) fn concurrency(plan: &Plan, outcome: &Outcome) -> u64 {
+    match plan.mode {
+        Mode::Closed { connections, .. } => connections as u64,
+        Mode::Open { .. } => outcome.peak_in_flight,
+    }
+}
+
+/// The kind of error that came most often, in words; `None` where none came.
+pub fn main_error(plan: &Plan, outcome: &Outcome) -> Option<&'static str> {
+    let kinds = error_kinds(plan, &outcome.errors);
+    let most = kinds.iter().max_by_key(|(_, _, count)| *count);
+    most.filter(|(_, _, count)| *count > 0)
+        .map(|(_, words, _)| *words)
+}
+
+/// Every kind of error: its name in data, what it means, and how often it came.
+pub(super) fn error_kinds(plan: &Plan, errors: &Errors) -> [(&'static str, &'static str, u64); 11] {
+    // Without an expectation it is the login alone that can be refused.
+    let unexpected_words = match (plan.expects(), &plan.login) {
+        (false, _) => "the login was refused",
+        (true, None) => "not the expected status or length",
+        (true, Some(_)) => "not the expected status or length, or a login that was refused",
+    };
+    let Errors {
+        connect_refused,
+        connect_timeout,
+        no_address,
+        no_descriptor,
+        reset,
+        closed,
+        short_body,
+        timeout,
+        invalid,
+        unexpected,
+        unanswered,
+    } = *errors;
+    [
+        (
+            "connect_refused",
+            "nobody listens (connection refused)",
+            connect_refused,
+        ),
+        (
+            "connect_timeout",
+            "no connection within the time-out",
+            connect_timeout,
+        ),
+        ("no_address", "no local port was left", no_address),
+        (
+            "no_descriptor",
+            "no file descriptor was left",
+            no_descriptor,
+        ),
+        ("reset", "the connection was reset", reset),
+        (
+            "closed",
+            "the connection was closed before any byte of the response",
+            closed,
+        ),
+        (
+            "short_body",
+            "the connection was closed within the response",
+            short_body,
+        ),
+        ("timeout", "no whole response within the time-out", timeout),
+        ("invalid", "the answer was no HTTP", invalid),
+        ("unexpected", unexpected_words, unexpected),
+        ("unanswered", "still unanswered at the end", unanswered),
+    ]
+}
+
+/// Responses with a status from `low` to `high`.
+pub(super) fn statuses(outcome: &Outcome, low: u16, high: u16) -> u64 {
+    outcome
+        .statuses
+        .range(low..=high)
+        .map(|(_, count)| count)
+        .sum()
+}
+
+/// Whole responses a second, of any status.
+pub(super) fn completed_per_second(outcome: &Outcome) -> f64 {
+    ratio(outcome.completed as f64, outcome.elapsed_s)
+}
+
+/// For a footnote, where responses of a bad status or length count as throughput with the other tool.
+pub(super) fn good_note(outcome: &Outcome) -> Option<String> {
+    (outcome.good < outcome.completed).then(|| {
+        format!(
+            "The rate counts every whole response. Good ones (status 200 to 399, as expected): {} of {}, {:.2} a second.",
+            grouped(outcome.good),
+            grouped(outcome.completed),
+            outcome.good_per_second()
+        )
+    })
+}
+
+/// For a footnote: the percentiles from the scheduled time.
+pub(super) fn latency_note(outcome: &Outcome) -> String {
+    let percentile = |name: &str, percent: f64| match outcome.latency.percentile_ms(percent) {
+        Some(value) => format!("{name} {} ms", milliseconds(value)),
+        None => format!("{name} hidden, too few samples"),
+    };
+    format!(
+        "Latency from the moment a request could or should leave, with failed and unanswered ones: {}, {}, {}, longest {} ms.",
+        percentile("p50", 50.0),
+        percentile("p99", 99.0),
+        percentile("p99.9", 99.9),
+        milliseconds(outcome.latency.max_ms())
+    )
+}

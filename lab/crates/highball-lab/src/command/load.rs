@@ -1,0 +1,204 @@
+//! `highball load`: drives a URL and says what came of it. It reads flags and prints; sending and measuring are the
+//! generator's, the layout of results is the formats'.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use self::progress::Progress;
+use formats::{Format, Measured};
+use loadgen::duration;
+use loadgen::plan::{Arrivals, ConnectionUse};
+
+mod planning;
+mod progress;
+mod reach;
+mod requests_file;
+mod url;
+
+/// What `highball load` is told.
+#[derive(Debug, PartialEq, clap::Args)]
+#[command(
+    after_help = "Ctrl-C ends the load early and prints what was measured. \
+                        A WEIGHT before a URL makes it that much more frequent: 3:http://localhost/ http://localhost/new"
+)]
+pub struct Arguments {
+    /// Where requests go: http://host:port/path, or unix:/path/to.sock:/path; several of one server are mixed
+    #[arg(value_name = "[WEIGHT:]URL", required = true)]
+    urls: Vec<String>,
+
+    /// Closed loop: so many connections, each with one request at a time
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 10, help_heading = LOAD,
+          value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "rate")]
+    concurrency: u32,
+    /// Closed loop: end after so many requests
+    #[arg(short = 'n', long, value_name = "N", help_heading = LOAD,
+          value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["rate", "duration"])]
+    count: Option<u64>,
+    /// Send for so long
+    #[arg(short, long, value_name = "TIME", default_value = "10s", help_heading = LOAD, value_parser = duration::parse)]
+    duration: Duration,
+    /// Open loop: so many requests a second at scheduled times, whatever became of earlier ones
+    #[arg(long, value_name = "R", help_heading = LOAD, value_parser = rate)]
+    rate: Option<f64>,
+    /// Open loop: how requests are spread: independently of each other, as people are, or at equal distances
+    #[arg(long, value_name = "HOW", default_value = "poisson", help_heading = LOAD, requires = "rate")]
+    arrivals: Arrivals,
+    /// Open loop: never more connections than this; a request that waits for one keeps its scheduled time
+    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = LOAD,
+          value_parser = clap::value_parser!(u32).range(1..), requires = "rate")]
+    max_connections: u32,
+    /// Send the same load for so long first and forget what came of it
+    #[arg(long, value_name = "TIME", help_heading = LOAD, value_parser = duration::parse)]
+    warm_up: Option<Duration>,
+    /// How many requests a connection carries: keep-alive, per-request (a connection for each) or calls=N
+    #[arg(long, value_name = "USE", default_value = "keep-alive", help_heading = LOAD, value_parser = connection_use)]
+    connections: ConnectionUse,
+    /// A request without its whole response after so long has failed
+    #[arg(long, value_name = "TIME", default_value = "30s", help_heading = LOAD, value_parser = duration::parse)]
+    timeout: Duration,
+
+    /// Method of the URLs [default: GET, or POST with a body]
+    #[arg(long, value_name = "METHOD", help_heading = REQUESTS)]
+    method: Option<String>,
+    /// A field of every request, 'Name: value'; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "FIELD", help_heading = REQUESTS)]
+    headers: Vec<String>,
+    /// Body of every request: a text, or @FILE
+    #[arg(long, value_name = "TEXT|@FILE", help_heading = REQUESTS)]
+    body: Option<String>,
+    /// Take the requests, and a login, from a TOML file; the URL then names the server alone
+    #[arg(long, value_name = "FILE", help_heading = REQUESTS, conflicts_with_all = ["method", "body"])]
+    requests: Option<PathBuf>,
+    /// A response with another status is an error
+    #[arg(long, value_name = "STATUS", help_heading = REQUESTS, value_parser = clap::value_parser!(u16).range(100..=599))]
+    expect_status: Option<u16>,
+    /// A response whose body has another length is an error [status then: 200]
+    #[arg(long, value_name = "BYTES", help_heading = REQUESTS)]
+    expect_length: Option<u64>,
+
+    /// Generator threads [default: one for each of --cores, else 1]
+    #[arg(long, value_name = "N", help_heading = GENERATOR, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// Cores that the generator keeps to, such as 1,2
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = GENERATOR)]
+    cores: Vec<usize>,
+    /// What arrivals and the mix of requests depend on: the same seed gives the same schedule
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = GENERATOR)]
+    seed: u64,
+
+    /// Measure first what the generator can take on this machine, for a second against a server that only answers
+    #[arg(long, help_heading = GENERATOR)]
+    headroom: bool,
+
+    /// How results are written: our own text, data, or the fields that ab, wrk or httperf print
+    #[arg(long, value_name = "FORMAT", default_value = "text", help_heading = OUTPUT)]
+    format: Format,
+    /// Write results to a file
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
+    output: Option<PathBuf>,
+    /// Show no progress
+    #[arg(short, long, help_heading = OUTPUT)]
+    quiet: bool,
+}
+
+/// How long the generator is held against a server that only answers.
+const HEADROOM_TIME: Duration = Duration::from_secs(1);
+
+const LOAD: &str = "Load";
+const REQUESTS: &str = "Requests";
+const GENERATOR: &str = "Generator";
+const OUTPUT: &str = "Output";
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok();
+    rate.filter(|rate: &f64| rate.is_finite() && *rate > 0.0)
+        .ok_or_else(|| {
+            "a rate is a number of requests a second above 0, such as 50 or 0.5".to_owned()
+        })
+}
+
+fn connection_use(text: &str) -> Result<ConnectionUse, String> {
+    let calls = text.strip_prefix("calls=").map(str::parse);
+    match (text, calls) {
+        ("keep-alive", _) => Ok(ConnectionUse::KeepAlive),
+        ("per-request", _) => Ok(ConnectionUse::PerRequest),
+        (_, Some(Ok(calls))) if calls > 0 => Ok(ConnectionUse::Calls(calls)),
+        _ => Err("expected keep-alive, per-request or calls=N with N from 1".to_owned()),
+    }
+}
+
+/// Loads the URL and prints the outcome.
+///
+/// # Errors
+/// The flags make no plan, nobody listens, results can't be written, or no response came; results are printed before
+/// the last of these.
+pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
+    let plan = planning::plan(&arguments)?;
+    reach::descriptors_for(&plan)?;
+    reach::server_of(&plan)?;
+    if let Some(file) = &arguments.output {
+        // Told now and not after the load.
+        let mut options = std::fs::OpenOptions::new();
+        let opened = options.append(true).create(true).open(file);
+        opened.with_context(|| format!("can't write to {}", file.display()))?;
+    }
+    let stop = super::stop_on_signals()?;
+    let headroom = arguments
+        .headroom
+        .then(|| loadgen::headroom(&plan, &[], HEADROOM_TIME))
+        .transpose()?;
+    let mut progress = Progress::new(arguments.quiet);
+    if let Some(duration) = arguments.warm_up {
+        let warm_up = planning::warm_up(&plan, duration);
+        loadgen::run(
+            &warm_up,
+            &mut |so_far| progress.tell("warm-up", so_far),
+            &stop,
+        )?;
+        progress.end();
+        if stop.load(Ordering::Relaxed) {
+            bail!("ended in the warm-up: nothing was measured");
+        }
+    }
+    let outcome = loadgen::run(&plan, &mut |so_far| progress.tell("load", so_far), &stop)?;
+    progress.end();
+    let measured = Measured {
+        plan: &plan,
+        outcome: &outcome,
+        ended_early: stop.load(Ordering::Relaxed),
+        headroom: headroom.as_ref(),
+    };
+    write(
+        &formats::render(arguments.format, &measured),
+        arguments.output.as_deref(),
+    )?;
+    if outcome.completed == 0 && !measured.ended_early {
+        bail!(
+            "no response came: {} failed, mostly because: {}",
+            formats::counted(outcome.demanded, "request"),
+            formats::main_error(&plan, &outcome).unwrap_or("nothing was sent")
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// To the file, else to stdout; to stdout too where the file can't be written, so that nothing measured is lost.
+fn write(text: &str, file: Option<&Path>) -> Result<()> {
+    let mut failed = None;
+    if let Some(file) = file {
+        match std::fs::write(file, text) {
+            Ok(()) => return Ok(()),
+            Err(error) => failed = Some((file, error)),
+        }
+    }
+    super::print(text)?;
+    match failed {
+        None => Ok(()),
+        Some((file, error)) => Err(error)
+            .with_context(|| format!("can't write to {}, so results are above", file.display())),
+    }
+}

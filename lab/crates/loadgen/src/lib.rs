@@ -1,0 +1,14 @@
+//! The load generator: what is sent ([`plan`]), and what came of it ([`outcome`]). It drives a URL and knows no
+//! server, no process and no comparison.
+
+#![forbid(unsafe_code)]
+
+pub use engine::{Progress, Single, run, run_each};
+pub use headroom::{Headroom, headroom};
+
+pub mod duration;
+mod engine;
+mod headroom;
+pub mod outcome;
+pub mod plan;
+pub mod random;

@@ -1,0 +1,142 @@
+//! The answer on a terminal: the page's sentences, and its tables in characters, as wide as the terminal is.
+
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, Table as Characters, presets,
+};
+
+use super::Page;
+use super::number::SPACE;
+use super::page::study;
+use super::table::{self, Table};
+use super::warnings::warnings;
+use super::words::answer;
+use compare::verdict::judge;
+
+/// As wide as this where nothing says how wide the terminal is.
+const WIDTH: usize = 100;
+
+/// Lines longer than this are hard to read, however wide the terminal.
+const READABLE: usize = 110;
+
+/// The whole text, its lines at most `width` characters.
+pub(super) fn render(page: &Page<'_>, width: usize) -> String {
+    let results = page.results;
+    let judgement = judge(results);
+    let mut text = String::new();
+    let mut paragraph = |line: &str, indent: &str| {
+        wrap(&mut text, line, indent, width.min(READABLE));
+    };
+    let orders = page.study.map(study::orders).unwrap_or_default();
+    let mut sentences = answer(results, &judgement).into_iter().chain(orders);
+    if let Some(lead) = sentences.next() {
+        paragraph(&format!("{}{}", lead.strong, lead.rest), "");
+    }
+    for sentence in sentences {
+        paragraph(&format!("- {}{}", sentence.strong, sentence.rest), "  ");
+    }
+    for load in &results.loads {
+        let figures = table::figures(results, &judgement, load);
+        if !figures.rows.is_empty() {
+            put(&mut text, &figures, width);
+        }
+        if let Some(verdicts) = table::verdicts(results, &judgement, load) {
+            put(&mut text, &verdicts, width);
+        }
+    }
+    if let Some(peaks) = table::peaks(results, &judgement) {
+        put(&mut text, &peaks, width);
+    }
+    let warnings = warnings(results, &judgement);
+    let missing = results.missing.iter().map(|one| {
+        let install = one.install.as_ref();
+        let install = install.map_or(String::new(), |command| format!(" To install: {command}"));
+        format!(
+            "{} did not take part: {}.{install}",
+            one.id,
+            one.reason.trim_end_matches('.')
+        )
+    });
+    for (index, line) in warnings.into_iter().chain(missing).enumerate() {
+        if index == 0 {
+            text.push('\n');
+        }
+        wrap(&mut text, &format!("! {line}"), "  ", width.min(READABLE));
+    }
+    text.replace(SPACE, " ")
+}
+
+/// The width of the terminal that standard output is, or what `COLUMNS` says.
+pub(super) fn width() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    let terminal = size.ok().map(|size| usize::from(size.ws_col));
+    let told = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let width = terminal.filter(|width| *width > 0).or_else(told);
+    width.unwrap_or(WIDTH).max(40)
+}
+
+fn put(text: &mut String, table: &Table, width: usize) {
+    let mut characters = Characters::new();
+    characters
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(u16::try_from(width).unwrap_or(u16::MAX));
+    let heads = table.heads.iter().map(|head| match head.brief.as_str() {
+        "" => head.title.clone(),
+        brief => brief.to_owned(),
+    });
+    characters.set_header(std::iter::once(String::new()).chain(heads));
+    for row in &table.rows {
+        let cells = row.cells.iter().map(|cell| {
+            let sign = match cell.kind {
+                "better" => "▲ ",
+                "worse" => "▼ ",
+                _ => "",
+            };
+            let text = if cell.brief.is_empty() {
+                &cell.text
+            } else {
+                &cell.brief
+            };
+            format!("{sign}{text}")
+        });
+        characters.add_row(std::iter::once(row.id.clone()).chain(cells));
+    }
+    if let Some(names) = characters.column_mut(0) {
+        names.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    for column in characters.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    text.push_str(&format!("\n{}\n{characters}\n", table.caption));
+}
+
+/// Appends `line` broken at spaces, further lines behind `indent`.
+fn wrap(text: &mut String, line: &str, indent: &str, width: usize) {
+    let mut used = 0;
+    for word in line.split(' ') {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            text.push('\n');
+            text.push_str(indent);
+            used = indent.len();
+        } else if used > 0 {
+            text.push(' ');
+            used += 1;
+        }
+        text.push_str(word);
+        used += length;
+    }
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_at_spaces_and_keep_their_indent() {
+        let mut text = String::new();
+        wrap(&mut text, "- one two three four", "  ", 10);
+        assert_eq!(text, "- one two\n  three\n  four\n");
+    }
+}

@@ -1,0 +1,193 @@
+//! The sentences for each way in which a comparison can end.
+
+use super::*;
+use compare::results::{Load, Stack, Trial};
+use compare::verdict::judge;
+
+/// Rates of each stack in each round, under one closed loop.
+fn results(stacks: &[(&str, &[f64])]) -> Results {
+    let mut results = Results {
+        loads: vec![Load {
+            id: "closed".into(),
+            title: "12 connections".into(),
+            ..Load::default()
+        }],
+        ..Results::default()
+    };
+    for (id, rates) in stacks {
+        results.stacks.push(Stack {
+            id: (*id).into(),
+            name: capitalised(id),
+            ..Stack::default()
+        });
+        for (index, rate) in rates.iter().enumerate() {
+            let mut trial = Trial {
+                stack: (*id).into(),
+                load: "closed".into(),
+                round: index + 1,
+                limit: Limit::Server,
+                ..Trial::default()
+            };
+            let count = (rate * 10.0) as u64;
+            trial.outcome.elapsed_s = 10.0;
+            trial.outcome.demanded = count;
+            trial.outcome.completed = count;
+            trial.outcome.good = count;
+            results.trials.push(trial);
+        }
+    }
+    results
+}
+
+/// The first sentence, with plain spaces.
+fn lead_of(results: &Results) -> String {
+    let Sentence { strong, rest } = answer(results, &judge(results)).swap_remove(0);
+    format!("{strong}{rest}").replace('\u{a0}', " ")
+}
+
+#[test]
+fn a_winner_is_named_with_its_lead_and_how_sure_that_is() {
+    let text = lead_of(&results(&[
+        ("puma", &[1000.0, 1010.0, 990.0]),
+        ("highball", &[1300.0, 1312.0, 1288.0]),
+        ("thin", &[400.0, 404.0, 396.0]),
+    ]));
+    assert_eq!(
+        text,
+        "Highball answers the most requests: 1,300 requests a second (12 connections), 30 % more than Puma, the next \
+         best (95 % interval +30 to +30 %). Last is Thin with 400 requests a second, 69 % fewer than Highball."
+    );
+}
+
+#[test]
+fn a_tie_is_called_one_and_says_where_more_trials_would_tell() {
+    let close = lead_of(&results(&[
+        ("puma", &[1000.0, 1010.0, 990.0]),
+        ("highball", &[1002.0, 1005.0, 996.0]),
+    ]));
+    assert!(close.starts_with("Highball and Puma are too close to call by requests per second (12 connections): 1,000 and 1,000"), "{close}");
+    assert!(!close.contains("differ too much"), "{close}");
+    let noisy = lead_of(&results(&[
+        ("puma", &[1000.0, 2000.0, 500.0]),
+        ("highball", &[1500.0, 600.0, 2500.0]),
+    ]));
+    assert!(
+        noisy.contains("the trials differ too much among themselves to tell more"),
+        "{noisy}"
+    );
+}
+
+#[test]
+fn two_rounds_are_too_few_for_a_winner() {
+    let text = lead_of(&results(&[
+        ("puma", &[1000.0, 1010.0]),
+        ("highball", &[1300.0, 1312.0]),
+    ]));
+    assert_eq!(
+        text,
+        "There are too few rounds for a verdict. In them Highball was ahead with 1,310 requests a second (12 connections)."
+    );
+}
+
+#[test]
+fn who_does_not_rank_is_named_where_the_figure_looks_better() {
+    let mut results = results(&[
+        ("puma", &[1000.0, 1010.0, 990.0]),
+        ("thin", &[400.0, 404.0, 396.0]),
+        ("highball", &[9000.0, 9100.0, 8900.0]),
+    ]);
+    // The generator says so itself, or the rate is what it can take at most.
+    for ceiling in [None, Some(9_500.0)] {
+        results.loads[0].ceiling = ceiling;
+        let trials = results.trials.iter_mut();
+        for trial in trials.filter(|trial| trial.stack == "highball") {
+            trial.limit = if ceiling.is_none() {
+                Limit::Client
+            } else {
+                Limit::Server
+            };
+        }
+        let text = lead_of(&results);
+        assert!(
+            text.starts_with("Puma answers the most requests: "),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("although the figure looks better: Highball (9,000 requests a second)."),
+            "{text}"
+        );
+        let limits = answer(&results, &judge(&results))
+            .pop()
+            .expect("what set the limit");
+        assert!(
+            limits.rest.contains("the load generator in 3"),
+            "{limits:?}"
+        );
+    }
+}
+
+#[test]
+fn nobody_ranks_where_all_have_failed() {
+    let mut results = results(&[("puma", &[1000.0; 3]), ("thin", &[400.0; 3])]);
+    for trial in &mut results.trials {
+        trial.outcome.errors.timeout = trial.outcome.demanded / 10;
+    }
+    assert!(lead_of(&results).starts_with("There is no ranking."));
+}
+
+/// With so many requests of each trial that took 10 ms for each place among the stacks.
+fn with_latencies(stacks: &[(&str, &[f64])], counts: &[usize]) -> Results {
+    let mut results = results(stacks);
+    for trial in &mut results.trials {
+        let place = results.stacks.iter().position(|of| of.id == trial.stack);
+        let place = place.expect("a stack of the trial");
+        let latency = std::time::Duration::from_millis(10 * (place as u64 + 1));
+        (0..counts[place]).for_each(|_| trial.outcome.latency.record(latency));
+    }
+    results
+}
+
+/// The sentence that begins so, with plain spaces.
+fn sentence(results: &Results, strong: &str) -> String {
+    let sentences = answer(results, &judge(results));
+    let found = sentences
+        .into_iter()
+        .find(|sentence| sentence.strong.starts_with(strong));
+    found.expect("such a sentence").rest.replace('\u{a0}', " ")
+}
+
+#[test]
+fn who_has_no_figure_is_named_and_nobody_is_best_of_all() {
+    let stacks: [(&str, &[f64]); 3] = [
+        ("thin", &[90.0; 3]),
+        ("highball", &[1000.0, 1001.0, 999.0]),
+        ("puma", &[500.0, 501.0, 499.0]),
+    ];
+    let text = sentence(&with_latencies(&stacks, &[100, 2000, 2000]), "p99");
+    assert!(
+        text.starts_with(" Highball is best of those with a figure with 20"),
+        "{text}"
+    );
+    assert!(
+        text.contains(" Puma, the next best of those with a figure"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with(" There is no figure of Thin, which answered too few requests for one."),
+        "{text}"
+    );
+    let text = sentence(&with_latencies(&stacks, &[2000; 3]), "p99");
+    assert!(text.starts_with(" Thin is best with 10"), "{text}");
+    assert!(!text.contains("figure"), "{text}");
+}
+
+#[test]
+fn a_stack_alone_is_not_held_against_others() {
+    let alone = with_latencies(&[("thin", &[200.0; 3])], &[2000]);
+    assert_eq!(sentence(&alone, "p99"), " Thin 10.0 ms.");
+    let both = with_latencies(&[("thin", &[200.0; 3]), ("puma", &[200.0; 3])], &[2000, 10]);
+    assert_eq!(
+        sentence(&both, "p99"),
+        " Thin 10.0 ms. There is no figure of Puma, which answered too few requests for one."
+    );
+}

@@ -1,0 +1,354 @@
+//! A report on a made-up comparison: what its files say, and how it looks in headless Chromium at two widths, light and
+//! dark. The pictures are kept in `target/artifacts`. Nothing is measured here.
+//!
+//! Needs the packages of `scripts/install test`; a missing one fails the test.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+use browser::Browser;
+use inspection::{Expected, look_at};
+use report::Page;
+use test_support::Directory;
+
+#[path = "report/browser.rs"]
+mod browser;
+#[path = "report/fixtures.rs"]
+mod fixtures;
+#[path = "report/inspection.rs"]
+mod inspection;
+
+/// Writes the report on the made-up comparison and gives the page and the figures.
+fn written(folder: &Path) -> (String, String) {
+    let results = fixtures::comparison();
+    let study = fixtures::study();
+    let page = Page {
+        results: &results,
+        study: Some(&study),
+    };
+    report::write(&page, folder).expect("the folder can be written");
+    let read = |name: &str| fs::read_to_string(folder.join(name)).expect("it was written");
+    (read("report.html"), read("results.csv"))
+}
+
+#[test]
+fn the_page_answers_first_and_keeps_nothing_back() {
+    let folder = Directory::new();
+    let (page, _) = written(folder.path());
+    let text = page.replace('\u{a0}', " ");
+    let mut last = 0;
+    // In this order.
+    for part in [
+        "<strong>Highball answers the most requests</strong>",
+        "the next best (95 % interval",
+        "Before you rely on it",
+        "nginx before Unicorn, 12 connections, closed loop: 1 of 5 failed (round 2): it did not answer within 30 s",
+        "Highball, 2,000 requests a second, open loop: 5 of 5 cannot rank (rounds 1, 2, 3, 4 and 5): the generator was the limit",
+        "the load generator can take 9,000 responses a second at most, and more than 50 % of that were reached by Highball in 5 of 5 trials",
+        "bind: address already in use",
+        "Then and now: Comparison of Rails Deployment Stacks",
+        "The order of finish is another.",
+        "not ranked",
+        "The largest rate held",
+        "What you get for a GB and for a core",
+        "gem install mongrel",
+        "How to read this",
+    ] {
+        let at = text[last..].find(part);
+        last += at.unwrap_or_else(|| panic!("no {part:?} after {:?}", &text[..last].len()));
+    }
+}
+
+#[test]
+fn what_comes_from_outside_is_escaped_and_nothing_is_fetched() {
+    let folder = Directory::new();
+    let (page, _) = written(folder.path());
+    assert!(page.contains("&lt;script&gt;alert("), "the file is shown");
+    for part in ["<script", "http://", "https://", " src=", "@import", "url("] {
+        assert!(!page.contains(part), "{part:?} in the page");
+    }
+    assert!(page.len() < 500_000, "{} bytes", page.len());
+}
+
+#[test]
+fn every_stack_is_one_series_of_every_chart() {
+    let folder = Directory::new();
+    let (page, _) = written(folder.path());
+    let charts: Vec<&str> = page.split("<svg").skip(1).collect();
+    // Ratios, rate, its course, p99, two distributions, peaks, replies, memory, per GB, per core; each in two widths.
+    assert_eq!(charts.len(), 22);
+    for chart in charts {
+        let chart = chart.split("</svg>").next().unwrap();
+        for id in ["highball", "puma-cluster", "apache+thin-byrequests"] {
+            let series = format!("data-stack=\"{id}\"");
+            assert!(chart.contains(&series), "no {id} in {chart}");
+        }
+        assert!(chart.contains("<title id=") && chart.contains("<desc id="));
+    }
+}
+
+#[test]
+fn figures_stand_one_a_line() {
+    let folder = Directory::new();
+    let (_, figures) = written(folder.path());
+    let mut lines = figures.lines();
+    assert_eq!(
+        lines.next(),
+        Some("trial,stack,load,round,measure,unit,value")
+    );
+    assert!(lines.clone().all(|line| line.split(',').count() == 7));
+    for start in [
+        "1,highball,closed-12,1,rate,requests/s,",
+        "1,highball,closed-12,1,latency_p99,ms,",
+        "11,nginx+unicorn,closed-12,2,failed,trials,1",
+        "41,highball,peak,1,peak_rate,requests/s,",
+        "41,highball,peak,1,largest_reply_rate,requests/s,",
+    ] {
+        assert!(
+            lines.clone().any(|line| line.starts_with(start)),
+            "no {start}"
+        );
+    }
+}
+
+#[test]
+fn the_terminal_gets_the_same_answer() {
+    let results = fixtures::comparison();
+    let text = report::terminal(&Page {
+        results: &results,
+        study: None,
+    });
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "Highball answers the most requests: ",
+        "Held against Highball (12 connections, closed loop)",
+        "% fewer",
+        "! nginx before Unicorn, 12 connections, closed loop: 1 of 5 failed (round 2)",
+        "mongrel-cluster did not take part: the gem mongrel is not installed. To install: gem install",
+    ] {
+        assert!(words.contains(part), "no {part:?} in:\n{text}");
+    }
+}
+
+#[test]
+fn figures_that_contradict_each_other_are_warned_of() {
+    let mut results = fixtures::comparison();
+    let warned = |results: &compare::results::Results| {
+        let text = report::terminal(&Page {
+            results,
+            study: None,
+        });
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(!warned(&results).contains("Little's law"));
+    let trial = &mut results.trials[0];
+    assert_eq!(trial.stack, "highball");
+    trial.outcome.in_flight_s *= 2.0;
+    let text = warned(&results);
+    let expect = "requests in flight (Little's law): Highball in 1 of ";
+    assert!(text.contains(expect), "{text}");
+}
+
+#[test]
+fn a_rate_that_moves_within_the_load_is_warned_of() {
+    let mut results = fixtures::comparison();
+    let warned = |results: &compare::results::Results| {
+        let text = report::terminal(&Page {
+            results,
+            study: None,
+        });
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(!warned(&results).contains("rose or fell by"));
+    // Of an open loop the rate is what was asked for.
+    for load in ["open-2000", "closed-12"] {
+        let mut trials = results.trials.iter_mut();
+        let trial = trials
+            .find(|trial| trial.load == load && trial.stack == "highball")
+            .unwrap();
+        let seconds = &mut trial.outcome.seconds;
+        let half = seconds.len() / 2;
+        for second in &mut seconds[half..] {
+            second.good = second.good * 9 / 10;
+        }
+    }
+    let text = warned(&results);
+    let expect =
+        "the rate rose or fell by more than 5.0 %, and by more than it scatters: Highball in 1 of ";
+    assert!(text.contains(expect), "{text}");
+}
+
+/// Asserts that the report on these results has all these parts.
+#[track_caller]
+fn expect_told(results: &compare::results::Results, parts: &[&str]) {
+    let folder = Directory::new();
+    let page = Page {
+        results,
+        study: None,
+    };
+    report::write(&page, folder.path()).expect("the report is written");
+    let text = fs::read_to_string(folder.join("report.html")).expect("the report is read back");
+    for part in parts {
+        assert!(text.contains(part), "no {part:?}");
+    }
+}
+
+#[test]
+fn what_a_load_sends_and_what_was_set_for_a_stack_is_told() {
+    let mut results = fixtures::comparison();
+    results.loads[0].count = Some(10_000);
+    results.loads[0].calls = Some(1);
+    results.loads[1].arrivals = loadgen::plan::Arrivals::Constant;
+    let parts = [
+        "Each request has a connection of its own. 10,000 requests for each trial.",
+        "requests a second leave at equal distances, whether or not earlier ones were answered. What",
+        "<pre>MALLOC_ARENA_MAX=2</pre>",
+    ];
+    expect_told(&results, &parts);
+}
+
+#[test]
+fn what_holds_for_every_trial_of_many_stacks_is_told_once() {
+    let mut results = fixtures::crowd();
+    let check = |results: &compare::results::Results, expect: &str| {
+        let text = report::terminal(&Page {
+            results,
+            study: None,
+        });
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(expect), "{words}");
+    };
+    for trial in &mut results.trials {
+        trial.warm_up.settled = false;
+    }
+    let expect = "The rate still rose or fell when the warm-up was over: all ";
+    check(&results, expect);
+    for trial in &mut results.trials {
+        trial.warm_up.medians_ms = (1..=10).map(f64::from).collect();
+    }
+    let expect = "The median latency still rose or fell when the warm-up was over: all ";
+    check(&results, expect);
+    for trial in &mut results.trials {
+        trial.warm_up.medians_ms.truncate(5);
+    }
+    let expect = "can't be told of fewer than 10 seconds: all ";
+    check(&results, expect);
+}
+
+#[test]
+fn a_quick_run_that_was_stopped_says_so() {
+    let mut results = fixtures::comparison();
+    results.quick = true;
+    results.finished = None;
+    results.trials.retain(|trial| trial.round <= 2);
+    let parts = [
+        "quick run: indicative only",
+        "stopped midway",
+        "There are too few rounds for a verdict.",
+    ];
+    expect_told(&results, &parts);
+}
+
+#[test]
+fn a_report_on_nothing_can_be_written() {
+    let folder = Directory::new();
+    let results = compare::results::Results::default();
+    let page = Page {
+        results: &results,
+        study: None,
+    };
+    report::write(&page, folder.path()).unwrap();
+    assert!(report::terminal(&page).starts_with("Nothing was measured."));
+}
+
+#[test]
+fn the_page_is_sound_in_a_browser_wide_and_narrow_light_and_dark() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let folder = Directory::new();
+    written(folder.path());
+    let crowd = folder.join("crowd");
+    fs::create_dir(&crowd).unwrap();
+    let results = fixtures::crowd();
+    let page = Page {
+        results: &results,
+        study: None,
+    };
+    report::write(&page, &crowd).unwrap();
+    if let Err(error) = runtime.block_on(look(folder.path())) {
+        panic!("{error:?}");
+    }
+}
+
+/// What the made-up comparison's page shows.
+const STUDY: Expected = Expected {
+    charts: 11,
+    stacks: 4,
+};
+/// The same without a study, of many stacks.
+const CROWD: Expected = Expected {
+    charts: 10,
+    stacks: 4,
+};
+
+async fn look(folder: &Path) -> Result<()> {
+    let browser = Browser::open(folder).await?;
+    let outcome = look_with(&browser, folder).await;
+    browser.close().await?;
+    outcome
+}
+
+async fn look_with(browser: &Browser, folder: &Path) -> Result<()> {
+    // A sheet of A4 between its margins.
+    let page = folder.join("report.html");
+    look_at(browser, &page, "report-print", (718, "print"), STUDY).await?;
+    for width in [1280, 390] {
+        for scheme in ["light", "dark"] {
+            let name = format!("report-{width}-{scheme}");
+            look_at(
+                browser,
+                &folder.join("report.html"),
+                &name,
+                (width, scheme),
+                STUDY,
+            )
+            .await?;
+        }
+        let page = folder.join("crowd/report.html");
+        let name = format!("report-of-20-stacks-{width}");
+        look_at(browser, &page, &name, (width, "light"), CROWD).await?;
+    }
+    Ok(())
+}
+
+#[test]
+fn one_limit_is_told_once_and_limits_that_differ_with_their_stacks() {
+    let section = |results: &compare::results::Results| {
+        let folder = Directory::new();
+        let page = Page {
+            results,
+            study: None,
+        };
+        report::write(&page, folder.path()).expect("the folder can be written");
+        let text = fs::read_to_string(folder.join("report.html")).expect("it was written");
+        text.replace('\u{a0}', " ")
+    };
+    let mut results = fixtures::comparison();
+    let text = section(&results);
+    assert!(
+        text.contains("Quick enough means for every stack: p99 at most 1 s."),
+        "{text}"
+    );
+    results.peaks[0].criterion = "median within 20.4 ms".to_owned();
+    let text = section(&results);
+    for part in [
+        "another latency for each stack",
+        "for Highball median within 20.4 ms; for ",
+        "for Puma cluster p99 at most 1 s",
+    ] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+}
