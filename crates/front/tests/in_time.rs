@@ -93,7 +93,8 @@ fn neither_what_is_late_nor_a_connection_that_was_taken_over_is_in_time() {
     let server = Server::start(|settings| {
         settings.threads = 2;
         settings.request_timeout = HOUR;
-        let short = ("/short", Duration::from_millis(200));
+        // Long enough for a busy machine to give each request to its worker, and the stream to begin.
+        let short = ("/short", Duration::from_secs(1));
         settings.request_timeouts = [short].into_iter().collect();
     });
     let player = server.worker(0);
@@ -166,7 +167,8 @@ fn workers_are_needed_until_all_that_clients_wait_for_is_here() {
 fn what_has_no_deadline_to_come_ends_with_the_drain_of_a_front_that_was_replaced() {
     let server = Server::start(|settings| {
         settings.threads = 2;
-        let short = ("/short", Duration::from_millis(200));
+        // Long enough for a busy machine to give each request to its worker, and the stream to begin.
+        let short = ("/short", Duration::from_secs(1));
         settings.request_timeouts = [short].into_iter().collect();
     });
     let player = server.worker(0);
