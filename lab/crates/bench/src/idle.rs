@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use stacks::probe::{self, exchange, get_request};
+use loadgen::page::{self, exchange_on, get_request};
+use loadgen::plan::Target;
 
 /// Connections from one source address. Each has its own range of ephemeral ports (28,000 on Linux by
 /// default), which other connections of the machine need too.
@@ -31,7 +32,7 @@ impl IdleConnections {
     /// # Errors
     /// When one of them cannot be opened or is not answered with 200, or all of them take over 40 s.
     pub fn open(address: SocketAddr, path: &str, count: usize) -> Result<Self> {
-        let request = get_request(address, path);
+        let request = get_request(&address.to_string(), path);
         let mut streams = Vec::with_capacity(count);
         let begin = Instant::now();
         for index in 0..count {
@@ -43,7 +44,7 @@ impl IdleConnections {
             }
             let source = Ipv4Addr::new(127, 0, 0, 2 + (index / PER_SOURCE) as u8);
             let opened = connect_from(source, address).and_then(|mut stream| {
-                let response = exchange(&mut stream, &request)?;
+                let response = exchange_on(&mut stream, &request)?;
                 if response.status != 200 || !response.keep_alive {
                     bail!(
                         "status {}, keep-alive {}",
@@ -72,7 +73,7 @@ impl IdleConnections {
 /// When the answer is not 200.
 pub fn newcomer(address: SocketAddr, path: &str) -> Result<Duration> {
     let start = Instant::now();
-    let response = probe::get(address, path, TIMEOUT)?;
+    let response = page::get(&Target::Tcp(address), path, TIMEOUT)?;
     if response.status != 200 {
         bail!("a newcomer got status {}", response.status);
     }

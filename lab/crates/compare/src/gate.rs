@@ -1,15 +1,12 @@
 //! Whether all stacks answer the same: a stack that answers something else is not faster, it does something else. It
 //! asks for pages, one at a time, and compares; it measures nothing.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
+use loadgen::page;
 use loadgen::plan::{Expected, Request, Target};
-use stacks::probe::{Response, ResponseReader};
 
 /// What a stack answered to one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,25 +163,6 @@ pub(super) fn expected(answer: &Answer, likeness: Likeness) -> Expected {
 }
 
 fn exchange(target: &Target, host: &str, request: &Request, timeout: Duration) -> Result<Answer> {
-    let response = match target {
-        Target::Tcp(address) => {
-            let stream = TcpStream::connect_timeout(address, timeout)?;
-            stream.set_read_timeout(Some(timeout))?;
-            talk(stream, host, request)?
-        }
-        Target::Unix(path) => {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(timeout))?;
-            talk(stream, host, request)?
-        }
-    };
-    Ok(Answer {
-        status: response.status,
-        body: response.body,
-    })
-}
-
-fn talk(mut stream: impl Read + Write, host: &str, request: &Request) -> Result<Response> {
     let mut head = format!(
         "{} {} HTTP/1.1\r\nHost: {host}\r\n",
         request.method, request.path
@@ -193,19 +171,11 @@ fn talk(mut stream: impl Read + Write, host: &str, request: &Request) -> Result<
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     head.push_str("Connection: close\r\n\r\n");
-    stream.write_all(head.as_bytes())?;
-    let mut reader = ResponseReader::default();
-    let mut buffer = [0; 16 * 1024];
-    loop {
-        match stream.read(&mut buffer)? {
-            0 => return reader.closed(),
-            count => {
-                if let Some(response) = reader.feed(&buffer[..count])? {
-                    return Ok(response);
-                }
-            }
-        }
-    }
+    let response = page::exchange(target, head.as_bytes(), timeout)?;
+    Ok(Answer {
+        status: response.status,
+        body: response.body,
+    })
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 
 #![forbid(unsafe_code)]
 
-pub use session::{Conduct, plan_of, run};
+pub use session::{RunOptions, plan_of, run};
 pub use store::read;
 
 mod criterion;
 mod gate;
-mod ground;
+
 pub mod lab;
 mod lock;
 pub mod machine;
@@ -24,4 +24,5 @@ pub mod statistics;
 pub mod steady;
 mod store;
 mod trial;
+mod trial_context;
 pub mod verdict;

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Error, Result, ensure};
 
 use super::criterion::{self, Within};
-use super::ground::{Ground, Server};
 use super::lab::{FindPeak, Participant};
 use super::meter;
 use super::peak::{self, Search};
 use super::progress::first_line;
 use super::results::{Overload, Peak, Step, Trial};
+use super::trial_context::{Server, TrialContext};
 use loadgen::plan::{Arrivals, ConnectionUse, End, Mode};
 use loadgen::run;
 
@@ -69,19 +69,19 @@ pub(super) fn next(find: &FindPeak, peak: &Peak, within: Option<Within>) -> Next
 /// # Errors
 /// The server gave no figures; with the end of its log.
 pub(super) fn unloaded(
-    ground: &Ground<'_>,
+    context: &TrialContext<'_>,
     participant: &Participant,
     peak: &mut Peak,
     seed: u64,
     name: &str,
 ) -> Result<Trial> {
-    let mut server = warm(ground, participant, seed, name)?;
+    let mut server = warm(context, participant, seed, name)?;
     let mode = Mode::Closed {
         connections: 1,
         end: End::After(UNLOADED),
     };
-    let plan = ground.plan(&server, mode, ConnectionUse::KeepAlive, 0);
-    let measured = server.measure(ground, &plan)?;
+    let plan = context.plan(&server, mode, ConnectionUse::KeepAlive, 0);
+    let measured = server.measure(context, &plan)?;
     ensure!(
         measured.outcome.good > 0,
         "no good answer from the unloaded server"
@@ -98,7 +98,7 @@ pub(super) fn unloaded(
 /// # Errors
 /// The server gave no figures; with the end of its log.
 pub(super) fn step(
-    ground: &Ground<'_>,
+    context: &TrialContext<'_>,
     participant: &Participant,
     find: &FindPeak,
     within: Within,
@@ -106,20 +106,20 @@ pub(super) fn step(
     seed: u64,
     name: &str,
 ) -> Result<Trial> {
-    let mut server = warm(ground, participant, seed, name)?;
+    let mut server = warm(context, participant, seed, name)?;
     peak.criterion = within.text();
     let (rate, is_overload) = match next(find, peak, Some(within)) {
         Next::Rate(rate) => (rate, false),
         _ => (peak::round(search(find, peak).bracket().0 * OVERLOAD), true),
     };
-    let plan = ground.plan(
+    let plan = context.plan(
         &server,
-        open(rate, ground.lab.duration),
+        open(rate, context.lab.duration),
         ConnectionUse::KeepAlive,
         seed,
     );
-    let found = server.measure(ground, &plan).and_then(|measured| {
-        let recovered_s = is_overload.then(|| recovery(ground, &mut server, within, peak));
+    let found = server.measure(context, &plan).and_then(|measured| {
+        let recovered_s = is_overload.then(|| recovery(context, &mut server, within, peak));
         Ok((measured, recovered_s.transpose()?))
     });
     let (measured, recovered_s) = match found {
@@ -136,9 +136,9 @@ pub(super) fn step(
     let mut trial = server.stop();
     trial.limit = meter::limit(
         &measured,
-        &ground.placement,
-        ground.cores,
-        ground.size(participant).0,
+        &context.placement,
+        context.cores,
+        context.size(participant).0,
     );
     trial.outcome = measured.outcome;
     if let Some(recovered_s) = recovered_s {
@@ -177,10 +177,15 @@ fn died(peak: &mut Peak, rate: f64, is_overload: bool, death: &Error) {
 }
 
 /// A fresh server after its warm-up.
-fn warm(ground: &Ground<'_>, participant: &Participant, seed: u64, name: &str) -> Result<Server> {
-    let mut server = ground.start(participant, name)?;
-    let warm_up = ground.busy(&server, participant, ground.lab.warm_up, !seed);
-    server.warm_up(ground, &warm_up)?;
+fn warm(
+    context: &TrialContext<'_>,
+    participant: &Participant,
+    seed: u64,
+    name: &str,
+) -> Result<Server> {
+    let mut server = context.start(participant, name)?;
+    let warm_up = context.busy(&server, participant, context.lab.warm_up, !seed);
+    server.warm_up(context, &warm_up)?;
     Ok(server)
 }
 
@@ -215,7 +220,7 @@ fn open(rate: f64, duration: Duration) -> Mode {
 /// Seconds until requests are answered as quickly as before: in a row, none slower than what 99 of 100 took at the
 /// largest rate that was held.
 fn recovery(
-    ground: &Ground<'_>,
+    context: &TrialContext<'_>,
     server: &mut Server,
     within: Within,
     peak: &Peak,
@@ -230,11 +235,11 @@ fn recovery(
         connections: 1,
         end: End::Requests(QUICK_REQUESTS),
     };
-    let plan = ground.plan(server, mode, ConnectionUse::KeepAlive, 0);
+    let plan = context.plan(server, mode, ConnectionUse::KeepAlive, 0);
     let begin = Instant::now();
-    while begin.elapsed() < RECOVERY && !ground.stop.load(Ordering::Relaxed) {
+    while begin.elapsed() < RECOVERY && !context.stop.load(Ordering::Relaxed) {
         let at = begin.elapsed().as_secs_f64();
-        let outcome = run(&plan, &mut |_| {}, ground.stop)?;
+        let outcome = run(&plan, &mut |_| {}, context.stop)?;
         if outcome.good == QUICK_REQUESTS && outcome.latency.max_ms() <= quick_ms {
             return Ok(Some(at));
         }

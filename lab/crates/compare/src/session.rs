@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 
-use super::ground::Ground;
 use super::lab::{FindPeak, Lab, Load, Participant};
 use super::lock::Lock;
 use super::order::{self, Group, Task};
 use super::progress::{self, Progress};
 use super::results::{Results, Trial};
 use super::store::Store;
+use super::trial_context::TrialContext;
 use super::{placement, trial};
 use crate::machine::{raise_open_files, timestamp};
 use stacks::application::Application;
@@ -24,7 +24,7 @@ mod searching;
 
 /// How a comparison is carried out, beside what its plan says.
 #[derive(Debug, Clone)]
-pub struct Conduct<'a> {
+pub struct RunOptions<'a> {
     /// The program `highball`.
     pub highball: PathBuf,
     /// The command line, for the record.
@@ -47,7 +47,7 @@ const CONNECTIONS: usize = 12;
 /// # Errors
 /// Nothing can be measured, what was found can't be written, or a comparison can't be gone on with because something is not
 /// as it was. A stack or a trial that fails is no error: it is recorded, and the rest goes on.
-pub fn run(lab: &Lab, conduct: &Conduct<'_>) -> Result<Results> {
+pub fn run(lab: &Lab, options: &RunOptions<'_>) -> Result<Results> {
     lab.check()?;
     let cores = placement::usable();
     placement::check(lab, &cores)?;
@@ -55,14 +55,14 @@ pub fn run(lab: &Lab, conduct: &Conduct<'_>) -> Result<Results> {
     let mut lab = lab.clone();
     opening::make_whole(&mut lab);
     // Before anything is read or removed there. Two that were given no place have the same work folder.
-    let _folder = Lock::take(&conduct.folder)?;
-    let _work = Lock::take(&conduct.work)?;
-    let begun = conduct
+    let _folder = Lock::take(&options.folder)?;
+    let _work = Lock::take(&options.work)?;
+    let begun = options
         .resume
-        .then(|| Store::open(&conduct.folder))
+        .then(|| Store::open(&options.folder))
         .transpose()?;
     if let Some((_, there, _)) = &begun {
-        opening::same_plan(there, &lab, &conduct.folder)?;
+        opening::same_plan(there, &lab, &options.folder)?;
     }
     let (catalogue, participants, missing) = opening::participants(&mut lab)?;
     if lab.loads.is_empty() && lab.find_peak.is_none() {
@@ -70,11 +70,11 @@ pub fn run(lab: &Lab, conduct: &Conduct<'_>) -> Result<Results> {
     }
     let application = Application::open(&lab.app)?;
     let (store, before) = match begun {
-        None => (Store::create(&conduct.folder, &lab)?, Results::default()),
+        None => (Store::create(&options.folder, &lab)?, Results::default()),
         Some((store, _, before)) => (store, before),
     };
-    let application = application.prepare(&conduct.work, conduct.stop);
-    if conduct.stop.load(Ordering::Relaxed) {
+    let application = application.prepare(&options.work, options.stop);
+    if options.stop.load(Ordering::Relaxed) {
         return Ok(Results {
             finished: None,
             ..before
@@ -82,10 +82,10 @@ pub fn run(lab: &Lab, conduct: &Conduct<'_>) -> Result<Results> {
     }
     let application = application?;
     let requests = opening::requests(&lab, &application.path);
-    let scratch = conduct.work.join("trials");
+    let scratch = options.work.join("trials");
     // What a lab that was killed has left.
     let _ = fs::remove_dir_all(&scratch);
-    let mut ground = Ground {
+    let mut context = TrialContext {
         lab: &lab,
         catalogue: &catalogue,
         application: &application,
@@ -95,26 +95,26 @@ pub fn run(lab: &Lab, conduct: &Conduct<'_>) -> Result<Results> {
         likeness: Vec::new(),
         placement: placement::place(&lab, &cores),
         cores: cores.len(),
-        highball: &conduct.highball,
+        highball: &options.highball,
         scratch,
-        stop: conduct.stop,
+        stop: options.stop,
     };
-    let now = opening::describe(&ground, conduct, &participants, missing)?;
+    let now = opening::describe(&context, options, &participants, missing)?;
     // Nothing was found yet where the plan is all that there is.
     let results = match before.format {
         0 => now,
-        _ => opening::same_conditions(before, &now, &conduct.folder)?,
+        _ => opening::same_conditions(before, &now, &options.folder)?,
     };
     store.save(&results)?;
     let mut session = Session {
         progress: Progress::new(0, 0),
-        ground: &mut ground,
+        context: &mut context,
         participants,
         store,
         results,
     };
     session.run()?;
-    let _ = fs::remove_dir_all(&session.ground.scratch);
+    let _ = fs::remove_dir_all(&session.context.scratch);
     Ok(session.results)
 }
 
@@ -127,7 +127,7 @@ pub fn plan_of(folder: &Path) -> Result<Lab> {
 }
 
 struct Session<'a, 'b> {
-    ground: &'a mut Ground<'b>,
+    context: &'a mut TrialContext<'b>,
     /// Those that take part; who fails the rehearsal leaves.
     participants: Vec<Participant>,
     store: Store,
@@ -141,7 +141,7 @@ impl Session<'_, '_> {
         if self.stopped() {
             return Ok(());
         }
-        let lab = self.ground.lab;
+        let lab = self.context.lab;
         let groups = order::order(
             lab.seed,
             lab.trials,
@@ -171,9 +171,9 @@ impl Session<'_, '_> {
 
     /// What the generator could do at most, beside which every rate is to be read.
     fn measure_ceilings(&mut self) -> Result<()> {
-        for (load, result) in self.ground.lab.loads.iter().zip(&mut self.results.loads) {
+        for (load, result) in self.context.lab.loads.iter().zip(&mut self.results.loads) {
             if result.ceiling.is_none() {
-                result.ceiling = Some(self.ground.ceiling(load)?);
+                result.ceiling = Some(self.context.ceiling(load)?);
             }
         }
         self.store.save(&self.results)
@@ -190,7 +190,7 @@ impl Session<'_, '_> {
             }
             let mut blank = self.blank(&participant, &id, group.round);
             let name = folder_name(&blank);
-            let found = trial::run(self.ground, &participant, load, group.seed, &name);
+            let found = trial::run(self.context, &participant, load, group.seed, &name);
             if self.stopped() {
                 return Ok(());
             }
@@ -223,7 +223,7 @@ impl Session<'_, '_> {
 
     /// The first trial of `stack` that is still to come: its load and round.
     fn next_trial(&self, stack: &str) -> Option<(String, usize)> {
-        let lab = self.ground.lab;
+        let lab = self.context.lab;
         let mut all =
             (1..=lab.trials).flat_map(|round| lab.loads.iter().map(move |load| (load.id(), round)));
         all.find(|(load, round)| {
@@ -267,7 +267,7 @@ impl Session<'_, '_> {
     }
 
     fn stopped(&self) -> bool {
-        self.ground.stop.load(Ordering::Relaxed)
+        self.context.stop.load(Ordering::Relaxed)
     }
 }
 

@@ -41,7 +41,7 @@ pub fn is_steady(rates: &[f64]) -> bool {
 
 /// The seconds of a warm-up that is under way.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Course {
+pub(super) struct WarmupSeries {
     /// Whether latency is what tells.
     open: bool,
     /// What they were.
@@ -52,7 +52,7 @@ pub(super) struct Course {
     seconds: usize,
 }
 
-impl Course {
+impl WarmupSeries {
     /// Of an open loop, or of a closed one.
     pub(super) fn of(open: bool) -> Self {
         Self {
@@ -100,14 +100,14 @@ mod tests {
         radius * (std::f64::consts::TAU * random.fraction()).cos()
     }
 
-    /// After how many seconds each of a thousand warm-ups ends whose rate is `course` of the second with so much noise of
+    /// After how many seconds each of a thousand warm-ups ends whose rate is `rate_at` of the second with so much noise of
     /// each second; `None` where it does not in the time that it has.
-    fn ends(noise: f64, course: impl Fn(usize) -> f64) -> Vec<Option<usize>> {
+    fn ends(noise: f64, rate_at: impl Fn(usize) -> f64) -> Vec<Option<usize>> {
         let one = |seed| {
             let mut random = Random::new(seed);
             let mut rates = Vec::new();
             (0..CAP).find_map(|second| {
-                rates.push(1000.0 * course(second) * (1.0 + noise * normal(&mut random)));
+                rates.push(1000.0 * rate_at(second) * (1.0 + noise * normal(&mut random)));
                 is_steady(&rates).then_some(rates.len())
             })
         };
@@ -121,11 +121,11 @@ mod tests {
     }
 
     /// Twelve seconds of a hundred good responses each, with these medians.
-    fn course(open: bool, median: impl Fn(usize) -> f64) -> Course {
-        let mut course = Course::of(open);
+    fn series_of(open: bool, median: impl Fn(usize) -> f64) -> WarmupSeries {
+        let mut series = WarmupSeries::of(open);
         for quarter in 1..=48_u64 {
             let seconds = quarter as usize / 4;
-            course.take(&Progress {
+            series.take(&Progress {
                 elapsed: Duration::from_millis(250 * quarter),
                 good: 25 * quarter,
                 seconds,
@@ -133,29 +133,29 @@ mod tests {
                 ..Progress::default()
             });
         }
-        course
+        series
     }
 
     #[test]
     fn seconds_come_from_a_running_count() {
-        let course = course(false, |_| 1.0);
-        assert_eq!(course.warm_up.rates, [100.0; 12]);
-        assert_eq!(judged(&course.warm_up), [100.0; 12]);
-        assert!(course.is_steady());
+        let series = series_of(false, |_| 1.0);
+        assert_eq!(series.warm_up.rates, [100.0; 12]);
+        assert_eq!(judged(&series.warm_up), [100.0; 12]);
+        assert!(series.is_steady());
     }
 
     #[test]
     fn an_open_loop_is_steady_when_its_latency_is_however_steady_its_rate() {
         let faster = |second: usize| 6.0 - 0.2 * second as f64;
-        assert!(course(false, faster).is_steady());
-        let open = course(true, faster);
+        assert!(series_of(false, faster).is_steady());
+        let open = series_of(true, faster);
         assert_eq!(open.warm_up.rates, [100.0; 12]);
         let medians: Vec<f64> = (1..=12).map(faster).collect();
         assert_eq!(judged(&open.warm_up), medians);
         assert!(!open.is_steady());
-        assert!(course(true, |_| 6.0).is_steady());
+        assert!(series_of(true, |_| 6.0).is_steady());
         // Seconds without an answer are none.
-        let rare = course(true, |second| if second % 2 == 0 { 6.0 } else { 0.0 });
+        let rare = series_of(true, |second| if second % 2 == 0 { 6.0 } else { 0.0 });
         assert_eq!(rare.warm_up.medians_ms, [6.0; 6]);
         assert!(!rare.is_steady());
     }
@@ -175,9 +175,9 @@ mod tests {
     fn a_rate_that_rises_is_not_steady_before_it_is_near_its_end() {
         // Half as fast at first; what is missing fades away by a factor of e in so many seconds.
         let check = |fading: f64, noise: f64, near: f64, most: usize| {
-            let course = |second: usize| 1.0 - 0.5 * (-(second as f64) / fading).exp();
-            let ends = ends(noise, course);
-            let far = ends.iter().flatten().filter(|end| course(**end) < near);
+            let rate_at = |second: usize| 1.0 - 0.5 * (-(second as f64) / fading).exp();
+            let ends = ends(noise, rate_at);
+            let far = ends.iter().flatten().filter(|end| rate_at(**end) < near);
             let far = far.count();
             assert!(far <= most, "{fading} s, {noise}: {far}");
             assert!(within(&ends, CAP) > 900, "{fading} s, {noise}");

@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 
-use super::ground::Ground;
 use super::lab::{Load, Participant};
 use super::meter;
 use super::results::Trial;
+use super::trial_context::TrialContext;
 use loadgen::plan::{End, Mode};
 
 /// Runs `load` against a fresh server of `participant`; `name` is the folder of its files.
@@ -13,37 +13,37 @@ use loadgen::plan::{End, Mode};
 /// # Errors
 /// It gave no figures; with the end of the server's log.
 pub(super) fn run(
-    ground: &Ground<'_>,
+    context: &TrialContext<'_>,
     participant: &Participant,
     load: &Load,
     seed: u64,
     name: &str,
 ) -> Result<Trial> {
-    let mut server = ground.start(participant, name)?;
+    let mut server = context.start(participant, name)?;
     // The same load with another schedule.
-    let mut warm_up = ground.plan_of(&server, load, !seed);
-    warm_up.mode = warm_up_mode(ground, load, warm_up.mode);
-    server.warm_up(ground, &warm_up)?;
-    let plan = ground.plan_of(&server, load, seed);
-    let measured = server.measure(ground, &plan)?;
+    let mut warm_up = context.plan_of(&server, load, !seed);
+    warm_up.mode = warm_up_mode(context, load, warm_up.mode);
+    server.warm_up(context, &warm_up)?;
+    let plan = context.plan_of(&server, load, seed);
+    let measured = server.measure(context, &plan)?;
     // Where the load itself has met wrong responses, their count says more.
     if measured.outcome.errors.unexpected == 0 {
-        server.is_honest(ground)?;
+        server.is_honest(context)?;
     }
     let mut trial = server.stop();
     trial.limit = meter::limit(
         &measured,
-        &ground.placement,
-        ground.cores,
-        ground.size(participant).0,
+        &context.placement,
+        context.cores,
+        context.size(participant).0,
     );
     trial.outcome = measured.outcome;
     Ok(trial)
 }
 
 /// The load for as long as a warm-up may take, or for as many requests as it names.
-fn warm_up_mode(ground: &Ground<'_>, load: &Load, mode: Mode) -> Mode {
-    let cap = ground.lab.warm_up;
+fn warm_up_mode(context: &TrialContext<'_>, load: &Load, mode: Mode) -> Mode {
+    let cap = context.lab.warm_up;
     match (mode, load.warm_up_requests) {
         (Mode::Closed { connections, .. }, Some(count)) => Mode::Closed {
             connections,

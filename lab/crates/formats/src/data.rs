@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::Measured;
 use super::figures::figures;
-use super::words;
+use crate::measured::Measured;
+use crate::words;
 use loadgen::plan::{Request, Target};
 
 /// The whole outcome (histograms as pairs of microseconds and count), the plan in words, and the figures by name.

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::figures::PERCENTILES;
 use super::number::{bytes, grouped, milliseconds, per_cent, rate, ratio};
-use super::{Measured, words};
+use crate::measured::Measured;
+use crate::words;
 use loadgen::outcome::{Latency, OfRequest, Outcome};
 use loadgen::plan::{Mode, Plan};
 

@@ -238,3 +238,12 @@ pub(super) fn latency_note(outcome: &Outcome) -> String {
         milliseconds(outcome.latency.max_ms())
     )
 }
+
+/// Footnotes beneath another tool's fields: lines that begin with `#`, which no reader of those fields expects.
+pub(crate) fn footnotes(out: &mut String, notes: &[String]) {
+    for note in notes {
+        out.push_str("# ");
+        out.push_str(note);
+        out.push('\n');
+    }
+}

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::number::ratio;
-use super::{Measured, footnotes, words};
+use crate::measured::Measured;
+use crate::words::{self, footnotes};
 use loadgen::outcome::{Latency, Outcome};
 use loadgen::plan::{End, Mode};
 

@@ -19,7 +19,6 @@ use watch::{Usage, Watch};
 
 mod arrivals;
 mod client;
-mod framing;
 mod gathering;
 mod rendering;
 mod slot;

@@ -1,4 +1,5 @@
-//! The load generator: what is sent ([`plan`]), and what came of it ([`outcome`]). It drives a URL and knows no
+//! The load generator: what is sent ([`plan`]), and what came of it ([`outcome`]); and single requests, for a look at a
+//! server ([`page`]). It drives a URL and knows no
 //! server, no process and no comparison.
 
 #![forbid(unsafe_code)]
@@ -8,7 +9,9 @@ pub use headroom::{Headroom, headroom};
 
 pub mod duration;
 mod engine;
+mod framing;
 mod headroom;
 pub mod outcome;
+pub mod page;
 pub mod plan;
 pub mod random;

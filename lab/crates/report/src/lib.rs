@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use compare::results::Results;
+pub use page::Page;
 pub use then_and_now::ThenAndNow;
 
 mod chart;
@@ -22,15 +22,6 @@ mod terminal;
 pub mod then_and_now;
 mod warnings;
 mod words;
-
-/// What a report is made from.
-#[derive(Debug, Clone, Copy)]
-pub struct Page<'a> {
-    /// What the comparison found.
-    pub results: &'a Results,
-    /// The study's figures beside today's, where it was a study.
-    pub study: Option<&'a ThenAndNow>,
-}
 
 /// Writes `report.html` and `results.csv` into `directory`.
 ///

@@ -7,17 +7,27 @@ use minijinja::value::Serde;
 use serde::Serialize;
 
 use super::chart::Chart;
+use super::curves;
 use super::number::{count, counted, figure, round, seconds};
 use super::table::{self, Table};
+use super::then_and_now::ThenAndNow;
 use super::warnings::{load_title, warnings};
 use super::words::{Sentence, answer, capitalised, colour, name};
-use super::{Page, curves};
 use compare::results::{Load, Missing, Results, Stack};
 use compare::verdict::{Judgement, Measure, judge};
 use loadgen::plan::Arrivals;
 use study::{OfStudy, Study, of_study, orders};
 
 pub(super) mod study;
+
+/// What a report is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct Page<'a> {
+    /// What the comparison found.
+    pub results: &'a Results,
+    /// The study's figures beside today's, where it was a study.
+    pub study: Option<&'a ThenAndNow>,
+}
 
 const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");

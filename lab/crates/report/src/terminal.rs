@@ -4,8 +4,8 @@ use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table as Characters, presets,
 };
 
-use super::Page;
 use super::number::SPACE;
+use super::page::Page;
 use super::page::study;
 use super::table::{self, Table};
 use super::warnings::warnings;

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 pub use catalogue::Catalogue;
 pub use definition::Definition;
-pub use program::{Presence, server_program};
+pub use presence::Presence;
+pub use program::server_program;
 pub use running::{Running, Stopped};
 
 pub mod application;
@@ -18,7 +19,7 @@ mod definition;
 pub mod described;
 pub mod keeper;
 mod ports;
-pub mod probe;
+mod presence;
 pub mod process_tree;
 mod program;
 mod rendering;

@@ -1,13 +1,11 @@
 //! What a stack needs installed: where it is, in which version, or the command that installs it. It installs nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use serde::Deserialize;
-
-use super::Definition;
 
 /// A program, a module or a library that must be there.
 #[derive(Debug, Clone, Deserialize)]
@@ -22,26 +20,9 @@ pub(super) struct Program {
     /// Arguments with which it tells its version; it must succeed with them.
     version: Option<Vec<String>>,
     /// The command that installs it.
-    install: String,
+    pub(super) install: String,
     /// Why that command may not do, and what else to do: it is told where the program is missing, in the command's place.
-    caveat: Option<String>,
-}
-
-/// Whether a stack can be started here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Presence {
-    /// It can; versions by the names of its programs.
-    Installed {
-        /// Versions by program.
-        versions: BTreeMap<String, String>,
-    },
-    /// It can't.
-    Missing {
-        /// Why.
-        reason: String,
-        /// The command that installs what is missing, where there is one.
-        install: Option<String>,
-    },
+    pub(super) caveat: Option<String>,
 }
 
 /// A program that was found.
@@ -89,7 +70,7 @@ impl Program {
         }
     }
 
-    fn path(&self, highball: &Path) -> Option<PathBuf> {
+    pub(super) fn path(&self, highball: &Path) -> Option<PathBuf> {
         if self.name == "highball" {
             return highball.is_file().then(|| highball.to_owned());
         }
@@ -110,74 +91,6 @@ impl Program {
                 .find(|path| path.is_file())
         })
     }
-}
-
-impl Definition {
-    /// Whether it can be started here, with this `highball`.
-    pub fn presence_of(&self, highball: &Path) -> Presence {
-        if self.url.as_deref() == Some("") {
-            return Presence::Missing {
-                reason: "no address: give one with --url NAME=http://host:port".to_owned(),
-                install: None,
-            };
-        }
-        let mut versions = BTreeMap::new();
-        let (mut reasons, mut installs, mut may_do) = (Vec::new(), Vec::new(), true);
-        for program in &self.programs {
-            match program.look_up(highball) {
-                Ok(found) => {
-                    versions.extend(found.version.map(|version| (program.name.clone(), version)))
-                }
-                Err(reason) => {
-                    let caveat = program.caveat.as_ref();
-                    reasons.push(
-                        caveat.map_or(reason.clone(), |caveat| format!("{reason}: {caveat}")),
-                    );
-                    // With one that may not do, the others alone are no answer.
-                    may_do &= caveat.is_none();
-                    installs.push(program.install.clone());
-                }
-            }
-        }
-        if reasons.is_empty() {
-            return Presence::Installed { versions };
-        }
-        Presence::Missing {
-            reason: reasons.join("; "),
-            install: may_do.then(|| together(installs)),
-        }
-    }
-
-    /// Where its programs are, by name; those that are missing are left out.
-    pub(super) fn program_paths(&self, highball: &Path) -> BTreeMap<String, String> {
-        let found = self.programs.iter().filter_map(|program| {
-            Some((
-                program.name.clone(),
-                program.path(highball)?.display().to_string(),
-            ))
-        });
-        found.collect()
-    }
-}
-
-/// Several commands as one: what the same installer installs becomes one call of it.
-fn together(installs: Vec<String>) -> String {
-    const APT: &str = "apt-get install ";
-    let (packages, mut others): (Vec<String>, Vec<String>) = installs
-        .into_iter()
-        .partition(|command| command.starts_with(APT));
-    if !packages.is_empty() {
-        let names: BTreeSet<&str> = packages
-            .iter()
-            .flat_map(|command| command[APT.len()..].split_whitespace())
-            .collect();
-        others.insert(
-            0,
-            format!("{APT}{}", names.into_iter().collect::<Vec<_>>().join(" ")),
-        );
-    }
-    others.dedup();
-    others.join(" && ")
 }
 
 /// The server's program: beside the one that runs, else what `HIGHBALL_BIN` names, else `highball` in `PATH`.
@@ -316,14 +229,6 @@ mod tests {
             .look_up(highball)
             .unwrap_err();
         assert_eq!(missing, "no-such-program is not there");
-        assert_eq!(
-            together(
-                ["apt-get install b a", "gem install c", "apt-get install a"]
-                    .map(str::to_owned)
-                    .to_vec()
-            ),
-            "apt-get install a b && gem install c"
-        );
         let failing = program(&["false"], &["-v"]).look_up(highball).unwrap_err();
         assert!(failing.ends_with("false -v tells no version"), "{failing}");
     }

@@ -15,6 +15,7 @@ use super::keeper::kept::Kept;
 use super::rendering::Filling;
 use super::{Deployment, Presence, ports};
 use crate::process_tree::ProcessTree;
+use loadgen::page;
 use loadgen::plan::Target;
 
 mod boot;
@@ -121,7 +122,7 @@ impl Running {
             bail!("it has no address: give one with --url NAME=http://host:port");
         }
         let target = Target::Tcp(ports::parse_url(url)?);
-        let first = boot::get(&target, &deployment.path)
+        let first = page::get(&target, &deployment.path, boot::ANSWER)
             .with_context(|| format!("no answer to GET {} from {url}", deployment.path))?;
         if first.status != 200 {
             bail!(

@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use loadgen::page;
 use loadgen::plan::Target;
-use stacks::probe;
 use stacks::{Catalogue, Definition, Deployment, Presence, Running};
 
 const WORKERS: usize = 2;
@@ -367,7 +367,8 @@ fn address(running: &Running) -> SocketAddr {
 }
 
 fn get(address: SocketAddr, path: &str) -> String {
-    let response = probe::get(address, path, test_support::PATIENCE).expect("an answer");
+    let response =
+        page::get(&Target::Tcp(address), path, test_support::PATIENCE).expect("an answer");
     assert_eq!(response.status, 200, "GET {path}");
     String::from_utf8(response.body).expect("text")
 }

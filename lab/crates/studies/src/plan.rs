@@ -10,7 +10,7 @@ use compare::lab::{self, FindPeak, Lab, Setting};
 
 /// What is wanted of a study.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Wish {
+pub struct StudyFilter {
     /// Applications by their ids; all where it is empty.
     pub applications: Vec<String>,
     /// Participants by their ids; all where it is empty.
@@ -41,37 +41,37 @@ pub struct Part<'a> {
 /// The comparisons of a study, one for each application.
 ///
 /// # Errors
-/// The wish names something that the study does not have, or nothing is left to compare.
-pub fn plan<'a>(study: &'a Study, wish: &Wish) -> Result<Vec<Part<'a>>> {
-    for id in &wish.applications {
+/// The filter names something that the study does not have, or nothing is left to compare.
+pub fn plan<'a>(study: &'a Study, filter: &StudyFilter) -> Result<Vec<Part<'a>>> {
+    for id in &filter.applications {
         study.application(id)?;
     }
-    for id in &wish.participants {
+    for id in &filter.participants {
         study.participant(id)?;
     }
-    for id in &wish.loads {
+    for id in &filter.loads {
         study.load_of(id)?;
     }
     let chosen = |ids: &[String], id: &String| ids.is_empty() || ids.contains(id);
     let applications = study
         .applications
         .iter()
-        .filter(|application| chosen(&wish.applications, &application.id));
+        .filter(|application| chosen(&filter.applications, &application.id));
     let loads: Vec<&Load> = study
         .loads
         .iter()
-        .filter(|load| chosen(&wish.loads, &load.id))
+        .filter(|load| chosen(&filter.loads, &load.id))
         .collect();
     // The lab holds others against its first stack, so the study's own reference comes first.
     let mut participants: Vec<&Participant> = study
         .participants
         .iter()
-        .filter(|one| chosen(&wish.participants, &one.id) && one.stack != ELSEWHERE)
+        .filter(|one| chosen(&filter.participants, &one.id) && one.stack != ELSEWHERE)
         .collect();
     participants.sort_by_key(|one| one.id != study.reference);
     applications
         .map(|application| {
-            let lab = comparison(study, application, &loads, &participants, wish)?;
+            let lab = comparison(study, application, &loads, &participants, filter)?;
             Ok(Part { application, lab })
         })
         .collect()
@@ -82,7 +82,7 @@ fn comparison(
     application: &Application,
     loads: &[&Load],
     participants: &[&Participant],
-    wish: &Wish,
+    filter: &StudyFilter,
 ) -> Result<Lab> {
     let mut lab = Lab {
         title: format!("{}, {}: then and now", study.id, application.name),
@@ -103,7 +103,7 @@ fn comparison(
         }
     }
     let most = participants.iter().filter_map(|one| one.workers).max();
-    for stack in &wish.also {
+    for stack in &filter.also {
         ensure!(
             !lab.stacks.contains(stack),
             "{stack} takes part already; --also is for others"
@@ -132,15 +132,15 @@ fn comparison(
                 // the search before it has seen that.
                 lab.find_peak = Some(FindPeak {
                     p99: Some(lab.timeout),
-                    trials: wish.searches,
+                    trials: filter.searches,
                     ..FindPeak::default()
                 });
             }
         }
     }
-    lab.trials = wish.trials.unwrap_or(lab.trials);
-    lab.duration = wish.duration.unwrap_or(lab.duration);
-    lab.warm_up = wish.warm_up.unwrap_or(lab.warm_up);
+    lab.trials = filter.trials.unwrap_or(lab.trials);
+    lab.duration = filter.duration.unwrap_or(lab.duration);
+    lab.warm_up = filter.warm_up.unwrap_or(lab.warm_up);
     lab.check()?;
     Ok(lab)
 }
@@ -153,13 +153,13 @@ mod tests {
     #[test]
     fn a_study_becomes_a_comparison_with_its_reference_first() {
         let study = small();
-        let wish = Wish {
+        let filter = StudyFilter {
             trials: Some(3),
             duration: Some(Duration::from_secs(4)),
             also: vec!["highball".to_owned()],
-            ..Wish::default()
+            ..StudyFilter::default()
         };
-        let parts = plan(&study, &wish).unwrap();
+        let parts = plan(&study, &filter).unwrap();
         assert_eq!(parts.len(), 1);
         let lab = &parts[0].lab;
         assert_eq!(lab.app, "hello");
@@ -177,36 +177,36 @@ mod tests {
 
     #[test]
     fn what_the_study_does_not_have_is_told() {
-        let check = |wish: Wish, expect: &str| {
-            let error = plan(&small(), &wish).unwrap_err();
+        let check = |filter: StudyFilter, expect: &str| {
+            let error = plan(&small(), &filter).unwrap_err();
             assert_eq!(format!("{error:#}"), expect);
         };
         let names = |name: &str| vec![name.to_owned()];
         check(
-            Wish {
+            StudyFilter {
                 applications: names("pge"),
-                ..Wish::default()
+                ..StudyFilter::default()
             },
             "there is no application pge; the nearest is page",
         );
         check(
-            Wish {
+            StudyFilter {
                 participants: names("cluter"),
-                ..Wish::default()
+                ..StudyFilter::default()
             },
             "there is no participant cluter; the nearest is cluster",
         );
         check(
-            Wish {
+            StudyFilter {
                 participants: names("gone"),
-                ..Wish::default()
+                ..StudyFilter::default()
             },
             "none of these participants can be started here",
         );
         check(
-            Wish {
+            StudyFilter {
                 also: names("thin"),
-                ..Wish::default()
+                ..StudyFilter::default()
             },
             "thin takes part already; --also is for others",
         );

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-use super::Conduct;
-use crate::ground::Ground;
+use super::RunOptions;
 use crate::lab::{self, Lab, Participant, USUAL};
 use crate::machine::{Machine, timestamp};
 use crate::results::{FORMAT, Missing, Results};
 use crate::store;
+use crate::trial_context::TrialContext;
 use loadgen::plan::Request;
 use stacks::{Catalogue, Presence};
 
@@ -108,16 +108,16 @@ pub(super) fn plan_request(request: &lab::Request) -> Request {
 
 /// Results without any trial.
 pub(super) fn describe(
-    ground: &Ground<'_>,
-    conduct: &Conduct<'_>,
+    context: &TrialContext<'_>,
+    options: &RunOptions<'_>,
     participants: &[Participant],
     missing: Vec<Missing>,
 ) -> Result<Results> {
-    let lab = ground.lab;
+    let lab = context.lab;
     let mut stacks = Vec::new();
     for participant in participants {
-        let definition = ground.catalogue.get(&participant.kind)?;
-        let mut stack = definition.describe(&ground.deployment(participant, &participant.id));
+        let definition = context.catalogue.get(&participant.kind)?;
+        let mut stack = definition.describe(&context.deployment(participant, &participant.id));
         stack.environment.clone_from(&participant.environment);
         if participant.kind != participant.id {
             stack.name = format!("{} ({})", stack.name, participant.id);
@@ -128,25 +128,25 @@ pub(super) fn describe(
     let versions = stacks.iter().flat_map(|stack| stack.versions.clone());
     let names: Vec<&str> = stacks.iter().map(|stack| stack.name.as_str()).collect();
     let title = match lab.title.as_str() {
-        "" => default_title(&ground.application.description.name, &names),
+        "" => default_title(&context.application.description.name, &names),
         title => title.to_owned(),
     };
     Ok(Results {
         format: FORMAT,
         title,
-        command: conduct.command.clone(),
+        command: options.command.clone(),
         started: timestamp(),
         finished: None,
         quick: lab.is_quick(),
         seed: lab.seed,
         rounds: lab.trials,
         machine: Machine::with(versions),
-        placement: ground.placement.clone(),
-        application: ground.application.description.clone(),
+        placement: context.placement.clone(),
+        application: context.application.description.clone(),
         loads: lab
             .loads
             .iter()
-            .map(|load| load.describe(lab, ground.requests))
+            .map(|load| load.describe(lab, context.requests))
             .collect(),
         stacks,
         missing,

@@ -27,9 +27,9 @@ impl Session<'_, '_> {
         let (mut answered, mut asked) = (Vec::new(), Vec::new());
         for participant in self.participants.clone() {
             let started = self
-                .ground
+                .context
                 .start(&participant, &format!("rehearsal-{}", participant.id))
-                .and_then(|server| server.ask_again(self.ground).map(|again| (server, again)));
+                .and_then(|server| server.ask_again(self.context).map(|again| (server, again)));
             if self.stopped() {
                 return Ok(());
             }
@@ -43,7 +43,7 @@ impl Session<'_, '_> {
                 Err(error) => self.leave_out(&participant, &format!("{error:#}"))?,
             }
         }
-        let likeness = gate::likeness(&asked, self.ground.likeness_at_most());
+        let likeness = gate::likeness(&asked, self.context.likeness_at_most());
         let first: Vec<&Answers> = asked.iter().map(|[first, _]| first).collect();
         let agreed = gate::agreed(&first, &likeness);
         self.note_varying(&answered, &asked, &likeness);
@@ -55,8 +55,8 @@ impl Session<'_, '_> {
                 Some(fault) => self.leave_out(&participant, &fault)?,
             }
         }
-        self.ground.agreed = agreed.cloned();
-        self.ground.likeness = likeness;
+        self.context.agreed = agreed.cloned();
+        self.context.likeness = likeness;
         self.store.save(&self.results)
     }
 
@@ -67,8 +67,8 @@ impl Session<'_, '_> {
         asked: &[[Answers; 2]],
         likeness: &[Likeness],
     ) {
-        let most = self.ground.likeness_at_most();
-        let requests = self.ground.requests.iter().enumerate().zip(likeness);
+        let most = self.context.likeness_at_most();
+        let requests = self.context.requests.iter().enumerate().zip(likeness);
         for ((index, request), likeness) in requests.filter(|(_, likeness)| **likeness < most) {
             let differing = participants.iter().zip(asked);
             let differing = differing.filter(|(_, asked)| gate::differs(asked, index));
@@ -91,7 +91,7 @@ impl Session<'_, '_> {
             participant.id,
             progress::first_line(reason)
         );
-        let lab = self.ground.lab;
+        let lab = self.context.lab;
         let known = |stack: &str| stack == participant.id;
         let told = |trial: &Trial| known(&trial.stack) && trial.failure.as_deref() == Some(reason);
         if !self.results.trials.iter().any(told)

@@ -55,67 +55,12 @@ impl Session<'_, '_> {
         if peak.finished {
             return Ok(false);
         }
-        let steps = peak.steps.len() + 1;
         let next = self.next(find, &peak);
         if next != Next::Done {
-            let kind = if next == Next::Unloaded {
-                "unloaded"
-            } else {
-                "peak"
-            };
-            let mut blank = self.blank(participant, kind, group.round);
-            let name = folder_name(&blank);
-            let within = Within::of(find, &self.results.peaks);
-            let found = match within.filter(|_| next != Next::Unloaded) {
-                Some(within) => search::step(
-                    self.ground,
-                    participant,
-                    find,
-                    within,
-                    &mut peak,
-                    seed,
-                    &name,
-                ),
-                None => search::unloaded(self.ground, participant, &mut peak, seed, &name),
-            };
-            if self.stopped() {
+            let taken = self.take_step(group, find, participant, seed, next, &mut peak)?;
+            if !taken {
                 return Ok(true);
             }
-            let line = match found {
-                Ok(found) => {
-                    let line = match next {
-                        Next::Unloaded => unloaded_line(&peak),
-                        _ => step_line(&peak, steps),
-                    };
-                    blank = Trial {
-                        stack: blank.stack,
-                        load: blank.load,
-                        round: blank.round,
-                        position: blank.position,
-                        started: blank.started,
-                        ..found
-                    };
-                    line
-                }
-                Err(error) => {
-                    (peak.last_good, peak.first_bad) = search::bracket(find, &peak);
-                    peak.failure = Some(format!("{error:#}"));
-                    peak.finished = true;
-                    blank.failure.clone_from(&peak.failure);
-                    progress::summary(&blank)
-                }
-            };
-            self.store.keep(
-                blank.position,
-                &participant.id,
-                &format!("{kind}-{}", group.round),
-                &blank,
-            )?;
-            self.progress.did_trial();
-            self.progress.say(&format!(
-                "round {}, largest rate, {}: {line}",
-                group.round, participant.id
-            ));
         }
         // Before all stacks were asked nobody knows the limit.
         let limit_known = next != Next::Unloaded;
@@ -131,6 +76,73 @@ impl Session<'_, '_> {
         }
         self.results.peaks[place] = peak;
         self.store.save(&self.results)?;
+        Ok(true)
+    }
+
+    /// Sends one load of a search and writes down what came of it; `false` where the comparison was stopped meanwhile, and
+    /// nothing is written.
+    fn take_step(
+        &mut self,
+        group: &Group,
+        find: &FindPeak,
+        participant: &Participant,
+        seed: u64,
+        next: Next,
+        peak: &mut Peak,
+    ) -> Result<bool> {
+        let steps = peak.steps.len() + 1;
+        let kind = if next == Next::Unloaded {
+            "unloaded"
+        } else {
+            "peak"
+        };
+        let mut blank = self.blank(participant, kind, group.round);
+        let name = folder_name(&blank);
+        let within = Within::of(find, &self.results.peaks);
+        let found = match within.filter(|_| next != Next::Unloaded) {
+            Some(within) => {
+                search::step(self.context, participant, find, within, peak, seed, &name)
+            }
+            None => search::unloaded(self.context, participant, peak, seed, &name),
+        };
+        if self.stopped() {
+            return Ok(false);
+        }
+        let line = match found {
+            Ok(found) => {
+                let line = match next {
+                    Next::Unloaded => unloaded_line(peak),
+                    _ => step_line(peak, steps),
+                };
+                blank = Trial {
+                    stack: blank.stack,
+                    load: blank.load,
+                    round: blank.round,
+                    position: blank.position,
+                    started: blank.started,
+                    ..found
+                };
+                line
+            }
+            Err(error) => {
+                (peak.last_good, peak.first_bad) = search::bracket(find, peak);
+                peak.failure = Some(format!("{error:#}"));
+                peak.finished = true;
+                blank.failure.clone_from(&peak.failure);
+                progress::summary(&blank)
+            }
+        };
+        self.store.keep(
+            blank.position,
+            &participant.id,
+            &format!("{kind}-{}", group.round),
+            &blank,
+        )?;
+        self.progress.did_trial();
+        self.progress.say(&format!(
+            "round {}, largest rate, {}: {line}",
+            group.round, participant.id
+        ));
         Ok(true)
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ::stacks::server_program;
 use anyhow::{Result, bail};
 
-use compare::Conduct;
+use compare::RunOptions;
 use compare::lab::{FindPeak, Lab, Load, Request, Setting};
 use compare::machine;
 use compare::results::Results;
@@ -110,7 +110,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         (None, None) => Path::new(HOME).join("work"),
         _ => folder.join("work"),
     };
-    let conduct = Conduct {
+    let options = RunOptions {
         highball: server_program(),
         command: command_line(),
         folder: folder.clone(),
@@ -118,7 +118,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         resume: arguments.resume.is_some(),
         stop: &stop,
     };
-    let results = compare::run(&lab, &conduct)?;
+    let results = compare::run(&lab, &options)?;
     if stop.load(Ordering::Relaxed) && results.finished.is_none() {
         eprintln!(
             "stopped; what was measured is kept. Resume with `highball compare --resume {}`",

@@ -12,7 +12,7 @@ use anyhow::{Result, bail, ensure};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::compare::{HOME, INTERRUPTED, command_line, failures};
-use compare::Conduct;
+use compare::RunOptions;
 use compare::lab::Lab;
 use compare::machine;
 use compare::results::Results;
@@ -20,7 +20,7 @@ use loadgen::duration;
 use report::ThenAndNow;
 use stacks::{Catalogue, Presence};
 use studies::findings::then_and_now;
-use studies::plan::{Part, Wish, plan};
+use studies::plan::{Part, StudyFilter, plan};
 use studies::{Application, ELSEWHERE, Participant, Study};
 
 /// What `highball study` takes.
@@ -87,7 +87,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(folder) = &arguments.report {
         return tell_again(&study, folder);
     }
-    let parts = plan(&study, &arguments.wish())?;
+    let parts = plan(&study, &arguments.filter())?;
     let stop = super::stop_on_signals()?;
     let folder = match (&arguments.resume, &arguments.output) {
         (Some(folder), _) | (None, Some(folder)) => folder.clone(),
@@ -99,7 +99,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let mut failed = Vec::new();
     for part in &parts {
-        let conduct = Conduct {
+        let options = RunOptions {
             highball: server_program(),
             command: command_line(),
             folder: place(&folder, &study, part.application),
@@ -108,13 +108,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             stop: &stop,
         };
         let (lab, resume) = plan_of(&folder, &study, &parts, part, arguments.resume.is_some());
-        let conduct = Conduct { resume, ..conduct };
+        let options = RunOptions { resume, ..options };
         eprintln!(
             "{name}: {} on {}",
             part.application.name,
             lab.stacks.join(", ")
         );
-        let results = compare::run(&lab, &conduct)?;
+        let results = compare::run(&lab, &options)?;
         if stop.load(Ordering::Relaxed) && results.finished.is_none() {
             eprintln!(
                 "stopped; what was measured is kept. Resume with `highball study {name} --resume {}`",
@@ -122,7 +122,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             );
             return Ok(ExitCode::from(INTERRUPTED));
         }
-        tell(&study, part.application, &results, &conduct.folder)?;
+        tell(&study, part.application, &results, &options.folder)?;
         failed.extend(failures(&results));
     }
     match failed.first() {
@@ -199,9 +199,9 @@ fn tell(study: &Study, application: &Application, results: &Results, folder: &Pa
 }
 
 impl Arguments {
-    fn wish(&self) -> Wish {
+    fn filter(&self) -> StudyFilter {
         let quick = |value| self.quick.then_some(value);
-        Wish {
+        StudyFilter {
             applications: self.app.clone(),
             participants: self.participants.clone(),
             loads: self.load.clone(),
@@ -326,13 +326,13 @@ mod tests {
 
     #[test]
     fn quick_is_short_and_flags_win_over_it() {
-        let wish = arguments("2009-webroar --quick --trials 4 --app redmine,instiki")
+        let filter = arguments("2009-webroar --quick --trials 4 --app redmine,instiki")
             .unwrap()
-            .wish();
-        assert_eq!(wish.trials, Some(4));
-        assert_eq!(wish.duration, Some(QUICK_DURATION));
-        assert_eq!(wish.applications, ["redmine", "instiki"]);
-        assert_eq!(arguments("").unwrap().wish(), Wish::default());
+            .filter();
+        assert_eq!(filter.trials, Some(4));
+        assert_eq!(filter.duration, Some(QUICK_DURATION));
+        assert_eq!(filter.applications, ["redmine", "instiki"]);
+        assert_eq!(arguments("").unwrap().filter(), StudyFilter::default());
     }
 
     #[test]

@@ -205,24 +205,7 @@ impl<'a> Gathering<'a> {
             latency: self.latency,
             generator: Default::default(),
         };
-        for tally in tallies() {
-            for (status, count) in tally.statuses() {
-                *outcome.statuses.entry(status).or_default() += count;
-            }
-            outcome.errors.add(&tally.errors);
-            outcome.bytes.add(&tally.bytes);
-            for (whole, part) in outcome.requests.iter_mut().zip(&tally.requests) {
-                whole.completed += part.completed;
-                whole.good += part.good;
-                whole.latency.merge(&part.latency);
-                whole.service.merge(&part.service);
-            }
-        }
-        if let [only] = &mut outcome.requests[..] {
-            only.completed = outcome.completed;
-            only.good = outcome.good;
-            only.latency = outcome.latency.clone();
-        }
+        add_tallies(&mut outcome, &ended);
         let usage: Vec<_> = ended.iter().map(|ended| ended.usage).collect();
         let generator = &mut outcome.generator;
         generator.threads = usage.len() as u64;
@@ -232,5 +215,27 @@ impl<'a> Gathering<'a> {
         generator.pool_wait = merged(|tally| &tally.pool_wait);
         outcome.generator.limit = watch::limit(self.plan, &outcome, &usage);
         outcome
+    }
+}
+
+/// Adds what each thread counted: statuses, errors, bytes, and the figures of each kind of request.
+fn add_tallies(outcome: &mut Outcome, ended: &[Ended]) {
+    for tally in ended.iter().map(|ended| &ended.tally) {
+        for (status, count) in tally.statuses() {
+            *outcome.statuses.entry(status).or_default() += count;
+        }
+        outcome.errors.add(&tally.errors);
+        outcome.bytes.add(&tally.bytes);
+        for (whole, part) in outcome.requests.iter_mut().zip(&tally.requests) {
+            whole.completed += part.completed;
+            whole.good += part.good;
+            whole.latency.merge(&part.latency);
+            whole.service.merge(&part.service);
+        }
+    }
+    if let [only] = &mut outcome.requests[..] {
+        only.completed = outcome.completed;
+        only.good = outcome.good;
+        only.latency = outcome.latency.clone();
     }
 }

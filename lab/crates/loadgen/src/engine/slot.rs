@@ -9,9 +9,9 @@ use rustix::net::{
     sockopt,
 };
 
-use super::framing::Framer;
 use super::rendering::Rendered;
 use super::tally::{Failure, Times};
+use crate::framing::Framer;
 use crate::plan::Target;
 
 /// What the place is at.

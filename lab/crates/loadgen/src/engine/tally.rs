@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Single;
 use super::arrivals::nanoseconds;
-use super::framing::Response;
+use crate::framing::Response;
 use crate::outcome::{Bytes, Errors, Latency, OfRequest, Sample};
 use crate::plan::Plan;
 

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,13 +12,12 @@ use proc::sockets;
 use super::{POLL, Running, Started};
 use crate::definition::{Definition, ProcessTemplate};
 use crate::keeper::kept::Start;
-use crate::probe::{self, Response, ResponseReader};
 use crate::rendering::{Filling, Place, Values};
 use crate::{Deployment, ports};
-use loadgen::plan::Target;
+use loadgen::page;
 
 /// One request of a server that boots may take this long.
-const ANSWER: Duration = Duration::from_secs(20);
+pub(super) const ANSWER: Duration = Duration::from_secs(20);
 /// A pool in which nothing was started or ended for so long is at rest.
 const REST: Duration = Duration::from_millis(300);
 /// Bad gateway, service unavailable, gateway timeout (RFC 9110 section 15.6): a proxy or a pool that waits for workers.
@@ -135,7 +132,7 @@ impl Running {
         let mut last = None;
         let what = format!("an answer with 200 to GET {path}");
         let waited = self.wait(deadline, &what, |running| {
-            let answer = get(&running.target, path);
+            let answer = page::get(&running.target, path, ANSWER);
             let is_final =
                 matches!(&answer, Ok(response) if !UNAVAILABLE.contains(&response.status));
             last = Some(answer);
@@ -181,31 +178,6 @@ impl Running {
                 );
             }
             thread::sleep(POLL);
-        }
-    }
-}
-
-/// One GET on a connection of its own.
-pub(super) fn get(target: &Target, path: &str) -> Result<Response> {
-    match target {
-        Target::Tcp(address) => probe::get(*address, path, ANSWER),
-        Target::Unix(socket) => {
-            let mut stream = UnixStream::connect(socket)?;
-            stream.set_read_timeout(Some(ANSWER))?;
-            stream
-                .write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())?;
-            let mut reader = ResponseReader::default();
-            let mut buffer = [0; 16 * 1024];
-            loop {
-                match stream.read(&mut buffer)? {
-                    0 => return reader.closed(),
-                    count => {
-                        if let Some(response) = reader.feed(&buffer[..count])? {
-                            return Ok(response);
-                        }
-                    }
-                }
-            }
         }
     }
 }

@@ -7,11 +7,11 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::super::framing::{Ending, Response, Step};
 use super::super::rendering::{self, Cookies, Rendered};
 use super::super::slot::{self, Connecting, Phase, Slot};
 use super::super::tally::{Failure, span};
 use super::{Client, REST, ROOM, Shared, Source};
+use crate::framing::{Ending, Response, Step};
 use crate::outcome::Sample;
 use crate::plan::ConnectionUse;
 

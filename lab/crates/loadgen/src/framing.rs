@@ -1,4 +1,4 @@
-//! Where a response ends (RFC 9112 section 6): status, lengths, whether the connection stays. It counts content and
+//! Where a response ends (RFC 9112 section 6): status, lengths, whether the connection stays. It counts content,
 //! keeps none, and it allocates only where a head comes in more than one read.
 
 use std::mem::MaybeUninit;
@@ -14,20 +14,20 @@ const MOST_FIELDS: usize = 96;
 
 /// A whole response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Response {
+pub(crate) struct Response {
     /// The status code.
-    pub(super) status: u16,
+    pub(crate) status: u16,
     /// Whether another request may follow on the connection.
-    pub(super) keep_alive: bool,
+    pub(crate) keep_alive: bool,
     /// Bytes of heads, interim ones too.
-    pub(super) head: u64,
+    pub(crate) head: u64,
     /// Bytes of content without chunk framing.
-    pub(super) body: u64,
+    pub(crate) body: u64,
 }
 
 /// What came out of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// The response goes on.
     More,
     /// It is whole, and so many bytes of those given belong to it.
@@ -36,11 +36,11 @@ pub(super) enum Step {
 
 /// What came is no HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(crate) struct Malformed;
 
 /// How a connection's end leaves a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     /// The end was the response's end.
     Whole(Response),
     /// Not a byte had come.
@@ -59,7 +59,7 @@ enum State {
 
 /// Reads one response after another.
 #[derive(Debug)]
-pub(super) struct Framer {
+pub(crate) struct Framer {
     state: State,
     /// The beginning of a head that came in parts, or a whole one where it was asked for.
     head: Vec<u8>,
@@ -70,7 +70,7 @@ pub(super) struct Framer {
 }
 
 impl Framer {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             state: State::Head,
             head: Vec::new(),
@@ -83,7 +83,7 @@ impl Framer {
 
     /// Gets ready for the response to a request: to `HEAD` there is never content; `keep_head` leaves the head to
     /// be read with [`Self::fields`].
-    pub(super) fn expect(&mut self, to_head: bool, keep_head: bool) {
+    pub(crate) fn expect(&mut self, to_head: bool, keep_head: bool) {
         self.state = State::Head;
         self.head.clear();
         self.keep_head = keep_head;
@@ -93,12 +93,21 @@ impl Framer {
     }
 
     /// Whether a byte of the response has come.
-    pub(super) fn begun(&self) -> bool {
+    pub(crate) fn begun(&self) -> bool {
         self.begun
     }
 
     /// Takes what was read.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Step, Malformed> {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Step, Malformed> {
+        self.feed_seeing(bytes, &mut |_| {})
+    }
+
+    /// The same, and shows `see` the content, piece by piece.
+    pub(crate) fn feed_seeing(
+        &mut self,
+        bytes: &[u8],
+        see: &mut impl FnMut(&[u8]),
+    ) -> Result<Step, Malformed> {
         self.begun |= !bytes.is_empty();
         let mut used = 0;
         loop {
@@ -119,14 +128,16 @@ impl Framer {
                         usize::try_from(*left).map_or(rest.len(), |left| left.min(rest.len()));
                     *left -= taken as u64;
                     self.response.body += taken as u64;
+                    see(&rest[..taken]);
                     (taken, *left == 0)
                 }
                 State::Chunked(chunks) => {
-                    let taken = chunks.take(rest, &mut self.response.body)?;
+                    let taken = chunks.take(rest, &mut self.response.body, see)?;
                     (taken, chunks.is_over())
                 }
                 State::UntilClose => {
                     self.response.body += rest.len() as u64;
+                    see(rest);
                     (rest.len(), false)
                 }
             };
@@ -140,7 +151,7 @@ impl Framer {
     }
 
     /// The peer closed its side.
-    pub(super) fn end(&self) -> Ending {
+    pub(crate) fn end(&self) -> Ending {
         match self.state {
             State::UntilClose => Ending::Whole(self.response),
             _ if !self.begun => Ending::Nothing,
@@ -149,7 +160,7 @@ impl Framer {
     }
 
     /// The fields of the last response's head where it was kept.
-    pub(super) fn fields(&self, mut see: impl FnMut(&str, &[u8])) {
+    pub(crate) fn fields(&self, mut see: impl FnMut(&str, &[u8])) {
         let mut fields = [const { MaybeUninit::uninit() }; MOST_FIELDS];
         let mut response = httparse::Response::new(&mut []);
         let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(

@@ -33,13 +33,19 @@ impl Chunks {
         matches!(self.0, At::Over)
     }
 
-    /// Takes what belongs to the coding, says how much, and adds the content's length to `content`.
-    pub(super) fn take(&mut self, bytes: &[u8], content: &mut u64) -> Result<usize, Malformed> {
+    /// Takes what belongs to the coding, says how much, adds the content's length to `content`, and shows it to `see`.
+    pub(super) fn take(
+        &mut self,
+        bytes: &[u8],
+        content: &mut u64,
+        see: &mut impl FnMut(&[u8]),
+    ) -> Result<usize, Malformed> {
         let mut used = 0;
         while used < bytes.len() && !self.is_over() {
             if let At::Data(left) = self.0 {
                 let rest = bytes.len() - used;
                 let taken = usize::try_from(left).map_or(rest, |left| left.min(rest));
+                see(&bytes[used..used + taken]);
                 used += taken;
                 *content += taken as u64;
                 let left = left - taken as u64;

@@ -15,7 +15,7 @@ use super::gate::{self, Answer, Answers, Likeness};
 use super::lab::{Lab, Load, Participant};
 use super::meter::{self, Measured};
 use super::results::{Placement, Trial, WarmUp};
-use super::steady::Course;
+use super::steady::WarmupSeries;
 use loadgen::plan::{ConnectionUse, End, Expected, Mode, Plan, Request, Target};
 use loadgen::{Progress, headroom};
 use stacks::application::Prepared;
@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What all trials have in common.
 #[derive(Debug)]
-pub(super) struct Ground<'a> {
+pub(super) struct TrialContext<'a> {
     pub(super) lab: &'a Lab,
     pub(super) catalogue: &'a Catalogue,
     pub(super) application: &'a Prepared,
@@ -65,7 +65,7 @@ pub(super) struct Server {
     scratch: PathBuf,
 }
 
-impl Ground<'_> {
+impl TrialContext<'_> {
     /// How `participant` is started in the folder `name`.
     pub(super) fn deployment(&self, participant: &Participant, name: &str) -> Deployment {
         let mut environment = self.application.environment.clone();
@@ -264,28 +264,28 @@ impl Server {
     ///
     /// # Errors
     /// It ends, or does not answer any more.
-    pub(super) fn warm_up(&mut self, ground: &Ground<'_>, plan: &Plan) -> Result<()> {
-        let mut course = Course::of(matches!(plan.mode, Mode::Open { .. }));
+    pub(super) fn warm_up(&mut self, context: &TrialContext<'_>, plan: &Plan) -> Result<()> {
+        let mut series = WarmupSeries::of(matches!(plan.mode, Mode::Open { .. }));
         let timed = plan.length().is_some();
         let begin = Instant::now();
         let mut steady = |progress: &Progress| {
-            course.take(progress);
-            timed && course.is_steady()
+            series.take(progress);
+            timed && series.is_steady()
         };
         let measured = meter::load(
             &mut self.running,
             plan,
-            ground.application,
-            ground.stop,
+            context.application,
+            context.stop,
             &mut steady,
         );
         let measured = measured.context("warm-up")?;
         self.trial.warm_up = WarmUp {
             seconds: begin.elapsed().as_secs_f64(),
-            settled: course.is_steady(),
-            ..course.warm_up
+            settled: series.is_steady(),
+            ..series.warm_up
         };
-        if measured.outcome.good == 0 && !ground.stop.load(Ordering::Relaxed) {
+        if measured.outcome.good == 0 && !context.stop.load(Ordering::Relaxed) {
             let outcome = &measured.outcome;
             let fault = format!(
                 "no good answer in the warm-up: {:?}, {:?}",
@@ -293,8 +293,8 @@ impl Server {
             );
             bail!("{}", with_log(&fault, &self.running));
         }
-        let answers = self.ask_again(ground).context("after the warm-up")?;
-        self.hold_against(ground, &answers, "after the warm-up")
+        let answers = self.ask_again(context).context("after the warm-up")?;
+        self.hold_against(context, &answers, "after the warm-up")
     }
 
     /// Whether it still answers as all do: one that began to send another page of the same length shows here alone. One that
@@ -302,9 +302,9 @@ impl Server {
     ///
     /// # Errors
     /// It answers something else.
-    pub(super) fn is_honest(&self, ground: &Ground<'_>) -> Result<()> {
-        self.ask_again(ground).map_or(Ok(()), |answers| {
-            self.hold_against(ground, &answers, "after the load")
+    pub(super) fn is_honest(&self, context: &TrialContext<'_>) -> Result<()> {
+        self.ask_again(context).map_or(Ok(()), |answers| {
+            self.hold_against(context, &answers, "after the load")
         })
     }
 
@@ -312,15 +312,20 @@ impl Server {
     ///
     /// # Errors
     /// It does not answer.
-    pub(super) fn ask_again(&self, ground: &Ground<'_>) -> Result<Answers> {
-        let patience = ground.lab.timeout * PATIENCE;
+    pub(super) fn ask_again(&self, context: &TrialContext<'_>) -> Result<Answers> {
+        let patience = context.lab.timeout * PATIENCE;
         let target = self.running.target();
-        gate::ask(&target, &self.host, ground.requests, patience)
+        gate::ask(&target, &self.host, context.requests, patience)
     }
 
-    fn hold_against(&self, ground: &Ground<'_>, answers: &Answers, when: &str) -> Result<()> {
-        let agreed = ground.agreed.as_ref();
-        match agreed.and_then(|agreed| gate::fault(agreed, answers, &ground.likeness)) {
+    fn hold_against(
+        &self,
+        context: &TrialContext<'_>,
+        answers: &Answers,
+        when: &str,
+    ) -> Result<()> {
+        let agreed = context.agreed.as_ref();
+        match agreed.and_then(|agreed| gate::fault(agreed, answers, &context.likeness)) {
             Some(fault) => bail!("{}", with_log(&format!("{fault}, {when}"), &self.running)),
             None => Ok(()),
         }
@@ -330,12 +335,12 @@ impl Server {
     ///
     /// # Errors
     /// It ends under load.
-    pub(super) fn measure(&mut self, ground: &Ground<'_>, plan: &Plan) -> Result<Measured> {
+    pub(super) fn measure(&mut self, context: &TrialContext<'_>, plan: &Plan) -> Result<Measured> {
         let measured = meter::load(
             &mut self.running,
             plan,
-            ground.application,
-            ground.stop,
+            context.application,
+            context.stop,
             &mut |_| false,
         )?;
         let trial = &mut self.trial;
