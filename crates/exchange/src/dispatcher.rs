@@ -40,11 +40,9 @@ pub trait Dispatcher {
     /// Asks the worker's threads to finish what they run and exit.
     fn stop_worker(&self, worker: WorkerId);
 
-    /// The worker's process is gone: takes back what it held, before a replacement is forked.
-    fn worker_died(&self, worker: WorkerId);
-
-    /// Says how a worker's process ended; called before or after [`Dispatcher::worker_died`].
-    fn worker_ended(&self, worker: WorkerId, how: &str);
+    /// The worker's process is gone: takes back what it held, before a replacement is forked. How the process ended may be
+    /// known only later.
+    fn worker_died(&self, worker: WorkerId, cause: Cause);
 
     /// Number of requests that the worker's present process has finished.
     fn finished(&self, worker: WorkerId) -> u64;
@@ -86,6 +84,9 @@ pub trait Dispatcher {
     /// what was answered instead.
     fn check(&self, generation: u32, path: String) -> Check;
 }
+
+/// How a process ended, for example `signal 9 (KILL)`; `None` where nobody can tell. Resolves within a bounded time.
+pub type Cause = Pin<Box<dyn Future<Output = Option<String>>>>;
 
 /// The end of a check: nothing, or why the generation does not pass.
 pub type Check = Pin<Box<dyn Future<Output = Result<(), String>>>>;

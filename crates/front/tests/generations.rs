@@ -204,7 +204,11 @@ fn a_check_is_answered_by_the_generation_that_it_is_for_and_by_no_other() {
     // Nor is it run again anywhere when its worker dies.
     let answer = check(&server);
     server.worker_of(2, 0).seat(0).take();
-    server.with(|front| front.dispatcher().worker_died(WorkerId::new(2, 0)));
+    server.with(|front| {
+        front
+            .dispatcher()
+            .worker_died(WorkerId::new(2, 0), Box::pin(std::future::ready(None)))
+    });
     let reason = answer.recv().expect("an answer").unwrap_err();
     assert!(reason.contains("the worker died"), "{reason}");
     assert!(old.try_take().is_none());
@@ -264,9 +268,10 @@ fn nothing_is_lost_while_generations_come_and_go_under_load() {
                     seat.join().expect("no worker panics");
                 }
                 server.with(move |front| {
-                    front
-                        .dispatcher()
-                        .worker_died(WorkerId::new(generation - 1, 0));
+                    front.dispatcher().worker_died(
+                        WorkerId::new(generation - 1, 0),
+                        Box::pin(std::future::ready(None)),
+                    );
                     front.dispatcher().close(generation - 1);
                 });
             }

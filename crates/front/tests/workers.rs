@@ -38,22 +38,14 @@ fn a_safe_request_that_has_killed_two_workers_is_a_502_and_named_in_the_log() {
     for worker in [0, 1] {
         let mut seat = server.worker(worker).seat(0);
         assert_eq!(seat.take().path(), "/deadly");
-        // Either may be told first.
-        let end = move |server: &Server| {
-            server.with(move |front| {
-                front
-                    .dispatcher()
-                    .worker_ended(WorkerId::new(1, worker), "signal 11 (SEGV)")
-            });
-        };
+        let cause = "signal 11 (SEGV)".to_owned();
         if worker == 0 {
-            end(&server);
-            server.bury(worker);
+            server.bury_explained(worker, &cause);
         } else {
-            server.bury(worker);
+            let explain = server.bury_unexplained(worker);
             // The answer does not wait for what the log is to say.
             client.response().expect(502);
-            end(&server);
+            explain.send(cause).expect("the front waits");
         }
     }
     server.expect_outcome("/deadly?a=b", "worker_died");
@@ -91,17 +83,14 @@ fn a_request_that_has_killed_two_workers_is_named_also_where_nobody_says_how_the
 fn how_the_first_of_two_workers_ended_is_waited_for_as_well() {
     let server = Server::start(|settings| settings.workers = 2);
     let mut client = server.ask("/deadly");
-    for worker in [0, 1] {
+    let deaths = [0, 1].map(|worker| {
         server.worker(worker).seat(0).take();
-        server.bury(worker);
-    }
+        server.bury_unexplained(worker)
+    });
     client.response().expect(502);
-    for worker in [1, 0] {
-        server.with(move |front| {
-            front
-                .dispatcher()
-                .worker_ended(WorkerId::new(1, worker), "signal 9 (KILL)")
-        });
+    for explain in deaths.into_iter().rev() {
+        let cause = "signal 9 (KILL)".to_owned();
+        explain.send(cause).expect("the front waits");
     }
     let text = "worker 0 of generation 1 (signal 9 (KILL)), then worker 1 of generation 1 (signal 9 (KILL))";
     server.wait_for_lines(|lines| lines.iter().any(|line| line.contains(text)));
@@ -255,7 +244,8 @@ fn what_a_worker_had_written_whole_before_it_died_is_delivered() {
                 }
                 region.coordination().completions.bits.words[0]
                     .store(0, std::sync::atomic::Ordering::SeqCst);
-                front.dispatcher().worker_died(WorkerId::new(1, 0));
+                let unknown = Box::pin(std::future::ready(None));
+                front.dispatcher().worker_died(WorkerId::new(1, 0), unknown);
             }
         });
         assert_eq!(client.response().text(), "whole", "{path}");

@@ -5,6 +5,7 @@ pub(crate) mod channel;
 mod coexist;
 mod drain;
 pub(crate) mod exit_status;
+mod exits;
 pub(crate) mod launch;
 mod limit_check;
 mod members;

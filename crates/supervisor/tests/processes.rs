@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use exchange::control::Start;
-use exchange::dispatcher::Check;
+use exchange::dispatcher::{Cause, Check};
 use exchange::front::{Corrupt, Word};
 use exchange::{Alarm, Dispatcher, Run, Stall, WorkerId};
 use highball_supervisor::{
@@ -32,6 +32,8 @@ struct Recorder {
     calls: RefCell<Vec<String>>,
     notes: RefCell<Vec<String>>,
     sockets: RefCell<Vec<OwnedFd>>,
+    /// How each worker ended that died.
+    causes: RefCell<Vec<(String, Cause)>>,
     /// For each generation: its end tells the workers to leave.
     stops: RefCell<BTreeMap<u32, OwnedFd>>,
     /// The generation of each note.
@@ -119,15 +121,12 @@ impl Dispatcher for Recorder {
         self.served.get()
     }
 
-    fn worker_died(&self, id: WorkerId) {
+    fn worker_died(&self, id: WorkerId, cause: Cause) {
         if self.watched.get().is_some_and(is_alive) {
             self.call("died before its end".to_owned());
         }
         self.call(format!("died {}", name(id)));
-    }
-
-    fn worker_ended(&self, id: WorkerId, how: &str) {
-        self.call(format!("{} ended with {how}", name(id)));
+        self.causes.borrow_mut().push((name(id), cause));
     }
 
     fn deadline(&self, id: WorkerId) -> Option<std::time::Instant> {
@@ -373,6 +372,11 @@ fn a_killed_worker_is_replaced() {
             case.front.until_noted(&noted).await;
             assert!(!is_alive(victim));
             assert_eq!(case.pids(Role::Worker)[1], before[1]);
+            let (worker, cause) = case.front.causes.borrow_mut().pop().expect("it died");
+            assert_eq!(
+                (worker.as_str(), cause.await.as_deref()),
+                ("0", Some("signal 9 (KILL)"))
+            );
         }
         case.supervisor.kill_worker(1, 1);
         case.front.until_called("up 1", 2).await;

@@ -59,7 +59,7 @@ impl Dispatcher {
         let holder = generation.exchange.publication(slot).holder();
         generation.note_holder(slot, holder, &request);
         let by = request.worker.get();
-        let death = by.map(|worker| self.suspects.borrow_mut().died(worker));
+        let death = by.map(|worker| self.suspects.borrow_mut().presume_dead(worker));
         self.run_again_or_fail(generation, slot, &request, death.as_ref())
     }
 }

@@ -4,8 +4,6 @@
 
 use std::rc::Rc;
 
-use exchange::scheduling::monotonic_ns;
-
 use super::generation::Generation;
 use super::{Death, Dispatcher, Rest};
 use crate::failure::Failure;
@@ -13,9 +11,10 @@ use crate::http::request::{Place, Request};
 use crate::log::errors;
 
 impl Dispatcher {
-    /// Has the log name the requests that killed two workers, where nothing more is to be waited for.
-    pub(super) fn name_suspects(&self, now: u64) {
-        let ready = self.suspects.borrow_mut().ready(now);
+    /// Has the log name the requests that killed two workers: all of them, or those for which it is known how the workers
+    /// ended.
+    pub(super) fn name_suspects(&self, all: bool) {
+        let ready = self.suspects.borrow_mut().ready(all);
         for (request, text) in ready {
             errors::app_error(&self.log, &request, &text);
         }
@@ -64,7 +63,7 @@ impl Dispatcher {
         let deaths = request.killed.borrow().clone().zip(death.cloned());
         if let (Some(deaths), false, false) = (deaths, generation.cut, request.has_ended()) {
             let mut suspects = self.suspects.borrow_mut();
-            suspects.suspect(request, deaths.into(), monotonic_ns());
+            suspects.suspect(request, deaths.into());
         }
         request.fail(match generation.cut {
             true => Failure::Stopped,

@@ -58,7 +58,7 @@ impl Dispatcher {
     /// Everything that is still here fails: the server ends now. What never ran may be sent again, what a thread has may
     /// have had an effect. Returns how many of the latter were in time.
     pub fn fail_all(&self) -> usize {
-        self.name_suspects(u64::MAX);
+        self.name_suspects(true);
         let now = monotonic_ns();
         let mut inner = self.inner.borrow_mut();
         for request in inner.queue.drain() {

@@ -94,7 +94,7 @@ impl Dispatcher {
         inner.forget_closed();
         self.fill(&mut inner);
         drop(inner);
-        self.name_suspects(now);
+        self.name_suspects(false);
         alarms
     }
 

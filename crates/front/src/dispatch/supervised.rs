@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use exchange::WorkerId;
-use exchange::dispatcher::Check;
+use exchange::dispatcher::{Cause, Check};
 use exchange::front::Holder;
 use exchange::scheduling::monotonic_ns;
 
@@ -54,11 +54,9 @@ impl exchange::Dispatcher for Dispatcher {
     }
 
     /// What it had finished is delivered, what it held is run again where that is safe, and otherwise failed.
-    fn worker_died(&self, WorkerId { generation, worker }: WorkerId) {
-        let death = self
-            .suspects
-            .borrow_mut()
-            .died(WorkerId { generation, worker });
+    fn worker_died(&self, dead: WorkerId, cause: Cause) {
+        let death = self.suspects.borrow_mut().died(dead, cause);
+        let WorkerId { generation, worker } = dead;
         let mut inner = self.inner.borrow_mut();
         let Inner {
             queue, generations, ..
@@ -88,15 +86,9 @@ impl exchange::Dispatcher for Dispatcher {
         inner.recall_for_others();
         self.fill(&mut inner);
         drop(inner);
-        self.name_suspects(monotonic_ns());
         for work in untold {
             errors::late(&self.log, &work, None);
         }
-    }
-
-    fn worker_ended(&self, worker: WorkerId, how: &str) {
-        self.suspects.borrow_mut().ended(worker, how);
-        self.name_suspects(monotonic_ns());
     }
 
     fn finished(&self, worker: WorkerId) -> u64 {

@@ -1,33 +1,43 @@
 //! Requests that killed two workers, for the log: with how the workers ended, where that becomes known.
 //!
-//! That a worker is dead and how it ended come by two ways, in either order; this brings the two together. Only the line
-//! in the log waits for it, never a request.
+//! Only the line in the log waits for that, never a request.
 
 use std::cell::OnceCell;
 use std::fmt;
 use std::rc::Rc;
 
 use exchange::WorkerId;
+use exchange::dispatcher::Cause;
+use tokio::task::spawn_local;
 
 use crate::http::request::Request;
-
-/// How long the line waits for how the workers ended, in nanoseconds. Without a template nobody tells.
-const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// A worker's death.
 #[derive(Debug)]
 pub struct Death {
     worker: WorkerId,
-    how: OnceCell<String>,
+    /// Its cause, or that nobody can tell it; empty until that is known.
+    cause: OnceCell<Option<String>>,
+}
+
+impl Death {
+    fn new(worker: WorkerId) -> Rc<Self> {
+        let cause = OnceCell::new();
+        Rc::new(Self { worker, cause })
+    }
+
+    fn is_explained(&self) -> bool {
+        self.cause.get().is_some()
+    }
 }
 
 impl fmt::Display for Death {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let WorkerId { generation, worker } = self.worker;
         write!(f, "worker {worker} of generation {generation}")?;
-        match self.how.get() {
-            Some(how) => write!(f, " ({how})"),
-            None => Ok(()),
+        match self.cause.get() {
+            Some(Some(cause)) => write!(f, " ({cause})"),
+            Some(None) | None => Ok(()),
         }
     }
 }
@@ -35,10 +45,8 @@ impl fmt::Display for Death {
 /// What waits for its line. Almost always empty.
 #[derive(Default)]
 pub(super) struct Suspects {
-    /// Deaths whose ending is not known yet: for each place the latest, for of earlier ones nothing is told any more.
-    deaths: Vec<Rc<Death>>,
-    /// Endings whose death was not told yet, likewise.
-    endings: Vec<(WorkerId, String)>,
+    /// Workers that are about to be killed, for their exchange is corrupt. They hold nothing any more.
+    presumed: Vec<Rc<Death>>,
     suspects: Vec<Suspect>,
     told: u64,
 }
@@ -47,58 +55,58 @@ pub(super) struct Suspects {
 struct Suspect {
     request: Rc<Request>,
     deaths: [Rc<Death>; 2],
-    since_ns: u64,
 }
 
 impl Suspects {
-    /// A worker is dead.
-    pub(super) fn died(&mut self, worker: WorkerId) -> Rc<Death> {
-        self.deaths.retain(|death| death.worker != worker);
-        let told = self.endings.iter().position(|(of, _)| *of == worker);
-        let how = told.map(|at| self.endings.swap_remove(at).1);
-        let awaited = how.is_none();
-        let how = how.map_or_else(OnceCell::new, OnceCell::from);
-        let death = Rc::new(Death { worker, how });
-        if awaited {
-            self.deaths.push(Rc::clone(&death));
+    /// A worker is about to be killed: what it held is taken back already.
+    pub(super) fn presume_dead(&mut self, worker: WorkerId) -> Rc<Death> {
+        if let Some(death) = self.presumed.iter().find(|death| death.worker == worker) {
+            return Rc::clone(death);
         }
+        let death = Death::new(worker);
+        self.presumed.push(Rc::clone(&death));
         death
     }
 
-    /// It is known how a worker ended.
-    pub(super) fn ended(&mut self, worker: WorkerId, how: &str) {
-        match self.deaths.iter().position(|death| death.worker == worker) {
-            Some(at) => drop(self.deaths.swap_remove(at).how.set(how.to_owned())),
-            None => {
-                self.endings.retain(|(of, _)| *of != worker);
-                self.endings.push((worker, how.to_owned()));
-            }
+    /// A worker is dead.
+    pub(super) fn died(&mut self, worker: WorkerId, cause: Cause) -> Rc<Death> {
+        let presumed = self
+            .presumed
+            .iter()
+            .position(|death| death.worker == worker);
+        let death = match presumed {
+            Some(at) => self.presumed.swap_remove(at),
+            None => Death::new(worker),
+        };
+        let explained = Rc::clone(&death);
+        spawn_local(async move {
+            let cause = cause.await;
+            explained.cause.get_or_init(|| cause);
+        });
+        death
+    }
+
+    /// Nothing is left of a generation.
+    pub(super) fn close(&mut self, generation: u32) {
+        let of_it = |death: &mut Rc<Death>| death.worker.generation == generation;
+        for death in self.presumed.extract_if(.., of_it) {
+            death.cause.get_or_init(|| None);
         }
     }
 
-    /// Nothing more is told of a generation.
-    pub(super) fn close(&mut self, generation: u32) {
-        self.deaths
-            .retain(|death| death.worker.generation != generation);
-        self.endings.retain(|(of, _)| of.generation != generation);
-    }
-
-    /// A request has killed two workers, at `now`, nanoseconds of the monotonic clock.
-    pub(super) fn suspect(&mut self, request: &Rc<Request>, deaths: [Rc<Death>; 2], now: u64) {
+    /// A request has killed two workers.
+    pub(super) fn suspect(&mut self, request: &Rc<Request>, deaths: [Rc<Death>; 2]) {
         self.told += 1;
         self.suspects.push(Suspect {
             request: Rc::clone(request),
             deaths,
-            since_ns: now,
         });
     }
 
-    /// Takes those whose line waits no longer, with its text.
-    pub(super) fn ready(&mut self, now: u64) -> Vec<(Rc<Request>, String)> {
-        let ready = |suspect: &mut Suspect| {
-            let told = |death: &Rc<Death>| death.how.get().is_some();
-            suspect.deaths.iter().all(told) || now.saturating_sub(suspect.since_ns) >= PATIENCE_NS
-        };
+    /// Takes those whose line waits no longer, or all of them, with its text.
+    pub(super) fn ready(&mut self, all: bool) -> Vec<(Rc<Request>, String)> {
+        let ready =
+            |suspect: &mut Suspect| all || suspect.deaths.iter().all(|death| death.is_explained());
         let ready = self.suspects.extract_if(.., ready);
         let text = |suspect: Suspect| {
             let [first, second] = suspect.deaths;

@@ -27,6 +27,7 @@ use highball_front::{FileAccess, Front, Kept, Listener, Snapshot, runtime};
 use test_support::{Client, PATIENCE};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
 type Task = Box<dyn FnOnce(&Rc<Front>) + Send>;
 
@@ -198,9 +199,26 @@ impl Server {
         Region::open(memory).unwrap()
     }
 
-    /// Tells the front that a worker is dead. Its seats must not be used any more.
+    /// Tells the front that a worker is dead, and that nobody knows how it ended. Its seats must not be used any more.
     pub(crate) fn bury(&self, worker: u16) {
-        self.with(move |front| front.dispatcher().worker_died(WorkerId::new(1, worker)));
+        drop(self.bury_unexplained(worker));
+    }
+
+    /// The same where it becomes known later: what is sent says how the worker ended.
+    pub(crate) fn bury_unexplained(&self, worker: u16) -> oneshot::Sender<String> {
+        let (explain, cause) = oneshot::channel();
+        self.with(move |front| {
+            let cause = Box::pin(async { cause.await.ok() });
+            let worker = WorkerId::new(1, worker);
+            front.dispatcher().worker_died(worker, cause);
+        });
+        explain
+    }
+
+    /// The same where it is known already.
+    pub(crate) fn bury_explained(&self, worker: u16, cause: &str) {
+        let explain = self.bury_unexplained(worker);
+        explain.send(cause.to_owned()).expect("the front waits");
     }
 
     /// The only line of the access log about this path; waits for it.

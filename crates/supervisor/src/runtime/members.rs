@@ -1,7 +1,6 @@
 //! The processes of one generation, as far as the supervisor holds on to them. Data alone: who changes it are
 //! `supervisor.rs` and `watch.rs`.
 
-use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::SystemTime;
@@ -10,6 +9,7 @@ use exchange::control::ToTemplate;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::runtime::exits::Exits;
 use crate::runtime::launch::StartError;
 use crate::runtime::template::{Booted, Load};
 use crate::runtime::worker_process::Child;
@@ -18,8 +18,8 @@ use crate::runtime::worker_process::Child;
 pub(crate) struct Members {
     pub(crate) load: Rc<Load>,
     pub(crate) children: Vec<Option<Child>>,
-    /// Processes of workers that were told to leave, until their end is told.
-    pub(crate) leaving: BTreeSet<i32>,
+    /// How the workers' processes ended.
+    pub(crate) exits: Exits,
     pub(crate) template: Option<TemplateHandle>,
     /// Whether the exchange in `load` is corrupt, so that the next template needs the one that took its place.
     pub(crate) corrupt: bool,

@@ -2,13 +2,14 @@
 //! nothing; the tasks that wait for processes are in `watch.rs`.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use exchange::control::ToTemplate;
+use exchange::dispatcher::Cause;
 use exchange::{Dispatcher, WorkerId};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::{JoinHandle, spawn_local};
@@ -21,6 +22,7 @@ use crate::rules::pool::TEMPLATE_EXIT_TIMEOUT;
 use crate::rules::pool::{Action, Event};
 use crate::runtime::channel::Channel;
 use crate::runtime::exit_status::KILL_TIMEOUT;
+use crate::runtime::exits::Exits;
 use crate::runtime::launch::StartError;
 use crate::runtime::members::{Members, TemplateHandle};
 use crate::runtime::template::{Booted, Load};
@@ -136,7 +138,7 @@ impl Supervisor {
         let members = Members {
             children: (0..=plan.workers).map(|_| None).collect(),
             load: Rc::new(load),
-            leaving: BTreeSet::new(),
+            exits: Exits::default(),
             template: None,
             corrupt: false,
             first,
@@ -294,9 +296,9 @@ impl Shared {
             Action::Kill { worker } => self.kill_worker(generation, worker),
             Action::Up { worker } => self.dispatcher.worker_up(WorkerId::new(generation, worker)),
             Action::Reclaim { worker } => {
-                drop(self.take_child(generation, worker));
+                let cause = self.take_dead(generation, worker);
                 self.dispatcher
-                    .worker_died(WorkerId::new(generation, worker));
+                    .worker_died(WorkerId::new(generation, worker), cause);
             }
             Action::StopWorker { worker } => self.stop_worker(generation, worker),
             Action::Stalled { .. }
@@ -351,6 +353,18 @@ impl Shared {
         self.inner.borrow_mut().child(generation, worker)?.take()
     }
 
+    /// Lets go of a worker that is gone. Returns how it ended.
+    fn take_dead(&self, generation: u32, worker: u16) -> Cause {
+        let child = self.take_child(generation, worker);
+        let pid = child.and_then(|child| child.pid);
+        let mut inner = self.inner.borrow_mut();
+        let members = inner.members.get_mut(&generation);
+        members.map_or_else(
+            || Exits::default().died(None),
+            |members| members.exits.died(pid),
+        )
+    }
+
     pub(crate) fn kill_worker(&self, generation: u32, worker: u16) {
         if let Some(child) = self.inner.borrow_mut().child(generation, worker) {
             child.iter_mut().for_each(Child::kill);
@@ -362,7 +376,7 @@ impl Shared {
         if let Some(members) = inner.members.get_mut(&generation) {
             let child = members.children.get(usize::from(worker));
             let pid = child.and_then(|child| child.as_ref()?.pid);
-            members.leaving.extend(pid);
+            pid.into_iter().for_each(|pid| members.exits.leaves(pid));
         }
         drop(inner);
         self.dispatcher

@@ -194,6 +194,7 @@ impl Shared {
         }
         if let Some(members) = self.inner.borrow_mut().members.get_mut(&generation) {
             members.template = None;
+            members.exits.template_gone();
         }
         self.handle(generation, Event::TemplateDied);
     }
@@ -215,6 +216,9 @@ impl Shared {
                 if let Some(Some(child)) = inner.child(generation, worker) {
                     child.forked(pid, pidfd);
                 }
+                if let Some(members) = inner.members.get_mut(&generation) {
+                    members.exits.forked(pid);
+                }
                 drop(inner);
                 self.handle(generation, Event::Forked { worker });
             }
@@ -226,8 +230,9 @@ impl Shared {
                 pid,
                 status,
             } => {
-                self.dispatcher
-                    .worker_ended(WorkerId::new(generation, worker), &status);
+                if let Some(members) = self.inner.borrow_mut().members.get_mut(&generation) {
+                    members.exits.reported(pid, &status);
+                }
                 self.note_end((generation, worker), pid, status);
             }
             FromTemplate::Booted { .. } | FromTemplate::BootFailed { .. } => {
@@ -307,7 +312,10 @@ impl Shared {
         let child = inner.child(generation, worker);
         let pid = child.and_then(|child| child.as_ref()?.pid);
         drop(inner);
-        let told = self.of_pool(generation, Pool::template_up);
+        let mut inner = self.inner.borrow_mut();
+        let members = inner.members.get_mut(&generation).zip(pid);
+        let told = members.is_none_or(|(members, pid)| members.exits.is_reported(pid));
+        drop(inner);
         if let (Some(pid), false) = (pid, told) {
             self.note_end((generation, worker), pid, Ending::Unknown.to_string());
         }
@@ -324,7 +332,7 @@ impl Shared {
     fn note_end(&self, (generation, worker): (u32, u16), pid: i32, status: String) {
         let mut inner = self.inner.borrow_mut();
         let members = inner.members.get_mut(&generation);
-        let told = members.is_some_and(|members| members.leaving.remove(&pid));
+        let told = members.is_some_and(|members| members.exits.has_left(pid));
         drop(inner);
         let note = match told {
             true => Note::WorkerLeft {

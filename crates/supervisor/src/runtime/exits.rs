@@ -1,0 +1,142 @@
+//! How the processes of a generation's workers ended. That one is gone is seen by its pidfd, how it ended is reported by
+//! the template that forked it, in either order; this brings the two together. It ends nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
+use std::time::Duration;
+
+use exchange::dispatcher::Cause;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// How long the template may take to report how a worker ended that is gone. It reports within milliseconds, unless it
+/// forks just then or gets no processor time.
+const CAUSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Ends of workers, by process id.
+#[derive(Debug, Default)]
+pub(crate) struct Exits {
+    /// Workers that were told to leave and whose end is not reported yet.
+    leaving: BTreeSet<i32>,
+    /// Workers that the present template has forked, of which one or both are still to come: their end and its report.
+    forked: BTreeMap<i32, Report>,
+}
+
+/// How the template reports on a worker that it has forked.
+#[derive(Debug)]
+enum Report {
+    /// Neither is it gone nor reported.
+    Runs,
+    /// It is reported, and not known to be gone.
+    Told(String),
+    /// It is gone; whoever waits for the report.
+    Awaited(oneshot::Sender<String>),
+}
+
+impl Exits {
+    /// The template has forked a worker, and will report its end.
+    pub(crate) fn forked(&mut self, pid: i32) {
+        self.leaving.remove(&pid);
+        self.forked.insert(pid, Report::Runs);
+    }
+
+    /// A worker was told to leave.
+    pub(crate) fn leaves(&mut self, pid: i32) {
+        self.leaving.insert(pid);
+    }
+
+    /// The end of a worker is to be logged. Returns whether it was told to leave.
+    pub(crate) fn has_left(&mut self, pid: i32) -> bool {
+        self.leaving.remove(&pid)
+    }
+
+    /// The template has reported how a worker ended.
+    pub(crate) fn reported(&mut self, pid: i32, cause: &str) {
+        match self.forked.remove(&pid) {
+            Some(Report::Awaited(waits)) => drop(waits.send(cause.to_owned())),
+            Some(Report::Runs | Report::Told(_)) => {
+                self.forked.insert(pid, Report::Told(cause.to_owned()));
+            }
+            None => {}
+        }
+    }
+
+    /// Whether a template is there that has reported the end of a worker, or will.
+    pub(crate) fn is_reported(&self, pid: i32) -> bool {
+        self.forked.contains_key(&pid)
+    }
+
+    /// A worker is gone. Returns how it ended, where that is or becomes known.
+    pub(crate) fn died(&mut self, pid: Option<i32>) -> Cause {
+        let Some((pid, report)) = pid.and_then(|pid| self.forked.remove_entry(&pid)) else {
+            return Box::pin(ready(None));
+        };
+        if let Report::Told(cause) = report {
+            return Box::pin(ready(Some(cause)));
+        }
+        let (waits, report) = oneshot::channel();
+        self.forked.insert(pid, Report::Awaited(waits));
+        Box::pin(within(CAUSE_TIMEOUT, report))
+    }
+
+    /// The template is gone: nothing more is reported of the workers that it has forked.
+    pub(crate) fn template_gone(&mut self) {
+        self.forked.clear();
+    }
+}
+
+/// The report, if it comes within so long.
+async fn within(limit: Duration, report: oneshot::Receiver<String>) -> Option<String> {
+    timeout(limit, report).await.ok()?.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PID: i32 = 4711;
+
+    /// What is known of the cause by now.
+    fn poll(cause: &mut Cause) -> Option<Option<String>> {
+        use std::task::{Context, Poll, Waker};
+        match cause.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(cause) => Some(cause),
+            Poll::Pending => None,
+        }
+    }
+
+    fn forked() -> Exits {
+        let mut exits = Exits::default();
+        exits.forked(PID);
+        exits
+    }
+
+    #[tokio::test]
+    async fn a_death_and_its_report_come_together_in_either_order() {
+        let known = Some(Some("signal 9 (KILL)".to_owned()));
+        let mut exits = forked();
+        exits.reported(PID, "signal 9 (KILL)");
+        assert!(exits.is_reported(PID));
+        assert_eq!(poll(&mut exits.died(Some(PID))), known);
+        let mut exits = forked();
+        let mut cause = exits.died(Some(PID));
+        assert_eq!(poll(&mut cause), None);
+        exits.reported(PID, "signal 9 (KILL)");
+        assert_eq!(poll(&mut cause), known);
+        assert!(!exits.is_reported(PID));
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_report_that_does_not_come() {
+        let mut exits = forked();
+        let mut cause = exits.died(Some(PID));
+        assert_eq!(poll(&mut cause), None);
+        exits.template_gone();
+        assert_eq!(poll(&mut cause), Some(None));
+        // Nor of a process that an earlier template forked, or that none has named.
+        assert_eq!(poll(&mut exits.died(Some(PID))), Some(None));
+        assert_eq!(poll(&mut exits.died(None)), Some(None));
+        let (_late, report) = oneshot::channel();
+        assert_eq!(within(Duration::from_millis(1), report).await, None);
+    }
+}
