@@ -140,7 +140,7 @@ async fn serve(
     };
     if let Some(before) = &predecessor {
         let greeting = &before.greeting;
-        supervisor.come_beside(&load.plan, greeting.workers, greeting.pid);
+        supervisor.start_alongside(&load.plan, greeting.workers, greeting.pid);
     }
     // Weak, for the supervisor has the front already.
     let alarmed = Rc::downgrade(&supervisor);
@@ -256,7 +256,7 @@ async fn serve(
         // Who waits is told that the server stops.
         queue.close();
     }
-    supervisor.call_off();
+    supervisor.cancel_launch();
     match heir {
         // The service manager hears another process now.
         Some(_) => told.abort(),

@@ -15,12 +15,13 @@ pub use rules::budget::{Bound, Held};
 pub use rules::limits::{Limits, Why};
 pub use rules::memory::Size;
 pub use runtime::channel::Channel;
-pub use runtime::exit_status::Ending;
-pub use runtime::launch::StartError;
+pub use runtime::exit_status::ExitStatus;
+pub use runtime::load::{BootError, Booted, Load, Plan};
 pub use runtime::orphans;
+pub use runtime::start_error::StartError;
 pub use runtime::status::{Generation, Process, Role};
 pub use runtime::supervisor::Supervisor;
-pub use runtime::template::{BootError, Booted, Load, Plan, Template};
+pub use runtime::template::Template;
 
 /// Draws from 0 to below a number, for tests in simulated worlds: the same ones for the same seed (xorshift).
 #[cfg(test)]

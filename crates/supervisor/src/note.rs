@@ -8,7 +8,7 @@ use crate::rules::budget::Held;
 use crate::rules::limits::Why;
 use crate::rules::memory::Size;
 use crate::rules::pool::Action;
-use crate::runtime::template::Booted;
+use crate::runtime::load::Booted;
 use exchange::Stall;
 
 /// Something worth a line in the log.

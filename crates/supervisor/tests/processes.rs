@@ -15,7 +15,7 @@ use exchange::dispatcher::{Cause, Check};
 use exchange::front::{Corrupt, Word};
 use exchange::{Alarm, Dispatcher, Run, Stall, WorkerId};
 use highball_supervisor::{
-    BootError, Booted, Bound, Ending, Limits, Load, Note, Plan, Role, StartError, Supervisor,
+    BootError, Booted, Bound, ExitStatus, Limits, Load, Note, Plan, Role, StartError, Supervisor,
     Template,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -770,7 +770,7 @@ fn errors_can_be_told_apart() {
         let error = case.start().await.unwrap_err();
         assert!(matches!(
             error,
-            StartError::Boot(BootError::Ended(Ending::Exit(5)))
+            StartError::Boot(BootError::Ended(ExitStatus::Exit(5)))
         ));
     });
 }
@@ -928,7 +928,7 @@ fn what_a_worker_runs_in_time_is_waited_for_beyond_the_drain_until_somebody_else
         case.front.until_noted(noted).await;
         assert_eq!(case.supervisor.unsettled(), Some((1, short)));
         assert_eq!(case.pids(Role::Worker).len(), 3);
-        case.supervisor.hurry();
+        case.supervisor.kill_draining();
         case.front.until_called("cut 1", 1).await;
         let noted = "what is left of it is killed, for another change waits; requests in time that are lost with it: 1";
         case.front.until_noted(noted).await;
@@ -961,9 +961,9 @@ fn an_old_template_that_hangs_in_a_fork_is_killed_and_holds_nothing_up() {
         case.front.finished.borrow_mut().clear();
         let killed = async {
             case.front.until_called("up 2.0", 1).await;
-            case.supervisor.keep_to(short, PATIENCE);
+            case.supervisor.apply_settings(short, PATIENCE);
             case.front.until_noted("signal 9 (KILL)").await;
-            case.supervisor.keep_to(PATIENCE, PATIENCE);
+            case.supervisor.apply_settings(PATIENCE, PATIENCE);
         };
         let (launched, ()) = tokio::join!(case.launch(2, "serves"), killed);
         launched.unwrap();
@@ -978,7 +978,7 @@ fn an_old_template_that_hangs_in_a_fork_is_killed_and_holds_nothing_up() {
         case.supervisor.kill_worker(1, 0);
         case.front.until_called("prepare 0", 2).await;
         case.launch(2, "serves").await.unwrap();
-        case.supervisor.keep_to(short, PATIENCE);
+        case.supervisor.apply_settings(short, PATIENCE);
         case.front.until_called("close 1", 1).await;
         assert!(!is_alive(first.pid));
         case.supervisor.stop(PATIENCE).await;
@@ -991,7 +991,7 @@ fn other_times_are_for_generations_that_are_there_as_well() {
         let case = Case::new("stubborn", |_| ());
         case.start().await.unwrap();
         let short = Duration::from_millis(100);
-        case.supervisor.keep_to(short, short);
+        case.supervisor.apply_settings(short, short);
         // Its plan says otherwise.
         case.launch(2, "serves").await.unwrap();
         case.supervisor.settled().await;
@@ -1010,10 +1010,10 @@ fn beside_another_server_so_many_workers_come_as_there_is_room_for_and_the_rest_
         let other = std::process::Command::new("sleep").arg("1000").spawn();
         let mut other = other.unwrap();
         let pid = i32::try_from(other.id()).unwrap();
-        case.supervisor.come_beside(&case.plan, Some(1), pid);
+        case.supervisor.start_alongside(&case.plan, Some(1), pid);
         case.start().await.unwrap();
         assert_eq!(case.pids(Role::Worker).len(), 1);
-        assert_eq!(case.supervisor.room_beside().await, Ok(None));
+        assert_eq!(case.supervisor.room_for_other_server().await, Ok(None));
         other.kill().unwrap();
         other.wait().unwrap();
         for worker in 1..3 {
@@ -1028,9 +1028,9 @@ fn of_another_server_nothing_fits_where_this_one_has_the_whole_budget() {
     run(async {
         let case = Case::new("serves", |plan| plan.budget = Bound::Bytes(1 << 20));
         // Nobody is there whom it could hold anything against.
-        assert_eq!(case.supervisor.room_beside().await, Ok(None));
+        assert_eq!(case.supervisor.room_for_other_server().await, Ok(None));
         case.start().await.unwrap();
-        let held = case.supervisor.room_beside().await.unwrap_err();
+        let held = case.supervisor.room_for_other_server().await.unwrap_err();
         assert!(held.held > held.budget, "{held}");
         case.supervisor.stop(PATIENCE).await;
     });
@@ -1060,7 +1060,7 @@ fn a_stop_within_a_launch_leaves_nothing() {
                     tokio::task::yield_now().await;
                 }
                 pids.extend(case.pids(Role::Template));
-                case.supervisor.call_off();
+                case.supervisor.cancel_launch();
                 case.supervisor.stop(PATIENCE).await;
             };
             let (launched, ()) = tokio::join!(case.launch(2, mode), stop);

@@ -54,7 +54,7 @@ impl Changes {
         };
         self.front.apply(Rc::clone(&new.settings));
         self.supervisor
-            .keep_to(new.settings.boot_timeout, new.drain_timeout());
+            .apply_settings(new.settings.boot_timeout, new.drain_timeout());
         self.application = new;
         let changes: Vec<ChangedSetting> = changes.into_iter().map(Into::into).collect();
         let told: Vec<String> = changes.iter().map(ToString::to_string).collect();

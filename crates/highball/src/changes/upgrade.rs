@@ -147,12 +147,12 @@ impl Changes {
         }
         let room = self.room_beside().await?;
         let mut successor = self.start(binary).await?;
-        self.supervisor.stand_beside(true);
+        self.supervisor.set_other_server(true);
         let (pid, highball) = match self.have_serve(&mut successor, room).await {
             Ok(serves) => serves,
             Err(error) => {
                 successor.end().await;
-                self.supervisor.stand_beside(false);
+                self.supervisor.set_other_server(false);
                 return Err(error);
             }
         };
@@ -167,7 +167,7 @@ impl Changes {
 
     /// The workers that there is memory for beside this server's; `None` for all.
     async fn room_beside(&self) -> Result<Option<u16>> {
-        let room = self.supervisor.room_beside().await;
+        let room = self.supervisor.room_for_other_server().await;
         room.map_err(|held| {
             anyhow!(
                 "there is no memory for a second server beside this one: {held}; stop this one and start the new one instead"

@@ -61,7 +61,7 @@ pub(crate) struct Reporter {
 impl Reporter {
     /// The server at this moment. Waits for what the kernel has to tell, for a bounded time.
     pub(crate) async fn report(&self) -> Report {
-        let processes = self.supervisor.weighed_processes().await;
+        let processes = self.supervisor.measured_processes().await;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let settings = self.front.settings();
         let report = Report {

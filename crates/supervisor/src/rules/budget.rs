@@ -108,7 +108,7 @@ impl Budget {
     }
 
     /// Keeps to this bound from now on; where it is another one, as if nobody had had to go.
-    pub(crate) fn keep_to(&mut self, bound: Bound) {
+    pub(crate) fn set_bound(&mut self, bound: Bound) {
         if self.bound != bound {
             let (beside, least_front) = (self.beside, self.least_front);
             *self = Self::new(bound);
@@ -118,15 +118,15 @@ impl Budget {
     }
 
     /// Begins with this bound beside another server, and with so many workers fewer until that is gone.
-    pub(crate) fn begin_beside(&mut self, bound: Bound, missing: u16) {
-        self.keep_to(bound);
+    pub(crate) fn start_alongside(&mut self, bound: Bound, missing: u16) {
+        self.set_bound(bound);
         self.beside = true;
         // Without a bound they would never come.
         self.missing = if self.is_set() { missing } else { 0 };
     }
 
     /// Whether another server is there from now on.
-    pub(crate) fn stand_beside(&mut self, other: bool) {
+    pub(crate) fn set_other_server(&mut self, other: bool) {
         self.beside = other;
     }
 

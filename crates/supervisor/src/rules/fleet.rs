@@ -5,7 +5,7 @@
 //! A rollout brings a new generation up beside the one that serves. Until it is fit to serve nothing changes for
 //! the other one; if it never is, it is given up and all is as before.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::rules::pool::{self, Pool};
 
@@ -88,7 +88,7 @@ impl Fleet {
             Event::Resize { workers, leaves } => {
                 self.resize(workers, leaves, now, &mut actions);
             }
-            Event::KeepTo {
+            Event::ApplySettings {
                 boot_timeout,
                 drain_timeout,
             } => {
@@ -98,7 +98,7 @@ impl Fleet {
                     generation.pool.set_boot_timeout(boot_timeout);
                 }
             }
-            Event::Hurry => {
+            Event::KillDraining => {
                 let drains = |one: &Generation| one.stage == Stage::Draining;
                 let kill = |one: &Generation| drains(one).then_some(pool::Event::Kill);
                 self.each(kill, now, &mut actions);
@@ -108,7 +108,7 @@ impl Fleet {
             Event::Checked { generation, passed } => {
                 self.checked(generation, passed, now, &mut actions);
             }
-            Event::CallOff => self.call_off(now, &mut actions),
+            Event::CancelLaunch => self.call_off(now, &mut actions),
             Event::Stop => self.stop(pool::Event::Stop { until: None }, now, &mut actions),
             Event::Kill => self.stop(pool::Event::Kill, now, &mut actions),
             Event::Tick => {
@@ -146,6 +146,12 @@ impl Fleet {
         Some(self.generation(generation)?.rules)
     }
 
+    /// How long a worker of a generation may take to leave, whatever it runs; nothing for a generation that is gone.
+    pub(crate) fn drain_timeout(&self, generation: u32) -> Duration {
+        let rules = self.rules(generation);
+        rules.map_or(Duration::ZERO, |rules| rules.drain_timeout)
+    }
+
     /// The generations that are there.
     pub(crate) fn generations(&self) -> &[Generation] {
         &self.generations
@@ -159,6 +165,12 @@ impl Fleet {
     /// Whether a new generation can be launched: nothing is on its way in or out.
     pub(crate) fn is_settled(&self) -> bool {
         self.generations.len() < 2 && self.rollout.is_none()
+    }
+
+    /// Whether nothing is on its way, neither a generation nor a worker.
+    pub(crate) fn is_calm(&self) -> bool {
+        let mut all = self.generations.iter();
+        self.is_settled() && all.all(|generation| generation.pool.is_whole())
     }
 
     /// The latest generation's number, or 0.
@@ -329,7 +341,7 @@ impl Fleet {
         let Some(new) = new else { return };
         let event = match (new.stage, old) {
             (Stage::Serving, Some(old)) => {
-                actions.push(Action::Feed {
+                actions.push(Action::RouteTo {
                     generations: vec![old],
                 });
                 let until = Some(now + new.rules.drain_timeout);

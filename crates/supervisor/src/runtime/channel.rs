@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use exchange::control::{self, Error, Message, Received};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -112,6 +113,11 @@ impl AsFd for Pidfd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.get_ref().as_fd()
     }
+}
+
+/// A pidfd of a process that is there.
+pub(crate) fn open_pidfd(pid: i32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
 /// Registers a descriptor with the runtime.

@@ -7,22 +7,23 @@ use tokio::task::spawn_local;
 
 use crate::rules::budget::Held;
 use crate::runtime::channel::Pidfd;
+use crate::runtime::channel::open_pidfd;
+use crate::runtime::load::Plan;
+use crate::runtime::memory_usage::measure;
 use crate::runtime::supervisor::Supervisor;
-use crate::runtime::template::Plan;
-use crate::runtime::watch::open_pidfd;
 
 impl Supervisor {
     /// How many workers of another server like this one there is memory for beside it; `None`: for all of them.
     ///
     /// # Errors
     /// Not for a single one: what this server holds and may hold.
-    pub async fn room_beside(&self) -> Result<Option<u16>, Held> {
+    pub async fn room_for_other_server(&self) -> Result<Option<u16>, Held> {
         let shared = &self.shared;
-        let seen = shared.serving();
+        let seen = shared.inner.borrow().serving();
         if seen.is_empty() || !shared.budget.borrow().is_set() {
             return Ok(None);
         }
-        let weights = shared.weigh(&seen).await;
+        let weights = measure(&shared.inner, &seen).await;
         let budget = shared.budget.borrow();
         let fits = budget.fits_beside(&weights);
         match (fits, budget.held(&weights)) {
@@ -34,10 +35,10 @@ impl Supervisor {
 
     /// To be said before the first generation is brought up beside another server, the process `other`, which has left
     /// room for so many workers. The others come when that server is gone.
-    pub fn come_beside(&self, plan: &Plan, room: Option<u16>, other: i32) {
+    pub fn start_alongside(&self, plan: &Plan, room: Option<u16>, other: i32) {
         let missing = room.map_or(0, |room| plan.workers.saturating_sub(room.max(1)));
         let mut budget = self.shared.budget.borrow_mut();
-        budget.begin_beside(plan.budget, missing);
+        budget.start_alongside(plan.budget, missing);
         let other = open_pidfd(other).and_then(|pidfd| Pidfd::new(pidfd).ok());
         let shared = Rc::downgrade(&self.shared);
         spawn_local(async move {
@@ -46,13 +47,13 @@ impl Supervisor {
                 other.ended().await;
             }
             if let Some(shared) = shared.upgrade() {
-                shared.budget.borrow_mut().stand_beside(false);
+                shared.budget.borrow_mut().set_other_server(false);
             }
         });
     }
 
     /// Whether another server is there from now on: what it holds is not taken for a stranger's.
-    pub fn stand_beside(&self, other: bool) {
-        self.shared.budget.borrow_mut().stand_beside(other);
+    pub fn set_other_server(&self, other: bool) {
+        self.shared.budget.borrow_mut().set_other_server(other);
     }
 }

@@ -10,7 +10,8 @@ use tokio::time;
 use crate::Note;
 use crate::rules::fleet::{self, Fleet, Stage};
 use crate::rules::pool::Event;
-use crate::runtime::supervisor::{Shared, Supervisor};
+use crate::runtime::shared::Shared;
+use crate::runtime::supervisor::Supervisor;
 
 /// How long a worker goes on after the last deadline of what it runs, so that what is late by then is answered as such.
 const LAST_ANSWER: Duration = Duration::from_secs(1);
@@ -29,7 +30,7 @@ impl Supervisor {
         let bounded = inner.fleet.bounded();
         let bounded: Vec<_> = bounded.filter(|(of, ..)| *of == awaited).collect();
         drop(inner);
-        let limit = self.shared.drain_timeout(awaited);
+        let limit = self.shared.inner.borrow().fleet.drain_timeout(awaited);
         let now = time::Instant::now().into_std();
         let rests = bounded.into_iter().map(|(_, worker, until)| {
             let in_time = self
@@ -51,15 +52,15 @@ impl Supervisor {
         let note = Note::Awaited { rest };
         self.shared.note(generation, &note);
         let settled = || self.shared.until(Fleet::is_settled);
-        let limit = self.shared.drain_timeout(generation);
+        let limit = self.shared.inner.borrow().fleet.drain_timeout(generation);
         if time::timeout(limit, settled()).await.is_err() {
-            self.hurry();
+            self.kill_draining();
             settled().await;
         }
     }
 
     /// Ends the generations that finish what they hold: somebody has waited for them long enough.
-    pub fn hurry(&self) {
+    pub fn kill_draining(&self) {
         let inner = self.shared.inner.borrow();
         let all = inner.fleet.generations().iter();
         let draining = all.filter(|one| one.stage == Stage::Draining);
@@ -70,12 +71,12 @@ impl Supervisor {
             let note = Note::Hurried { requests };
             self.shared.note(generation, &note);
         }
-        self.shared.decide(fleet::Event::Hurry);
+        self.shared.decide(fleet::Event::KillDraining);
     }
 
     /// Gives what begins from now on these times, in every generation that is there.
-    pub fn keep_to(&self, boot_timeout: Duration, drain_timeout: Duration) {
-        self.shared.decide(fleet::Event::KeepTo {
+    pub fn apply_settings(&self, boot_timeout: Duration, drain_timeout: Duration) {
+        self.shared.decide(fleet::Event::ApplySettings {
             boot_timeout,
             drain_timeout,
         });
@@ -83,12 +84,6 @@ impl Supervisor {
 }
 
 impl Shared {
-    /// How long a worker of this generation may take to leave, whatever it runs.
-    pub(crate) fn drain_timeout(&self, generation: u32) -> Duration {
-        let rules = self.inner.borrow().fleet.rules(generation);
-        rules.map_or(Duration::ZERO, |rules| rules.drain_timeout)
-    }
-
     /// A moment that the fleet asked for has come. Whose time to leave is up has until the last deadline of what it runs,
     /// which is asked now and not when it began to leave: a thread may have taken a last request since.
     pub(crate) fn tick(self: &Rc<Self>) {

@@ -10,7 +10,7 @@ pub(crate) const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum ExitStatus {
     /// It exited, with this code.
     Exit(i32),
     /// This signal ended it.
@@ -35,7 +35,7 @@ const SIGNALS: [(i32, &str); 12] = [
     (15, "TERM"),
 ];
 
-impl From<WaitIdStatus> for Ending {
+impl From<WaitIdStatus> for ExitStatus {
     fn from(status: WaitIdStatus) -> Self {
         match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Self::Exit(code),
@@ -45,7 +45,7 @@ impl From<WaitIdStatus> for Ending {
     }
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for ExitStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exit(code) => write!(f, "exit {code}"),
@@ -67,10 +67,10 @@ mod tests {
 
     #[test]
     fn endings_are_worded_as_the_template_words_them() {
-        let check = |ending: Ending, expect| assert_eq!(ending.to_string(), expect);
-        check(Ending::Exit(0), "exit 0");
-        check(Ending::Signal(9), "signal 9 (KILL)");
-        check(Ending::Signal(34), "signal 34");
-        check(Ending::Unknown, "an unknown status");
+        let check = |ending: ExitStatus, expect| assert_eq!(ending.to_string(), expect);
+        check(ExitStatus::Exit(0), "exit 0");
+        check(ExitStatus::Signal(9), "signal 9 (KILL)");
+        check(ExitStatus::Signal(34), "signal 34");
+        check(ExitStatus::Unknown, "an unknown status");
     }
 }

@@ -1,6 +1,6 @@
-//! The regular look at the workers that serve: who has reached a limit is to go, and so is the largest where memory
-//! is short. What becomes of it is the pool's business; what counts as too much is decided in `limits.rs` and
-//! `budget.rs`.
+//! The regular check of the workers that serve: one that has reached a limit is replaced, and so is the largest where memory
+//! is short. What becomes of it is the pool's business; what counts as too much is decided in `rules/limits.rs` and
+//! `rules/budget.rs`.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,267 +10,234 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::Note;
 use crate::rules::budget::{Held, Step};
-use crate::rules::fleet::{self, Stage};
+use crate::rules::fleet;
 use crate::rules::limits::{Figures, Life, Why};
 use crate::rules::memory::MemoryUsage;
-use crate::rules::pool::{Event, State};
-use crate::runtime::supervisor::Shared;
-use crate::runtime::template::Plan;
+use crate::rules::pool::Event;
+use crate::runtime::load::{Load, Plan};
+use crate::runtime::memory_usage::measure;
+use crate::runtime::serving::ServingWorker;
+use crate::runtime::shared::Shared;
 
-/// How often requests and ages are looked at.
-const LOOK: Duration = Duration::from_secs(1);
-/// In each of so many looks memory is read as well, which costs the kernel milliseconds for a large process; and where a
-/// worker is there that was not at the last look.
-const WEIGH: u32 = 5;
+/// How often requests and ages are checked.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// In each of so many checks memory is read as well, which costs the kernel milliseconds for a large process; and where a
+/// worker is there that was not at the last check.
+const CHECKS_PER_MEASUREMENT: u32 = 5;
 
 /// The longest that the last worker may take to leave where its successor has to wait for that.
-const LAST_LEAVE: Duration = Duration::from_secs(30);
+const LAST_WORKER_EXIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A worker that serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) life: Life,
-    pub(crate) pid: i32,
-    since: std::time::Instant,
+/// Holds workers against their limits and the budget of memory.
+#[derive(Clone)]
+pub(crate) struct LimitCheck {
+    shared: Rc<Shared>,
 }
 
-impl Shared {
-    /// Looks at the workers, for ever.
-    pub(crate) async fn keep_limits(self: Rc<Self>) {
-        let mut told = false;
-        let mut look = interval(LOOK);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut looks = 0;
-        let mut known: Vec<Life> = Vec::new();
+/// What the next check has to know of the last ones.
+#[derive(Default)]
+struct Progress {
+    checks: u32,
+    /// Workers that were there at the last check.
+    known: Vec<Life>,
+    /// Whether it was logged that the kernel does not tell memory.
+    warned: bool,
+}
+
+impl LimitCheck {
+    pub(crate) fn new(shared: &Rc<Shared>) -> Self {
+        let shared = Rc::clone(shared);
+        Self { shared }
+    }
+
+    /// Checks the workers, for ever.
+    pub(crate) async fn run(self) {
+        let mut progress = Progress::default();
+        let mut ticks = interval(CHECK_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            look.tick().await;
-            looks = (looks + 1) % WEIGH;
-            let Some(load) = self.in_force.borrow().clone() else {
-                continue;
-            };
-            let (limits, budget) = (load.plan.limits, self.budget.borrow().is_set());
-            if !limits.any() && !budget {
-                continue;
-            }
-            let weighs = limits.memory.is_some() || budget;
-            let seen = self.serving();
-            let Some(generation) = self.alone(&seen) else {
-                continue;
-            };
-            // What a worker holds at first is what the next one will.
-            let fresh = seen.iter().any(|one| !known.contains(&one.life));
-            let weights = match weighs && (fresh || looks == 0) {
-                true => Some(self.weigh(&seen).await),
-                false => None,
-            };
-            known = seen.iter().map(|one| one.life).collect();
-            // Weighing takes its time: others may serve by now.
-            if self.serving() != seen || self.alone(&seen).is_none() {
-                continue;
-            }
-            let calm = self.is_calm();
-            if weights
-                .as_ref()
-                .is_some_and(|weights| weights.workers.is_empty())
-                && !told
-            {
-                told = true;
-                self.note(generation, &Note::NotWeighed);
-            }
-            let weights = weights.as_ref();
-            let plan = &load.plan;
-            let short =
-                weights.is_some_and(|weights| self.keep_budget(generation, plan, weights, calm));
-            // A successor takes room: under a budget nobody gets one unweighed.
-            let weighed = weights.is_some() || !self.budget.borrow().is_set();
-            if calm && !short && weighed {
-                self.retire_one(&seen, plan, weights);
+            ticks.tick().await;
+            progress.checks = (progress.checks + 1) % CHECKS_PER_MEASUREMENT;
+            let load = self.shared.serving_load.borrow().clone();
+            if let Some(load) = load {
+                self.check(&load, &mut progress).await;
             }
         }
     }
 
-    /// Of a generation's workers those that memory allows, at least one.
+    async fn check(&self, load: &Load, progress: &mut Progress) {
+        let plan = &load.plan;
+        let (limits, budget) = (plan.limits, self.shared.budget.borrow().is_set());
+        if !limits.any() && !budget {
+            return;
+        }
+        let Some((generation, serving)) = self.serving() else {
+            return;
+        };
+        // What a worker holds at first is what the next one will.
+        let is_known = |one: &ServingWorker| progress.known.contains(&one.life);
+        let due = progress.checks == 0 || !serving.iter().all(is_known);
+        let usage = match due && (limits.memory.is_some() || budget) {
+            true => Some(measure(&self.shared.inner, &serving).await),
+            false => None,
+        };
+        progress.known = serving.iter().map(|one| one.life).collect();
+        // Measuring takes its time: others may serve by now.
+        if self.serving() != Some((generation, serving.clone())) {
+            return;
+        }
+        let usage = usage.as_ref();
+        if usage.is_some_and(|usage| usage.workers.is_empty()) && !progress.warned {
+            progress.warned = true;
+            self.shared.note(generation, &Note::NotWeighed);
+        }
+        let calm = self.shared.inner.borrow().fleet.is_calm();
+        let short = usage.is_some_and(|usage| self.keep_budget(generation, plan, usage, calm));
+        // A successor takes room: under a budget nobody gets one unmeasured.
+        let measured = usage.is_some() || !budget;
+        if calm && !short && measured {
+            self.retire_one(&serving, plan, usage);
+        }
+    }
+
+    /// The workers that serve, and their generation, where they are all of one and no other one is coming up.
+    fn serving(&self) -> Option<(u32, Vec<ServingWorker>)> {
+        let inner = self.shared.inner.borrow();
+        let serving = inner.serving();
+        Some((inner.only_generation(&serving)?, serving))
+    }
+
+    /// Number of workers of a generation that memory allows, at least one.
     pub(crate) fn affordable(&self, plan: &Plan) -> u16 {
-        let budget = self.budget.borrow();
+        let budget = self.shared.budget.borrow();
         budget.affordable(plan.workers, plan.budget)
     }
 
     /// Takes a step towards the budget. True where there was one to take.
-    fn keep_budget(
-        self: &Rc<Self>,
-        generation: u32,
-        plan: &Plan,
-        weights: &MemoryUsage,
-        calm: bool,
-    ) -> bool {
+    fn keep_budget(&self, generation: u32, plan: &Plan, usage: &MemoryUsage, calm: bool) -> bool {
         let now = Instant::now().into_std();
-        let mut budget = self.budget.borrow_mut();
-        let step = budget.step(weights, calm, now);
-        let held = budget.held(weights);
+        let mut budget = self.shared.budget.borrow_mut();
+        let step = budget.step(usage, calm, now);
+        let held = budget.held(usage);
         drop(budget);
         let (Some(step), Some(held)) = (step, held) else {
             return false;
         };
         match step {
-            Step::Shrink(worker) => self.shrink(generation, plan, worker, weights, held, None),
-            Step::Replace(worker) => self.replace_last(generation, worker, weights, held),
+            Step::Shrink(worker) => self.shrink(generation, plan, worker, usage, held, None),
+            Step::Replace(worker) => self.replace_last(generation, worker, usage, held),
             Step::Grow => {
-                self.note(generation, &Note::Grows(held));
+                self.shared.note(generation, &Note::Grows(held));
                 self.resize(generation, plan, None);
             }
-            Step::Warn => self.note(generation, &Note::OverBudget(held)),
+            Step::Warn => self.shared.note(generation, &Note::OverBudget(held)),
         }
         true
     }
 
     /// Has the last worker make room for a fresh one.
-    fn replace_last(
-        self: &Rc<Self>,
-        generation: u32,
-        worker: u16,
-        weights: &MemoryUsage,
-        held: Held,
-    ) {
-        let private = weights.private(worker).unwrap_or_default();
+    fn replace_last(&self, generation: u32, worker: u16, usage: &MemoryUsage, held: Held) {
+        let private = usage.private(worker).unwrap_or_default();
         let why = Why::Budget { private, held };
-        let beside = self.budget.borrow().has_reserve(weights);
-        let grace = self.drain_timeout(generation);
-        let event = if beside {
+        let fits = self.shared.budget.borrow().has_reserve(usage);
+        let grace = self.shared.inner.borrow().fleet.drain_timeout(generation);
+        let event = if fits {
             Event::Retire { worker, why, grace }
         } else {
-            self.note(generation, &Note::Renewed { worker, why });
+            self.shared.note(generation, &Note::Renewed { worker, why });
             // Requests wait meanwhile.
-            let until = Instant::now().into_std() + grace.min(LAST_LEAVE);
+            let until = Instant::now().into_std() + grace.min(LAST_WORKER_EXIT_TIMEOUT);
             Event::ReplaceAfterExit { worker, until }
         };
-        self.handle(generation, event);
+        self.shared.handle(generation, event);
     }
 
     /// Has a worker leave without a successor.
     fn shrink(
-        self: &Rc<Self>,
+        &self,
         generation: u32,
         plan: &Plan,
         worker: u16,
-        weights: &MemoryUsage,
+        usage: &MemoryUsage,
         held: Held,
         why: Option<Why>,
     ) {
         let note = Note::Shrinks {
             worker,
-            private: weights.private(worker).unwrap_or_default(),
+            private: usage.private(worker).unwrap_or_default(),
             held,
             why,
         };
-        self.note(generation, &note);
+        self.shared.note(generation, &note);
         self.resize(generation, plan, Some(worker));
     }
 
     /// Has as many workers serve as memory allows.
-    fn resize(self: &Rc<Self>, generation: u32, plan: &Plan, leaves: Option<u16>) {
+    fn resize(&self, generation: u32, plan: &Plan, leaves: Option<u16>) {
         let workers = self.affordable(plan);
-        self.dispatcher.resize(generation, workers);
-        self.decide(fleet::Event::Resize { workers, leaves });
+        self.shared.dispatcher.resize(generation, workers);
+        self.shared.decide(fleet::Event::Resize { workers, leaves });
     }
 
-    /// Has the first one leave that has reached a limit.
-    fn retire_one(self: &Rc<Self>, seen: &[Seen], plan: &Plan, weights: Option<&MemoryUsage>) {
+    /// Has the first worker leave that has reached a limit.
+    fn retire_one(&self, serving: &[ServingWorker], plan: &Plan, usage: Option<&MemoryUsage>) {
         let now = Instant::now().into_std();
-        let due = seen.iter().find_map(|Seen { life, since, .. }| {
-            let figures = Figures {
-                requests: self
-                    .dispatcher
-                    .finished(WorkerId::new(life.generation, life.worker)),
-                age: now.saturating_duration_since(*since),
-                memory: weights.and_then(|weights| weights.private(life.worker)),
-            };
-            let why = plan.limits.reached(&figures, *life)?;
-            Some((*life, why))
-        });
-        let Some((life, why)) = due else { return };
-        let (generation, worker) = (life.generation, life.worker);
-        let mut budget = self.budget.borrow_mut();
+        let due = serving
+            .iter()
+            .find_map(|ServingWorker { life, since, .. }| {
+                let id = WorkerId::new(life.generation, life.worker);
+                let figures = Figures {
+                    requests: self.shared.dispatcher.finished(id),
+                    age: now.saturating_duration_since(*since),
+                    memory: usage.and_then(|usage| usage.private(life.worker)),
+                };
+                let why = plan.limits.reached(&figures, *life)?;
+                Some((id, why))
+            });
+        let Some((WorkerId { generation, worker }, why)) = due else {
+            return;
+        };
+        let mut budget = self.shared.budget.borrow_mut();
         // The last worker is followed by another one whatever memory there is.
-        let short = weights.filter(|weights| seen.len() > 1 && !budget.has_room(weights));
-        if let Some((weights, held)) = short.zip(short.and_then(|weights| budget.held(weights))) {
+        let short = usage.filter(|usage| serving.len() > 1 && !budget.has_room(usage));
+        if let Some((usage, held)) = short.zip(short.and_then(|usage| budget.held(usage))) {
             budget.shrinks(now);
             drop(budget);
-            return self.shrink(generation, plan, worker, weights, held, Some(why));
+            return self.shrink(generation, plan, worker, usage, held, Some(why));
         }
         drop(budget);
-        let grace = self.drain_timeout(generation);
-        self.handle(generation, Event::Retire { worker, why, grace });
+        let grace = self.shared.inner.borrow().fleet.drain_timeout(generation);
+        self.shared
+            .handle(generation, Event::Retire { worker, why, grace });
     }
 
     /// Whether one more worker fits, also while others come and go.
     pub(crate) async fn has_room(&self) -> bool {
-        if !self.budget.borrow().is_set() {
+        if !self.shared.budget.borrow().is_set() {
             return true;
         }
-        let weights = self.weigh(&self.serving()).await;
-        self.budget.borrow().has_room(&weights)
+        let serving = self.shared.inner.borrow().serving();
+        let usage = measure(&self.shared.inner, &serving).await;
+        self.shared.budget.borrow().has_room(&usage)
     }
 
     /// Whether there is too little memory to bring a whole generation up beside the one that serves.
     pub(crate) async fn is_scarce(&self, generation: u32) -> bool {
-        if !self.budget.borrow().is_set() {
+        if !self.shared.budget.borrow().is_set() {
             return false;
         }
-        let seen = self.serving();
-        if seen.is_empty() {
+        let serving = self.shared.inner.borrow().serving();
+        if serving.is_empty() {
             return false;
         }
-        let weights = self.weigh(&seen).await;
-        let budget = self.budget.borrow();
-        let scarce = !budget.has_room_for_all(&weights);
-        let held = budget.held(&weights).filter(|_| scarce);
+        let usage = measure(&self.shared.inner, &serving).await;
+        let budget = self.shared.budget.borrow();
+        let scarce = !budget.has_room_for_all(&usage);
+        let held = budget.held(&usage).filter(|_| scarce);
         drop(budget);
         if let Some(held) = held {
-            self.note(generation, &Note::Scarce(held));
+            self.shared.note(generation, &Note::Scarce(held));
         }
         scarce
-    }
-
-    /// The generation of these workers, where they are all of one, and no other one is coming up: a rollout has bounds of
-    /// its own.
-    fn alone(&self, seen: &[Seen]) -> Option<u32> {
-        let generation = seen.first()?.life.generation;
-        let alone = seen.iter().all(|one| one.life.generation == generation);
-        let rolls_out = self.inner.borrow().fleet.is_rolling_out();
-        (alone && !rolls_out).then_some(generation)
-    }
-
-    /// Whether nothing is on its way.
-    fn is_calm(&self) -> bool {
-        let inner = self.inner.borrow();
-        let mut all = inner.fleet.generations().iter();
-        inner.fleet.is_settled() && all.all(|generation| generation.pool.is_whole())
-    }
-
-    /// The workers of the generation that serves.
-    pub(crate) fn serving(&self) -> Vec<Seen> {
-        let inner = self.inner.borrow();
-        let mut seen = Vec::new();
-        for generation in inner.fleet.generations() {
-            let (number, pool) = (generation.number, &generation.pool);
-            let members = inner.members.get(&number);
-            let Some(members) = members.filter(|_| generation.stage == Stage::Serving) else {
-                continue;
-            };
-            for (worker, child) in (0..).zip(&members.children) {
-                let pid = child.as_ref().and_then(|child| child.pid);
-                let (Some(pid), State::Ready { since, .. }) = (pid, pool.workers().state(worker))
-                else {
-                    continue;
-                };
-                let life = Life {
-                    generation: number,
-                    worker,
-                    life: pool.workers().life(worker),
-                };
-                seen.push(Seen { life, pid, since });
-            }
-        }
-        seen
     }
 }

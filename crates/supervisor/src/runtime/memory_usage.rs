@@ -1,14 +1,16 @@
-//! What the processes of the server weigh, each as what it is: a worker that serves, one that leaves, a template. It
-//! decides nothing; reading the kernel's figures takes it milliseconds, and happens on another thread.
+//! Measures the memory of the server's processes, each as what it is: a worker that serves, one that leaves, a template.
+//! It decides nothing; reading the kernel's figures takes milliseconds, and happens on another thread.
+
+use std::cell::RefCell;
 
 use tokio::task::spawn_blocking;
 
 use crate::rules::fleet::Stage;
 use crate::rules::memory::{MemoryUsage, ProcessMemory};
 use crate::rules::pool::State;
-use crate::runtime::limit_check::Seen;
 use crate::runtime::memory;
-use crate::runtime::supervisor::{Inner, Shared};
+use crate::runtime::serving::ServingWorker;
+use crate::runtime::shared::Inner;
 
 /// All processes but the workers that serve.
 #[derive(Default)]
@@ -23,35 +25,36 @@ struct Others {
     rest: Vec<i32>,
 }
 
-impl Shared {
-    /// Weighs all processes, and these workers each.
-    pub(crate) async fn weigh(&self, seen: &[Seen]) -> MemoryUsage {
-        let workers = seen.iter().map(|one| (one.life.worker, one.pid)).collect();
-        let generation = seen.first().map(|one| one.life.generation);
-        let others = self.inner.borrow().others(generation, seen);
-        let weighed = spawn_blocking(move || weights(workers, others));
-        // Whoever panicked over it has weighed nothing.
-        weighed.await.unwrap_or_default()
-    }
+/// Measures the memory of all processes, and of each of these workers.
+pub(crate) async fn measure(inner: &RefCell<Inner>, serving: &[ServingWorker]) -> MemoryUsage {
+    let workers = serving
+        .iter()
+        .map(|one| (one.life.worker, one.pid))
+        .collect();
+    let generation = serving.first().map(|one| one.life.generation);
+    let others = inner.borrow().others(generation, serving);
+    let measured = spawn_blocking(move || usage(workers, others));
+    // A thread that panicked over it has measured nothing.
+    measured.await.unwrap_or_default()
 }
 
 impl Inner {
-    /// All processes but those that were seen; `own` is their generation.
-    fn others(&self, own: Option<u32>, seen: &[Seen]) -> Others {
+    /// All processes but those that were serving; `own` is their generation.
+    fn others(&self, own: Option<u32>, serving: &[ServingWorker]) -> Others {
         let mut others = Others {
             front: rustix::process::getpid().as_raw_nonzero().get(),
             ..Others::default()
         };
-        for (number, members) in &self.members {
+        for (number, processes) in &self.processes {
             let generation = self.fleet.generation(*number);
             let drains = generation.is_some_and(|one| one.stage == Stage::Draining);
-            let template = members.template.as_ref().and_then(|one| one.pid);
+            let template = processes.template.as_ref().and_then(|one| one.pid);
             match drains {
                 true => others.draining.extend(template),
                 false if Some(*number) == own => others.template = template,
                 false => others.rest.extend(template),
             }
-            for (worker, child) in (0..).zip(&members.children) {
+            for (worker, child) in (0..).zip(&processes.workers) {
                 let Some(pid) = child.as_ref().and_then(|child| child.pid) else {
                     continue;
                 };
@@ -60,7 +63,7 @@ impl Inner {
                     others.draining.push(pid);
                 } else if matches!(state, Some(State::Stopping { .. })) {
                     others.leaving.push(pid);
-                } else if seen.iter().all(|one| one.pid != pid) {
+                } else if serving.iter().all(|one| one.pid != pid) {
                     others.rest.push(pid);
                 }
             }
@@ -70,8 +73,8 @@ impl Inner {
 }
 
 /// Reads what these processes hold. May wait for the kernel.
-fn weights(workers: Vec<(u16, i32)>, others: Others) -> MemoryUsage {
-    let weighed = |pids: &[i32]| -> Vec<ProcessMemory> {
+fn usage(workers: Vec<(u16, i32)>, others: Others) -> MemoryUsage {
+    let measured = |pids: &[i32]| -> Vec<ProcessMemory> {
         let all = pids.iter().filter_map(|pid| memory::of(*pid));
         all.collect()
     };
@@ -80,14 +83,14 @@ fn weights(workers: Vec<(u16, i32)>, others: Others) -> MemoryUsage {
     let workers = workers.filter_map(|(number, pid)| Some((number, memory::of(pid)?)));
     let workers: Vec<(u16, ProcessMemory)> = workers.collect();
     let own: u64 = workers.iter().map(|(_, memory)| memory.share).sum();
-    let template = shares(&weighed(others.template.as_slice()));
+    let template = shares(&measured(others.template.as_slice()));
     let loaded = loaded(template, &workers);
-    let front = shares(&weighed(&[others.front]));
-    let leaving = weighed(&others.leaving);
+    let front = shares(&measured(&[others.front]));
+    let leaving = measured(&others.leaving);
     // Of a whole generation everything goes, of a worker what it has alone.
-    let draining = shares(&weighed(&others.draining));
+    let draining = shares(&measured(&others.draining));
     let alone: u64 = leaving.iter().map(|memory| memory.private).sum();
-    let rest = shares(&weighed(&others.rest));
+    let rest = shares(&measured(&others.rest));
     MemoryUsage {
         held: front + template + own + draining + shares(&leaving) + rest,
         front,

@@ -17,9 +17,11 @@ impl Supervisor {
     pub fn alarm(&self, alarm: Alarm) {
         match alarm {
             Alarm::Late(run) => self.trace(run),
-            Alarm::Stalled(worker, stall) => self.replace_stuck(worker, stall),
+            Alarm::Stalled(worker, stall) => self.replace_stalled(worker, stall),
             // Nothing that it still runs is worth waiting for.
-            Alarm::Spent(worker) => self.stuck(worker, Stall::LateRequest, Duration::ZERO),
+            Alarm::Spent(worker) => {
+                self.dismiss_stalled(worker, Stall::LateRequest, Duration::ZERO)
+            }
             Alarm::Corrupt(generation, found) => {
                 self.exchange_corrupt(generation, &found.to_string());
             }
@@ -29,10 +31,9 @@ impl Supervisor {
     /// Asks a worker where one of its threads is, if that still runs this request. [`exchange::Dispatcher::traced`] hears the
     /// answer. A stopped worker gives none.
     fn trace(&self, run: Run) {
-        let WorkerId { generation, worker } = run.by;
         let mut inner = self.shared.inner.borrow_mut();
-        if let Some(Some(child)) = inner.child(generation, worker) {
-            child.tell(&ToWorker::Backtrace {
+        if let Some(Some(process)) = inner.worker(run.by) {
+            process.tell(&ToWorker::Backtrace {
                 thread: run.thread,
                 slot: run.slot,
                 sequence: run.sequence,
@@ -41,27 +42,27 @@ impl Supervisor {
     }
 
     /// Replaces a worker one of whose threads does not come to an end. The others may finish what they run, for as long
-    /// as those of any worker that leaves; its successor does not wait for that where there is a place and memory.
-    fn replace_stuck(&self, stuck: WorkerId, stall: Stall) {
-        let WorkerId { generation, worker } = stuck;
-        let time = self.shared.drain_timeout(generation);
-        self.stuck(stuck, stall, time);
-        let shared = Rc::clone(&self.shared);
+    /// as those of any worker that leaves; its successor does not wait for that where a number is spare and memory left.
+    fn replace_stalled(&self, id: WorkerId, stall: Stall) {
+        let WorkerId { generation, worker } = id;
+        let time = self.shared.inner.borrow().fleet.drain_timeout(generation);
+        self.dismiss_stalled(id, stall, time);
+        let (shared, limits) = (Rc::clone(&self.shared), self.limits.clone());
         spawn_local(async move {
-            if shared.has_room().await {
+            if limits.has_room().await {
                 shared.handle(generation, Event::StartSuccessor { worker });
             }
         });
     }
 
-    fn stuck(&self, stuck: WorkerId, stall: Stall, time: Duration) {
-        let WorkerId { generation, worker } = stuck;
+    fn dismiss_stalled(&self, id: WorkerId, stall: Stall, time: Duration) {
+        let WorkerId { generation, worker } = id;
         let until = Instant::now().into_std() + time;
-        let stuck = Event::Stalled {
+        let stalled = Event::Stalled {
             worker,
             stall,
             until,
         };
-        self.shared.handle(generation, stuck);
+        self.shared.handle(generation, stalled);
     }
 }

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 use crate::rules::fleet::Stage;
 use crate::rules::memory::ProcessMemory;
 use crate::rules::pool::{Pool, State};
-use crate::runtime::members::Members;
 use crate::runtime::memory;
+use crate::runtime::processes::Processes;
 use crate::runtime::supervisor::Supervisor;
 
 /// How long a status may wait for the kernel to tell the memory of all processes.
@@ -84,7 +84,7 @@ impl Supervisor {
 
     /// The same as [`Supervisor::processes`], with the memory of each. It is read now, on another thread: the kernel takes
     /// milliseconds for a large process. Where it takes longer than a status may wait, the figures are missing.
-    pub async fn weighed_processes(&self) -> Vec<Process> {
+    pub async fn measured_processes(&self) -> Vec<Process> {
         let mut rows = self.processes();
         let pids: Vec<i32> = rows.iter().map(|row| row.pid).collect();
         let weighed = timeout(WEIGHING, self.weigh(pids)).await;
@@ -96,7 +96,7 @@ impl Supervisor {
 
     async fn weigh(&self, pids: Vec<i32>) -> Vec<Option<ProcessMemory>> {
         // One at a time: where the kernel does not answer, whoever asks again leaves no further thread behind.
-        let turn = Arc::clone(&self.weighing).acquire_owned().await;
+        let turn = Arc::clone(&self.measuring).acquire_owned().await;
         let weighed = spawn_blocking(move || {
             let all: Vec<Option<ProcessMemory>> = pids.into_iter().map(memory::of).collect();
             drop(turn);
@@ -119,8 +119,8 @@ impl Supervisor {
             memory_bytes: None,
         }];
         for generation in inner.fleet.generations() {
-            if let Some(members) = inner.members.get(&generation.number) {
-                rows.extend(members.processes(generation.number, &generation.pool));
+            if let Some(processes) = inner.processes.get(&generation.number) {
+                rows.extend(processes.processes(generation.number, &generation.pool));
             }
         }
         drop(inner);
@@ -136,7 +136,7 @@ impl Supervisor {
     }
 }
 
-impl Members {
+impl Processes {
     fn processes(&self, generation: u32, pool: &Pool) -> Vec<Process> {
         let row = |pid, role, worker, state: &str, started| Process {
             pid,
@@ -159,16 +159,16 @@ impl Members {
             };
             rows.push(row(pid, Role::Template, None, state, template.started));
         }
-        for (number, child) in (0..).zip(&self.children) {
-            if let Some(child) = child
-                && let Some(pid) = child.pid
+        for (number, process) in (0..).zip(&self.workers) {
+            if let Some(process) = process
+                && let Some(pid) = process.pid
             {
                 let state = match pool.workers().state(number) {
                     State::Ready { .. } => "ready",
                     State::Stopping { .. } | State::Gone => "stopping",
                     _ => "starting",
                 };
-                rows.push(row(pid, Role::Worker, Some(number), state, child.started));
+                rows.push(row(pid, Role::Worker, Some(number), state, process.started));
             }
         }
         rows

@@ -1,97 +1,49 @@
-//! The supervisor itself: carries the fleet's decisions out, and brings what happens back to it. Decides
-//! nothing; the tasks that wait for processes are in `watch.rs`.
+//! The supervisor as its owner sees it: launches generations, stops them, and ends every process when it is dropped. Other
+//! parts of it are in `coexist.rs`, `drain.rs`, `stall.rs` and `status.rs`; the work is done by the tasks of
+//! `template_task.rs` and `worker_task.rs`. It decides nothing.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use exchange::control::ToTemplate;
-use exchange::dispatcher::Cause;
 use exchange::{Dispatcher, WorkerId};
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{JoinHandle, spawn_local};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 
 use crate::Note;
-use crate::rules::budget::{Bound, Budget};
 use crate::rules::fleet::{self, Fleet, Rules, Stage};
 use crate::rules::pool::TEMPLATE_EXIT_TIMEOUT;
-use crate::rules::pool::{Action, Event};
-use crate::runtime::channel::Channel;
 use crate::runtime::exit_status::KILL_TIMEOUT;
 use crate::runtime::exits::Exits;
-use crate::runtime::launch::StartError;
-use crate::runtime::members::{Members, TemplateHandle};
-use crate::runtime::template::{Booted, Load};
-use crate::runtime::worker_process::Child;
+use crate::runtime::limit_check::LimitCheck;
+use crate::runtime::load::{Booted, Load};
+use crate::runtime::processes::Processes;
+use crate::runtime::shared::Shared;
+use crate::runtime::start_error::StartError;
 
 /// The processes of all generations. Dropping it kills them.
 pub struct Supervisor {
     pub(crate) shared: Rc<Shared>,
+    pub(crate) limits: LimitCheck,
     /// What goes on for as long as it lives.
     tasks: RefCell<Vec<JoinHandle<()>>>,
     pub(crate) since: SystemTime,
     /// Whose turn it is to read memory for a status.
-    pub(crate) weighing: Arc<Semaphore>,
-}
-
-/// Takes what there is to say of a generation, by its number.
-type OnNote = Box<dyn Fn(u32, &Note)>;
-
-/// What the tasks share.
-pub(crate) struct Shared {
-    pub(crate) dispatcher: Rc<dyn Dispatcher>,
-    /// Takes what there is to say of a generation, for the log.
-    on_note: OnNote,
-    pub(crate) inner: RefCell<Inner>,
-    /// What the generation that serves was launched with.
-    pub(crate) in_force: RefCell<Option<Rc<Load>>>,
-    /// What memory allows. Never borrowed while anything else is called.
-    pub(crate) budget: RefCell<Budget>,
-    /// Told after each event.
-    changed: watch::Sender<()>,
-}
-
-/// Never borrowed while the dispatcher is called.
-pub(crate) struct Inner {
-    pub(crate) fleet: Fleet,
-    pub(crate) members: BTreeMap<u32, Members>,
-}
-
-impl Inner {
-    pub(crate) fn template(&mut self, generation: u32) -> Option<&mut TemplateHandle> {
-        self.members.get_mut(&generation)?.template.as_mut()
-    }
-
-    /// Where the handle of a worker's present life is.
-    pub(crate) fn child(&mut self, generation: u32, worker: u16) -> Option<&mut Option<Child>> {
-        let members = self.members.get_mut(&generation)?;
-        members.children.get_mut(usize::from(worker))
-    }
+    pub(crate) measuring: Arc<Semaphore>,
 }
 
 impl Supervisor {
     /// A supervisor that has started nothing yet. `on_note` hears what there is to say of each generation.
     pub fn new(dispatcher: Rc<dyn Dispatcher>, on_note: impl Fn(u32, &Note) + 'static) -> Self {
-        let shared = Shared {
-            dispatcher,
-            on_note: Box::new(on_note),
-            inner: RefCell::new(Inner {
-                fleet: Fleet::default(),
-                members: BTreeMap::new(),
-            }),
-            in_force: RefCell::default(),
-            budget: RefCell::new(Budget::new(Bound::None)),
-            changed: watch::Sender::new(()),
-        };
+        let shared = Rc::new(Shared::new(dispatcher, Box::new(on_note)));
         Self {
-            shared: Rc::new(shared),
+            limits: LimitCheck::new(&shared),
+            shared,
             tasks: RefCell::default(),
             since: SystemTime::now(),
-            weighing: Arc::new(Semaphore::new(1)),
+            measuring: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -103,7 +55,7 @@ impl Supervisor {
     /// Why it cannot serve. The other generation then serves on; without one, drop the supervisor.
     pub async fn launch(&self, load: Load) -> Result<Booted, StartError> {
         let generation = load.start.generation;
-        let scarce = !load.plan.worker_by_worker && self.shared.is_scarce(generation).await;
+        let scarce = !load.plan.worker_by_worker && self.limits.is_scarce(generation).await;
         let told = self.enlist(load, scarce)?;
         // Without a verdict everything is being torn down.
         told.await.unwrap_or(Err(StartError::CalledOff))
@@ -129,14 +81,14 @@ impl Supervisor {
         let plan = &load.plan;
         let rules = Rules {
             places: plan.workers,
-            workers: shared.affordable(plan),
+            workers: self.limits.affordable(plan),
             boot_timeout: plan.boot_timeout,
             drain_timeout: plan.drain_timeout,
             worker_by_worker: plan.worker_by_worker || scarce,
             check: plan.check.is_some(),
         };
-        let members = Members {
-            children: (0..=plan.workers).map(|_| None).collect(),
+        let processes = Processes {
+            workers: (0..=plan.workers).map(|_| None).collect(),
             load: Rc::new(load),
             exits: Exits::default(),
             template: None,
@@ -146,7 +98,7 @@ impl Supervisor {
             failure: None,
             verdict: Some(verdict),
         };
-        inner.members.insert(generation, members);
+        inner.processes.insert(generation, processes);
         drop(inner);
         self.keep();
         shared.dispatcher.resize(generation, rules.workers);
@@ -164,12 +116,12 @@ impl Supervisor {
             return;
         }
         tasks.push(spawn_local(Rc::clone(&self.shared).keep_time()));
-        tasks.push(spawn_local(Rc::clone(&self.shared).keep_limits()));
+        tasks.push(spawn_local(self.limits.clone().run()));
     }
 
     /// Lets no new generation take over any more: the server is going to stop.
-    pub fn call_off(&self) {
-        self.shared.decide(fleet::Event::CallOff);
+    pub fn cancel_launch(&self) {
+        self.shared.decide(fleet::Event::CancelLaunch);
     }
 
     /// Has the workers finish what they hold and leave, kills what is left after `grace` (at once where it is
@@ -201,10 +153,10 @@ impl Supervisor {
     pub(crate) fn exchange_corrupt(&self, generation: u32, what: &str) {
         let shared = &self.shared;
         let mut inner = shared.inner.borrow_mut();
-        let Some(members) = inner.members.get_mut(&generation) else {
+        let Some(processes) = inner.processes.get_mut(&generation) else {
             return;
         };
-        members.corrupt = true;
+        processes.corrupt = true;
         let fleet = &inner.fleet;
         let serves = |own: &fleet::Generation| own.stage == Stage::Serving && !own.pool.stopping();
         let again =
@@ -218,7 +170,7 @@ impl Supervisor {
 
     /// Kills a worker; it is replaced like any other that died.
     pub fn kill_worker(&self, generation: u32, worker: u16) {
-        self.shared.kill_worker(generation, worker);
+        self.shared.kill_worker(WorkerId::new(generation, worker));
     }
 }
 
@@ -227,190 +179,11 @@ impl Drop for Supervisor {
         for task in self.tasks.borrow_mut().drain(..) {
             task.abort();
         }
-        for members in self.shared.inner.borrow_mut().members.values_mut() {
-            members.children.clear();
-            if let Some(task) = members.template.take().and_then(|template| template.task) {
+        for processes in self.shared.inner.borrow_mut().processes.values_mut() {
+            processes.workers.clear();
+            if let Some(task) = processes.template.take().and_then(|template| template.task) {
                 // With the task goes the template, which kills its process group.
                 task.abort();
-            }
-        }
-    }
-}
-
-impl Shared {
-    pub(crate) fn note(&self, generation: u32, note: &Note) {
-        (self.on_note)(generation, note);
-    }
-
-    /// Tells the fleet what happened in a generation and does what it answers.
-    pub(crate) fn handle(self: &Rc<Self>, generation: u32, event: Event) {
-        self.decide(fleet::Event::Pool { generation, event });
-    }
-
-    /// Tells the fleet what happened and does what it answers.
-    pub(crate) fn decide(self: &Rc<Self>, event: fleet::Event) {
-        self.decide_at(event, Instant::now().into_std());
-    }
-
-    /// The same for something that happened then.
-    pub(crate) fn decide_at(self: &Rc<Self>, event: fleet::Event, now: std::time::Instant) {
-        let actions = self.inner.borrow_mut().fleet.handle(event, now);
-        for action in actions {
-            match action {
-                fleet::Action::Pool { generation, action } => self.act(generation, action),
-                fleet::Action::Feed { generations } => self.dispatcher.route_to(&generations),
-                fleet::Action::Outage { until } => self.outage(until.map(Into::into)),
-                fleet::Action::Check { generation } => Rc::clone(self).check(generation),
-                fleet::Action::Serves { generation } => self.serves(generation),
-                fleet::Action::GiveUp { generation, why } => self.give_up(generation, why),
-                fleet::Action::Close { generation } => self.close(generation),
-            }
-        }
-        self.changed.send_replace(());
-    }
-
-    /// Tells the dispatcher that no worker can serve before then, or that one can again.
-    fn outage(&self, until: Option<Instant>) {
-        self.dispatcher.outage(until.map(Instant::into_std));
-        let note = match until {
-            Some(until) => Note::Outage {
-                delay: until.saturating_duration_since(Instant::now()),
-            },
-            None => Note::OutageOver,
-        };
-        let latest = self.inner.borrow().fleet.latest();
-        self.note(latest, &note);
-    }
-
-    fn act(self: &Rc<Self>, generation: u32, action: Action) {
-        match action {
-            Action::SpawnTemplate => Rc::clone(self).boot(generation),
-            Action::KillTemplate => {
-                if let Some(template) = self.inner.borrow_mut().template(generation) {
-                    template.kill.notify_one();
-                }
-            }
-            Action::DismissTemplate => self.tell_template(generation, ToTemplate::Exit, None),
-            Action::Fork { worker, life } => self.fork(generation, worker, life),
-            Action::Abandon { worker } => drop(self.take_child(generation, worker)),
-            Action::Kill { worker } => self.kill_worker(generation, worker),
-            Action::Up { worker } => self.dispatcher.worker_up(WorkerId::new(generation, worker)),
-            Action::Reclaim { worker } => {
-                let cause = self.take_dead(generation, worker);
-                self.dispatcher
-                    .worker_died(WorkerId::new(generation, worker), cause);
-            }
-            Action::StopWorker { worker } => self.stop_worker(generation, worker),
-            Action::Stalled { .. }
-            | Action::SuccessorStarted { .. }
-            | Action::Retiring { .. }
-            | Action::Delayed { .. } => {
-                if let Some(note) = Note::of(action, self.drain_timeout(generation)) {
-                    self.note(generation, &note);
-                }
-            }
-        }
-    }
-
-    fn fork(self: &Rc<Self>, generation: u32, worker: u16, life: u32) {
-        self.dispatcher
-            .worker_starts(WorkerId::new(generation, worker));
-        let (channel, far) = match Channel::pair() {
-            Ok(pair) => pair,
-            Err(error) => {
-                let reason = error.to_string();
-                let note = Note::ForkFailed { worker, reason };
-                self.note(generation, &note);
-                // As an event of its own, for this one is still being handled.
-                let shared = Rc::clone(self);
-                let died = Event::Died {
-                    worker,
-                    life,
-                    served: false,
-                };
-                spawn_local(async move { shared.handle(generation, died) });
-                return;
-            }
-        };
-        let (watcher, pidfd) = oneshot::channel();
-        let channel = Rc::new(channel);
-        let watch = Rc::clone(self).watch(generation, worker, life, Rc::clone(&channel), pidfd);
-        let child = Child::new(channel, watcher, spawn_local(watch).abort_handle());
-        if let Some(place) = self.inner.borrow_mut().child(generation, worker) {
-            *place = Some(child);
-        }
-        self.tell_template(generation, ToTemplate::Fork { worker }, Some(far));
-    }
-
-    fn tell_template(&self, generation: u32, message: ToTemplate, fd: Option<OwnedFd>) {
-        if let Some(template) = self.inner.borrow_mut().template(generation) {
-            // Where its task is gone the template's death is on its way.
-            let _ = template.outbox.send((message, fd));
-        }
-    }
-
-    fn take_child(&self, generation: u32, worker: u16) -> Option<Child> {
-        self.inner.borrow_mut().child(generation, worker)?.take()
-    }
-
-    /// Lets go of a worker that is gone. Returns how it ended.
-    fn take_dead(&self, generation: u32, worker: u16) -> Cause {
-        let child = self.take_child(generation, worker);
-        let pid = child.and_then(|child| child.pid);
-        let mut inner = self.inner.borrow_mut();
-        let members = inner.members.get_mut(&generation);
-        members.map_or_else(
-            || Exits::default().died(None),
-            |members| members.exits.died(pid),
-        )
-    }
-
-    pub(crate) fn kill_worker(&self, generation: u32, worker: u16) {
-        if let Some(child) = self.inner.borrow_mut().child(generation, worker) {
-            child.iter_mut().for_each(Child::kill);
-        }
-    }
-
-    fn stop_worker(&self, generation: u32, worker: u16) {
-        let mut inner = self.inner.borrow_mut();
-        if let Some(members) = inner.members.get_mut(&generation) {
-            let child = members.children.get(usize::from(worker));
-            let pid = child.and_then(|child| child.as_ref()?.pid);
-            pid.into_iter().for_each(|pid| members.exits.leaves(pid));
-        }
-        drop(inner);
-        self.dispatcher
-            .stop_worker(WorkerId::new(generation, worker));
-    }
-
-    /// Waits until `reached` holds of the fleet.
-    pub(crate) async fn until(&self, reached: impl Fn(&Fleet) -> bool) {
-        let mut changes = self.changed.subscribe();
-        while !reached(&self.inner.borrow().fleet) {
-            if changes.changed().await.is_err() {
-                return;
-            }
-        }
-    }
-
-    /// Brings the fleet each moment that it asks for.
-    async fn keep_time(self: Rc<Self>) {
-        let mut changes = self.changed.subscribe();
-        loop {
-            let next = self.inner.borrow().fleet.next();
-            let moment = async {
-                match next {
-                    Some(next) => sleep_until(next.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                changed = changes.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
-                }
-                () = moment => self.tick(),
             }
         }
     }

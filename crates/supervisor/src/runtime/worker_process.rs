@@ -18,25 +18,25 @@ use tokio::time::sleep;
 
 use crate::runtime::channel::{Channel, Pidfd};
 
-/// Between two looks at a process that no descriptor tells of.
-const LOOK: Duration = Duration::from_millis(20);
+/// Between two polls of a process that has no pidfd.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A worker's process, once its template has named it.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct NamedProcess {
     pid: i32,
     /// Absent where this process could open no more descriptors.
     pidfd: Option<Rc<OwnedFd>>,
 }
 
-impl Process {
+impl NamedProcess {
     /// Waits until the kernel has ended it.
     pub(crate) async fn ended(self) {
         if let Some(Ok(pidfd)) = self.pidfd.clone().map(Pidfd::new) {
             return pidfd.ended().await;
         }
         while !self.has_ended() {
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -62,7 +62,7 @@ impl Process {
 }
 
 /// Waits until the kernel has ended the process that will be named.
-pub(crate) async fn end_of(process: oneshot::Receiver<Process>) {
+pub(crate) async fn end_of(process: oneshot::Receiver<NamedProcess>) {
     match process.await {
         Ok(process) => process.ended().await,
         // Its handle is gone, and takes the task that waits here along.
@@ -72,13 +72,13 @@ pub(crate) async fn end_of(process: oneshot::Receiver<Process>) {
 
 /// One life of a worker.
 #[derive(Debug)]
-pub(crate) struct Child {
+pub(crate) struct WorkerProcess {
     /// For people. Absent until the template or the worker has told it.
     pub(crate) pid: Option<i32>,
     pub(crate) started: SystemTime,
     pidfd: Option<Rc<OwnedFd>>,
     /// Where the task that watches it waits for its process.
-    watcher: Option<oneshot::Sender<Process>>,
+    watcher: Option<oneshot::Sender<NamedProcess>>,
     /// To be killed as soon as its process is known.
     doomed: bool,
     /// Its control socket.
@@ -86,11 +86,11 @@ pub(crate) struct Child {
     task: AbortHandle,
 }
 
-impl Child {
+impl WorkerProcess {
     /// A worker that the template is asked to fork, watched by `task`.
     pub(crate) fn new(
         channel: Rc<Channel>,
-        watcher: oneshot::Sender<Process>,
+        watcher: oneshot::Sender<NamedProcess>,
         task: AbortHandle,
     ) -> Self {
         Self {
@@ -117,7 +117,7 @@ impl Child {
         if let Some(watcher) = self.watcher.take() {
             let pidfd = self.pidfd.clone();
             // The watcher is gone only when the worker was abandoned.
-            let _ = watcher.send(Process { pid, pidfd });
+            let _ = watcher.send(NamedProcess { pid, pidfd });
         }
         if self.doomed {
             self.kill();
@@ -139,7 +139,7 @@ impl Child {
     }
 }
 
-impl Drop for Child {
+impl Drop for WorkerProcess {
     /// Closes its control socket, at whose end it leaves by itself, and kills it where that is possible.
     fn drop(&mut self) {
         self.task.abort();

@@ -197,26 +197,26 @@ fn what_a_server_beside_this_one_holds_is_no_stranger_s_and_nobody_comes_meanwhi
     };
     for bound in [Bound::Auto, Bound::Bytes(700)] {
         let mut budget = Budget::new(bound);
-        budget.begin_beside(bound, 2);
+        budget.start_alongside(bound, 2);
         assert_eq!(budget.step(&crowded, true, now), None, "{bound:?}");
         assert!(!budget.has_room(&crowded) && !budget.has_room_for_all(&crowded));
         // Also where there is room: the other one may need it.
         assert_eq!(budget.step(&weights(&[100]), true, now), None, "{bound:?}");
         assert_eq!(budget.affordable(4, bound), 2);
-        budget.stand_beside(false);
+        budget.set_other_server(false);
         let step = budget.step(&crowded, true, now);
         assert_eq!(step, Some(Step::Shrink(1)), "{bound:?}");
     }
     let mut budget = Budget::new(Bound::None);
-    budget.begin_beside(Bound::Bytes(700), 2);
-    budget.keep_to(Bound::Bytes(700));
-    budget.stand_beside(false);
+    budget.start_alongside(Bound::Bytes(700), 2);
+    budget.set_bound(Bound::Bytes(700));
+    budget.set_other_server(false);
     let grown = budget.step(&weights(&[100]), true, now);
     assert_eq!((grown, budget.missing), (Some(Step::Grow), 1));
     // Another bound is another beginning.
     assert_eq!(budget.affordable(4, Bound::Auto), 4);
     let mut budget = Budget::new(Bound::None);
-    budget.begin_beside(Bound::None, 2);
+    budget.start_alongside(Bound::None, 2);
     assert_eq!(budget.affordable(4, Bound::None), 4);
 }
 

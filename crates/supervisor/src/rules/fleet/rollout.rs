@@ -116,14 +116,14 @@ impl Rollout {
                 && ready < rules.workers
             {
                 let generations = vec![old.number, new.number];
-                actions.push(Action::Feed { generations });
+                actions.push(Action::RouteTo { generations });
             }
         }
         let serves = new.stage == Stage::Serving;
         if serves && ready == rules.workers {
             let generation = new.number;
             let generations = vec![generation];
-            actions.push(Action::Feed { generations });
+            actions.push(Action::RouteTo { generations });
             actions.push(Action::Serves { generation });
             if let Some(old) = old {
                 old.stage = Stage::Draining;

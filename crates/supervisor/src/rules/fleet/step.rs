@@ -14,12 +14,12 @@ pub(crate) enum Event {
     /// beside a generation that drains only fewer.
     Resize { workers: u16, leaves: Option<u16> },
     /// Other times are in force, for what begins from now on.
-    KeepTo {
+    ApplySettings {
         boot_timeout: Duration,
         drain_timeout: Duration,
     },
     /// Somebody waits for the generations that finish what they hold, and has waited long enough.
-    Hurry,
+    KillDraining,
     /// Something happened in a generation.
     Pool { generation: u32, event: pool::Event },
     /// A worker of the generation wrote into its exchange what no sound worker writes.
@@ -27,7 +27,7 @@ pub(crate) enum Event {
     /// The check that [`Action::Check`] asked for is done.
     Checked { generation: u32, passed: bool },
     /// The server is going to stop, so no new generation is to take over.
-    CallOff,
+    CancelLaunch,
     /// Stop for good: workers finish what they hold.
     Stop,
     /// Stop for good, at once.
@@ -45,7 +45,7 @@ pub(crate) enum Action {
         action: pool::Action,
     },
     /// Have requests go to these generations and to no other.
-    Feed { generations: Vec<u32> },
+    RouteTo { generations: Vec<u32> },
     /// No worker serves, and none is started before this moment; `None`: one serves again.
     Outage { until: Option<Instant> },
     /// Find out whether a generation is fit to serve.

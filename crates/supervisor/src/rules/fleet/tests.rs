@@ -135,7 +135,7 @@ fn dismiss(generation: u32) -> Action {
 
 fn feed(generations: &[u32]) -> Action {
     let generations = generations.to_vec();
-    Action::Feed { generations }
+    Action::RouteTo { generations }
 }
 
 fn given_up(why: Why) -> Action {
@@ -392,9 +392,9 @@ fn workers_that_do_not_finish_within_the_drain_are_killed() {
 #[test]
 fn whoever_has_waited_long_enough_has_the_old_generation_killed_and_no_other() {
     let mut run = Run::serving(rules(false, false));
-    run.check(Event::Hurry, &[]);
+    run.check(Event::KillDraining, &[]);
     run.check(run.launch(2), &[spawn(2)]);
-    run.check(Event::Hurry, &[]);
+    run.check(Event::KillDraining, &[]);
     run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
     run.ready(2, 0, 1, &[]);
     run.ready(2, 1, 1, &[feed(&[2]), SERVES, stop(1, 0), stop(1, 1)]);
@@ -404,7 +404,10 @@ fn whoever_has_waited_long_enough_has_the_old_generation_killed_and_no_other() {
     let until = run.now + 10 * DRAIN_TIMEOUT;
     run.check(of(1, pool::Event::Prolong { worker: 1, until }), &[]);
     run.after(DRAIN_TIMEOUT, &[kill(1, 0)]);
-    run.check(Event::Hurry, &[kill(1, 0), kill(1, 1), kill_template(1)]);
+    run.check(
+        Event::KillDraining,
+        &[kill(1, 0), kill(1, 1), kill_template(1)],
+    );
     run.check(died(1, 0, 1), &[down(1, 0)]);
     run.check(died(1, 1, 1), &[down(1, 1), dismiss(1)]);
     run.check(template_died(1), &[Action::Close { generation: 1 }]);
@@ -416,7 +419,7 @@ fn other_times_are_for_what_begins_in_every_generation_from_then_on() {
     const OTHER: Duration = Duration::from_secs(7);
     let mut run = Run::serving(rules(false, false));
     run.check(died(1, 0, 1), &[down(1, 0), fork(1, 0, 2)]);
-    let times = Event::KeepTo {
+    let times = Event::ApplySettings {
         boot_timeout: OTHER,
         drain_timeout: 2 * OTHER,
     };
@@ -470,7 +473,7 @@ fn a_stop_within_a_rollout_ends_both_generations() {
     // While the new code is loaded.
     let mut run = Run::serving(rules(false, false));
     run.check(run.launch(2), &[spawn(2)]);
-    run.check(Event::CallOff, &[called_off.clone(), kill_template(2)]);
+    run.check(Event::CancelLaunch, &[called_off.clone(), kill_template(2)]);
     run.check(booted(2), &[kill_template(2)]);
     run.check(template_died(2), &[Action::Close { generation: 2 }]);
     run.check(Event::Stop, &[stop(1, 0), stop(1, 1)]);
@@ -480,7 +483,7 @@ fn a_stop_within_a_rollout_ends_both_generations() {
     run.check(run.launch(2), &[spawn(2)]);
     run.check(booted(2), &[fork(2, 0, 1)]);
     run.ready(2, 0, 1, &[feed(&[1, 2]), stop(1, 1)]);
-    run.check(Event::CallOff, &[called_off]);
+    run.check(Event::CancelLaunch, &[called_off]);
     run.check(died(1, 1, 1), &[down(1, 1)]);
     run.check(Event::Stop, &[stop(1, 0), stop(2, 0)]);
     run.check(died(1, 0, 1), &[down(1, 0), dismiss(1)]);
@@ -738,7 +741,7 @@ struct World {
 impl World {
     fn take(&mut self, action: Action, seed: u64) {
         match action {
-            Action::Feed { generations } => self.fed = generations,
+            Action::RouteTo { generations } => self.fed = generations,
             Action::Outage { until } => self.outage = until.is_some(),
             Action::Check { generation } => self.checks.push(generation),
             Action::Serves { generation } => {
@@ -911,7 +914,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
             let template = world.templates.get(&generation).copied();
             let ending = step > steps + 60;
             let event = match draw(19) {
-                _ if step == steps => Event::CallOff,
+                _ if step == steps => Event::CancelLaunch,
                 _ if step == steps + 20 => Event::Stop,
                 _ if step == steps + 60 => Event::Kill,
                 _ if trouble && step < steps && step % 40 == 39 => {
@@ -994,8 +997,8 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                     let until = now + Duration::from_secs(draw(600));
                     of(generation, pool::Event::Prolong { worker, until })
                 }
-                17 => Event::Hurry,
-                18 => Event::KeepTo {
+                17 => Event::KillDraining,
+                18 => Event::ApplySettings {
                     boot_timeout: Duration::from_secs(1 + draw(600)),
                     drain_timeout: Duration::from_secs(draw(600)),
                 },
@@ -1032,7 +1035,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                 }
                 world.take(action, seed);
             }
-            if event == Event::Hurry {
+            if event == Event::KillDraining {
                 // Of what drains nothing is waited for any longer.
                 let drains = |number| {
                     let found = fleet.generation(number);

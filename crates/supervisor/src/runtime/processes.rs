@@ -1,5 +1,4 @@
-//! The processes of one generation, as far as the supervisor holds on to them. Data alone: who changes it are
-//! `supervisor.rs` and `watch.rs`.
+//! The processes of one generation, and how it came up. Data alone: the tasks change it.
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -10,14 +9,14 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::runtime::exits::Exits;
-use crate::runtime::launch::StartError;
-use crate::runtime::template::{Booted, Load};
-use crate::runtime::worker_process::Child;
+use crate::runtime::load::{Booted, Load};
+use crate::runtime::start_error::StartError;
+use crate::runtime::worker_process::WorkerProcess;
 
 /// The processes of one generation, and how it came up.
-pub(crate) struct Members {
+pub(crate) struct Processes {
     pub(crate) load: Rc<Load>,
-    pub(crate) children: Vec<Option<Child>>,
+    pub(crate) workers: Vec<Option<WorkerProcess>>,
     /// How the workers' processes ended.
     pub(crate) exits: Exits,
     pub(crate) template: Option<TemplateHandle>,

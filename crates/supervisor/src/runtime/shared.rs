@@ -1,0 +1,281 @@
+//! What the tasks of a supervisor share: the fleet, and the processes of each generation. Brings events to the fleet and
+//! does what it answers; decides nothing.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use exchange::control::ToTemplate;
+use exchange::dispatcher::Cause;
+use exchange::{Dispatcher, WorkerId};
+use tokio::sync::{oneshot, watch};
+use tokio::task::spawn_local;
+use tokio::time::{Instant, sleep_until};
+
+use crate::Note;
+use crate::rules::budget::{Bound, Budget};
+use crate::rules::fleet::{self, Fleet};
+use crate::rules::pool::{Action, Event, Pool};
+use crate::runtime::channel::Channel;
+use crate::runtime::exits::Exits;
+use crate::runtime::load::Load;
+use crate::runtime::processes::{Processes, TemplateHandle};
+use crate::runtime::worker_process::WorkerProcess;
+
+/// Takes what there is to say of a generation, by its number.
+pub(crate) type OnNote = Box<dyn Fn(u32, &Note)>;
+
+/// What the tasks share.
+pub(crate) struct Shared {
+    pub(crate) dispatcher: Rc<dyn Dispatcher>,
+    /// Takes what there is to say of a generation, for the log.
+    on_note: OnNote,
+    pub(crate) inner: RefCell<Inner>,
+    /// What the generation that serves was launched with.
+    pub(crate) serving_load: RefCell<Option<Rc<Load>>>,
+    /// What memory allows. Never borrowed while anything else is called.
+    pub(crate) budget: RefCell<Budget>,
+    /// Told after each event.
+    changed: watch::Sender<()>,
+}
+
+/// Never borrowed while the dispatcher is called.
+pub(crate) struct Inner {
+    pub(crate) fleet: Fleet,
+    pub(crate) processes: BTreeMap<u32, Processes>,
+}
+
+impl Inner {
+    pub(crate) fn template(&mut self, generation: u32) -> Option<&mut TemplateHandle> {
+        self.processes.get_mut(&generation)?.template.as_mut()
+    }
+
+    /// Where the handle of a worker's present life is.
+    pub(crate) fn worker(&mut self, id: WorkerId) -> Option<&mut Option<WorkerProcess>> {
+        let processes = self.processes.get_mut(&id.generation)?;
+        processes.workers.get_mut(usize::from(id.worker))
+    }
+}
+
+impl Shared {
+    /// The state of a supervisor that has started nothing yet.
+    pub(crate) fn new(dispatcher: Rc<dyn Dispatcher>, on_note: OnNote) -> Self {
+        Self {
+            dispatcher,
+            on_note,
+            inner: RefCell::new(Inner {
+                fleet: Fleet::default(),
+                processes: BTreeMap::new(),
+            }),
+            serving_load: RefCell::default(),
+            budget: RefCell::new(Budget::new(Bound::None)),
+            changed: watch::Sender::new(()),
+        }
+    }
+
+    pub(crate) fn note(&self, generation: u32, note: &Note) {
+        (self.on_note)(generation, note);
+    }
+
+    /// Tells the fleet what happened in a generation and does what it answers.
+    pub(crate) fn handle(self: &Rc<Self>, generation: u32, event: Event) {
+        self.decide(fleet::Event::Pool { generation, event });
+    }
+
+    /// Tells the fleet what happened and does what it answers.
+    pub(crate) fn decide(self: &Rc<Self>, event: fleet::Event) {
+        self.decide_at(event, Instant::now().into_std());
+    }
+
+    /// The same for something that happened then.
+    pub(crate) fn decide_at(self: &Rc<Self>, event: fleet::Event, now: std::time::Instant) {
+        let actions = self.inner.borrow_mut().fleet.handle(event, now);
+        for action in actions {
+            match action {
+                fleet::Action::Pool { generation, action } => self.act(generation, action),
+                fleet::Action::RouteTo { generations } => self.dispatcher.route_to(&generations),
+                fleet::Action::Outage { until } => self.outage(until.map(Into::into)),
+                fleet::Action::Check { generation } => Rc::clone(self).check(generation),
+                fleet::Action::Serves { generation } => self.serves(generation),
+                fleet::Action::GiveUp { generation, why } => self.give_up(generation, why),
+                fleet::Action::Close { generation } => self.close(generation),
+            }
+        }
+        self.changed.send_replace(());
+    }
+
+    /// Tells the dispatcher that no worker can serve before then, or that one can again.
+    fn outage(&self, until: Option<Instant>) {
+        self.dispatcher.outage(until.map(Instant::into_std));
+        let note = match until {
+            Some(until) => Note::Outage {
+                delay: until.saturating_duration_since(Instant::now()),
+            },
+            None => Note::OutageOver,
+        };
+        let latest = self.inner.borrow().fleet.latest();
+        self.note(latest, &note);
+    }
+
+    fn act(self: &Rc<Self>, generation: u32, action: Action) {
+        let id = |worker| WorkerId::new(generation, worker);
+        match action {
+            Action::SpawnTemplate => self.start_template(generation),
+            Action::KillTemplate => {
+                if let Some(template) = self.inner.borrow_mut().template(generation) {
+                    template.kill.notify_one();
+                }
+            }
+            Action::DismissTemplate => self.tell_template(generation, ToTemplate::Exit, None),
+            Action::Fork { worker, life } => self.fork(id(worker), life),
+            Action::Abandon { worker } => drop(self.take_worker(id(worker))),
+            Action::Kill { worker } => self.kill_worker(id(worker)),
+            Action::Up { worker } => self.dispatcher.worker_up(id(worker)),
+            Action::Reclaim { worker } => {
+                let cause = self.take_dead(id(worker));
+                self.dispatcher.worker_died(id(worker), cause);
+            }
+            Action::StopWorker { worker } => self.stop_worker(id(worker)),
+            Action::Stalled { .. }
+            | Action::SuccessorStarted { .. }
+            | Action::Retiring { .. }
+            | Action::Delayed { .. } => {
+                let drain_timeout = self.inner.borrow().fleet.drain_timeout(generation);
+                if let Some(note) = Note::of(action, drain_timeout) {
+                    self.note(generation, &note);
+                }
+            }
+        }
+    }
+
+    fn fork(self: &Rc<Self>, id: WorkerId, life: u32) {
+        let WorkerId { generation, worker } = id;
+        self.dispatcher.worker_starts(id);
+        let (channel, far) = match Channel::pair() {
+            Ok(pair) => pair,
+            Err(error) => {
+                let reason = error.to_string();
+                let note = Note::ForkFailed { worker, reason };
+                self.note(generation, &note);
+                // As an event of its own, for this one is still being handled.
+                let shared = Rc::clone(self);
+                let died = Event::Died {
+                    worker,
+                    life,
+                    served: false,
+                };
+                spawn_local(async move { shared.handle(generation, died) });
+                return;
+            }
+        };
+        let (name, process) = oneshot::channel();
+        let channel = Rc::new(channel);
+        let task = self.watch_worker(id, life, Rc::clone(&channel), process);
+        if let Some(own) = self.inner.borrow_mut().worker(id) {
+            *own = Some(WorkerProcess::new(channel, name, task));
+        }
+        self.tell_template(generation, ToTemplate::Fork { worker }, Some(far));
+    }
+
+    fn tell_template(&self, generation: u32, message: ToTemplate, fd: Option<OwnedFd>) {
+        if let Some(template) = self.inner.borrow_mut().template(generation) {
+            // Where its task is gone the template's death is on its way.
+            let _ = template.outbox.send((message, fd));
+        }
+    }
+
+    fn take_worker(&self, id: WorkerId) -> Option<WorkerProcess> {
+        self.inner.borrow_mut().worker(id)?.take()
+    }
+
+    /// Lets go of a worker that is gone. Returns how it ended.
+    fn take_dead(&self, id: WorkerId) -> Cause {
+        let process = self.take_worker(id);
+        let pid = process.and_then(|process| process.pid);
+        let mut inner = self.inner.borrow_mut();
+        let processes = inner.processes.get_mut(&id.generation);
+        let unknown = || Exits::default().died(None);
+        processes.map_or_else(unknown, |processes| processes.exits.died(pid))
+    }
+
+    pub(crate) fn kill_worker(&self, id: WorkerId) {
+        if let Some(process) = self.inner.borrow_mut().worker(id) {
+            process.iter_mut().for_each(WorkerProcess::kill);
+        }
+    }
+
+    fn stop_worker(&self, id: WorkerId) {
+        let mut inner = self.inner.borrow_mut();
+        let process = inner.worker(id);
+        let pid = process.and_then(|process| process.as_ref()?.pid);
+        if let Some((processes, pid)) = inner.processes.get_mut(&id.generation).zip(pid) {
+            processes.exits.leaves(pid);
+        }
+        drop(inner);
+        self.dispatcher.stop_worker(id);
+    }
+
+    /// Waits until `reached` holds of the fleet.
+    pub(crate) async fn until(&self, reached: impl Fn(&Fleet) -> bool) {
+        let mut changes = self.changed.subscribe();
+        while !reached(&self.inner.borrow().fleet) {
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Brings the fleet each moment that it asks for.
+    pub(crate) async fn keep_time(self: Rc<Self>) {
+        let mut changes = self.changed.subscribe();
+        loop {
+            let next = self.inner.borrow().fleet.next();
+            let moment = async {
+                match next {
+                    Some(next) => sleep_until(next.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                changed = changes.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+                () = moment => self.tick(),
+            }
+        }
+    }
+
+    /// Whether something holds of a generation's pool; everything holds of one that is gone.
+    pub(crate) fn pool_is(&self, generation: u32, holds: impl Fn(&Pool) -> bool) -> bool {
+        let inner = self.inner.borrow();
+        let own = inner.fleet.generation(generation);
+        own.is_none_or(|own| holds(&own.pool))
+    }
+
+    /// Logs the end of a worker, unless all of them leave.
+    pub(crate) fn log_exit(&self, id: WorkerId, pid: i32, status: String) {
+        let WorkerId { generation, worker } = id;
+        let mut inner = self.inner.borrow_mut();
+        let processes = inner.processes.get_mut(&generation);
+        let told = processes.is_some_and(|processes| processes.exits.has_left(pid));
+        drop(inner);
+        let note = match told {
+            true => Note::WorkerLeft {
+                worker,
+                pid,
+                status,
+            },
+            false => Note::WorkerEnded {
+                worker,
+                pid,
+                status,
+            },
+        };
+        if !self.pool_is(generation, Pool::stopping) {
+            self.note(generation, &note);
+        }
+    }
+}

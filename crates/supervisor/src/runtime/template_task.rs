@@ -1,0 +1,315 @@
+//! The task that sees a template through, from its start to its end: has it load the application, takes its messages, and
+//! brings what happens to the pool.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use exchange::WorkerId;
+use exchange::control::{FromTemplate, Received, ToTemplate};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::spawn_local;
+use tokio::time::timeout;
+
+use crate::Note;
+use crate::rules::pool::{Event, Pool};
+use crate::runtime::channel::{Channel, open_pidfd};
+use crate::runtime::exit_status::KILL_TIMEOUT;
+use crate::runtime::load::{BootError, Booted, Load};
+use crate::runtime::processes::TemplateHandle;
+use crate::runtime::shared::Shared;
+use crate::runtime::start_error::StartError;
+use crate::runtime::template::Template;
+
+/// A template of a generation, as its task sees it.
+struct TemplateTask {
+    shared: Rc<Shared>,
+    generation: u32,
+    /// Told when the template is to be killed.
+    kill: Rc<Notify>,
+}
+
+impl Shared {
+    /// Starts the template of a generation, and sees it through to its end.
+    pub(super) fn start_template(self: &Rc<Self>, generation: u32) {
+        let kill = Rc::new(Notify::new());
+        let (outbox, letters) = mpsc::unbounded_channel();
+        let mut inner = self.inner.borrow_mut();
+        let Some(processes) = inner.processes.get_mut(&generation) else {
+            return;
+        };
+        let task = TemplateTask {
+            shared: Rc::clone(self),
+            generation,
+            kill: Rc::clone(&kill),
+        };
+        processes.template = Some(TemplateHandle {
+            pid: None,
+            started: SystemTime::now(),
+            kill,
+            outbox,
+            task: Some(spawn_local(task.run(letters))),
+        });
+    }
+}
+
+impl TemplateTask {
+    async fn run(self, letters: mpsc::UnboundedReceiver<(ToTemplate, Option<OwnedFd>)>) {
+        let booted = tokio::select! {
+            booted = self.boot() => booted,
+            () = self.kill.notified() => Err(BootError::CalledOff),
+        };
+        match booted {
+            Ok(template) => {
+                spawn_local(send_all(template.channel(), letters));
+                self.shared.handle(self.generation, Event::Booted);
+                self.serve(template).await;
+            }
+            Err(error) => self.boot_failed(error),
+        }
+    }
+
+    /// Has the application loaded: behind what serves, where something does and leaves time for it.
+    async fn boot(&self) -> Result<Template, BootError> {
+        let load = &self.load()?;
+        let behind = load.start.behind || self.shared.inner.borrow().fleet.serves();
+        let (template, booted) = match self.try_boot(load, behind).await {
+            Err(BootError::Starved) => {
+                self.shared.note(self.generation, &Note::Starved);
+                self.try_boot(load, false).await?
+            }
+            other => other?,
+        };
+        self.shared
+            .note(self.generation, &Note::Booted(booted.clone()));
+        for sentence in &booted.held {
+            let note = Note::Held(sentence.clone());
+            self.shared.note(self.generation, &note);
+        }
+        if let Some(processes) = self
+            .shared
+            .inner
+            .borrow_mut()
+            .processes
+            .get_mut(&self.generation)
+        {
+            processes.booted = Some(booted);
+        }
+        Ok(template)
+    }
+
+    /// What the next template of a generation is told, with an exchange that is in order.
+    fn load(&self) -> Result<Rc<Load>, BootError> {
+        let inner = self.shared.inner.borrow();
+        let processes = inner.processes.get(&self.generation);
+        let processes = processes.ok_or(BootError::CalledOff)?;
+        let (old, corrupt) = (Rc::clone(&processes.load), processes.corrupt);
+        drop(inner);
+        if !corrupt {
+            return Ok(old);
+        }
+        let exchange = self.shared.dispatcher.renewed_exchange(self.generation);
+        let load = Rc::new(Load {
+            start: old.start.clone(),
+            plan: old.plan.clone(),
+            exchange: exchange.map_err(BootError::Exchange)?,
+        });
+        if let Some(processes) = self
+            .shared
+            .inner
+            .borrow_mut()
+            .processes
+            .get_mut(&self.generation)
+        {
+            processes.load = Rc::clone(&load);
+            processes.corrupt = false;
+        }
+        let mut in_force = self.shared.serving_load.borrow_mut();
+        if in_force.as_ref().is_some_and(|own| Rc::ptr_eq(own, &old)) {
+            *in_force = Some(Rc::clone(&load));
+        }
+        Ok(load)
+    }
+
+    async fn try_boot(&self, load: &Load, behind: bool) -> Result<(Template, Booted), BootError> {
+        let mut template = Template::spawn(load)?;
+        if let Some(handle) = self.shared.inner.borrow_mut().template(self.generation) {
+            handle.pid = Some(template.pid());
+            handle.started = template.started();
+        }
+        let rules = self.shared.inner.borrow().fleet.rules(self.generation);
+        let within = rules.map_or(load.plan.boot_timeout, |rules| rules.boot_timeout);
+        match template.boot(load, behind, within).await {
+            Ok(booted) => Ok((template, booted)),
+            Err(error) => {
+                // Its end takes time as well, for which the front must not stand still.
+                template.kill_group();
+                template.end(Duration::ZERO).await;
+                Err(error)
+            }
+        }
+    }
+
+    fn boot_failed(&self, error: BootError) {
+        let mut inner = self.shared.inner.borrow_mut();
+        if let Some(processes) = inner.processes.get_mut(&self.generation) {
+            processes.template = None;
+        }
+        let awaited = inner.fleet.rolls_out(self.generation);
+        drop(inner);
+        match error {
+            BootError::CalledOff => {}
+            // Whoever waits for the generation is told.
+            error if awaited => self.shared.fail(self.generation, StartError::Boot(error)),
+            error => {
+                let reason = error.to_string();
+                self.shared
+                    .note(self.generation, &Note::BootFailed { reason });
+            }
+        }
+        self.shared.handle(self.generation, Event::TemplateDied);
+    }
+
+    /// Takes the template's messages until its end.
+    async fn serve(&self, mut template: Template) {
+        let mut kill_timeout = Duration::MAX;
+        loop {
+            tokio::select! {
+                biased;
+                message = timeout(kill_timeout, template.next()) => match message.unwrap_or(Ok(None)) {
+                    Ok(Some(received)) => self.received(received),
+                    Ok(None) => break,
+                    Err(error) => {
+                        let reason = error.to_string();
+                        let note = Note::TemplateMisbehaved { reason };
+                        self.shared.note(self.generation, &note);
+                        template.kill();
+                        break;
+                    }
+                },
+                () = self.kill.notified() => {
+                    template.kill();
+                    // What it had to say it has said.
+                    kill_timeout = KILL_TIMEOUT;
+                }
+            }
+        }
+        let awaited = self.shared.inner.borrow().fleet.rolls_out(self.generation);
+        let quiet = self.is_corrupt() || self.shared.pool_is(self.generation, Pool::stopping);
+        if self
+            .shared
+            .pool_is(self.generation, |pool| pool.workers().are_gone())
+        {
+            template.terminate_group();
+        }
+        let pid = template.pid();
+        let ending = template.end(Duration::ZERO).await;
+        if awaited {
+            self.shared
+                .fail(self.generation, StartError::Template(ending));
+        } else if !quiet {
+            let status = ending.to_string();
+            let note = Note::TemplateEnded { pid, status };
+            self.shared.note(self.generation, &note);
+        }
+        if let Some(processes) = self
+            .shared
+            .inner
+            .borrow_mut()
+            .processes
+            .get_mut(&self.generation)
+        {
+            processes.template = None;
+            processes.exits.template_gone();
+        }
+        self.shared.handle(self.generation, Event::TemplateDied);
+    }
+
+    /// Whether the generation's next template needs a fresh exchange, which has been said in the log.
+    fn is_corrupt(&self) -> bool {
+        let inner = self.shared.inner.borrow();
+        let processes = inner.processes.get(&self.generation);
+        processes.is_some_and(|processes| processes.corrupt)
+    }
+
+    fn received(&self, received: Received<FromTemplate>) {
+        match received.message {
+            FromTemplate::Forked { worker, pid } => {
+                let pidfd = received.fds.into_iter().next();
+                // Without one: the worker is not reaped before its own pidfd tells the template of its end.
+                let pidfd = pidfd.or_else(|| open_pidfd(pid));
+                let mut inner = self.shared.inner.borrow_mut();
+                if let Some(Some(own)) = inner.worker(self.id(worker)) {
+                    own.forked(pid, pidfd);
+                }
+                if let Some(processes) = inner.processes.get_mut(&self.generation) {
+                    processes.exits.forked(pid);
+                }
+                drop(inner);
+                self.shared
+                    .handle(self.generation, Event::Forked { worker });
+            }
+            FromTemplate::NotForked { worker, reason } => {
+                self.not_forked(worker, reason);
+            }
+            FromTemplate::Exited {
+                worker,
+                pid,
+                status,
+            } => {
+                if let Some(processes) = self
+                    .shared
+                    .inner
+                    .borrow_mut()
+                    .processes
+                    .get_mut(&self.generation)
+                {
+                    processes.exits.reported(pid, &status);
+                }
+                self.shared.log_exit(self.id(worker), pid, status);
+            }
+            FromTemplate::Booted { .. } | FromTemplate::BootFailed { .. } => {
+                let reason = "it booted twice".to_owned();
+                let note = Note::TemplateMisbehaved { reason };
+                self.shared.note(self.generation, &note);
+            }
+        }
+    }
+
+    /// The template goes on without having forked a worker: as good as that one's death.
+    fn not_forked(&self, worker: u16, reason: String) {
+        let mut inner = self.shared.inner.borrow_mut();
+        let asked = matches!(inner.worker(self.id(worker)), Some(Some(_)));
+        let own = inner.fleet.generation(self.generation).filter(|_| asked);
+        let life = own.map(|own| own.pool.workers().life(worker));
+        drop(inner);
+        let Some(life) = life else { return };
+        let note = Note::ForkFailed { worker, reason };
+        self.shared.note(self.generation, &note);
+        let served = self.shared.dispatcher.has_served(self.id(worker));
+        let died = Event::Died {
+            worker,
+            life,
+            served,
+        };
+        self.shared.handle(self.generation, died);
+    }
+
+    fn id(&self, worker: u16) -> WorkerId {
+        WorkerId::new(self.generation, worker)
+    }
+}
+
+/// Sends what the template is told, in order; ends with the template or with its handle.
+async fn send_all(
+    channel: Rc<Channel>,
+    mut letters: mpsc::UnboundedReceiver<(ToTemplate, Option<OwnedFd>)>,
+) {
+    while let Some((message, fd)) = letters.recv().await {
+        let fds: Vec<_> = fd.iter().map(AsFd::as_fd).collect();
+        if channel.send(&message, &fds).await.is_err() {
+            // Its end is seen by the task that watches it.
+            return;
+        }
+    }
+}
