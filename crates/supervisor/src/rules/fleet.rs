@@ -9,71 +9,24 @@ use std::time::{Duration, Instant};
 
 use crate::rules::pool::{self, Pool};
 
+mod event;
+mod generations;
 mod outage;
 mod rollout;
-mod step;
+mod rules;
 
-pub(crate) use rollout::Rules;
+pub(crate) use event::{Action, Event, Why};
+pub(crate) use generations::{Generation, Generations, Stage};
+use outage::Outage;
 use rollout::{Check, Rollout};
-pub(crate) use step::{Action, Event, Why};
+pub(crate) use rules::Rules;
 
-/// What a generation is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// It is being brought up.
-    Booting,
-    /// Requests go to it.
-    Serving,
-    /// It finishes what it holds.
-    Draining,
-}
-
-/// A generation.
-#[derive(Debug)]
-pub(crate) struct Generation {
-    pub(crate) number: u32,
-    pub(crate) stage: Stage,
-    /// Those that it was launched with, the times aside, which may change: the next one may have others.
-    rules: Rules,
-    pub(crate) pool: Pool,
-}
-
-impl Generation {
-    fn handle(&mut self, event: pool::Event, now: Instant, actions: &mut Vec<Action>) {
-        let generation = self.number;
-        let own = self.pool.handle(event, now).into_iter();
-        actions.extend(own.map(|action| Action::Pool { generation, action }));
-    }
-
-    fn resize(&mut self, limit: u16, now: Instant, actions: &mut Vec<Action>) {
-        self.resize_without(None, limit, now, actions);
-    }
-
-    /// The same, where this worker is to leave first.
-    fn resize_without(
-        &mut self,
-        leaves: Option<u16>,
-        limit: u16,
-        now: Instant,
-        actions: &mut Vec<Action>,
-    ) {
-        let until = now + self.rules.drain_timeout;
-        let resize = pool::Event::Resize {
-            limit,
-            leaves,
-            until,
-        };
-        self.handle(resize, now, actions);
-    }
-}
-
-/// All generations of a server, the oldest first.
+/// The generations of a server, and the rollout that replaces one by another.
 #[derive(Debug, Default)]
 pub(crate) struct Fleet {
-    generations: Vec<Generation>,
+    generations: Generations,
     rollout: Option<Rollout>,
-    /// Where no worker serves and those to come are delayed: when the next one is started.
-    outage: Option<Instant>,
+    outage: Outage,
     stopping: bool,
 }
 
@@ -92,7 +45,7 @@ impl Fleet {
                 boot_timeout,
                 drain_timeout,
             } => {
-                for generation in &mut self.generations {
+                for generation in &mut self.generations.all {
                     generation.rules.boot_timeout = boot_timeout;
                     generation.rules.drain_timeout = drain_timeout;
                     generation.pool.set_boot_timeout(boot_timeout);
@@ -101,49 +54,41 @@ impl Fleet {
             Event::KillDraining => {
                 let drains = |one: &Generation| one.stage == Stage::Draining;
                 let kill = |one: &Generation| drains(one).then_some(pool::Event::Kill);
-                self.each(kill, now, &mut actions);
+                self.generations.each(kill, now, &mut actions);
             }
             Event::Pool { generation, event } => self.pool(generation, event, now, &mut actions),
             Event::Corrupt { generation } => self.corrupt(generation, now, &mut actions),
             Event::Checked { generation, passed } => {
                 self.checked(generation, passed, now, &mut actions);
             }
-            Event::CancelLaunch => self.call_off(now, &mut actions),
+            Event::CancelLaunch => self.cancel_launch(now, &mut actions),
             Event::Stop => self.stop(pool::Event::Stop { until: None }, now, &mut actions),
             Event::Kill => self.stop(pool::Event::Kill, now, &mut actions),
             Event::Tick => {
                 // First: a pool would start anew what is late for good here.
                 self.give_up_late(now, &mut actions);
-                self.each(|_| Some(pool::Event::Tick), now, &mut actions);
+                self.generations
+                    .each(|_| Some(pool::Event::Tick), now, &mut actions);
             }
         }
-        self.forget(&mut actions);
+        self.generations.forget(&mut actions);
         self.advance(now, &mut actions);
-        self.forget(&mut actions);
-        self.judge(&mut actions);
+        self.generations.forget(&mut actions);
+        self.outage.judge(&self.generations, &mut actions);
         actions
     }
 
     /// When [`Event::Tick`] is due next.
     pub(crate) fn next(&self) -> Option<Instant> {
-        let pools = self.generations.iter();
+        let pools = self.generations.all.iter();
         let pools = pools.filter_map(|generation| generation.pool.next());
         let rollout = self.rollout.iter().filter_map(|rollout| rollout.until);
         pools.chain(rollout).min()
     }
 
-    /// Workers that leave and have until a moment to do so, with that moment; by their generations.
-    pub(crate) fn bounded(&self) -> impl Iterator<Item = (u32, u16, Instant)> {
-        let all = self.generations.iter();
-        all.flat_map(|one| {
-            let bounded = one.pool.workers().exit_deadlines();
-            bounded.map(move |(worker, until)| (one.number, worker, until))
-        })
-    }
-
     /// What a generation keeps to.
     pub(crate) fn rules(&self, generation: u32) -> Option<Rules> {
-        Some(self.generation(generation)?.rules)
+        Some(self.generations.get(generation)?.rules)
     }
 
     /// How long a worker of a generation may take to leave, whatever it runs; nothing for a generation that is gone.
@@ -153,29 +98,24 @@ impl Fleet {
     }
 
     /// The generations that are there.
-    pub(crate) fn generations(&self) -> &[Generation] {
+    pub(crate) fn generations(&self) -> &Generations {
         &self.generations
-    }
-
-    /// A generation by its number.
-    pub(crate) fn generation(&self, number: u32) -> Option<&Generation> {
-        self.generations.iter().find(|one| one.number == number)
     }
 
     /// Whether a new generation can be launched: nothing is on its way in or out.
     pub(crate) fn is_settled(&self) -> bool {
-        self.generations.len() < 2 && self.rollout.is_none()
+        self.generations.all.len() < 2 && self.rollout.is_none()
+    }
+
+    /// Whether a generation is being brought up, or given up.
+    pub(crate) fn is_rolling_out(&self) -> bool {
+        self.rollout.is_some()
     }
 
     /// Whether nothing is on its way, neither a generation nor a worker.
     pub(crate) fn is_calm(&self) -> bool {
-        let mut all = self.generations.iter();
+        let mut all = self.generations.all.iter();
         self.is_settled() && all.all(|generation| generation.pool.is_whole())
-    }
-
-    /// The latest generation's number, or 0.
-    pub(crate) fn latest(&self) -> u32 {
-        self.generations.last().map_or(0, |latest| latest.number)
     }
 
     /// Whether the end has been asked for.
@@ -183,24 +123,9 @@ impl Fleet {
         self.stopping
     }
 
-    /// Whether no worker is left.
-    pub(crate) fn no_workers(&self) -> bool {
-        self.generations
-            .iter()
-            .all(|one| one.pool.workers().are_gone())
-    }
-
-    /// Whether a worker is there that serves.
-    pub(crate) fn serves(&self) -> bool {
-        let mut all = self.generations.iter();
-        all.any(|generation| {
-            generation.stage != Stage::Booting && generation.pool.workers().ready() > 0
-        })
-    }
-
     /// Whether no process is left.
     pub(crate) fn finished(&self) -> bool {
-        self.generations.is_empty()
+        self.generations.all.is_empty()
     }
 
     fn resize(
@@ -213,8 +138,8 @@ impl Fleet {
         if self.stopping || self.rollout.is_some() {
             return;
         }
-        let drains = self.generations.len() > 1;
-        let mut all = self.generations.iter_mut();
+        let drains = self.generations.all.len() > 1;
+        let mut all = self.generations.all.iter_mut();
         // Beside one that drains there is no room for more.
         let serving =
             all.find(|one| one.stage == Stage::Serving && (!drains || workers < one.rules.workers));
@@ -228,7 +153,7 @@ impl Fleet {
         if self.stopping || !self.is_settled() {
             return;
         }
-        self.generations.push(Generation {
+        self.generations.all.push(Generation {
             number,
             stage: Stage::Booting,
             rules,
@@ -236,7 +161,7 @@ impl Fleet {
         });
         let mut rollout = Rollout::to(number, rules.workers);
         let mut limit = rules.workers;
-        if let [old, _] = &mut self.generations[..] {
+        if let [old, _] = &mut self.generations.all[..] {
             // A successor that is still to come is not worth more than new code.
             old.resize(old.pool.workers().limit(), now, actions);
             rollout.most = rules.most_beside(&old.rules);
@@ -245,7 +170,7 @@ impl Fleet {
                 &rules,
             );
         }
-        if let Some(new) = self.generations.last_mut() {
+        if let Some(new) = self.generations.all.last_mut() {
             new.resize(limit, now, actions);
         }
         self.rollout = Some(rollout);
@@ -269,8 +194,11 @@ impl Fleet {
             self.give_up(Why::Template, now, actions);
         }
         let wanted = |generation: &Generation| (generation.number == number).then_some(event);
-        self.each(wanted, now, actions);
-        let pool = self.generation(number).map(|generation| &generation.pool);
+        self.generations.each(wanted, now, actions);
+        let pool = self
+            .generations
+            .get(number)
+            .map(|generation| &generation.pool);
         if let Some((worker, deaths)) = pool.and_then(|pool| pool.workers().hopeless())
             && self.rolls_out(number)
         {
@@ -290,7 +218,7 @@ impl Fleet {
             Stage::Booting | Stage::Serving => pool::Event::Corrupt,
         };
         let own = |one: &Generation| (one.number == number).then(|| event(one));
-        self.each(own, now, actions);
+        self.generations.each(own, now, actions);
     }
 
     fn checked(&mut self, number: u32, passed: bool, now: Instant, actions: &mut Vec<Action>) {
@@ -335,9 +263,13 @@ impl Fleet {
             generation: number,
             why,
         });
-        let old = self.generations.iter().find(|one| one.number != number);
+        let old = self.generations.all.iter().find(|one| one.number != number);
         let old = old.map(|old| old.number);
-        let new = self.generations.iter_mut().find(|one| one.number == number);
+        let new = self
+            .generations
+            .all
+            .iter_mut()
+            .find(|one| one.number == number);
         let Some(new) = new else { return };
         let event = match (new.stage, old) {
             (Stage::Serving, Some(old)) => {
@@ -354,11 +286,11 @@ impl Fleet {
     }
 
     /// The server is going to stop: nothing new comes up any more.
-    fn call_off(&mut self, now: Instant, actions: &mut Vec<Action>) {
+    fn cancel_launch(&mut self, now: Instant, actions: &mut Vec<Action>) {
         let Some(rollout) = &self.rollout else {
             return;
         };
-        let booting = self.generation(rollout.number);
+        let booting = self.generations.get(rollout.number);
         if booting.is_some_and(|generation| generation.stage == Stage::Booting) {
             self.give_up(Why::CalledOff, now, actions);
         } else if !rollout.reverts {
@@ -372,9 +304,9 @@ impl Fleet {
     }
 
     fn stop(&mut self, event: pool::Event, now: Instant, actions: &mut Vec<Action>) {
-        self.call_off(now, actions);
+        self.cancel_launch(now, actions);
         self.stopping = true;
-        self.each(|_| Some(event), now, actions);
+        self.generations.each(|_| Some(event), now, actions);
     }
 
     /// Takes the next step of a rollout, where the last one is done.
@@ -383,7 +315,7 @@ impl Fleet {
             return;
         };
         let (mut new, mut old) = (None, None);
-        for generation in &mut self.generations {
+        for generation in &mut self.generations.all {
             match generation.number == rollout.number {
                 true => new = Some(generation),
                 false => old = Some(generation),
@@ -405,27 +337,6 @@ impl Fleet {
         if over {
             self.rollout = None;
         }
-    }
-
-    fn each(
-        &mut self,
-        event: impl Fn(&Generation) -> Option<pool::Event>,
-        now: Instant,
-        actions: &mut Vec<Action>,
-    ) {
-        for generation in &mut self.generations {
-            if let Some(event) = event(generation) {
-                generation.handle(event, now, actions);
-            }
-        }
-    }
-
-    /// Forgets generations of which nothing is left.
-    fn forget(&mut self, actions: &mut Vec<Action>) {
-        let gone = self.generations.extract_if(.., |one| one.pool.finished());
-        actions.extend(gone.map(|one| Action::Close {
-            generation: one.number,
-        }));
     }
 }
 

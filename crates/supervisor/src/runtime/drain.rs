@@ -26,8 +26,8 @@ impl Supervisor {
         }
         let all = inner.fleet.generations();
         let drains = all.iter().find(|one| one.stage == Stage::Draining);
-        let awaited = drains.or(all.first())?.number;
-        let bounded = inner.fleet.bounded();
+        let awaited = drains.or(all.iter().next())?.number;
+        let bounded = inner.fleet.generations().exit_deadlines();
         let bounded: Vec<_> = bounded.filter(|(of, ..)| *of == awaited).collect();
         drop(inner);
         let limit = self.shared.inner.borrow().fleet.drain_timeout(awaited);
@@ -89,7 +89,11 @@ impl Shared {
     pub(crate) fn tick(self: &Rc<Self>) {
         let now = time::Instant::now().into_std();
         let inner = self.inner.borrow();
-        let bounded = inner.fleet.bounded().filter(|(.., until)| *until <= now);
+        let bounded = inner
+            .fleet
+            .generations()
+            .exit_deadlines()
+            .filter(|(.., until)| *until <= now);
         let overdue: Vec<_> = bounded.collect();
         drop(inner);
         for (generation, worker, _) in overdue {

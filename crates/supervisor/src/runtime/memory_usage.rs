@@ -46,7 +46,7 @@ impl Inner {
             ..Others::default()
         };
         for (number, processes) in &self.processes {
-            let generation = self.fleet.generation(*number);
+            let generation = self.fleet.generations().get(*number);
             let drains = generation.is_some_and(|one| one.stage == Stage::Draining);
             let template = processes.template.as_ref().and_then(|one| one.pid);
             match drains {

@@ -19,7 +19,7 @@ impl Inner {
     /// The workers of generations that serve, whose processes are known.
     pub(crate) fn serving(&self) -> Vec<ServingWorker> {
         let mut serving = Vec::new();
-        for generation in self.fleet.generations() {
+        for generation in self.fleet.generations().iter() {
             let (number, workers) = (generation.number, generation.pool.workers());
             let processes = self.processes.get(&number);
             let Some(processes) = processes.filter(|_| generation.stage == Stage::Serving) else {

@@ -114,7 +114,7 @@ impl Shared {
             },
             None => Note::OutageOver,
         };
-        let latest = self.inner.borrow().fleet.latest();
+        let latest = self.inner.borrow().fleet.generations().latest();
         self.note(latest, &note);
     }
 
@@ -251,7 +251,7 @@ impl Shared {
     /// Whether something holds of a generation's pool; everything holds of one that is gone.
     pub(crate) fn pool_is(&self, generation: u32, holds: impl Fn(&Pool) -> bool) -> bool {
         let inner = self.inner.borrow();
-        let own = inner.fleet.generation(generation);
+        let own = inner.fleet.generations().get(generation);
         own.is_none_or(|own| holds(&own.pool))
     }
 

@@ -118,7 +118,7 @@ impl Supervisor {
             requests: None,
             memory_bytes: None,
         }];
-        for generation in inner.fleet.generations() {
+        for generation in inner.fleet.generations().iter() {
             if let Some(processes) = inner.processes.get(&generation.number) {
                 rows.extend(processes.processes(generation.number, &generation.pool));
             }

@@ -130,11 +130,14 @@ impl Supervisor {
         let shared = &self.shared;
         if !grace.is_zero() {
             shared.decide(fleet::Event::Stop);
-            if timeout(grace, shared.until(Fleet::no_workers))
-                .await
-                .is_err()
+            if timeout(
+                grace,
+                shared.until(|fleet| fleet.generations().have_no_workers()),
+            )
+            .await
+            .is_err()
             {
-                let latest = shared.inner.borrow().fleet.latest();
+                let latest = shared.inner.borrow().fleet.generations().latest();
                 shared.note(latest, &Note::Killed { grace });
             } else if timeout(TEMPLATE_EXIT_TIMEOUT, shared.until(Fleet::finished))
                 .await
@@ -160,7 +163,7 @@ impl Supervisor {
         let fleet = &inner.fleet;
         let serves = |own: &fleet::Generation| own.stage == Stage::Serving && !own.pool.stopping();
         let again =
-            fleet.generation(generation).is_some_and(serves) && !fleet.rolls_out(generation);
+            fleet.generations().get(generation).is_some_and(serves) && !fleet.rolls_out(generation);
         drop(inner);
         let what = what.to_owned();
         let note = Note::Corrupt { what, again };

@@ -72,7 +72,7 @@ impl TemplateTask {
     /// Has the application loaded: behind what serves, where something does and leaves time for it.
     async fn boot(&self) -> Result<Template, BootError> {
         let load = &self.load()?;
-        let behind = load.start.behind || self.shared.inner.borrow().fleet.serves();
+        let behind = load.start.behind || self.shared.inner.borrow().fleet.generations().serve();
         let (template, booted) = match self.try_boot(load, behind).await {
             Err(BootError::Starved) => {
                 self.shared.note(self.generation, &Note::Starved);
@@ -280,7 +280,11 @@ impl TemplateTask {
     fn not_forked(&self, worker: u16, reason: String) {
         let mut inner = self.shared.inner.borrow_mut();
         let asked = matches!(inner.worker(self.id(worker)), Some(Some(_)));
-        let own = inner.fleet.generation(self.generation).filter(|_| asked);
+        let own = inner
+            .fleet
+            .generations()
+            .get(self.generation)
+            .filter(|_| asked);
         let life = own.map(|own| own.pool.workers().life(worker));
         drop(inner);
         let Some(life) = life else { return };

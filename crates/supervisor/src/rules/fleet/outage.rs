@@ -3,14 +3,22 @@
 //! It begins when no worker serves and all that are to come are delayed, and ends when one serves: an attempt
 //! alone is no reason to let requests wait for it.
 
-use super::{Action, Fleet, Stage};
+use std::time::Instant;
+
+use super::event::Action;
+use super::generations::{Generations, Stage};
 use crate::rules::pool::Pool;
 
-impl Fleet {
+/// Where no worker serves and those to come are delayed: when the next one is started.
+#[derive(Debug, Default)]
+pub(super) struct Outage {
+    until: Option<Instant>,
+}
+
+impl Outage {
     /// Says that nothing can serve any more, or that something can again.
-    pub(super) fn judge(&mut self, actions: &mut Vec<Action>) {
-        let all = self.generations.iter();
-        let serving = all.filter(|one| one.stage == Stage::Serving);
+    pub(super) fn judge(&mut self, generations: &Generations, actions: &mut Vec<Action>) {
+        let serving = generations.iter().filter(|one| one.stage == Stage::Serving);
         let pools: Vec<&Pool> = serving.map(|one| &one.pool).collect();
         let until = if pools.iter().any(|pool| pool.workers().serve()) {
             None
@@ -22,8 +30,8 @@ impl Fleet {
                 None => return,
             }
         };
-        if until != self.outage {
-            self.outage = until;
+        if until != self.until {
+            self.until = until;
             actions.push(Action::Outage { until });
         }
     }

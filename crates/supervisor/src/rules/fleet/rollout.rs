@@ -1,50 +1,18 @@
 //! One rollout: from the moment that the new generation's template can fork to the moment that it has taken over.
 //! All at once, or worker by worker. A pure part of the fleet.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::{Action, Fleet, Generation, Stage};
+use super::event::Action;
+use super::generations::{Generation, Stage};
+use super::rules::Rules;
 use crate::rules::pool;
-
-/// What a generation keeps to, and the rollout that brings it up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rules {
-    /// Workers that a generation has places for.
-    pub(crate) places: u16,
-    /// Workers of a generation, not more than places.
-    pub(crate) workers: u16,
-    /// How long each step of a start may take.
-    pub(crate) boot_timeout: Duration,
-    /// How long a worker that leaves may take to finish what it holds.
-    pub(crate) drain_timeout: Duration,
-    /// Whether workers are replaced one by one, so that there is never more than one too many.
-    pub(crate) worker_by_worker: bool,
-    /// Whether a new generation is to pass a check before it takes over.
-    pub(crate) check: bool,
-}
-
-impl Rules {
-    /// Workers that there may be of this generation and the one before it.
-    pub(super) fn most_beside(&self, old: &Self) -> u16 {
-        match self.worker_by_worker {
-            true => self.workers.max(old.workers) + 1,
-            false => self.workers + old.workers,
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Check {
     Due,
     Asked,
     Passed,
-}
-
-impl Fleet {
-    /// Whether a generation is being brought up, or given up.
-    pub(crate) fn is_rolling_out(&self) -> bool {
-        self.rollout.is_some()
-    }
 }
 
 /// The way from one generation to the next.

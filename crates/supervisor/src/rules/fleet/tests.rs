@@ -398,7 +398,7 @@ fn whoever_has_waited_long_enough_has_the_old_generation_killed_and_no_other() {
     run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
     run.ready(2, 0, 1, &[]);
     run.ready(2, 1, 1, &[feed(&[2]), SERVES, stop(1, 0), stop(1, 1)]);
-    let bounded: Vec<_> = run.fleet.bounded().collect();
+    let bounded: Vec<_> = run.fleet.generations().exit_deadlines().collect();
     let until = run.now + DRAIN_TIMEOUT;
     assert_eq!(bounded, [(1, 0, until), (1, 1, until)]);
     let until = run.now + 10 * DRAIN_TIMEOUT;
@@ -1038,10 +1038,10 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
             if event == Event::KillDraining {
                 // Of what drains nothing is waited for any longer.
                 let drains = |number| {
-                    let found = fleet.generation(number);
+                    let found = fleet.generations().get(number);
                     found.is_some_and(|one| one.stage == Stage::Draining)
                 };
-                let mut bounded = fleet.bounded();
+                let mut bounded = fleet.generations().exit_deadlines();
                 assert!(bounded.all(|(number, ..)| !drains(number)), "seed {seed}");
             }
             if world.outage && step < steps {
@@ -1057,7 +1057,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
             if fleet.is_settled() {
                 ceiling = wanted;
             }
-            let beside = match fleet.generations().len() {
+            let beside = match fleet.generations().all.len() {
                 2 if !by_worker => ceiling,
                 _ => 1,
             };

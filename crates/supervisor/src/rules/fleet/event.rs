@@ -1,8 +1,8 @@
-//! What goes into the fleet and what comes out of it.
+//! What goes into the fleet (events) and what comes out of it (actions).
 
 use std::time::{Duration, Instant};
 
-use super::Rules;
+use super::rules::Rules;
 use crate::rules::pool;
 
 /// What happened.
