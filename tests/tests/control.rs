@@ -467,12 +467,12 @@ fn an_upgrade_runs_no_program_that_others_can_change() {
         refused(
             &link,
             &[
-                "belongs to user 61234, and only what belongs to root or to the server's user (0) is run",
+                "belongs to uid 61234: only programs of root or of the server's user (uid 0) are run",
             ],
         );
         chown(other, Some(0), None).expect("this test needs root");
     }
-    refused(&folder, &["is no file"]);
+    refused(&folder, &["is not a regular file"]);
     assert!(!server.log().text().contains("it-was-run"));
     // Nothing of that is left: now it is run, by a link as well, from a folder in a sticky one.
     refused(&link, &["exit status: 7"]);

@@ -324,7 +324,7 @@ fn a_server_whose_successor_has_ended_has_a_drain_from_then() {
     let old = case.upgrade();
     case.server.process().kill();
     let log = case.server.log();
-    log.wait(|line| line.contains("this one ends as in a stop"));
+    log.wait(|line| line.contains("draining this one as for a stop"));
     long.response().expect(502);
     assert!(old.wait_gone(PATIENCE));
     case.server.wait_end();

@@ -303,7 +303,7 @@ fn over_the_budget_the_last_worker_stays_and_new_code_comes_worker_by_worker() {
     // Another server is more than another generation.
     let ran = working.server.command(&["upgrade"]);
     assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
-    let why = "there is no memory for a second server beside this one: the server holds";
+    let why = "no memory for a second server beside this one: the server holds";
     assert!(ran.output().contains(why), "{}", ran.output());
     assert_eq!(working.server.get("/").text(), new);
 }
@@ -323,7 +323,7 @@ run ->(env) { Test.text("large") }"##;
     server.log().wait(|line| line.contains(told));
     let ran = server.command(&["upgrade"]);
     assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
-    let why = "there is no memory for a second server beside this one: the server holds";
+    let why = "no memory for a second server beside this one: the server holds";
     assert!(ran.output().contains(why), "{}", ran.output());
     server.get("/").expect(200);
 }

@@ -243,7 +243,7 @@ fn a_generation_that_does_not_come_up_leaves_the_old_settings_in_force() {
 #[test]
 fn what_cannot_change_is_named_and_comes_with_an_upgrade() {
     let mut server = start(r##"run lambda { |env| Test.text("hello") }"##);
-    let named = "backlog: 1024 -> 7 (not applied: needs `highball upgrade` or a new start)\n";
+    let named = "backlog: 1024 -> 7 (not applied: needs highball upgrade or a new start)\n";
     for _ in 0..2 {
         expect_success(&reload(&server, "backlog = 7\n"), named);
     }

@@ -233,7 +233,7 @@ fn code_whose_file_is_gone_is_given_up_in_the_words_of_a_start() {
     expect_given_up(
         &server,
         &ran,
-        &["there is no config.ru in /", "(setting `rackup`)"],
+        &["there is no config.ru in /", "(setting rackup)"],
     );
     assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.output());
     let log = server.log();

@@ -66,7 +66,7 @@ fn another_file_that_is_not_there_is_named_with_its_setting() {
     let application = Application::new(HELLO);
     let flags = ["--listen", "127.0.0.1:0", "--rackup", "other.ru"];
     let ran = serve(application.path(), &flags).run();
-    expect_line(&ran, &["there is no other.ru in /", "(setting `rackup`)"]);
+    expect_line(&ran, &["there is no other.ru in /", "(setting rackup)"]);
 }
 
 #[test]

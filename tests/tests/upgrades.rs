@@ -317,7 +317,7 @@ fn a_program_that_is_no_server_is_backed_out_of() {
     };
     let check = |ran: &Ran, parts: &[&str]| expect_given_up(&server, ran, parts, &before);
     let ran = script("echo no such word >&2; exit 3");
-    check(&ran, &["ended before it was ready (exit status: 3)"]);
+    check(&ran, &["exited before it was ready (exit status: 3)"]);
     server.log().wait(|line| line == "no such word");
     server
         .log()

@@ -1,4 +1,4 @@
-//! What is to be served: the folder, its settings, and what the template is told about both. Looks at files;
+//! The application that is served: its folder, its settings, and what its processes are started with. Looks at files;
 //! starts nothing.
 
 mod library;
@@ -14,42 +14,42 @@ use config::{CONFIG_FILES, MemoryBudget, Rollout, Settings, Sources};
 use exchange::control::Start;
 use supervisor::{Bound, Limits, Load, Plan};
 
-use crate::changes::handover;
+use crate::changes::handover::VARIABLE;
 use crate::cli::arguments::Choice;
 use crate::system::systemd;
 
 /// The generation that a server starts with.
 pub(crate) const FIRST_GENERATION: u32 = 1;
-/// The least time that workers get for their hooks, however long requests took to end.
+/// The least time that workers get for their hooks when they stop, however long requests took to finish.
 pub(crate) const LEAST_GRACE: Duration = Duration::from_secs(1);
 
-/// What template and workers are given that is not in the folder. It does not change while the server runs.
+/// What template and workers get from this process and not from the application's folder. It does not change while the
+/// server runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChildEnvironment {
-    /// The soft limit of descriptors, where the front's own is another one.
+    /// The soft limit of descriptors, where it differs from the front's own.
     pub(crate) descriptors: Option<u64>,
-    /// Variables that say who they are.
+    /// Variables that name the user.
     pub(crate) variables: Vec<(String, String)>,
 }
 
-/// An application and its settings, both checked. What comes from another thread has its settings alone, and shares them
-/// here: [`Application::share`].
+/// An application and its settings, both checked. In another thread it owns its settings; [`Application::share`] puts them
+/// behind an `Rc`.
 #[derive(Clone, Debug)]
 pub(crate) struct Application<S = Rc<Settings>> {
     /// Its folder, canonical, as it was at the start.
     pub(crate) dir: PathBuf,
-    /// Its folder as it was named: what a link in it leads to may change from restart to restart.
+    /// Its folder as it was named: a link in it may lead elsewhere at the next restart.
     pub(crate) named: PathBuf,
     /// The file of settings that was read, canonical.
     pub(crate) config: Option<PathBuf>,
     pub(crate) settings: S,
-    /// What its processes are given.
-    pub(crate) given: ChildEnvironment,
-    /// What it is found by again.
+    pub(crate) child_environment: ChildEnvironment,
+    /// To load it again.
     choice: Choice,
 }
 
-/// What a generation is loaded from.
+/// The files that a generation is loaded from.
 #[derive(Clone, Debug)]
 pub(crate) struct Code {
     dir: String,
@@ -82,7 +82,7 @@ impl Application<Settings> {
             flags: choice.flags,
         };
         rackup(&settings.rackup, &dir).with_context(|| {
-            "cannot serve this folder; run highball in the application's or name it: highball DIR"
+            "cannot serve this folder; run highball in the application's folder or name that: highball DIR"
         })?;
         let default = || {
             CONFIG_FILES
@@ -96,7 +96,7 @@ impl Application<Settings> {
             named,
             config: config.and_then(|path| path.canonicalize().ok()),
             settings,
-            given: ChildEnvironment::default(),
+            child_environment: ChildEnvironment::default(),
             choice: again,
         })
     }
@@ -108,22 +108,22 @@ impl Application<Settings> {
             named: self.named,
             config: self.config,
             settings: Rc::new(self.settings),
-            given: self.given,
+            child_environment: self.child_environment,
             choice: self.choice,
         }
     }
 }
 
 impl Application {
-    /// Finds the same application again, by the same folder, file, flags and variables: to be called in a thread that may
-    /// block. Its errors are those of [`Application::load`].
+    /// Returns a function that loads the same application again, by the same folder, file, flags and variables. It blocks; its
+    /// errors are those of [`Application::load`].
     pub(crate) fn again(&self) -> impl FnOnce() -> Result<Application<Settings>> + Send + use<> {
         let choice = self.choice.clone();
         || Application::load(choice)
     }
 
-    /// Finds what a generation is loaded from, as the folder is now: to be called in a thread that may block. It is an
-    /// error where the folder or the file that is run in it is gone, a path is not in UTF-8, or the Ruby library is missing.
+    /// Returns a function that finds the files of a generation, in the folder as it is now. It blocks; its errors: the folder
+    /// or the rackup file is gone, a path is not in UTF-8, the Ruby library is missing.
     pub(crate) fn code(&self) -> impl FnOnce() -> Result<Code> + Send + use<> {
         let named = self.named.clone();
         let (hooks, run) = (self.settings.hooks.clone(), self.settings.rackup.clone());
@@ -139,12 +139,12 @@ impl Application {
         }
     }
 
-    /// How long workers that leave have, whatever they run.
+    /// How long workers that stop may take, whatever they run.
     pub(crate) fn drain_timeout(&self) -> Duration {
         self.settings.drain_timeout.max(LEAST_GRACE)
     }
 
-    /// What the supervisor is to run.
+    /// What the supervisor needs to run its processes.
     fn plan(&self, library: PathBuf) -> Plan {
         let settings = &self.settings;
         Plan {
@@ -167,15 +167,15 @@ impl Application {
             check: settings.ready_check.clone(),
             own_variables: systemd::VARIABLES
                 .into_iter()
-                .chain([handover::VARIABLE])
+                .chain([VARIABLE])
                 .map(str::to_owned)
                 .collect(),
-            variables: self.given.variables.clone(),
-            descriptors: self.given.descriptors,
+            variables: self.child_environment.variables.clone(),
+            descriptors: self.child_environment.descriptors,
         }
     }
 
-    /// What is run for a generation, and what its template is told.
+    /// What the supervisor needs to load a generation.
     ///
     /// # Errors
     /// A path is not in UTF-8.
@@ -211,24 +211,36 @@ impl Application {
     }
 }
 
-/// A path from the root that leads through the same links, written in one way.
+/// The capacity of a server that serves, in a line.
+pub(crate) fn ready_line(settings: &Settings, generation: u32) -> String {
+    let workers = counted(settings.workers, "worker");
+    let threads = counted(settings.threads, "thread");
+    format!("ready: {workers} x {threads}, generation {generation}")
+}
+
+fn counted(number: u16, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+/// Returns an absolute path that leads through the same links, in one spelling.
 pub(crate) fn absolute(path: &Path) -> PathBuf {
     let path = working_folder().map_or_else(|_| path.to_owned(), |folder| folder.join(path));
     // Without a slash at the end.
     path.components().collect()
 }
 
-/// The folder that this process is in, by the path that led there.
+/// Returns the working folder, by the path that led there.
 ///
 /// # Errors
-/// It is gone.
+/// The folder does not exist any more.
 pub(crate) fn working_folder() -> io::Result<PathBuf> {
     let shell = std::env::var_os("PWD").unwrap_or_default();
     std::env::current_dir().map(|folder| logical(Path::new(&shell), folder))
 }
 
-/// What a shell calls this folder, with the links that its user followed; the folder's own path where that is another
-/// folder by now.
+/// Returns the shell's path of this folder, with the links that its user followed; the folder's own path where the shell's
+/// leads elsewhere by now.
 fn logical(shell: &Path, folder: PathBuf) -> PathBuf {
     let through = |part| matches!(part, Component::ParentDir);
     let is_plain = shell.is_absolute() && !shell.components().any(through);
@@ -238,15 +250,15 @@ fn logical(shell: &Path, folder: PathBuf) -> PathBuf {
     }
 }
 
-/// What is run in this folder.
+/// Returns the rackup file in this folder.
 ///
 /// # Errors
-/// It is not there.
+/// It does not exist.
 fn rackup(name: &Path, dir: &Path) -> Result<PathBuf> {
     let path = dir.join(name);
     if !path.is_file() {
         bail!(
-            "there is no {} in {} (setting `rackup`)",
+            "there is no {} in {} (setting rackup)",
             name.display(),
             dir.display()
         );
@@ -254,17 +266,17 @@ fn rackup(name: &Path, dir: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A folder, canonical.
+/// Returns the canonical path of a folder.
 ///
 /// # Errors
-/// It is none, or cannot be entered.
+/// It does not exist, is no folder, or cannot be entered.
 pub(crate) fn folder(dir: &Path) -> Result<PathBuf> {
     let found = dir
         .canonicalize()
         .with_context(|| format!("cannot open the folder {}", dir.display()))?;
     if !found.is_dir() {
         bail!(
-            "{} is no folder; name the one that holds config.ru",
+            "{} is not a folder; name the folder that holds config.ru",
             dir.display()
         );
     }

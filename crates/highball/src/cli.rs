@@ -5,4 +5,5 @@ pub(crate) mod arguments;
 pub(crate) mod check;
 pub(crate) mod client;
 pub(crate) mod lab;
+pub(crate) mod serve;
 mod status_page;

@@ -47,7 +47,7 @@ impl Housekeeping {
         match tokio::time::timeout(limit, self.0.run(work)).await {
             Ok(found) => found?,
             Err(_) => bail!(
-                "{what} did not answer within {limit:?} (`boot_timeout`): does its file system hang?"
+                "{what} did not answer within {limit:?} (boot_timeout): does its file system hang?"
             ),
         }
     }

@@ -8,6 +8,7 @@ mod changes;
 mod cli;
 mod control;
 mod housekeeping;
+mod server;
 mod shutdown;
 mod sockets;
 mod startup;
@@ -16,10 +17,10 @@ mod system;
 use std::process::ExitCode;
 
 use cli::arguments::Command;
-use cli::{arguments, check, client};
+use cli::{arguments, check, client, serve};
 use tikv_jemallocator::Jemalloc;
 
-/// What is free goes back to the kernel within seconds, by a thread of the allocator's own (`startup.rs` starts it): the C
+/// What is free goes back to the kernel within seconds, by a thread of the allocator's own (`cli/serve.rs` starts it): the C
 /// library's keeps the peak, and giving it back there stops the front. `.cargo/config.toml` has the options.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
@@ -42,7 +43,7 @@ fn main() -> ExitCode {
         }
     };
     let result = match command {
-        Command::Serve(choice) => startup::run(choice).map(|()| ExitCode::SUCCESS),
+        Command::Serve(choice) => serve::run(choice).map(|()| ExitCode::SUCCESS),
         Command::Check(choice) => check::run(choice).map(|()| ExitCode::SUCCESS),
         Command::Status { server, json } => {
             client::status(&server, json).map(|()| ExitCode::SUCCESS)

@@ -1,111 +1,120 @@
-//! The end of a server: what was begun may end, what idles goes to whoever has taken over, and a server that this one
-//! took over from is waited for. Then the workers go.
+//! The shutdown of a server: running requests may finish, idle connections go to the new server if there is one, and a
+//! server that this one has replaced is waited for. Then the workers are stopped.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use front::Front;
-use front::log::{AccessLog, Level};
-use supervisor::Supervisor;
+use front::log::Level;
 use tokio::time::timeout_at;
 
 use crate::application::LEAST_GRACE;
-use crate::changes::handover::PredecessorExit;
-use crate::changes::upgrade::Heir;
-use crate::control::queue::ChangeQueue;
+use crate::changes::successor::Successor;
+use crate::server::Server;
 use crate::system::signals::{Stop, Stops};
 
-/// What the end is about.
-pub(crate) struct Shutdown<'a> {
-    pub(crate) front: &'a Rc<Front>,
-    pub(crate) supervisor: &'a Supervisor,
-    pub(crate) log: &'a AccessLog,
-    /// What it is asked for meanwhile, which is for the heir.
-    pub(crate) queue: &'a ChangeQueue,
-    /// Who has taken over.
-    pub(crate) heir: Option<&'a Heir>,
-    /// Whom this server took over from.
-    pub(crate) predecessor: &'a PredecessorExit,
+/// A server that ends.
+pub(crate) struct Shutdown {
+    pub(crate) server: Rc<Server>,
+    /// The server that has taken over, if there is one.
+    pub(crate) successor: Option<Successor>,
 }
 
-impl Shutdown<'_> {
-    /// Lets requests end for as long as the settings allow, or until somebody has no more patience; then ends the
+impl Shutdown {
+    /// Lets requests finish for as long as the settings allow, or until a stop at once is requested; then stops the
     /// workers.
-    pub(crate) async fn reach(&self, first: Stop, stops: &mut Stops) {
-        let limit = self.front.settings().drain_timeout;
-        let text = match (first, self.heir) {
+    pub(crate) async fn run(self, stop: Stop, stops: &mut Stops) {
+        let server = &self.server;
+        server.state.set("stopping");
+        if self.successor.is_none() {
+            // Requesters are told that the server is stopping.
+            server.queue.close();
+        }
+        server.supervisor.cancel_launch();
+        if self.successor.is_none() {
+            server.manager.stopping().await;
+        }
+        let limit = server.front.settings().drain_timeout;
+        let text = match (stop, &self.successor) {
             (Stop::Now, _) => "stopping at once".to_owned(),
-            (_, None) => format!("draining: what was begun may end within {limit:?}"),
-            (_, Some(_)) => {
-                format!("draining: what is in time may end, what has no deadline within {limit:?}")
-            }
+            (_, None) => format!("draining: running requests may finish within {limit:?}"),
+            (_, Some(_)) => format!(
+                "draining: running requests may finish within their deadlines, everything else within {limit:?}"
+            ),
         };
-        self.log.event(Level::Info, &text, &[]);
+        server.log.event(Level::Info, &text, &[]);
         tokio::select! {
             biased;
-            () = self.hurry(limit, first, stops) => {
-                self.front.end().await;
-                self.supervisor.stop(Duration::ZERO).await;
+            () = self.aborted(limit, stop, stops) => {
+                server.front.end().await;
+                server.supervisor.stop(Duration::ZERO).await;
             }
             () = self.drain(limit) => {}
-            () = self.pass_on() => {}
+            () = self.pass_on_requests() => {}
+        }
+        server.control.close();
+        if let Some(successor) = self.successor {
+            successor.leave_open();
         }
     }
 
-    /// Never ends.
-    async fn pass_on(&self) {
-        match self.heir {
-            Some(heir) => heir.pass_on(self.queue, self.log).await,
+    /// Never returns.
+    async fn pass_on_requests(&self) {
+        let server = &self.server;
+        match &self.successor {
+            Some(successor) => successor.pass_on_requests(&server.queue, &server.log).await,
             None => std::future::pending().await,
         }
     }
 
     async fn drain(&self, limit: Duration) {
+        let server = &self.server;
         let began = Instant::now();
         let rest = || limit.saturating_sub(began.elapsed());
-        // A service manager takes this process for the last one, and kills what is left behind it.
-        let predecessor = self.predecessor.wait(limit);
+        // The service manager takes this process for the last one, and kills what remains after it.
+        let predecessor = server.predecessor.wait(limit);
         let own = async {
-            match self.heir {
-                Some(heir) => self.leave_to(heir, limit).await,
+            match &self.successor {
+                Some(successor) => self.drain_beside(successor, limit).await,
                 None => {
-                    self.front.drain(limit).await;
-                    self.supervisor.stop(rest().max(LEAST_GRACE)).await;
+                    server.front.drain(limit).await;
+                    server.supervisor.stop(rest().max(LEAST_GRACE)).await;
                 }
             }
         };
         let _ = tokio::join!(predecessor, own);
     }
 
-    /// Another server has taken over: what is in time ends here, clients take and give at their own pace, and the workers
-    /// go when nothing needs them any more.
-    async fn leave_to(&self, heir: &Heir, limit: Duration) {
+    /// Drains while another server serves: requests finish within their deadlines, clients send and receive at their own
+    /// pace, and the workers are stopped when nothing needs them any more.
+    async fn drain_beside(&self, successor: &Successor, limit: Duration) {
+        let (front, supervisor) = (&self.server.front, &self.server.supervisor);
         let clients = async {
             let error = tokio::select! {
-                given = heir.endow(self.front) => match given {
+                given = successor.give_connections(front) => match given {
                     Ok(()) => return,
                     Err(error) => error,
                 },
-                () = heir.gone() => std::io::Error::other("it has ended"),
+                () = successor.wait_exit() => std::io::Error::other("it has exited"),
             };
-            let text = "the new server takes no connections: this one ends as in a stop";
-            self.log.event(Level::Warn, text, &[("reason", &error)]);
-            self.front.drain(limit).await;
+            let text = "the new server accepts no connections; draining this one as for a stop";
+            let log = &self.server.log;
+            log.event(Level::Warn, text, &[("reason", &error)]);
+            front.drain(limit).await;
         };
         let workers = async {
             let began = Instant::now();
-            self.front.let_workers_go(limit).await;
+            front.let_workers_go(limit).await;
             let rest = limit.saturating_sub(began.elapsed());
-            let rest = rest.max(self.front.in_time()).max(LEAST_GRACE);
-            self.supervisor.stop(rest).await;
+            let rest = rest.max(front.in_time()).max(LEAST_GRACE);
+            supervisor.stop(rest).await;
         };
         tokio::join!(clients, workers);
     }
 
-    /// Waits for somebody who wants the end at once.
-    async fn hurry(&self, limit: Duration, first: Stop, stops: &mut Stops) {
-        // A second signal means it, a second `highball stop` only waits as well.
-        let mut second = self.heir.is_none();
+    /// Waits until the shutdown must be at once.
+    async fn aborted(&self, limit: Duration, first: Stop, stops: &mut Stops) {
+        // A second signal aborts, a second `highball stop` waits like the first. With a successor no stop was requested so far.
+        let mut second = self.successor.is_none();
         let mut until = None;
         let mut next = first;
         while next != Stop::Now {
@@ -119,8 +128,8 @@ impl Shutdown<'_> {
             if next == Stop::Signal && std::mem::replace(&mut second, true) {
                 return;
             }
-            // A server that was replaced has no clock for the whole of its end before it is asked to stop itself.
-            if self.heir.is_some() && until.is_none() {
+            // A server that was replaced has no limit for its whole shutdown until it is told to stop itself.
+            if self.successor.is_some() && until.is_none() {
                 until = Some(tokio::time::Instant::now() + limit);
             }
         }

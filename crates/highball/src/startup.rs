@@ -1,17 +1,16 @@
-//! `serve`: from settings to a running server, and from a signal to its end. Each step is another crate's;
-//! here is only their order.
+//! Start-up: from checked settings to a server that serves. Brings up front, supervisor and control socket, loads the
+//! application, and takes over from a running server where this one replaces it. Serves nothing itself.
 
 pub(crate) mod opening;
 
 use std::cell::Cell;
 use std::io::Write;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use config::{LogFormat, Settings};
-use exchange::Dispatcher as _;
+use exchange::Dispatcher;
 use exchange::scheduling::Policy;
 use front::Front;
 use front::log::{AccessLog, Level};
@@ -19,129 +18,161 @@ use supervisor::{Load, Note, StartError, Supervisor, orphans};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
-use crate::application::{Application, FIRST_GENERATION};
-use crate::changes::handover::{self, Handover, Names, Predecessor, PredecessorExit};
-use crate::changes::{self, Changes};
-use crate::cli::arguments::Choice;
+use crate::application::{Application, FIRST_GENERATION, ready_line};
+use crate::changes::Changes;
+use crate::changes::predecessor::{Names, Predecessor, PredecessorExit};
+use crate::changes::restart::Generations;
+use crate::changes::restart_file::RestartFile;
+use crate::changes::upgrade::Upgrades;
+use crate::control::directory::ControlDirectory;
 use crate::control::name::ServerName;
 use crate::control::queue::ChangeQueue;
 use crate::control::report::{Report, Reporter};
 use crate::control::search::connect_by_name;
 use crate::control::socket::{CommandSinks, ControlSocket};
 use crate::housekeeping::Housekeeping;
-use crate::shutdown::Shutdown;
-use crate::startup::opening::Opened;
+use crate::server::Server;
+use crate::sockets::Sockets;
+use crate::startup::opening::{Opened, StartupContext};
 use crate::system::privileges::User;
-use crate::system::program::{Program, own_pid};
-use crate::system::signals::{self, Stop, Stops};
-use crate::system::systemd::{self, Activated, Manager};
+use crate::system::program::own_pid;
+use crate::system::signals::{self, Stops};
+use crate::system::systemd::Manager;
 
-/// How long files of slow clients may take to be let go of.
-const LAST_FILES: Duration = Duration::from_secs(1);
-
-/// What this process was started with.
-pub(crate) struct StartupContext {
-    pub(crate) program: Program,
-    /// Sockets of the service manager.
-    pub(crate) activated: Vec<Activated>,
-    /// From the server that is to be replaced.
-    pub(crate) handover: Option<Handover>,
-    /// Where that server hears why it is not, until it is.
-    pub(crate) reply: Rc<Cell<Option<OwnedFd>>>,
+/// A server that serves, and its parts that have not begun to work.
+pub(crate) struct Started {
+    pub(crate) server: Rc<Server>,
+    pub(crate) stops: Stops,
+    pub(crate) changes: Changes,
+    pub(crate) restart_file: RestartFile,
+    /// Ends when the service manager listens to this server.
+    pub(crate) named: oneshot::Receiver<()>,
 }
 
-/// Serves an application until it is told to stop.
+/// Starts a server. Returns `None` when a stop was requested before the application was loaded.
 ///
 /// # Errors
-/// Why it cannot be served.
-pub(crate) fn run(choice: Choice) -> Result<()> {
-    let program = Program::of_this_process().context("cannot find the path of this program")?;
-    let activated = systemd::sockets();
-    let handover = handover::receive()?;
-    let reply = handover.as_ref().map(Handover::reply).transpose()?;
-    let reply = Rc::new(Cell::new(reply));
-    let birth = StartupContext {
-        program,
-        activated,
-        handover,
-        reply: Rc::clone(&reply),
-    };
-    let served = start(choice, birth);
-    if let (Err(error), Some(reply)) = (&served, reply.take()) {
-        handover::refuse(&reply, error);
-    }
-    served
-}
-
-fn start(choice: Choice, mut birth: StartupContext) -> Result<()> {
-    let mut application = Application::load(choice)?.share();
-    let opened = Opened::by(&mut application, &mut birth)?;
-    // A thread keeps the rights with which it was started: not before they were given up.
-    let gives_back = tikv_jemalloc_ctl::background_thread::write(true);
-    gives_back.context("cannot start the allocator's thread")?;
-    let log = AccessLog::to_stdout(application.settings.log_format.into());
-    let log = log.context("cannot write to stdout")?;
-    let runtime = front::runtime::build().context("cannot start the runtime")?;
-    let result = runtime.block_on(serve(application, Rc::new(log), birth, opened));
-    runtime.shutdown_timeout(LAST_FILES);
-    result
-}
-
-async fn serve(
+/// Why the application cannot be served.
+pub(crate) async fn start(
     application: Application,
     log: Rc<AccessLog>,
-    birth: StartupContext,
+    context: &mut StartupContext,
     opened: Opened,
-) -> Result<()> {
-    // From here on no signal that is sent to servers ends the process by itself.
+) -> Result<Option<Started>> {
+    // From here on no signal that people send to servers ends the process by itself.
     let mut stops = Stops::watch()?;
     let queue = {
         let log = Rc::clone(&log);
-        Rc::new(ChangeQueue::new(move |text| {
-            log.event(Level::Info, text, &[])
-        }))
+        ChangeQueue::new(move |text| log.event(Level::Info, text, &[]))
     };
+    let queue = Rc::new(queue);
     queue.block("this server is still starting".to_owned());
     signals::watch_changes(&queue)?;
-    // Without it, zombies are left: no reason not to serve.
+    // Without it zombies are left, which is no reason not to serve.
     spawn_local(async { drop(orphans::reap().await) });
-    let manager = Rc::new(Manager::from_env().context("cannot use NOTIFY_SOCKET")?);
+    let manager = Manager::from_env().context("cannot use NOTIFY_SOCKET")?;
     for text in &opened.warnings {
         log.event(Level::Warn, text, &[]);
     }
-    let (mut handed, mut generation, mut predecessor) = (Names::new(), FIRST_GENERATION, None);
-    if let Some(handover) = birth.handover {
-        // The policy of this thread is that of whoever started it. A sandbox may forbid to change it.
-        let _ = Policy::Default.apply();
-        let (control, before) = handover.into_parts()?;
-        (handed, generation) = (control.names, before.greeting.generation + 1);
-        predecessor = Some(before);
-    }
+    let (replaced, generation) = Replaced::of(context)?;
+    let exchange = "cannot make the exchange";
     let settings = Rc::clone(&application.settings);
-    let sockets = opened.sockets;
-    let files = sockets.files();
-    let front = Front::new(Rc::clone(&settings), Rc::clone(&log), generation)
-        .context("cannot make the exchange")?;
-    let exchange = front.dispatcher().files(None);
-    let exchange = exchange.context("cannot make the exchange")?;
-    let code = application.code()()?;
-    let mut load = application.generation(code, generation, exchange, &files)?;
-    load.start.behind = predecessor.is_some();
-    let supervisor = {
-        let (dispatcher, log) = (Rc::clone(front.dispatcher()), Rc::clone(&log));
-        let on_note = move |generation: u32, note: &Note| {
-            let level = match note.is_warning() {
-                true => Level::Warn,
-                false => Level::Info,
-            };
-            log.event(level, &note.to_string(), &[("generation", &generation)]);
-        };
-        Rc::new(Supervisor::new(dispatcher, on_note))
-    };
-    if let Some(before) = &predecessor {
-        let greeting = &before.greeting;
+    let front = Front::new(settings, Rc::clone(&log), generation).context(exchange)?;
+    let files = front.dispatcher().files(None).context(exchange)?;
+    let (code, sockets) = (application.code()()?, opened.sockets);
+    let mut load = application.generation(code, generation, files, &sockets.files())?;
+    load.start.behind = replaced.is_some();
+    let supervisor = supervise(&front, &log);
+    if let Some(Replaced { predecessor, .. }) = &replaced {
+        let greeting = &predecessor.greeting;
         supervisor.start_alongside(&load.plan, greeting.workers, greeting.pid);
     }
+    let state = Rc::new(Cell::new("booting"));
+    for line in sockets.lines() {
+        announce(&log, &application.settings, &line);
+    }
+    let sinks = CommandSinks {
+        stops: stops.sender.clone(),
+        changes: Rc::clone(&queue),
+    };
+    let reporter = Reporter {
+        fixed: Report::fixed(application.dir.display().to_string(), sockets.names()),
+        front: Rc::clone(&front),
+        supervisor: Rc::clone(&supervisor),
+        state: Rc::clone(&state),
+    };
+    let booting = Booting {
+        control: control_socket(opened.directory, reporter, sinks).await?,
+        restart_file: RestartFile::new(Rc::clone(&front), application.named.clone()),
+        manager: Rc::new(manager),
+        application,
+        log,
+        front,
+        supervisor,
+        queue,
+        state,
+        sockets,
+        generation,
+    };
+    if replaced.is_none() {
+        let Booting {
+            control,
+            application,
+            log,
+            ..
+        } = &booting;
+        claim_names(control, application, Names::new(), log).await?;
+    }
+    let up = tokio::select! {
+        up = booting.boot(load, replaced.as_ref()) => up.map(|()| true),
+        _ = stops.next() => Ok(false),
+    };
+    match up {
+        Ok(true) => booting.serve(replaced, context, stops).await.map(Some),
+        Ok(false) => {
+            let text = "stopped before the application was loaded";
+            booting.log.event(Level::Info, text, &[]);
+            booting.supervisor.stop(Duration::ZERO).await;
+            Ok(None)
+        }
+        Err(error) => {
+            booting.supervisor.stop(Duration::ZERO).await;
+            Err(error)
+        }
+    }
+}
+
+/// The running server that this one replaces, and the control sockets that it has handed over.
+struct Replaced {
+    predecessor: Predecessor,
+    names: Names,
+}
+
+impl Replaced {
+    /// That server, if there is one, and the number of this server's first generation.
+    fn of(context: &mut StartupContext) -> Result<(Option<Self>, u32)> {
+        let Some(handover) = context.handover.take() else {
+            return Ok((None, FIRST_GENERATION));
+        };
+        // This thread has the policy of the process that started it. A sandbox may forbid to change that.
+        let _ = Policy::Default.apply();
+        let (control, predecessor) = handover.into_parts()?;
+        let (names, generation) = (control.names, predecessor.greeting.generation + 1);
+        Ok((Some(Self { predecessor, names }), generation))
+    }
+}
+
+/// A supervisor for this front, which logs what happens to processes.
+fn supervise(front: &Rc<Front>, log: &Rc<AccessLog>) -> Rc<Supervisor> {
+    let (dispatcher, log) = (Rc::clone(front.dispatcher()), Rc::clone(log));
+    let on_note = move |generation: u32, note: &Note| {
+        let level = match note.is_warning() {
+            true => Level::Warn,
+            false => Level::Info,
+        };
+        log.event(level, &note.to_string(), &[("generation", &generation)]);
+    };
+    let supervisor = Rc::new(Supervisor::new(dispatcher, on_note));
     // Weak, for the supervisor has the front already.
     let alarmed = Rc::downgrade(&supervisor);
     front.on_alarm(move |alarm| {
@@ -149,188 +180,134 @@ async fn serve(
             supervisor.alarm(alarm);
         }
     });
-    let state = Rc::new(Cell::new("booting"));
-    sockets.lines().for_each(|line| say(&log, &settings, &line));
-    let reporter = Rc::new(Reporter {
-        still: still(&application, sockets.names()),
-        front: Rc::clone(&front),
-        supervisor: Rc::clone(&supervisor),
-        state: Rc::clone(&state),
-    });
+    supervisor
+}
+
+/// Opens the control socket, under this process's name only.
+async fn control_socket(
+    directory: Option<ControlDirectory>,
+    reporter: Reporter,
+    sinks: CommandSinks,
+) -> Result<ControlSocket> {
+    let reporter = Rc::new(reporter);
     let report = move || {
         let reporter = Rc::clone(&reporter);
         async move { reporter.report().await }
     };
-    let asked = CommandSinks {
-        stops: stops.sender.clone(),
-        changes: Rc::clone(&queue),
-    };
-    let own_name = [ServerName::Pid(own_pid())];
-    let control = ControlSocket::open(opened.directory, &own_name, report, asked).await;
-    let control = Rc::new(control.context("cannot open the control socket")?);
-    if predecessor.is_none() {
-        take_names(&control, &application, Names::new(), &log).await?;
-    }
-    let restart_file = {
-        let (named, front) = (application.named.clone(), Rc::clone(&front));
-        move || named.join(&front.settings().restart_file)
-    };
-    // As it is before the code is loaded: what is touched from here on may be newer than that code.
-    let touched = changes::touched(&restart_file());
+    let name = [ServerName::Pid(own_pid())];
+    let control = ControlSocket::open(directory, &name, report, sinks).await;
+    control.context("cannot open the control socket")
+}
 
-    let up = tokio::select! {
-        up = come_up(&front, &supervisor, load, predecessor.as_ref()) => up.map(|()| true),
-        _ = stops.next() => Ok(false),
-    };
-    if !matches!(up, Ok(true)) {
-        if up.is_ok() {
-            let text = "stopped before the application was loaded";
-            log.event(Level::Info, text, &[]);
+/// A server whose application is being loaded.
+struct Booting {
+    application: Application,
+    log: Rc<AccessLog>,
+    front: Rc<Front>,
+    supervisor: Rc<Supervisor>,
+    control: ControlSocket,
+    manager: Rc<Manager>,
+    queue: Rc<ChangeQueue>,
+    state: Rc<Cell<&'static str>>,
+    sockets: Sockets,
+    /// Looked at before the code is loaded: what is touched later may be newer than that code.
+    restart_file: RestartFile,
+    generation: u32,
+}
+
+impl Booting {
+    /// Brings the first generation up. To replace a running server it must pass the check of restarts, and waits until that
+    /// server lets it serve.
+    async fn boot(&self, load: Load, replaced: Option<&Replaced>) -> Result<()> {
+        let Some(Replaced { predecessor, .. }) = replaced else {
+            self.supervisor.launch(load).await?;
+            return Ok(());
+        };
+        let ready = async {
+            self.supervisor.launch(load).await?;
+            if let Some(path) = &self.front.settings().ready_check {
+                let dispatcher = self.front.dispatcher();
+                let checked = dispatcher.check(self.generation, path.clone()).await;
+                checked.map_err(StartError::Check)?;
+            }
+            anyhow::Ok(())
+        };
+        tokio::select! {
+            ready = ready => ready?,
+            () = predecessor.wait_message() => bail!("the running server exited during its upgrade"),
         }
-        supervisor.stop(Duration::ZERO).await;
-        return up.map(drop);
+        predecessor.wait_turn().await
     }
-    let origins = sockets.accept(&front, settings.backlog)?;
-    state.set("serving");
-    let ready = format!("{}, pid {}", ready_line(&settings, generation), own_pid());
-    say(&log, &settings, &ready);
-    if let Some(before) = &predecessor {
-        take_names(&control, &application, handed, &log).await?;
-        before.serving().await?;
-        drop(birth.reply.take());
-        let greeting = &before.greeting;
-        let text = format!(
-            "took over from highball {} (pid {})",
-            greeting.highball, greeting.pid
-        );
-        log.event(Level::Info, &text, &[]);
-    }
-    let (gone, there) = PredecessorExit::new();
-    let (name, named) = oneshot::channel();
-    match predecessor {
-        Some(before) => drop(spawn_local(before.follow(
-            Rc::clone(&front),
-            Rc::clone(&queue),
-            name,
-            there,
-        ))),
-        None => drop((name, there)),
-    }
-    let housekeeping = Rc::new(Housekeeping::new().context("cannot start the runtime")?);
-    let changes = Changes {
-        application,
-        program: birth.program,
-        front: Rc::clone(&front),
-        supervisor: Rc::clone(&supervisor),
-        control: Rc::clone(&control),
-        manager: Rc::clone(&manager),
-        log: Rc::clone(&log),
-        origins,
-        files,
-        queue: Rc::clone(&queue),
-        housekeeping: Rc::clone(&housekeeping),
-        predecessor: gone.clone(),
-        serving: generation,
-        latest: generation,
-    };
-    let told = spawn_local(tell(Rc::clone(&manager), changes.status(), named));
-    let mut changes = spawn_local(changes.run());
-    let watch = spawn_local(changes::watch(
-        restart_file,
-        touched,
-        Rc::clone(&queue),
-        housekeeping,
-    ));
 
-    let (first, heir) = tokio::select! {
-        // A heir that there is must get the connections.
-        biased;
-        Ok(heir) = &mut changes => (Stop::Drain, Some(heir)),
-        stop = stops.next() => (stop, None),
-    };
-    state.set("stopping");
-    changes.abort();
-    // An heir looks at the file itself.
-    watch.abort();
-    if heir.is_none() {
-        // Who waits is told that the server stops.
-        queue.close();
-    }
-    supervisor.cancel_launch();
-    match heir {
-        // The service manager hears another process now.
-        Some(_) => told.abort(),
-        None => manager.stopping().await,
-    }
-    let end = Shutdown {
-        front: &front,
-        supervisor: &supervisor,
-        log: &log,
-        queue: &queue,
-        heir: heir.as_ref(),
-        predecessor: &gone,
-    };
-    end.reach(first, &mut stops).await;
-    control.close();
-    if let Some(heir) = heir {
-        heir.leave();
-    }
-    Ok(())
-}
-
-/// Brings the first generation up. Where another server is to be replaced, that generation must pass the check of
-/// restarts, and waits for the server's word.
-async fn come_up(
-    front: &Rc<Front>,
-    supervisor: &Supervisor,
-    load: Load,
-    predecessor: Option<&Predecessor>,
-) -> Result<()> {
-    let generation = load.start.generation;
-    let Some(before) = predecessor else {
-        supervisor.launch(load).await?;
-        return Ok(());
-    };
-    let ready = async {
-        supervisor.launch(load).await?;
-        if let Some(path) = &front.settings().ready_check {
-            let checked = front.dispatcher().check(generation, path.clone()).await;
-            checked.map_err(StartError::Check)?;
+    /// Accepts connections, and takes over from the server that this one replaces.
+    async fn serve(
+        self,
+        replaced: Option<Replaced>,
+        context: &mut StartupContext,
+        stops: Stops,
+    ) -> Result<Started> {
+        let settings = Rc::clone(&self.application.settings);
+        let socket_files = self.sockets.files();
+        let (front, log, generation) = (&self.front, &self.log, self.generation);
+        let origins = self.sockets.accept(front, settings.backlog)?;
+        self.state.set("serving");
+        let ready = format!("{}, pid {}", ready_line(&settings, generation), own_pid());
+        announce(log, &settings, &ready);
+        let (exit, exited) = PredecessorExit::new();
+        let (name, named) = oneshot::channel();
+        match replaced {
+            Some(Replaced { predecessor, names }) => {
+                claim_names(&self.control, &self.application, names, log).await?;
+                predecessor.say_serving().await?;
+                context.serves();
+                let (highball, pid) = (&predecessor.greeting.highball, predecessor.greeting.pid);
+                let text = format!("took over from highball {highball} (pid {pid})");
+                log.event(Level::Info, &text, &[]);
+                let (front, queue) = (Rc::clone(front), Rc::clone(&self.queue));
+                spawn_local(predecessor.follow(front, queue, name, exited));
+            }
+            None => drop((name, exited)),
         }
-        anyhow::Ok(())
-    };
-    tokio::select! {
-        ready = ready => ready?,
-        () = before.speaks() => bail!("the server that was to be replaced has ended"),
+        let server = Rc::new(Server {
+            log: self.log,
+            front: self.front,
+            supervisor: self.supervisor,
+            control: self.control,
+            manager: self.manager,
+            queue: self.queue,
+            housekeeping: Housekeeping::new().context("cannot start the runtime")?,
+            predecessor: exit,
+            state: self.state,
+        });
+        let changes = Changes {
+            generations: Generations {
+                server: Rc::clone(&server),
+                application: self.application,
+                socket_files,
+                serving: generation,
+                latest: generation,
+            },
+            upgrades: Upgrades {
+                server: Rc::clone(&server),
+                program: context.program.clone(),
+                origins,
+            },
+        };
+        Ok(Started {
+            server,
+            stops,
+            changes,
+            restart_file: self.restart_file,
+            named,
+        })
     }
-    before.agree().await
 }
 
-/// Tells the service manager that this server serves, and then for as long as it wants to hear it. Not before `named`,
-/// for until then it listens to the server that was replaced.
-async fn tell(manager: Rc<Manager>, status: String, named: oneshot::Receiver<()>) {
-    // It is dropped and brings nothing.
-    let _ = named.await;
-    manager.ready(&status).await;
-    manager.feed_watchdog().await;
-}
-
-/// What does not change while the server runs.
-fn still(application: &Application, listeners: Vec<String>) -> Report {
-    Report {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        pid: own_pid(),
-        dir: application.dir.display().to_string(),
-        listeners,
-        ..Report::default()
-    }
-}
-
-/// Has the server answer under the names of its folder and of its file of settings.
-async fn take_names(
+/// Has the server answer commands under the names of its folder and of its file of settings.
+async fn claim_names(
     control: &ControlSocket,
     application: &Application,
-    handed: Names,
+    handed_over: Names,
     log: &AccessLog,
 ) -> Result<()> {
     let mut names = vec![ServerName::Dir(&application.dir)];
@@ -339,27 +316,19 @@ async fn take_names(
     }
     names.extend(application.config.as_deref().map(ServerName::Config));
     let mut elsewhere = 0;
-    if handed.is_empty() {
+    if handed_over.is_empty() {
         let all = names.len();
+        let (folder, uid) = (Some(&*application.dir), User::of_this_process().uid);
         // Another server of this user, with other variables, may have them in another directory.
-        names.retain(|name| {
-            let found = connect_by_name(
-                *name,
-                Some(&application.dir),
-                Some(User::of_this_process().uid),
-            );
-            matches!(found, Ok(None))
-        });
+        names.retain(|name| matches!(connect_by_name(*name, folder, Some(uid)), Ok(None)));
         elsewhere = all - names.len();
     }
-    control
-        .add_names(&names, handed)
-        .await
-        .context("cannot open the control socket")?;
+    let added = control.add_names(&names, handed_over).await;
+    added.context("cannot open the control socket")?;
     if control.names_taken() + elsewhere > 0 {
         let text = format!(
-            "another server runs for this folder or file of settings: status and stop find that one, and this \
-             one with --pid {}",
+            "another server runs for this folder or file of settings: commands find that one by them, and this one with \
+             --pid {}",
             own_pid()
         );
         log.event(Level::Warn, &text, &[]);
@@ -367,8 +336,8 @@ async fn take_names(
     Ok(())
 }
 
-/// Says what a person at a terminal waits for: a plain line, or the log's form where that is JSON.
-fn say(log: &AccessLog, settings: &Settings, text: &str) {
+/// Prints what a person at a terminal waits for: a plain line, or a log line where the log is JSON.
+fn announce(log: &AccessLog, settings: &Settings, text: &str) {
     match settings.log_format {
         LogFormat::Text => {
             // A stdout that is closed is no reason to stop serving.
@@ -376,16 +345,4 @@ fn say(log: &AccessLog, settings: &Settings, text: &str) {
         }
         LogFormat::Json => log.event(Level::Info, text, &[]),
     }
-}
-
-/// What is there, in words.
-pub(crate) fn ready_line(settings: &Settings, generation: u32) -> String {
-    let workers = counted(settings.workers, "worker");
-    let threads = counted(settings.threads, "thread");
-    format!("ready: {workers} x {threads}, generation {generation}")
-}
-
-fn counted(number: u16, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{plural}")
 }

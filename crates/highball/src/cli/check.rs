@@ -23,7 +23,7 @@ pub(crate) fn run(choice: Choice) -> Result<()> {
     // As `serve` would load it, and before there is another thread.
     let identity = Identity::find(&application.settings)?;
     identity.assume()?;
-    application.given.variables = identity.variables();
+    application.child_environment.variables = identity.variables();
     say(&settings_table(&application))?;
     let runtime = front::runtime::build().context("cannot start the runtime")?;
     let booted = runtime.block_on(boot(&application))?;

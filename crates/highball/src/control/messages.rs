@@ -141,7 +141,7 @@ impl fmt::Display for ChangedSetting {
         write!(f, "{}: {} -> {}", self.setting, self.from, self.to)?;
         match self.applied {
             true => Ok(()),
-            false => f.write_str(" (not applied: needs `highball upgrade` or a new start)"),
+            false => f.write_str(" (not applied: needs highball upgrade or a new start)"),
         }
     }
 }

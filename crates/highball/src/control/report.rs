@@ -9,6 +9,8 @@ use front::{Front, Snapshot};
 use serde::{Deserialize, Serialize};
 use supervisor::{Generation, Process, Role, Supervisor};
 
+use crate::system::program::own_pid;
+
 /// A server at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
@@ -50,11 +52,11 @@ pub(crate) struct Report {
 
 /// Gathers the status.
 pub(crate) struct Reporter {
-    /// What does not change.
-    pub(crate) still: Report,
+    /// The fields that never change.
+    pub(crate) fixed: Report,
     pub(crate) front: Rc<Front>,
     pub(crate) supervisor: Rc<Supervisor>,
-    /// What the server is about.
+    /// `booting`, `serving` or `stopping`.
     pub(crate) state: Rc<Cell<&'static str>>,
 }
 
@@ -69,7 +71,7 @@ impl Reporter {
             state: self.state.get().to_owned(),
             now: now.map_or(0, |elapsed| elapsed.as_secs()),
             generations: self.supervisor.generations(),
-            ..self.still.clone()
+            ..self.fixed.clone()
         };
         report.with(self.front.snapshot(), processes, settings.threads)
     }
@@ -115,6 +117,17 @@ pub(crate) struct Slots {
 }
 
 impl Report {
+    /// The fields that never change while a server runs.
+    pub(crate) fn fixed(dir: String, listeners: Vec<String>) -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: own_pid(),
+            dir,
+            listeners,
+            ..Self::default()
+        }
+    }
+
     /// Adds what the front and the supervisor know.
     pub(crate) fn with(self, front: Snapshot, processes: Vec<Process>, threads: u16) -> Self {
         Self {

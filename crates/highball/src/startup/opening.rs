@@ -1,49 +1,99 @@
-//! What a server opens at its start, with the rights that it was started with: its sockets, the directory of its control
-//! sockets, more descriptors. Then it gives these rights up. Serves nothing yet, and starts no thread.
+//! What a server has at its start: what it was started with, and what it opens with the rights of that user (sockets, the
+//! directory of its control sockets, more descriptors) before it gives these rights up. Serves nothing, starts no thread.
 
-use anyhow::Result;
+use std::os::fd::OwnedFd;
+
+use anyhow::{Context, Result};
 use front::Listener;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::application::{Application, ChildEnvironment};
-use crate::changes::handover::Handover;
+use crate::changes::predecessor::{self, Handover};
 use crate::control::directory::{ControlDirectory, UnusableDirectory};
 use crate::sockets::{Inherited, Origin, Sockets};
-use crate::startup::StartupContext;
 use crate::system::privileges::{Identity, root_warning};
-use crate::system::systemd::Activated;
+use crate::system::program::Program;
+use crate::system::systemd::{self, Activated};
 
-/// What is opened before anything else runs, with the rights that the server was started with. From then on it is the
-/// user that its settings name.
+/// What this process was started with.
+pub(crate) struct StartupContext {
+    pub(crate) program: Program,
+    /// Sockets of the service manager.
+    activated: Vec<Activated>,
+    /// What the running server hands over, where this one is to replace it.
+    pub(crate) handover: Option<Handover>,
+    /// The socket to that server, until this one serves.
+    reply: Option<OwnedFd>,
+}
+
+impl StartupContext {
+    /// That of this process. To be called once, before any thread is started.
+    ///
+    /// # Errors
+    /// The path of the program is unknown, or a running server hands over in a way that cannot be read.
+    pub(crate) fn of_this_process() -> Result<Self> {
+        let program = Program::of_this_process();
+        let program = program.context("cannot find the path of this program")?;
+        let activated = systemd::sockets();
+        let handover = predecessor::receive()?;
+        let reply = handover.as_ref().map(Handover::reply).transpose()?;
+        Ok(Self {
+            program,
+            activated,
+            handover,
+            reply,
+        })
+    }
+
+    /// Tells the running server why this one does not replace it, unless it has already.
+    pub(crate) fn refuse(&mut self, error: &anyhow::Error) {
+        if let Some(reply) = self.reply.take() {
+            predecessor::refuse(&reply, error);
+        }
+    }
+
+    /// This server has taken over: an error concerns the running server no more.
+    pub(crate) fn serves(&mut self) {
+        self.reply = None;
+    }
+}
+
+/// What is opened before anything else runs, with the rights that the server was started with.
 pub(crate) struct Opened {
     pub(crate) sockets: Sockets,
-    /// Where commands reach it.
+    /// The directory of its control sockets; `None` where no place is usable.
     pub(crate) directory: Option<ControlDirectory>,
-    /// What to log.
+    /// Warnings for the log.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Opened {
-    /// Opens it, and gives up the rights that were needed for it. Before there is another thread.
-    pub(crate) fn by(application: &mut Application, birth: &mut StartupContext) -> Result<Self> {
+    /// Opens everything, and becomes the user that the settings name. To be called before any thread is started.
+    ///
+    /// # Errors
+    /// An address cannot be bound, or this process may not become that user.
+    pub(crate) fn open(
+        application: &mut Application,
+        context: &mut StartupContext,
+    ) -> Result<Self> {
         let settings = &application.settings;
-        // What the kernel calls this process, by whatever name its program was started.
+        // Commands look for processes of this name, by whatever name the program was started.
         let _ = rustix::thread::set_name(c"highball");
         let identity = Identity::find(settings)?;
-        application.given = ChildEnvironment {
-            descriptors: raise_file_limit(birth.handover.as_ref()),
+        application.child_environment = ChildEnvironment {
+            descriptors: raise_file_limit(context.handover.as_ref()),
             variables: identity.variables(),
         };
         let mut warnings = Vec::new();
-        let mut inherited = adopt(std::mem::take(&mut birth.activated), &mut warnings);
+        let mut inherited = adopt(std::mem::take(&mut context.activated), &mut warnings);
         let mut directory = None;
-        if let Some(handover) = &mut birth.handover {
+        if let Some(handover) = &mut context.handover {
             inherited.append(&mut handover.listeners);
             directory = handover.control.directory.take();
         }
         let sockets = Sockets::open(settings, identity.user(), inherited)?;
         let mut refused = Vec::new();
-        if directory.is_none() && birth.handover.is_none() {
+        if directory.is_none() && context.handover.is_none() {
             (directory, refused) = ControlDirectory::open(identity.user(), None);
         }
         identity.assume()?;
@@ -61,7 +111,7 @@ impl Opened {
     }
 }
 
-/// What to log about directories that are not used for the control sockets.
+/// Returns the warnings about directories that are not used for the control sockets.
 fn directory_warnings(none: bool, refused: &[UnusableDirectory]) -> Vec<String> {
     let insecure = |one: &&UnusableDirectory| matches!(one, UnusableDirectory::Insecure { .. });
     if !none {
@@ -72,18 +122,21 @@ fn directory_warnings(none: bool, refused: &[UnusableDirectory]) -> Vec<String> 
     }
     let reasons: Vec<String> = refused.iter().map(ToString::to_string).collect();
     vec![format!(
-        "no command (status, restart, reload, upgrade, stop) reaches this server, for there is no place for its control \
-         sockets: {}; let it write to the application's tmp/, or name a folder of its own in RUNTIME_DIRECTORY",
+        "commands (status, restart, reload, upgrade, stop) cannot reach this server: no place for its control sockets: {}; \
+         let it write to the application's tmp/, or set RUNTIME_DIRECTORY to a folder of its user",
         reasons.join("; ")
     )]
 }
 
-/// The service manager's sockets that connections come from; there is a warning about each other one.
+/// Returns the service manager's sockets that accept connections, and warns about each other one.
 fn adopt(activated: Vec<Activated>, warnings: &mut Vec<String>) -> Vec<Inherited> {
     let adopted = activated.into_iter().filter_map(|one| {
         let adopted = one.socket.map_err(Into::into).and_then(Listener::adopt);
         let listener = adopted.inspect_err(|error| {
-            warnings.push(format!("the socket {:?} is left alone: {error}", one.name));
+            warnings.push(format!(
+                "the socket {:?} of the service manager is not used: {error}",
+                one.name
+            ));
         });
         let origin = Origin {
             setting: None,
@@ -95,13 +148,13 @@ fn adopt(activated: Vec<Activated>, warnings: &mut Vec<String>) -> Vec<Inherited
     adopted.collect()
 }
 
-/// Each connection takes a descriptor, and the soft limit is a default for programs that use select(2). The limit that
-/// the server was started with, be it this one or one before it, which its workers get; `None` where there was none.
+/// Raises the soft limit of descriptors, for each connection takes one. Returns the limit that this server, or the first one
+/// of its upgrades, was started with; workers get that one. `None` if there was none.
 fn raise_file_limit(handover: Option<&Handover>) -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     let started_with = limit.current;
     limit.current = limit.maximum;
-    // Where it stays as it is, accepting pauses earlier.
+    // If that fails, accepting pauses earlier.
     let _ = setrlimit(Resource::Nofile, limit);
     match handover {
         Some(handover) => handover.greeting.descriptors,

@@ -1,5 +1,5 @@
-//! What this process may do: the user and group that it becomes once its ports are bound, and the capabilities that it
-//! gives up then. Before any other thread is started: the kernel keeps these for each thread.
+//! The rights of this process: the user and group that it becomes once its ports are bound, and the capabilities that it
+//! gives up then. To be used before any other thread is started: the kernel keeps these rights for each thread.
 
 use std::ffi::CString;
 use std::os::fd::AsFd;
@@ -18,7 +18,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// That of this process.
+    /// The user of this process.
     pub(crate) fn of_this_process() -> Self {
         Self {
             uid: rustix::process::geteuid().as_raw(),
@@ -26,7 +26,7 @@ impl User {
         }
     }
 
-    /// Makes it the owner of a file.
+    /// Makes this user the owner of a file.
     ///
     /// # Errors
     /// This process may not.
@@ -36,13 +36,13 @@ impl User {
     }
 }
 
-/// Who a server is to be, by its settings.
+/// The user that a server becomes, by its settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     user: User,
-    /// The entry of the user that was named.
+    /// The entry of `user` in the system's table.
     entry: Option<nix::unistd::User>,
-    /// Whether a group was named.
+    /// Whether `group` is set.
     has_group: bool,
 }
 
@@ -50,7 +50,7 @@ impl Identity {
     /// Finds user and group in the system's tables.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// There is no such user or group.
     pub(crate) fn find(settings: &Settings) -> Result<Self> {
         let mut user = User::of_this_process();
         let entry = settings.user.as_deref().map(user_named).transpose()?;
@@ -75,7 +75,7 @@ impl Identity {
         self.user
     }
 
-    /// The variables by which programs know who they are; none where the settings name no user.
+    /// The variables that name the user (`HOME`, `USER`, `LOGNAME`); none where the settings name no user.
     pub(crate) fn variables(&self) -> Vec<(String, String)> {
         let entry = self.entry.iter().flat_map(|entry| {
             let home = entry.dir.display().to_string();
@@ -90,7 +90,7 @@ impl Identity {
             .collect()
     }
 
-    /// Has this process be that user, with its groups, and gives up what it does not need any more.
+    /// Becomes that user, with its groups, and gives up capabilities.
     ///
     /// # Errors
     /// Only root may become another user.
@@ -100,25 +100,26 @@ impl Identity {
             self.change(now)?;
         }
         give_up_capabilities().context("cannot give up capabilities")?;
-        // Workers open bodies of requests by this process's entry in /proc, which the kernel gives to root as soon as a
-        // process has changed its user or held capabilities of its own.
-        set_dumpable_behavior(DumpableBehavior::Dumpable).context("cannot be read by workers")?;
+        // Workers open bodies of requests through this process's entry in /proc, which belongs to root once a process has
+        // changed its user or held capabilities.
+        set_dumpable_behavior(DumpableBehavior::Dumpable)
+            .context("cannot let workers read /proc of this process")?;
         Ok(())
     }
 
     fn change(&self, now: User) -> Result<()> {
         if now.uid != 0 {
             bail!(
-                "this server was started as user {} and group {}, and only root can become {} (settings `user` and \
-                 `group`): start it as root, or leave these settings out",
+                "cannot become {} (settings user and group): this server was started as uid {} and gid {}, and only root can \
+                 change its user; start it as root, or remove these settings",
+                self.described(),
                 now.uid,
-                now.gid,
-                self.described()
+                now.gid
             );
         }
         let failed = || {
             format!(
-                "cannot become {} (settings `user` and `group`)",
+                "cannot become {} (settings user and group)",
                 self.described()
             )
         };
@@ -131,7 +132,7 @@ impl Identity {
             _ if self.has_group => nix::unistd::setgroups(&[gid]).with_context(failed)?,
             _ => {}
         }
-        // Group first: without root's rights it would be too late. Of all threads, and with no way back.
+        // Group first: afterwards this process lacks the right to. This applies to all threads and cannot be undone.
         nix::unistd::setgid(gid).with_context(failed)?;
         let uid = nix::unistd::Uid::from_raw(self.user.uid);
         nix::unistd::setuid(uid).with_context(failed)?;
@@ -147,18 +148,18 @@ impl Identity {
     }
 }
 
-/// What to log about a server whose application runs as root although nobody asked for that.
+/// Returns the warning about an application that runs as root although no setting says so.
 pub(crate) fn root_warning(settings: &Settings) -> Option<&'static str> {
     let unasked = settings.environment == "production" && settings.user.is_none();
     (unasked && rustix::process::geteuid().is_root()).then_some(
-        "the application runs as root: set `user` to a user of its own (or to \"root\", if that is what you want)",
+        "the application runs as root: set user to a user of its own (or to \"root\" if you want that)",
     )
 }
 
-/// The number of a group of the system's table.
+/// Returns the number of a group in the system's table.
 ///
 /// # Errors
-/// There is none; names the setting.
+/// There is no such group; the error names the setting.
 pub(crate) fn group_named(setting: &str, name: &str) -> Result<u32> {
     let found = nix::unistd::Group::from_name(name);
     let found = found.with_context(|| format!("cannot look for the group {name:?}"))?;
@@ -167,8 +168,7 @@ pub(crate) fn group_named(setting: &str, name: &str) -> Result<u32> {
         nix::unistd::Group::from_gid(nix::unistd::Gid::from_raw(gid)).ok()?
     };
     let group = found.or_else(by_number);
-    let group =
-        group.with_context(|| format!("there is no group {name:?} (setting `{setting}`)"))?;
+    let group = group.with_context(|| format!("there is no group {name:?} (setting {setting})"))?;
     Ok(group.gid.as_raw())
 }
 
@@ -180,11 +180,11 @@ fn user_named(name: &str) -> Result<nix::unistd::User> {
         nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid)).ok()?
     };
     let user = found.or_else(by_number);
-    user.with_context(|| format!("there is no user {name:?} (setting `user`)"))
+    user.with_context(|| format!("there is no user {name:?} (setting user)"))
 }
 
-/// Gives up the capabilities of a process that is not root's: to bind low ports, and all that its workers will not have
-/// anyway. The kernel lets a process look into another one only if that has no capability more.
+/// Gives up the capabilities of a process that does not run as root: the one to bind low ports, and all that workers will
+/// not have. A process may look into another one in /proc only if that one has no more capabilities.
 fn give_up_capabilities() -> rustix::io::Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
@@ -199,7 +199,7 @@ fn give_up_capabilities() -> rustix::io::Result<()> {
         .filter(|one| *one != CapabilitySet::NET_BIND_SERVICE)
         .filter(ambient)
         .fold(CapabilitySet::empty(), |kept, one| kept | one);
-    // What is no longer permitted is no longer ambient.
+    // A capability that is not permitted is not ambient either.
     set_capabilities(
         None,
         CapabilitySets {

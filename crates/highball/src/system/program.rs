@@ -1,4 +1,4 @@
-//! The program that this process is, and how it was started: what an upgrade starts anew. Starts nothing.
+//! The program that this process runs, and how it was started: an upgrade starts it again. Starts nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use crate::application::{absolute, working_folder};
 /// A program and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
-    /// As it was named, for a link may lead to another file by now. From the root.
+    /// Its absolute path, as it was named: a link may lead to another file by now.
     pub(crate) path: PathBuf,
-    /// All that came after its name.
+    /// The arguments after its name.
     pub(crate) arguments: Vec<OsString>,
-    /// The folder that it was started in, as it was named; empty where that was gone.
+    /// The working folder at its start, as it was named; empty where that did not exist any more.
     pub(crate) folder: PathBuf,
 }
 
 impl Program {
-    /// That of this process. At its start: later its file may be another one.
+    /// The program of this process. To be called at its start: later its file may be another one.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The kernel does not say.
     pub(crate) fn of_this_process() -> std::io::Result<Self> {
         let mut arguments = std::env::args_os();
         let name = arguments.next().unwrap_or_default();
@@ -38,8 +38,8 @@ pub(crate) fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// The path by which `running` was started: its name, or that of a file in one of the `folders`; itself where the name
-/// leads to another file.
+/// Returns the path by which `running` was started: `name` itself, or the file of that name in one of the `folders`;
+/// `running` where the name leads to another file.
 fn named(name: &OsStr, folders: &OsStr, running: &Path) -> PathBuf {
     let name = Path::new(name);
     let candidates = match name.components().count() {

@@ -1,5 +1,5 @@
-//! The signals of a running server, and what else asks it to stop. Handles every signal that people send to
-//! servers, so that none ends the front by accident; decides nothing about what follows.
+//! The signals of a running server: requests to stop and requests for changes. It handles every signal that people send to
+//! servers, so that none ends the front by accident. Decides nothing about what follows.
 
 use std::rc::Rc;
 
@@ -15,33 +15,33 @@ use crate::control::queue::{Change, ChangeQueue, ChangeRequest, Requester};
 pub(crate) enum Stop {
     /// `highball stop`.
     Drain,
-    /// A signal: like the above, at once where it is not the first.
+    /// A signal: like `Drain`; a second one is like `Now`.
     Signal,
     /// `highball stop --now`.
     Now,
 }
 
-/// Everything that asks the server to stop.
+/// The requests to stop.
 pub(crate) struct Stops {
-    /// For commands.
+    /// For the control socket.
     pub(crate) sender: mpsc::Sender<Stop>,
     requested: mpsc::Receiver<Stop>,
 }
 
 impl Stops {
-    /// From here on TERM, INT, QUIT and HUP ask for a stop instead of ending the process.
+    /// From now on TERM, INT, QUIT and HUP request a stop instead of ending the process.
     ///
     /// # Errors
     /// The system refuses a handler.
     pub(crate) fn watch() -> Result<Self> {
-        // Whoever finds it full waits. Signals of a kind that come meanwhile are one: tokio keeps no more of them.
+        // A sender waits while it is full. Signals of a kind that come meanwhile are one: tokio keeps no more of them.
         let (sender, requested) = mpsc::channel(1);
         let mut kinds = vec![
             SignalKind::terminate(),
             SignalKind::interrupt(),
             SignalKind::quit(),
         ];
-        // Whoever starts a server with nohup(1) means it to outlive the terminal.
+        // A server that was started with nohup(1) shall outlive the terminal.
         if !ignored(SignalKind::hangup()) {
             kinds.push(SignalKind::hangup());
         }
@@ -49,30 +49,30 @@ impl Stops {
             let sender = sender.clone();
             let mut signals = watch(kind)?;
             spawn_local(async move {
-                // Nobody waits any more where the server has ended meanwhile.
+                // Sending fails once the server has ended.
                 while signals.recv().await.is_some() && sender.send(Stop::Signal).await.is_ok() {}
             });
         }
         Ok(Self { sender, requested })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next request.
     pub(crate) async fn next(&mut self) -> Stop {
-        // It never ends: one of its senders is here.
+        // The channel never closes: one of its senders is here.
         self.requested.recv().await.unwrap_or(Stop::Drain)
     }
 }
 
-/// From here on USR1 asks for a restart, and USR2 for an upgrade.
+/// From now on USR1 requests a restart, and USR2 an upgrade.
 ///
 /// # Errors
 /// The system refuses a handler.
 pub(crate) fn watch_changes(queue: &Rc<ChangeQueue>) -> Result<()> {
-    let asked = [
+    let signals = [
         (SignalKind::user_defined1(), "USR1", Change::Restart),
         (SignalKind::user_defined2(), "USR2", Change::Upgrade(None)),
     ];
-    for (kind, name, change) in asked {
+    for (kind, name, change) in signals {
         let queue = Rc::clone(queue);
         let mut signals = watch(kind)?;
         spawn_local(async move {
@@ -89,8 +89,7 @@ fn watch(kind: SignalKind) -> Result<Signal> {
     signal(kind).context("cannot handle signals")
 }
 
-/// Whether this process was started with the signal ignored. Only before it is handled: afterwards it no
-/// longer shows.
+/// Whether this process was started with the signal ignored. To be called before the signal is handled.
 fn ignored(kind: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     is_in_mask(&status, "SigIgn:", kind.as_raw_value())

@@ -1,6 +1,5 @@
-//! What a service manager and this server tell each other, in systemd's protocols: sockets that were opened for it
-//! (sd_listen_fds(3)), what it is doing (sd_notify(3)), and that its loop still turns (sd_watchdog_enabled(3)).
-//! Everything comes by variables, and without them nothing happens here.
+//! systemd's protocols: sockets that it opened for this server (sd_listen_fds(3)), the server's state (sd_notify(3)), and
+//! the watchdog (sd_watchdog_enabled(3)). All of them are switched on by variables; without them nothing happens here.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,7 +12,7 @@ use exchange::scheduling::monotonic_ns;
 use listenfd::ListenFd;
 use tokio::time::MissedTickBehavior;
 
-/// Every variable of these protocols. They are for this process: no other one is to believe them.
+/// The variables of these protocols. They are for this process only and are removed for its children.
 pub(crate) const VARIABLES: [&str; 6] = [
     "LISTEN_FDS",
     "LISTEN_PID",
@@ -23,20 +22,21 @@ pub(crate) const VARIABLES: [&str; 6] = [
     "WATCHDOG_PID",
 ];
 
-/// How long the manager may take to have room for what it must hear, and how often it is tried.
-const PATIENCE: Duration = Duration::from_secs(1);
-const RETRY: Duration = Duration::from_millis(10);
+/// How long the manager's socket may be full when it must receive a message, and how often sending is tried.
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
+const NOTIFY_RETRY: Duration = Duration::from_millis(10);
 
 /// A socket that was opened for this process.
 #[derive(Debug)]
 pub(crate) struct Activated {
-    /// Its name, by default that of its unit.
+    /// Its name; by default the name of its unit.
     pub(crate) name: String,
-    /// The socket, or why it is none that connections come from.
+    /// The socket, or why it accepts no connections.
     pub(crate) socket: io::Result<OwnedFd>,
 }
 
-/// The sockets that were opened for this process. Once, and before any thread is started: their variables are removed.
+/// Takes the sockets that were opened for this process. To be called once, before any thread is started: it removes
+/// variables.
 pub(crate) fn sockets() -> Vec<Activated> {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':').map(str::to_owned);
@@ -57,7 +57,7 @@ fn take(found: &mut ListenFd, index: usize) -> io::Result<OwnedFd> {
     socket.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
 }
 
-/// The service manager, if there is one that listens.
+/// The service manager, if `NOTIFY_SOCKET` names one.
 #[derive(Debug, Default)]
 pub(crate) struct Manager(Option<(UnixDatagram, SocketAddr)>);
 
@@ -65,7 +65,7 @@ impl Manager {
     /// The one that `NOTIFY_SOCKET` names.
     ///
     /// # Errors
-    /// The name is none, or no descriptors are left.
+    /// The name is not valid, or no descriptors are left.
     pub(crate) fn from_env() -> io::Result<Self> {
         let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
             return Ok(Self(None));
@@ -75,35 +75,36 @@ impl Manager {
             _ => SocketAddr::from_pathname(&name)?,
         };
         let socket = UnixDatagram::unbound()?;
-        // This is the front's thread.
+        // The front's thread never blocks.
         socket.set_nonblocking(true)?;
         Ok(Self(Some((socket, address))))
     }
 
-    /// It serves; `status` says in words what.
+    /// Tells it that this server serves; `status` is a line for people.
     pub(crate) async fn ready(&self, status: &str) {
-        self.insist(&format!("READY=1\nSTATUS={status}")).await;
+        self.send_waiting(&format!("READY=1\nSTATUS={status}"))
+            .await;
     }
 
-    /// It reads its settings anew; [`Manager::ready`] follows in any case.
+    /// Tells it that this server reads its settings again; [`Manager::ready`] follows in any case.
     pub(crate) async fn reloading(&self) {
         let now = monotonic_ns() / 1000;
         let state = format!("RELOADING=1\nMONOTONIC_USEC={now}");
-        self.insist(&state).await;
+        self.send_waiting(&state).await;
     }
 
-    /// It will end.
+    /// Tells it that this server is stopping.
     pub(crate) async fn stopping(&self) {
-        self.insist("STOPPING=1").await;
+        self.send_waiting("STOPPING=1").await;
     }
 
-    /// Another process is the service from now on, and this one will end.
+    /// Tells it that another process is the service from now on.
     pub(crate) async fn replaced_by(&self, pid: i32) {
-        self.insist(&format!("MAINPID={pid}")).await;
+        self.send_waiting(&format!("MAINPID={pid}")).await;
     }
 
-    /// Tells the manager for ever, on the front's own loop and twice as often as it asks for, that this loop turns. At
-    /// once where it does not ask.
+    /// Feeds the watchdog, from the front's own loop and twice as often as it asks for. Returns at once where there is no
+    /// watchdog.
     pub(crate) async fn feed_watchdog(&self) {
         let Some(period) = watchdog(
             variable("WATCHDOG_USEC"),
@@ -116,26 +117,26 @@ impl Manager {
         turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             turn.tick().await;
-            // One more follows.
-            let _ = self.tell("WATCHDOG=1");
+            // The next message follows soon.
+            let _ = self.send("WATCHDOG=1");
         }
     }
 
-    /// Tells the manager something once, also where it has yet to hear much else.
-    async fn insist(&self, state: &str) {
+    /// Sends a message, and waits for a while if the socket is full.
+    async fn send_waiting(&self, state: &str) {
         let tried = async {
             while self
-                .tell(state)
+                .send(state)
                 .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
             {
-                tokio::time::sleep(RETRY).await;
+                tokio::time::sleep(NOTIFY_RETRY).await;
             }
         };
-        // A manager that is gone or does not listen is no reason not to serve.
-        let _ = tokio::time::timeout(PATIENCE, tried).await;
+        // A manager that is gone or does not read is no reason not to serve.
+        let _ = tokio::time::timeout(NOTIFY_TIMEOUT, tried).await;
     }
 
-    fn tell(&self, state: &str) -> io::Result<()> {
+    fn send(&self, state: &str) -> io::Result<()> {
         match &self.0 {
             Some((socket, address)) => socket.send_to_addr(state.as_bytes(), address).map(drop),
             None => Ok(()),
@@ -147,7 +148,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// How often the manager wants to hear of the process `own`.
+/// How often the manager wants a message from the process `own`.
 fn watchdog(period: Option<String>, pid: Option<String>, own: u32) -> Option<Duration> {
     if pid.is_some_and(|pid| pid != own.to_string()) {
         return None;
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manager_that_takes_nothing_is_waited_for_a_while_only() {
+    fn a_manager_that_reads_nothing_is_waited_for_a_second_only() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
@@ -170,14 +171,14 @@ mod tests {
         own.set_nonblocking(true).unwrap();
         let manager = Manager(Some((own, address)));
         let mut held = 0;
-        while manager.tell("STATUS=full").is_ok() {
+        while manager.send("STATUS=full").is_ok() {
             held += 1;
         }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
-        // It comes back, and the manager has not heard it.
+        // It returns, and the message was not sent.
         runtime.block_on(manager.stopping());
         let mut text = [0; 64];
         for _ in 0..held {

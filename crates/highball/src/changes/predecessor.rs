@@ -1,0 +1,283 @@
+//! An upgrade, in the new server: receives what the running server hands over, tells it when this one is ready, and takes
+//! over its idle connections until it has exited. The running server's side is `upgrade.rs`.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use exchange::control;
+use front::{Front, Listener};
+use supervisor::Channel;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::changes::handover::{
+    FromSuccessor, Greeting, HandedOver, ToSuccessor, VARIABLE, VERSION,
+};
+use crate::control::directory::ControlDirectory;
+use crate::control::queue::{ChangeQueue, ChangeRequest, Requester};
+use crate::sockets::Inherited;
+use crate::system::privileges::User;
+
+/// What a running server handed over to this one.
+#[derive(Debug)]
+pub(crate) struct Handover {
+    /// The server's own description.
+    pub(crate) greeting: Greeting,
+    /// The listeners for clients.
+    pub(crate) listeners: Vec<Inherited>,
+    /// The control sockets.
+    pub(crate) control: ControlSockets,
+    socket: OwnedFd,
+}
+
+/// Receives what a running server hands over, where this process was started for that. Blocks.
+///
+/// # Errors
+/// It cannot be read; the server is told so.
+pub(crate) fn receive() -> Result<Option<Handover>> {
+    if std::env::var_os(VARIABLE).is_none() {
+        return Ok(None);
+    }
+    // Stdin itself stays open: a socket whose other end nobody will hold.
+    let socket = io::stdin().as_fd().try_clone_to_owned();
+    let socket = socket.context("cannot reach the running server")?;
+    match read(&socket) {
+        Ok((greeting, listeners, control)) => Ok(Some(Handover {
+            greeting,
+            listeners,
+            control,
+            socket,
+        })),
+        Err(error) => {
+            refuse(&socket, &error);
+            Err(error)
+        }
+    }
+}
+
+/// Control sockets by their names in the directory.
+pub(crate) type Names = BTreeMap<String, OwnedFd>;
+type Received = (Greeting, Vec<Inherited>, ControlSockets);
+
+/// The control sockets that were handed over.
+#[derive(Debug, Default)]
+pub(crate) struct ControlSockets {
+    /// The sockets that the running server shares.
+    pub(crate) names: Names,
+    /// The directory that they are in, if there is one.
+    pub(crate) directory: Option<ControlDirectory>,
+}
+
+fn read(socket: &OwnedFd) -> Result<Received> {
+    let ended = || anyhow!("the running server exited before it had handed over its sockets");
+    let greeting = control::receive::<Greeting>(socket).with_context(|| {
+        format!("{VARIABLE} is set, but stdin is no socket of a server that is being upgraded")
+    })?;
+    let greeting = greeting.ok_or_else(ended)?.message;
+    if greeting.version != VERSION {
+        bail!(
+            "the running server (highball {}) uses version {} of the handover, and this one (highball {}) only version \
+             {VERSION}: stop the running server and start this one instead",
+            greeting.highball,
+            greeting.version,
+            env!("CARGO_PKG_VERSION")
+        );
+    }
+    let (mut listeners, mut control_sockets) = (Vec::new(), ControlSockets::default());
+    for _ in 0..greeting.sockets {
+        let received = control::receive::<HandedOver>(socket)
+            .context("cannot read what the running server hands over")?;
+        let received = received.ok_or_else(ended)?;
+        match received.message.clone() {
+            HandedOver::Control(name) => {
+                drop(control_sockets.names.insert(name, received.only_fd()?))
+            }
+            HandedOver::ControlDirectory(path) => {
+                let directory = ControlDirectory::adopt(
+                    received.only_fd()?,
+                    path,
+                    Some(User::of_this_process().uid),
+                );
+                let directory = directory.context("cannot take the control sockets over")?;
+                control_sockets.directory = Some(directory);
+            }
+            HandedOver::Listener(origin) => {
+                let listener = Listener::adopt(received.only_fd()?);
+                let listener = listener.context("cannot take a socket over")?;
+                listeners.push(Inherited { listener, origin });
+            }
+        }
+    }
+    Ok((greeting, listeners, control_sockets))
+}
+
+/// Tells the running server why this process does not take over.
+pub(crate) fn refuse(socket: &OwnedFd, error: &anyhow::Error) {
+    let reason = format!("{error:#}");
+    // A server that has exited need not know.
+    let _ = control::try_send(socket, &FromSuccessor::Failed { reason }, &[]);
+}
+
+impl Handover {
+    /// Duplicates the socket, for [`refuse`].
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(crate) fn reply(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone()
+    }
+
+    /// The control sockets, and the running server. Needs a runtime.
+    ///
+    /// # Errors
+    /// The socket cannot be registered with the runtime.
+    pub(crate) fn into_parts(self) -> io::Result<(ControlSockets, Predecessor)> {
+        let predecessor = Predecessor {
+            greeting: self.greeting,
+            channel: Channel::new(self.socket)?,
+        };
+        Ok((self.control, predecessor))
+    }
+}
+
+/// The running server that this one is to replace.
+#[derive(Debug)]
+pub(crate) struct Predecessor {
+    pub(crate) greeting: Greeting,
+    channel: Channel,
+}
+
+impl Predecessor {
+    /// Waits for its next message, or for its exit. While this server starts it sends nothing, so either is its exit.
+    pub(crate) async fn wait_message(&self) {
+        let _ = self.channel.receive::<ToSuccessor>().await;
+    }
+
+    /// Takes over idle connections and requests for changes until it has exited. Drops `named` when the service manager
+    /// listens to this server, and `exit` at the end.
+    pub(crate) async fn follow(
+        self,
+        front: Rc<Front>,
+        queue: Rc<ChangeQueue>,
+        named: oneshot::Sender<()>,
+        exit: mpsc::Receiver<()>,
+    ) {
+        let _exit = exit;
+        self.wait_message().await;
+        drop(named);
+        loop {
+            let received = match self.channel.receive::<ToSuccessor>().await {
+                Ok(Some(received)) => received,
+                _ => return,
+            };
+            match received.message.clone() {
+                ToSuccessor::Connection(kept) => {
+                    // Without a descriptor (none are left) the connection is closed.
+                    if let Ok(socket) = received.only_fd() {
+                        // Its client may have left.
+                        let _ = front.take_over(socket, &kept).await;
+                    }
+                }
+                ToSuccessor::Requested(change) => {
+                    let requester = Requester::Predecessor;
+                    queue.push(ChangeRequest { change, requester });
+                }
+                ToSuccessor::Serve | ToSuccessor::Named => {}
+            }
+        }
+    }
+
+    /// Tells it that this server is ready, and waits until this server may serve.
+    ///
+    /// # Errors
+    /// It has exited, or sends something else.
+    pub(crate) async fn wait_turn(&self) -> Result<()> {
+        let highball = env!("CARGO_PKG_VERSION").to_owned();
+        self.channel
+            .send(&FromSuccessor::Ready { highball }, &[])
+            .await?;
+        let received = self.channel.receive::<ToSuccessor>().await?;
+        match received.map(|received| received.message) {
+            Some(ToSuccessor::Serve) => Ok(()),
+            _ => bail!("the running server has exited, or has given the upgrade up"),
+        }
+    }
+
+    /// Tells it that this server accepts connections.
+    ///
+    /// # Errors
+    /// It has exited.
+    pub(crate) async fn say_serving(&self) -> Result<()> {
+        Ok(self.channel.send(&FromSuccessor::Serving, &[]).await?)
+    }
+}
+
+/// The exit of the server that this one has replaced, if there was one.
+#[derive(Clone, Debug)]
+pub(crate) struct PredecessorExit(mpsc::Sender<()>);
+
+impl PredecessorExit {
+    /// The exit, and its other half: it has come when that is dropped.
+    pub(crate) fn new() -> (Self, mpsc::Receiver<()>) {
+        let (here, there) = mpsc::channel(1);
+        (Self(here), there)
+    }
+
+    /// Whether that server is still there.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.0.is_closed()
+    }
+
+    /// Waits for the exit, for at most `limit`: a server that hangs holds nothing up.
+    pub(crate) async fn wait(&self, limit: Duration) {
+        // The caller continues either way.
+        let _ = tokio::time::timeout(limit, self.0.closed()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handover_of_another_version_is_refused_with_a_reason() {
+        let (server, successor) = control::pair().unwrap();
+        let greeting = Greeting {
+            version: VERSION + 1,
+            highball: "9.9.9".into(),
+            ..Greeting::default()
+        };
+        control::send(&server, &greeting, &[]).unwrap();
+        let error = read(&successor).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("highball 9.9.9) uses version 2 of the handover"),
+            "{text}"
+        );
+        refuse(&successor, &error);
+        let sent = control::try_receive::<FromSuccessor>(&server)
+            .unwrap()
+            .unwrap();
+        assert!(matches!(sent.message, FromSuccessor::Failed { reason } if reason == text));
+    }
+
+    #[test]
+    fn a_server_that_exits_during_its_handover_is_an_error() {
+        let (server, successor) = control::pair().unwrap();
+        let greeting = Greeting {
+            version: VERSION,
+            sockets: 1,
+            ..Greeting::default()
+        };
+        control::send(&server, &greeting, &[]).unwrap();
+        drop(server);
+        let error = read(&successor).unwrap_err().to_string();
+        assert!(
+            error.contains("exited before it had handed over"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,230 @@
+//! The new server of an upgrade, as the running server sees it: a process that is booting and then serves, and the channel
+//! to it. It decides nothing about the upgrade.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use exchange::control::Error;
+use front::log::{AccessLog, Level};
+use front::{Front, Kept};
+use supervisor::Channel;
+use tokio::process::Child;
+
+use crate::changes::handover::{FromSuccessor, Greeting, HandedOver, ToSuccessor};
+use crate::control::messages::Answer;
+use crate::control::queue::{ChangeQueue, ChangeRequest};
+
+/// How long a new server that is ready may take to accept connections.
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a new server that has failed, or has closed the channel, may take to exit by itself.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the new server may take to accept a request that is passed on to it.
+const PASS_ON_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a new server is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It boots; this server serves.
+    Booting,
+    /// It serves; this server finishes its requests.
+    Serving,
+}
+
+/// A new server. Dropping it kills it while it is booting.
+pub(crate) struct Successor {
+    child: Child,
+    pid: i32,
+    channel: Channel,
+    state: State,
+}
+
+impl Successor {
+    /// The new server that was started as this process.
+    ///
+    /// # Errors
+    /// It has exited already.
+    pub(crate) fn new(child: Child, channel: Channel) -> Result<Self> {
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
+        Ok(Self {
+            pid: pid.context("the new server has exited")?,
+            child,
+            channel,
+            state: State::Booting,
+        })
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Hands the sockets over and waits until it is ready to serve. Returns its version of Highball.
+    ///
+    /// # Errors
+    /// It failed, with its reason where it gave one.
+    pub(crate) async fn prepare(
+        &mut self,
+        greeting: &Greeting,
+        sockets: &[(HandedOver, OwnedFd)],
+    ) -> Result<String> {
+        let sent = async {
+            self.channel.send(greeting, &[]).await?;
+            for (message, fd) in sockets {
+                self.channel.send(message, &[fd.as_fd()]).await?;
+            }
+            Ok(())
+        };
+        if !has_reader(sent.await)? {
+            return self.exited().await;
+        }
+        match self.receive().await? {
+            Some(FromSuccessor::Ready { highball }) => Ok(highball),
+            Some(FromSuccessor::Failed { reason }) => Err(anyhow!(reason)),
+            Some(FromSuccessor::Serving) => {
+                bail!("the new server began to serve before it was told to")
+            }
+            None => self.exited().await,
+        }
+    }
+
+    /// Lets it accept connections, and waits until it does.
+    ///
+    /// # Errors
+    /// It failed, with its reason where it gave one, or took too long.
+    pub(crate) async fn accept_connections(&mut self) -> Result<()> {
+        let accept = async {
+            let sent = self.channel.send(&ToSuccessor::Serve, &[]).await;
+            if !has_reader(sent)? {
+                return self.exited().await;
+            }
+            match self.receive().await? {
+                Some(FromSuccessor::Serving) => Ok(()),
+                Some(FromSuccessor::Failed { reason }) => Err(anyhow!(reason)),
+                Some(FromSuccessor::Ready { .. }) => {
+                    bail!("the new server said twice that it is ready")
+                }
+                None => self.exited().await,
+            }
+        };
+        match tokio::time::timeout(ACCEPT_TIMEOUT, accept).await {
+            Ok(accepts) => accepts?,
+            Err(_) => bail!(
+                "the new server was ready but did not begin to serve within {ACCEPT_TIMEOUT:?}"
+            ),
+        }
+        self.state = State::Serving;
+        Ok(())
+    }
+
+    async fn receive(&self) -> Result<Option<FromSuccessor>> {
+        let received = self.channel.receive::<FromSuccessor>().await?;
+        Ok(received.map(|received| received.message))
+    }
+
+    /// The error for a new server that closed the channel without a reason. What it printed is where this server prints.
+    async fn exited<T>(&mut self) -> Result<T> {
+        let status = tokio::time::timeout(EXIT_TIMEOUT, self.child.wait()).await;
+        match status {
+            Ok(Ok(status)) => bail!(
+                "the new server exited before it was ready ({status}); its own messages are in this server's output"
+            ),
+            _ => bail!("the new server does not take over: it has closed its stdin"),
+        }
+    }
+
+    /// Kills it, unless it exits by itself.
+    pub(crate) async fn end(mut self) {
+        if tokio::time::timeout(EXIT_TIMEOUT, self.child.wait())
+            .await
+            .is_err()
+        {
+            // It may have exited just now.
+            let _ = self.child.kill().await;
+        }
+    }
+
+    /// Tells it that the service manager listens to it from now on.
+    pub(crate) async fn say_named(&self) {
+        // A server that has exited will not miss it.
+        let _ = self.channel.send(&ToSuccessor::Named, &[]).await;
+    }
+
+    /// Gives it the connections of clients, each as soon as it is idle, until none is left.
+    ///
+    /// # Errors
+    /// It accepts none; those that are left are still here.
+    pub(crate) async fn give_connections(&self, front: &Front) -> io::Result<()> {
+        let give = |socket: BorrowedFd<'_>, kept: &Kept| {
+            let message = ToSuccessor::Connection(kept.clone());
+            let sent = self.channel.try_send(&message, &[socket]);
+            sent.map_err(|error| match error {
+                Error::Io(error) => error,
+                other => io::Error::other(other),
+            })
+        };
+        front
+            .give_away(give, async || self.channel.room().await)
+            .await
+    }
+
+    /// Waits until it exits.
+    pub(crate) async fn wait_exit(&self) {
+        // It sends nothing more.
+        let _ = self.channel.receive::<FromSuccessor>().await;
+    }
+
+    /// Passes on every request for a change that still comes to this server: sends clients to the new server, and tells it
+    /// what needs no answer. Never returns.
+    pub(crate) async fn pass_on_requests(&self, queue: &ChangeQueue, log: &AccessLog) {
+        loop {
+            let change = queue.first().await;
+            let (silent, commands): (Vec<_>, _) = queue
+                .take(&change)
+                .into_iter()
+                .partition(ChangeRequest::needs_no_answer);
+            for request in commands {
+                request.reply(&Answer::Moved { pid: self.pid });
+            }
+            if silent.is_empty() {
+                continue;
+            }
+            let text = format!(
+                "a requested {change} could not be passed on to the new server (pid {}); request it again",
+                self.pid
+            );
+            let message = ToSuccessor::Requested(change);
+            let sent = self.channel.send(&message, &[]);
+            if !matches!(
+                tokio::time::timeout(PASS_ON_TIMEOUT, sent).await,
+                Ok(Ok(()))
+            ) {
+                log.event(Level::Warn, &text, &[]);
+            }
+        }
+    }
+
+    /// Leaves the channel open until this process has exited: the kernel closes it then, which tells the new server.
+    pub(crate) fn leave_open(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        if self.state == State::Booting {
+            // It may have exited already. The runtime reaps it.
+            let _ = self.child.start_kill();
+        }
+    }
+}
+
+/// Whether a message had a reader. Where it had none, the exit status of the process says more than the error.
+fn has_reader(sent: std::result::Result<(), Error>) -> Result<bool> {
+    match sent {
+        Ok(()) => Ok(true),
+        Err(Error::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,99 @@
+//! `serve`: start-up, serving, shutdown, in this order. Each of them is another file's.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use front::log::AccessLog;
+use tokio::task::spawn_local;
+
+use crate::application::Application;
+use crate::cli::arguments::Choice;
+use crate::shutdown::Shutdown;
+use crate::startup::opening::{Opened, StartupContext};
+use crate::startup::{self, Started};
+use crate::system::signals::Stop;
+
+/// How long threads that write files for slow clients may take to end.
+const FILE_THREADS_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Serves an application until it is told to stop.
+///
+/// # Errors
+/// Why it cannot be served.
+pub(crate) fn run(choice: Choice) -> Result<()> {
+    let mut context = StartupContext::of_this_process()?;
+    let served = start(choice, &mut context);
+    if let Err(error) = &served {
+        context.refuse(error);
+    }
+    served
+}
+
+fn start(choice: Choice, context: &mut StartupContext) -> Result<()> {
+    let mut application = Application::load(choice)?.share();
+    let opened = Opened::open(&mut application, context)?;
+    // A thread keeps the rights that it was started with, so not before they have been given up.
+    let returns_memory = tikv_jemalloc_ctl::background_thread::write(true);
+    returns_memory.context("cannot start the allocator's thread")?;
+    let log = AccessLog::to_stdout(application.settings.log_format.into());
+    let log = Rc::new(log.context("cannot write to stdout")?);
+    let runtime = front::runtime::build().context("cannot start the runtime")?;
+    let result = runtime.block_on(async {
+        if let Some(started) = startup::start(application, log, context, opened).await? {
+            serve(started).await;
+        }
+        Ok(())
+    });
+    runtime.shutdown_timeout(FILE_THREADS_TIMEOUT);
+    result
+}
+
+/// Serves until a stop is requested or another server has taken over, and shuts down.
+async fn serve(started: Started) {
+    let Started {
+        server,
+        mut stops,
+        changes,
+        restart_file,
+        named,
+    } = started;
+    let announced = {
+        let (manager, status) = (Rc::clone(&server.manager), changes.generations.status());
+        spawn_local(async move {
+            // Before that the service manager listens to the server that is being replaced. The sender is only dropped.
+            let _ = named.await;
+            manager.ready(&status).await;
+            manager.feed_watchdog().await;
+        })
+    };
+    let watched = {
+        let server = Rc::clone(&server);
+        let watch = async move {
+            restart_file
+                .watch(&server.queue, &server.housekeeping)
+                .await
+        };
+        spawn_local(watch)
+    };
+    let mut changed = {
+        let queue = Rc::clone(&server.queue);
+        spawn_local(async move { changes.run(&queue).await })
+    };
+
+    let (stop, successor) = tokio::select! {
+        // Once there is a successor, it must get the connections.
+        biased;
+        Ok(successor) = &mut changed => (Stop::Drain, Some(successor)),
+        stop = stops.next() => (stop, None),
+    };
+    changed.abort();
+    // A successor looks at the file itself.
+    watched.abort();
+    if successor.is_some() {
+        // The service manager listens to another process now.
+        announced.abort();
+    }
+    let shutdown = Shutdown { server, successor };
+    shutdown.run(stop, &mut stops).await;
+}
