@@ -3,7 +3,10 @@
 pub(crate) mod accept;
 pub(crate) mod addresses;
 pub mod client_io;
+pub mod connections;
 pub(crate) mod descriptors;
-pub mod idle;
+pub mod flow;
 pub mod listener;
+mod pace;
+pub(crate) mod raw;
 pub mod stream;

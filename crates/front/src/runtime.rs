@@ -6,18 +6,19 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use tokio::net::unix::pipe::Receiver;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
-use crate::dispatch::Dispatcher;
+use crate::dispatch::Turns;
 
 /// Threads that make, write and read spools.
 const SPOOL_THREADS: usize = 8;
 
 thread_local! {
-    static DISPATCHER: RefCell<Option<Rc<Dispatcher>>> = const { RefCell::new(None) };
+    static DISPATCHER: RefCell<Option<Rc<Turns>>> = const { RefCell::new(None) };
 }
 
 /// The runtime that a front must run on.
@@ -31,8 +32,8 @@ pub fn build() -> io::Result<LocalRuntime> {
         // `FileThreads` of its own.
         .thread_name("highball-spool")
         .max_blocking_threads(SPOOL_THREADS)
-        .on_thread_park(|| with_dispatcher(Dispatcher::park))
-        .on_thread_unpark(|| with_dispatcher(Dispatcher::unpark))
+        .on_thread_park(|| with_dispatcher(Turns::park))
+        .on_thread_unpark(|| with_dispatcher(Turns::unpark))
         .build_local(LocalOptions::default())
 }
 
@@ -40,8 +41,7 @@ pub fn build() -> io::Result<LocalRuntime> {
 ///
 /// # Errors
 /// The doorbell can't be registered.
-pub(crate) fn watch(dispatcher: &Rc<Dispatcher>) -> io::Result<Doorbell> {
-    let [_, bell] = dispatcher.files(None)?;
+pub(crate) fn watch(dispatcher: &Rc<Turns>, bell: OwnedFd) -> io::Result<Doorbell> {
     // An eventfd is no pipe, but all that is wanted of it is to be registered for reading.
     let bell = Receiver::from_owned_fd_unchecked(bell)?;
     DISPATCHER.set(Some(Rc::clone(dispatcher)));
@@ -60,7 +60,7 @@ impl Drop for Doorbell {
     }
 }
 
-fn with_dispatcher(act: impl Fn(&Dispatcher)) {
+fn with_dispatcher(act: impl Fn(&Turns)) {
     DISPATCHER.with_borrow(|dispatcher| {
         if let Some(dispatcher) = dispatcher {
             act(dispatcher);

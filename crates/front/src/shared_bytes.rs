@@ -1,72 +1,73 @@
-//! Bytes that many hold together, and their bound: responses in memory, files of spools. It moves no bytes and refuses
-//! none: a caller that would hold more asks first.
+//! Bytes that many clients hold together, and their limit: responses in memory, files of spools. It moves no bytes and
+//! refuses none: a caller that would hold more asks first. Several threads may count at once.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::cmp::Ordering::{Equal, Greater, Less};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What every response may hold, also where memory is short, in bytes: it never goes to a disk for lack of less.
+/// Number of bytes that every response may hold although memory is short: none goes to a disk for lack of less.
 pub(crate) const ALWAYS_HELD: usize = 16 * 1024;
 
-/// Counts what all hold.
+/// Counts the bytes that all shares hold.
 #[derive(Debug)]
 pub struct SharedBytes {
-    held: Cell<usize>,
-    limit: Cell<usize>,
+    held: AtomicUsize,
+    limit: AtomicUsize,
 }
 
 impl SharedBytes {
-    /// Nothing is held; short it is from `limit` bytes on.
-    pub fn new(limit: usize) -> Rc<Self> {
-        Rc::new(Self {
-            held: Cell::new(0),
-            limit: Cell::new(limit),
+    /// Returns a counter at 0, which is short from `limit` bytes on.
+    pub fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self {
+            held: AtomicUsize::new(0),
+            limit: AtomicUsize::new(limit),
         })
     }
 
-    /// Bytes that are held.
+    /// Number of bytes that are held.
     pub fn held(&self) -> usize {
-        self.held.get()
+        self.held.load(Ordering::Relaxed)
     }
 
-    /// Whether as much is held as may be.
+    /// Whether the limit is reached.
     pub fn is_short(&self) -> bool {
-        self.held.get() >= self.limit.get()
+        self.held() >= self.limit.load(Ordering::Relaxed)
     }
 
-    /// Whether so many more are beyond the bound.
+    /// Whether `more` bytes would exceed the limit.
     pub fn lacks(&self, more: usize) -> bool {
-        self.held.get().saturating_add(more) > self.limit.get()
+        self.held().saturating_add(more) > self.limit.load(Ordering::Relaxed)
     }
 
-    /// Goes by another bound from now on.
+    /// Replaces the limit.
     pub fn set_limit(&self, limit: usize) {
-        self.limit.set(limit);
+        self.limit.store(limit, Ordering::Relaxed);
     }
 }
 
-/// What one holder has of it; given back when dropped.
+/// The bytes of one holder; given back when dropped.
 #[derive(Debug, Default)]
 pub struct Share {
-    memory: Option<Rc<SharedBytes>>,
+    memory: Option<Arc<SharedBytes>>,
     bytes: usize,
 }
 
 impl Share {
-    /// How many bytes it is.
+    /// Number of bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// From now on it is so many bytes of this memory.
-    pub fn set(&mut self, memory: &Rc<SharedBytes>, bytes: usize) {
+    /// Holds `bytes` of `memory` from now on.
+    pub fn set(&mut self, memory: &Arc<SharedBytes>, bytes: usize) {
         if self.memory.is_none() {
-            self.memory = Some(Rc::clone(memory));
+            self.memory = Some(Arc::clone(memory));
         }
         self.resize(bytes);
     }
 
-    /// Makes it as large as `bytes` where it is smaller and that is within the bound. False where it is not.
-    pub fn grow(&mut self, memory: &Rc<SharedBytes>, bytes: usize) -> bool {
+    /// Grows to `bytes` if that is more than now and within the limit. Returns false where the limit forbids it.
+    pub fn grow(&mut self, memory: &Arc<SharedBytes>, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         if more > 0 && memory.lacks(more) {
             return false;
@@ -75,19 +76,23 @@ impl Share {
         true
     }
 
-    /// Gives all of it back.
+    /// Gives all bytes back.
     pub fn clear(&mut self) {
         self.resize(0);
     }
 
-    /// Gives so many bytes of it back.
+    /// Gives `bytes` back.
     pub fn shrink(&mut self, bytes: usize) {
         self.resize(self.bytes.saturating_sub(bytes));
     }
 
     fn resize(&mut self, bytes: usize) {
         if let Some(memory) = &self.memory {
-            memory.held.set(memory.held.get() - self.bytes + bytes);
+            match bytes.cmp(&self.bytes) {
+                Greater => memory.held.fetch_add(bytes - self.bytes, Ordering::Relaxed),
+                Less => memory.held.fetch_sub(self.bytes - bytes, Ordering::Relaxed),
+                Equal => 0,
+            };
             self.bytes = bytes;
         }
     }

@@ -1,41 +1,85 @@
-//! The end of a front whose place another one has taken. Its clients take and give at their own pace, so what ends here
-//! is the need for workers. It ends no process.
+//! The end of a front: it drains, ends at once, or lets its workers go where another server has taken its place. It ends no
+//! process.
 
 use std::time::{Duration, Instant};
 
 use crate::failure::Outcome;
-use crate::{Front, TICK};
+use crate::front::{Front, TICK};
+use crate::log::Level;
+
+/// How long the last answers may take to go out when the server ends at once.
+const FINAL_ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
 
 impl Front {
+    /// Accepts nothing more, closes what is idle, lets what was begun end, and returns when all connections are closed
+    /// or `limit` is over. Returns whether all ended on their own.
+    pub async fn drain(&self, limit: Duration) -> bool {
+        self.acceptors().stop();
+        let connections = &self.edge.connections;
+        for connection in connections.all() {
+            connection.stop();
+        }
+        let ended = connections.until(|connections| connections.is_empty());
+        let clean = tokio::time::timeout(limit, ended).await.is_ok();
+        self.dispatcher().ending().stop();
+        if !clean {
+            self.end().await;
+        }
+        self.edge.log.flush();
+        clean
+    }
+
+    /// Ends everything now: what runs is answered with a failure where that can still be written.
+    pub async fn end(&self) {
+        self.acceptors().stop();
+        let ending = self.dispatcher().ending();
+        ending.stop();
+        let cut = ending.fail_all();
+        if cut > 0 {
+            let text = "requests are cut before their deadline, for the server ends now";
+            let log = &self.edge.log;
+            log.event(Level::Warn, text, &[("requests", &cut)]);
+        }
+        let connections = &self.edge.connections;
+        let ended = connections.until(|connections| connections.is_empty());
+        let _ = tokio::time::timeout(FINAL_ANSWER_TIMEOUT, ended).await;
+        for connection in connections.all() {
+            connection.kill(Outcome::Aborted);
+        }
+        tokio::task::yield_now().await;
+        self.edge.log.flush();
+    }
+
     /// Waits until no worker is needed any more: no request is being read, waits or runs, and all that clients still wait
-    /// for is here. From `limit` on what has no deadline to end at is ended: connections that the application took over,
-    /// and responses that are not whole when their deadline passes. No request is taken afterwards.
+    /// for is here. Clients take and give at their own pace, so what ends here is the need for workers. From `limit` on what
+    /// has no deadline to end at is ended: connections that the application took over, and responses that are not whole when
+    /// their deadline passes. No request is taken afterwards.
     pub async fn let_workers_go(&self, limit: Duration) {
-        let dispatcher = &self.service.dispatcher;
+        let ending = self.dispatcher().ending();
         let began = Instant::now();
-        let mut look = tokio::time::interval(TICK);
+        let mut check = tokio::time::interval(TICK);
         loop {
-            look.tick().await;
+            check.tick().await;
             let over = began.elapsed() >= limit;
             if over {
-                dispatcher.cut_late();
+                ending.cut_late();
             }
-            let mut needed = dispatcher.is_awaited();
-            for connection in self.connections.borrow().values() {
+            let mut needed = ending.is_awaited();
+            for connection in self.edge.connections.all() {
                 needed |= connection.may_need_worker();
                 if over && connection.is_spliced() {
                     connection.kill(Outcome::Aborted);
                 }
             }
             if !needed {
-                return dispatcher.stop();
+                return ending.stop();
             }
         }
     }
 
-    /// For how long something that workers run is in time, at most.
+    /// How long something that workers run is within its deadline, at most.
     pub fn in_time(&self) -> Duration {
-        let deadline = self.service.dispatcher.last_deadline();
+        let deadline = self.dispatcher().ending().last_deadline();
         deadline.map_or(Duration::ZERO, |deadline| {
             deadline.saturating_duration_since(Instant::now())
         })

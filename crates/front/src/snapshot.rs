@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use exchange::scheduling::monotonic_ns;
 use serde::Serialize;
 
+use crate::dispatch::DispatcherStatus;
+use crate::edge::Edge;
 use crate::failure::Outcome;
-use crate::http::service::Service;
 
 /// The front at one moment.
 #[derive(Clone, Debug, Serialize)]
@@ -85,48 +86,43 @@ pub struct Finishing {
 }
 
 impl Snapshot {
-    pub(crate) fn of(service: &Service) -> Self {
-        let dispatcher = &service.dispatcher;
-        let (total, free) = dispatcher.slots();
+    pub(crate) fn of(edge: &Edge, dispatcher: DispatcherStatus) -> Self {
         let now = monotonic_ns();
-        let mut running = Vec::new();
-        dispatcher.running(|by, thread, since, request| {
-            running.push(Running {
-                generation: by.generation,
-                worker: by.worker,
-                thread,
-                method: request.method.to_string(),
-                path: printable(request.path()),
-                since_ms: now.saturating_sub(since) / 1_000_000,
-            });
+        let since_ms = |since_ns: u64| now.saturating_sub(since_ns) / 1_000_000;
+        let running = dispatcher.running.iter().map(|one| Running {
+            generation: one.by.generation,
+            worker: one.by.worker,
+            thread: one.thread,
+            method: one.request.method.to_string(),
+            path: printable(one.request.path()),
+            since_ms: since_ms(one.since_ns),
         });
-        let mut finishing = Vec::new();
-        dispatcher.lingering(|by, thread, since| {
-            finishing.push(Finishing {
-                generation: by.generation,
-                worker: by.worker,
-                thread,
-                since_ms: now.saturating_sub(since) / 1_000_000,
-            });
+        let finishing = dispatcher.finishing.iter().map(|one| Finishing {
+            generation: one.by.generation,
+            worker: one.by.worker,
+            thread: one.thread,
+            since_ms: since_ms(one.since_ns),
         });
+        let count = |outcome: &Outcome| edge.counts[*outcome as usize].get();
+        let outcomes = Outcome::ALL.iter();
         Self {
             queue: Queue {
-                length: dispatcher.waiting(),
-                longest: dispatcher.longest_queue(),
-                limit: dispatcher.queue_limit(),
+                length: dispatcher.waiting,
+                longest: dispatcher.longest_queue,
+                limit: dispatcher.queue_limit,
             },
-            slots: Slots { total, free },
-            connections: service.connections.get(),
-            resting: service.idle.len(),
-            requests: Outcome::ALL
-                .iter()
-                .map(|outcome| (outcome.name(), service.counts[*outcome as usize].get()))
-                .collect(),
-            run_again: dispatcher.run_again(),
-            killed_two: dispatcher.killed_two(),
-            next_attempt_s: dispatcher.next_attempt(),
-            running,
-            finishing,
+            slots: Slots {
+                total: dispatcher.slots,
+                free: dispatcher.free_slots,
+            },
+            connections: edge.connections.len(),
+            resting: edge.connections.resting(),
+            requests: outcomes.map(|one| (one.name(), count(one))).collect(),
+            run_again: dispatcher.retries,
+            killed_two: dispatcher.poison,
+            next_attempt_s: dispatcher.next_attempt_s,
+            running: running.collect(),
+            finishing: finishing.collect(),
         }
     }
 }

@@ -17,7 +17,6 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker, ready};
 
@@ -87,7 +86,7 @@ pub struct Spool {
     /// Who waits for the batch being written.
     waiters: Arc<Waiters>,
     /// What the file takes of what all may take; none where nothing bounds them.
-    space: Option<Rc<SharedBytes>>,
+    space: Option<Arc<SharedBytes>>,
     taken_space: Share,
 }
 
@@ -110,7 +109,7 @@ impl Spool {
     /// A file counts in the space of this place. Beyond its bound a spool fails, and a patient one is stuck.
     #[must_use]
     pub fn within(mut self, place: &SpoolPlace) -> Self {
-        self.space = Some(Rc::clone(&place.space));
+        self.space = Some(Arc::clone(&place.space));
         self
     }
 

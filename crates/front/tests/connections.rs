@@ -256,6 +256,7 @@ fn a_request_that_has_come_before_a_drain_is_answered_before_the_front_knows_of_
     let listen = Listen::Unix(path.clone());
     server.with(move |front| {
         front
+            .acceptors()
             .accept(Listener::bind(&listen, 8, FileAccess::PRIVATE).unwrap())
             .unwrap()
     });

@@ -4,7 +4,11 @@
 #[path = "support/front.rs"]
 mod support;
 
+use std::cell::Cell;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
@@ -14,10 +18,13 @@ use exchange::response::Kind;
 use exchange::worker::Worker;
 use exchange::{Alarm, Dispatcher as _, WorkerId};
 use exchange::{Geometry, Job, Region, WorkerThread};
+use highball_front::Failure;
 use highball_front::dispatch::{Bounds, Dispatcher, Lanes};
+use highball_front::http::incoming::ResponseStore;
 use highball_front::http::request::{Peer, Request, RequestBody, RequestHead};
+use highball_front::http::response_head::ResponseHead;
 use highball_front::log::{AccessLog, Format};
-use highball_front::spool::SpoolPlace;
+use highball_front::messages::{Dispatch, Reply, ResponseEnd, Room, RunTimes};
 use support::Server;
 use test_support::PATIENCE;
 
@@ -112,16 +119,44 @@ fn frames_that_make_no_sense_end_the_generation_and_not_the_others() {
     assert_eq!(sound.response().text(), "/sound");
 }
 
+/// An edge that only counts what it is told.
+#[derive(Default)]
+struct Answered {
+    bytes: Cell<usize>,
+    ended: Cell<bool>,
+}
+
+impl Reply for Answered {
+    fn claimed(&self, _by: WorkerId, _times: RunTimes) {}
+    fn hints(&self, _bytes: Vec<u8>) {}
+    fn head(&self, _head: ResponseHead) {}
+    fn room(self: Rc<Self>) -> Room {
+        Room::Free
+    }
+    fn data(&self, bytes: Vec<u8>) {
+        self.bytes.set(self.bytes.get() + bytes.len());
+    }
+    fn file(&self, _path: PathBuf) {}
+    fn end(self: Rc<Self>, _end: ResponseEnd) {
+        self.ended.set(true);
+    }
+    fn fail(&self, _failure: Failure, _error: Option<String>) {
+        self.ended.set(true);
+    }
+    fn hijacked(&self, _socket: OwnedFd) {}
+    fn withdraw(&self) {}
+    fn wake(&self) -> bool {
+        false
+    }
+    fn forget_waiter(&self) {}
+}
+
 /// A dispatcher on this thread, with a request that its only worker has taken.
 #[allow(clippy::unwrap_used, reason = "it is a part of tests")]
-fn dispatching() -> (Rc<Dispatcher>, Rc<Request>, WorkerThread, Job, Region) {
+fn dispatching() -> (Rc<Dispatcher>, Rc<Answered>, WorkerThread, Job, Region) {
     let settings = Settings::for_tests();
     let bounds = Bounds {
         queue_limit: 10,
-        response_memory: 1 << 20,
-        response_memory_total: 1 << 30,
-        spool_limit: 1 << 30,
-        response_limit: 1 << 20,
         max_retries: 1,
         grace: PATIENCE,
         between: PATIENCE,
@@ -134,9 +169,9 @@ fn dispatching() -> (Rc<Dispatcher>, Rc<Request>, WorkerThread, Job, Region) {
     let again = memory.try_clone().unwrap();
     let worker = Worker::new(Region::open(memory).unwrap(), bell, 0).unwrap();
     let lanes = Lanes::new(&settings);
-    let spools = SpoolPlace::new(None, bounds.spool_limit);
+    let store = Rc::new(ResponseStore::new(&settings));
     let log = Rc::new(AccessLog::new(Format::Text, std::io::sink()).unwrap());
-    let dispatcher = Dispatcher::new(exchange, 1, bounds, lanes, spools, log);
+    let dispatcher = Dispatcher::new(exchange, 1, bounds, lanes, log, store);
     dispatcher.worker_starts(WorkerId::new(1, 0));
     dispatcher.worker_up(WorkerId::new(1, 0));
     let head = RequestHead {
@@ -153,47 +188,56 @@ fn dispatching() -> (Rc<Dispatcher>, Rc<Request>, WorkerThread, Job, Region) {
         local_port: 80,
         trusted: true,
     };
-    let request = Rc::new(Request::new(head, Rc::new(peer)));
+    let request = Arc::new(Request::new(head, Arc::new(peer)));
     request.arrive(RequestBody::Inline(bytes::Bytes::new()), PATIENCE);
-    dispatcher.submit(Rc::clone(&request)).unwrap();
+    let answered = Rc::new(Answered::default());
+    dispatcher
+        .intake()
+        .submit(request, Rc::clone(&answered) as _);
     let seat = worker.thread(0);
     let job = seat.claim().unwrap();
-    (dispatcher, request, seat, job, Region::open(again).unwrap())
+    (
+        dispatcher,
+        answered,
+        seat,
+        job,
+        Region::open(again).unwrap(),
+    )
 }
 
 #[test]
 fn one_turn_takes_so_many_frames_and_the_front_comes_back_for_more() {
-    let (dispatcher, request, seat, mut job, region) = dispatching();
+    let (dispatcher, answered, seat, mut job, region) = dispatching();
     for _ in 0..10_000 {
         seat.try_frame(&mut job, Kind::Chunk, &[b"a"]).unwrap();
     }
     seat.try_frame(&mut job, Kind::End, &[]).unwrap();
     seat.finish(&job);
-    dispatcher.complete();
-    let arrived = |request: &Request| request.arrived.borrow().chunks.bytes();
-    let taken = arrived(&request);
+    dispatcher.turns().take_completed();
+    let taken = answered.bytes.get();
     assert!((1..=1000).contains(&taken), "{taken} frames in one turn");
     for _ in 0..100 {
-        dispatcher.park();
+        dispatcher.turns().park();
         let sleeps = region
             .coordination()
             .completions
             .front_sleeps
             .load(Ordering::SeqCst)
             == 1;
-        if request.has_ended() {
+        if answered.ended.get() {
             break;
         }
         assert!(
             !sleeps,
             "the front sleeps with {} frames",
-            arrived(&request)
+            answered.bytes.get()
         );
-        dispatcher.unpark();
+        dispatcher.turns().unpark();
     }
-    assert!(request.has_ended());
-    assert_eq!(arrived(&request), 10_000);
-    assert_eq!(dispatcher.slots(), (2, 2));
+    assert!(answered.ended.get());
+    assert_eq!(answered.bytes.get(), 10_000);
+    let status = dispatcher.status();
+    assert_eq!((status.slots, status.free_slots), (2, 2));
 }
 
 #[test]
@@ -214,13 +258,14 @@ fn a_response_of_many_small_chunks_arrives_whole() {
 
 #[test]
 fn a_response_whose_completion_bit_is_lost_arrives_all_the_same() {
-    let (dispatcher, request, seat, mut job, region) = dispatching();
+    let (dispatcher, answered, seat, mut job, region) = dispatching();
     seat.try_frame(&mut job, Kind::End, &[]).unwrap();
     seat.finish(&job);
     region.coordination().completions.bits.words[0].store(0, Ordering::SeqCst);
-    dispatcher.complete();
-    assert!(!request.has_ended());
-    assert!(dispatcher.expire().is_empty());
-    assert!(request.has_ended());
-    assert_eq!(dispatcher.slots(), (2, 2));
+    dispatcher.turns().take_completed();
+    assert!(!answered.ended.get());
+    assert!(dispatcher.turns().check_deadlines().is_empty());
+    assert!(answered.ended.get());
+    let status = dispatcher.status();
+    assert_eq!((status.slots, status.free_slots), (2, 2));
 }

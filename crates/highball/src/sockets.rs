@@ -129,6 +129,7 @@ impl Sockets {
             }
             one.listener.own_file(one.origin.activated.is_none());
             front
+                .acceptors()
                 .accept(one.listener)
                 .context("cannot accept connections")?;
             origins.push(one.origin);

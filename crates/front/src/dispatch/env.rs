@@ -1,27 +1,23 @@
-//! How a request's fields become keys of the Rack env (Rack SPEC, "The Environment").
+//! A request as the record that a worker reads, and how its fields become keys of the Rack env (Rack SPEC, "The
+//! Environment").
 //!
-//! It writes the fields' part of the record; the rest of the env is the extension's. It never changes the
-//! request.
+//! The rest of the env is the extension's. It never changes the request.
 
-use exchange::request::{ENV_KEYS, TooLarge, Writer};
-use http::HeaderMap;
+use exchange::request::{BodyPlace, ENV_KEYS, Facts, TEXTS, TooLarge, Writer};
 use http::header::{self, HeaderName};
+use http::{HeaderMap, Version};
 
 use crate::http::forwarded;
-use crate::http::request::Request;
+use crate::http::request::{Request, RequestBody};
 
 /// The table of known keys, made once.
-pub struct Env {
+pub(super) struct Env {
     keys: HeaderMap<u8>,
 }
 
 impl Env {
     /// Builds the table.
-    #[expect(
-        clippy::new_without_default,
-        reason = "there is no default table, only the one"
-    )]
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let keys = ENV_KEYS
             .iter()
             .zip(1..)
@@ -31,8 +27,53 @@ impl Env {
         }
     }
 
+    /// Writes the record of a request into `area` and returns its length.
+    ///
+    /// # Errors
+    /// It does not fit.
+    pub(super) fn write_record(&self, request: &Request, area: &mut [u8]) -> Result<u32, TooLarge> {
+        let Some(arrival) = request.arrival() else {
+            return Err(TooLarge);
+        };
+        let (host, port) = self.server(request);
+        let body = match &arrival.body {
+            RequestBody::Inline(_) => BodyPlace::Inline,
+            RequestBody::File(file) => BodyPlace::File {
+                descriptor: file.raw_fd() as u32,
+                length: file.len(),
+            },
+        };
+        let facts = Facts {
+            arrived_us: arrival.us,
+            deadline_ns: arrival.deadline_ns,
+            server_port: port,
+            remote_port: request.peer.port,
+            body,
+        };
+        let protocol = if request.version == Version::HTTP_10 {
+            "HTTP/1.0"
+        } else {
+            "HTTP/1.1"
+        };
+        let texts: [&[u8]; TEXTS] = [
+            request.method.as_str().as_bytes(),
+            request.path(),
+            request.query(),
+            host,
+            request.peer.address.as_bytes(),
+            protocol.as_bytes(),
+            self.scheme(request).as_bytes(),
+        ];
+        let mut writer = Writer::new(area, facts, texts)?;
+        self.write_fields(request, arrival.body.bytes(), &mut writer)?;
+        writer.finish(match &arrival.body {
+            RequestBody::Inline(bytes) => bytes,
+            RequestBody::File(_) => &[],
+        })
+    }
+
     /// `SERVER_NAME` and `SERVER_PORT`: the target's authority, else the Host field, else the listener's.
-    pub fn server<'a>(&self, request: &'a Request) -> (&'a [u8], u16) {
+    fn server<'a>(&self, request: &'a Request) -> (&'a [u8], u16) {
         let default_port = if self.scheme(request) == "https" {
             443
         } else {
@@ -58,7 +99,7 @@ impl Env {
     }
 
     /// `rack.url_scheme`
-    pub fn scheme(&self, request: &Request) -> &'static str {
+    fn scheme(&self, request: &Request) -> &'static str {
         forwarded::scheme(&request.headers, request.peer.trusted)
     }
 
@@ -67,7 +108,7 @@ impl Env {
     ///
     /// # Errors
     /// The record does not fit.
-    pub fn write_fields(
+    fn write_fields(
         &self,
         request: &Request,
         body_bytes: u64,

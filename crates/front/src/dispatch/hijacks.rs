@@ -4,8 +4,9 @@
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use super::pending::PendingRequest;
 use crate::failure::Failure;
-use crate::http::request::Request;
+use crate::messages::RequestId;
 
 /// A slot and its publication.
 type Key = (u16, u32);
@@ -13,22 +14,22 @@ type Key = (u16, u32);
 /// What waits for its other half. Almost always empty.
 #[derive(Default)]
 pub(super) struct Hijacks {
-    requests: Vec<(Key, Rc<Request>)>,
+    requests: Vec<(Key, Rc<PendingRequest>)>,
     sockets: Vec<(Key, OwnedFd)>,
 }
 
 impl Hijacks {
     /// The application has taken the connection of `request`.
-    pub(super) fn announced(&mut self, slot: u16, sequence: u32, request: &Rc<Request>) {
+    pub(super) fn announced(&mut self, slot: u16, sequence: u32, request: &Rc<PendingRequest>) {
         let key = (slot, sequence);
         match take(&mut self.sockets, key) {
-            Some(socket) => *request.socket.borrow_mut() = Some(socket),
+            Some(socket) => request.reply.hijacked(socket),
             None => self.requests.push((key, Rc::clone(request))),
         }
     }
 
     /// The request of this publication that waits for its socket.
-    pub(super) fn waiting(&self, slot: u16, sequence: u32) -> Option<&Rc<Request>> {
+    pub(super) fn waiting(&self, slot: u16, sequence: u32) -> Option<&Rc<PendingRequest>> {
         let mut waiting = self.requests.iter();
         waiting
             .find(|(key, _)| *key == (slot, sequence))
@@ -40,8 +41,8 @@ impl Hijacks {
     pub(super) fn arrived(&mut self, slot: u16, sequence: u32, socket: OwnedFd, expected: bool) {
         let key = (slot, sequence);
         if let Some(request) = take(&mut self.requests, key) {
-            *request.socket.borrow_mut() = Some(socket);
-            request.wake();
+            request.reply.hijacked(socket);
+            request.reply.wake();
         } else if expected {
             // A second one for the same publication takes the place of the first.
             drop(take(&mut self.sockets, key));
@@ -55,15 +56,14 @@ impl Hijacks {
     }
 
     /// Nobody waits for the connection any more.
-    pub(super) fn forget(&mut self, request: &Rc<Request>) {
-        self.requests
-            .retain(|(_, other)| !Rc::ptr_eq(other, request));
+    pub(super) fn forget(&mut self, request: RequestId) {
+        self.requests.retain(|(_, other)| other.id != request);
     }
 
     /// What was announced stays incomplete where its deadline has passed at `now`, nanoseconds of the monotonic
     /// clock: a worker that lives may still never send the socket.
     pub(super) fn expire(&mut self, now: u64) {
-        let late = |(_, request): &mut (Key, Rc<Request>)| request.is_late(now);
+        let late = |(_, request): &mut (Key, Rc<PendingRequest>)| request.is_late(now);
         for (_, request) in self.requests.extract_if(.., late) {
             request.lose_hijack(Failure::ExpiredInWorker);
         }
@@ -71,7 +71,8 @@ impl Hijacks {
 
     /// What a dead worker announced stays incomplete: all it sent was delivered before its death was told.
     pub(super) fn worker_died(&mut self, worker: u16) {
-        let dead = |request: &Request| request.worker.get().is_some_and(|by| by.worker == worker);
+        let dead =
+            |request: &PendingRequest| request.worker.get().is_some_and(|by| by.worker == worker);
         for (_, request) in self.requests.extract_if(.., |(_, request)| dead(request)) {
             request.lose_hijack(Failure::WorkerDied);
         }

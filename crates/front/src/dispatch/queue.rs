@@ -1,104 +1,24 @@
 //! The queue: requests that have no slot yet, first in, first out, in up to three kinds of lanes.
 //!
 //! A request of a priority path goes before all others, and then one whose worker died with it: of these one is run at a
-//! time, so that the one which kills workers takes no other with it twice. One of a path with a share waits in a lane of
-//! its own while that share of the threads is taken, and others pass it. It knows no exchange: who has a slot is counted
-//! elsewhere.
+//! time, so that one that kills workers takes no other with it twice. A request of a path with a share waits in a lane of
+//! its own while that share of the threads is taken, and others pass it. The queue knows no exchange.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use config::{PathRules, Settings};
-
-use crate::http::request::Request;
-
-/// Which part of the queue a request waits in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Lane {
-    /// Where most wait.
-    #[default]
-    Ordinary,
-    /// It goes before all others.
-    Priority,
-    /// That of the rule of this number, whose requests may take a part of the threads only.
-    Share(usize),
-}
-
-/// Which request goes into which lane, and how much of each there may be.
-#[derive(Debug)]
-pub struct Lanes {
-    priority: PathRules<()>,
-    shares: PathRules<u16>,
-    /// By the number of its rule.
-    bounds: Vec<Share>,
-}
-
-/// How much the requests of one rule may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Share {
-    percent: u16,
-    /// Places in the queue.
-    pub(super) places: usize,
-}
-
-impl Share {
-    /// Threads at once, where so many serve.
-    pub(super) fn of_threads(self, all: usize) -> usize {
-        part(all, self.percent)
-    }
-}
-
-impl Lanes {
-    /// The lanes of these settings.
-    pub fn new(settings: &Settings) -> Self {
-        let shares = settings.path_shares.clone();
-        let bounds = shares.iter().map(|(_, &percent)| Share {
-            percent,
-            places: part(settings.queue_limit, percent),
-        });
-        Self {
-            bounds: bounds.collect(),
-            priority: settings.priority_paths.clone(),
-            shares,
-        }
-    }
-
-    /// The lane of a request for this path.
-    pub(super) fn of(&self, path: &[u8]) -> Lane {
-        if self.priority.find(path).is_some() {
-            return Lane::Priority;
-        }
-        match self.shares.find_index(path) {
-            Some(rule) => Lane::Share(rule),
-            None => Lane::Ordinary,
-        }
-    }
-
-    /// The bounds of a share.
-    pub(super) fn share(&self, rule: usize) -> Share {
-        self.bounds[rule]
-    }
-
-    /// How many shares there are.
-    pub(super) fn shares(&self) -> usize {
-        self.bounds.len()
-    }
-}
-
-/// So many percent of `all`, rounded, at least one.
-fn part(all: usize, percent: u16) -> usize {
-    ((all * usize::from(percent) + 50) / 100).max(1)
-}
+use super::lanes::Lane;
+use super::pending::{PendingRequest, Place};
 
 /// The requests that wait.
 #[derive(Default)]
 pub(super) struct Queue {
-    ordinary: VecDeque<Rc<Request>>,
-    priority: VecDeque<Rc<Request>>,
+    ordinary: VecDeque<Rc<PendingRequest>>,
+    priority: VecDeque<Rc<PendingRequest>>,
     /// By the number of the rule.
-    shares: Vec<VecDeque<Rc<Request>>>,
+    shares: Vec<VecDeque<Rc<PendingRequest>>>,
     /// Of any lane: those whose worker died with them. Almost always empty.
-    again: VecDeque<Rc<Request>>,
+    again: VecDeque<Rc<PendingRequest>>,
 }
 
 /// Where in the queue the next request is.
@@ -135,13 +55,22 @@ impl Queue {
     }
 
     /// Puts a request at the end of those that it waits with.
-    pub(super) fn push(&mut self, request: Rc<Request>) {
+    pub(super) fn push(&mut self, request: Rc<PendingRequest>) {
         self.around(&request).push_back(request);
     }
 
     /// Puts a request back to the front of those that it waits with.
-    pub(super) fn put_back(&mut self, request: Rc<Request>) {
+    pub(super) fn put_back(&mut self, request: Rc<PendingRequest>) {
         self.around(&request).push_front(request);
+    }
+
+    /// Puts requests back to the front, so that the oldest comes first.
+    pub(super) fn put_all_back(&mut self, mut requests: Vec<Rc<PendingRequest>>) {
+        requests.sort_by_key(|request| request.request.arrived_ns());
+        for request in requests.into_iter().rev() {
+            request.place.set(Place::Queue);
+            self.put_back(request);
+        }
     }
 
     /// The request that is to run next: of those that may, the one that came first. `may` says whether another request of
@@ -160,7 +89,7 @@ impl Queue {
         {
             return Some(Next::Again);
         }
-        let came = |request: &Rc<Request>| request.arrival().map(|arrival| arrival.ns);
+        let came = |request: &Rc<PendingRequest>| request.request.arrived_ns();
         let ordinary = self.ordinary.front();
         let mut next = ordinary.map(|first| (came(first), Lane::Ordinary));
         for (rule, lane) in self.shares.iter().enumerate() {
@@ -175,7 +104,7 @@ impl Queue {
     }
 
     /// Takes the request out that is there.
-    pub(super) fn pop(&mut self, next: Next) -> Option<Rc<Request>> {
+    pub(super) fn pop(&mut self, next: Next) -> Option<Rc<PendingRequest>> {
         match next {
             Next::Of(lane) => self.lane(lane).pop_front(),
             Next::Again => self.again.pop_front(),
@@ -183,13 +112,13 @@ impl Queue {
     }
 
     /// Takes a request out, wherever it waits.
-    pub(super) fn remove(&mut self, request: &Rc<Request>) {
+    pub(super) fn remove(&mut self, request: &Rc<PendingRequest>) {
         let around = self.around(request);
         around.retain(|other| !Rc::ptr_eq(other, request));
     }
 
     /// Keeps the requests for which `keep` holds.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(&Rc<Request>) -> bool) {
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&Rc<PendingRequest>) -> bool) {
         let lanes = [&mut self.ordinary, &mut self.priority, &mut self.again];
         for lane in lanes.into_iter().chain(&mut self.shares) {
             lane.retain(&mut keep);
@@ -197,42 +126,25 @@ impl Queue {
     }
 
     /// Takes all requests out.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Rc<Request>> {
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Rc<PendingRequest>> {
         let shares = self.shares.iter_mut().flat_map(|lane| lane.drain(..));
         let others = self.priority.drain(..).chain(self.ordinary.drain(..));
         self.again.drain(..).chain(others).chain(shares)
     }
 
     /// Those that the request waits with.
-    fn around(&mut self, request: &Request) -> &mut VecDeque<Rc<Request>> {
-        match request.is_suspect() {
+    fn around(&mut self, request: &PendingRequest) -> &mut VecDeque<Rc<PendingRequest>> {
+        match request.is_poison_suspect() {
             true => &mut self.again,
             false => self.lane(request.lane.get()),
         }
     }
 
-    fn lane(&mut self, lane: Lane) -> &mut VecDeque<Rc<Request>> {
+    fn lane(&mut self, lane: Lane) -> &mut VecDeque<Rc<PendingRequest>> {
         match lane {
             Lane::Ordinary => &mut self.ordinary,
             Lane::Priority => &mut self.priority,
             Lane::Share(rule) => &mut self.shares[rule],
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_part_is_rounded_and_never_nothing() {
-        let check =
-            |all, percent, expect| assert_eq!(part(all, percent), expect, "{percent} of {all}");
-        check(6, 50, 3);
-        check(3, 50, 2);
-        check(3, 1, 1);
-        check(1, 50, 1);
-        check(10, 33, 3);
-        check(4, 100, 4);
     }
 }

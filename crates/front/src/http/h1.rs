@@ -3,3 +3,4 @@
 mod closing;
 pub mod connection;
 mod hijack;
+pub mod state;

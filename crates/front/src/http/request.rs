@@ -1,35 +1,17 @@
-//! One request in the front: what the client asked, where it stands, and what has come back so far.
-//!
-//! Only the dispatcher moves a request from place to place; the connection waits on it and takes the
-//! response out. It never touches a socket or the exchange.
+//! What a client asked for. It does not change once it has arrived whole; edge and dispatcher share it.
 
-mod arrived;
-mod chunks;
-mod target;
-
-use std::cell::{Cell, OnceCell, RefCell};
-use std::future::poll_fn;
-use std::os::fd::OwnedFd;
-use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use exchange::WorkerId;
-use exchange::request::{BodyPlace, Facts, TEXTS, TooLarge, Writer};
 use exchange::scheduling::monotonic_ns;
+use http::uri::Authority;
 use http::{HeaderMap, Method, Uri, Version};
 
-pub use arrived::{Arrived, End, ResponseHead};
-pub use chunks::Chunks;
-
-use crate::dispatch::env::Env;
-use crate::dispatch::{Death, Lane};
-use crate::failure::Failure;
 use crate::http::screen::RawTarget;
 use crate::spool::Spool;
 
-/// Both ends of a connection, as the env tells them.
+/// Both ends of a connection, as the Rack env names them.
 #[derive(Debug)]
 pub struct Peer {
     /// `REMOTE_ADDR`; `unix` peers have none and are given as 127.0.0.1, as Puma does.
@@ -40,7 +22,7 @@ pub struct Peer {
     pub local_host: String,
     /// The listener's port.
     pub local_port: u16,
-    /// Whether what it says in X-Forwarded-* is believed.
+    /// Whether its X-Forwarded-* fields are believed.
     pub trusted: bool,
 }
 
@@ -76,68 +58,6 @@ pub struct Arrival {
     pub deadline_ns: u64,
 }
 
-/// Where a request is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In the queue.
-    Queue,
-    /// In a slot of a generation's exchange.
-    Slot {
-        /// The generation.
-        generation: u32,
-        /// The slot.
-        slot: u16,
-    },
-    /// With nobody: not yet submitted, or the exchange has no more to do with it.
-    Out,
-}
-
-/// One request, from its arrival to its outcome.
-pub struct Request {
-    /// Its method.
-    pub method: Method,
-    /// Its target as hyper read it.
-    uri: Uri,
-    /// Its target as the client sent it, where hyper would not have read that.
-    raw_target: Option<RawTarget>,
-    /// Its version.
-    pub version: Version,
-    /// Its fields.
-    pub headers: HeaderMap,
-    /// Who sent it.
-    pub peer: Rc<Peer>,
-    /// What is known once it has arrived whole.
-    arrival: OnceCell<Arrival>,
-    /// Written by the dispatcher.
-    pub place: Cell<Place>,
-    /// Where it waits. Written by the dispatcher.
-    pub lane: Cell<Lane>,
-    /// How often it was run again. Written by the dispatcher.
-    pub retries: Cell<u32>,
-    /// The death of the worker that had it before it was run again. Written by the dispatcher.
-    pub killed: RefCell<Option<Rc<Death>>>,
-    /// The worker that has it or had it last.
-    pub worker: Cell<Option<WorkerId>>,
-    /// When a worker claimed it and when the application was done; 0 = not yet.
-    pub times: Cell<(u64, u64)>,
-    /// Whether nobody wants the response any more.
-    abandoned: Cell<bool>,
-    /// When it must be done or, once its response has begun, go on: nanoseconds of the monotonic clock.
-    deadline_ns: Cell<u64>,
-    /// Whether its deadline is to be moved on: something of the response came since the last look, or the last who
-    /// wanted it left.
-    moved: Cell<bool>,
-    /// Whether a thread had it at its deadline. Written by the dispatcher.
-    pub overdue: Cell<bool>,
-    /// Whether a task waits for the disk to take more of the response. Written by the dispatcher.
-    pub waits_for_disk: Cell<bool>,
-    /// What came back.
-    pub arrived: RefCell<Arrived>,
-    /// The worker's socket, when the application took the connection over.
-    pub socket: RefCell<Option<OwnedFd>>,
-    waker: Cell<Option<Waker>>,
-}
-
 /// The parts of a request that hyper gives.
 pub struct RequestHead {
     /// The method.
@@ -152,9 +72,27 @@ pub struct RequestHead {
     pub headers: HeaderMap,
 }
 
+/// One request.
+pub struct Request {
+    /// Its method.
+    pub method: Method,
+    /// Its target as hyper read it.
+    uri: Uri,
+    /// Its target as the client sent it, where hyper would not have read that.
+    raw_target: Option<RawTarget>,
+    /// Its version.
+    pub version: Version,
+    /// Its fields.
+    pub headers: HeaderMap,
+    /// Who sent it.
+    pub peer: Arc<Peer>,
+    /// What is known once it has arrived whole.
+    arrival: OnceLock<Arrival>,
+}
+
 impl Request {
-    /// A request whose head has arrived.
-    pub fn new(head: RequestHead, peer: Rc<Peer>) -> Self {
+    /// Returns a request whose head has arrived.
+    pub fn new(head: RequestHead, peer: Arc<Peer>) -> Self {
         Self {
             method: head.method,
             uri: head.uri,
@@ -162,32 +100,17 @@ impl Request {
             version: head.version,
             headers: head.headers,
             peer,
-            arrival: OnceCell::new(),
-            place: Cell::new(Place::Out),
-            lane: Cell::default(),
-            retries: Cell::new(0),
-            killed: RefCell::new(None),
-            worker: Cell::new(None),
-            times: Cell::new((0, 0)),
-            abandoned: Cell::new(false),
-            deadline_ns: Cell::new(u64::MAX),
-            moved: Cell::new(false),
-            overdue: Cell::new(false),
-            waits_for_disk: Cell::new(false),
-            arrived: RefCell::default(),
-            socket: RefCell::new(None),
-            waker: Cell::new(None),
+            arrival: OnceLock::new(),
         }
     }
 
-    /// It has arrived whole, and has `timeout` to be answered in.
+    /// Completes it with its body. It has `timeout` to be answered in from now on.
     pub fn arrive(&self, body: RequestBody, timeout: Duration) {
         let ns = monotonic_ns();
         let us = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_micros() as u64);
         let deadline_ns = ns + timeout.as_nanos() as u64;
-        self.deadline_ns.set(deadline_ns);
         // A second arrival would be a bug of the caller's; the first one counts.
         let _ = self.arrival.set(Arrival {
             body,
@@ -197,25 +120,20 @@ impl Request {
         });
     }
 
-    /// What is known since it arrived whole; none before.
+    /// Body and times; none before it has arrived whole.
     pub fn arrival(&self) -> Option<&Arrival> {
         self.arrival.get()
     }
 
-    /// Its deadline, nanoseconds of the monotonic clock.
-    pub fn deadline_ns(&self) -> u64 {
-        self.deadline_ns.get()
+    /// When it had arrived whole, nanoseconds of the monotonic clock; none before.
+    pub fn arrived_ns(&self) -> Option<u64> {
+        self.arrival().map(|arrival| arrival.ns)
     }
 
-    /// The deadline that it had before its response began, nanoseconds of the monotonic clock.
-    pub fn first_deadline_ns(&self) -> u64 {
+    /// When its response must have begun, nanoseconds of the monotonic clock.
+    pub fn deadline_ns(&self) -> u64 {
         self.arrival()
             .map_or(u64::MAX, |arrival| arrival.deadline_ns)
-    }
-
-    /// Whether its deadline has passed at `now`, nanoseconds of the monotonic clock.
-    pub fn is_late(&self, now: u64) -> bool {
-        self.deadline_ns() <= now
     }
 
     /// The time that it has to be answered in, in nanoseconds.
@@ -224,160 +142,44 @@ impl Request {
             .map_or(0, |arrival| arrival.deadline_ns - arrival.ns)
     }
 
-    /// Something of its response has come.
-    pub fn moves(&self) {
-        self.moved.set(true);
+    /// Whether its method is safe (RFC 9110 section 9.2.1).
+    pub fn is_safe(&self) -> bool {
+        matches!(
+            self.method,
+            Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE
+        )
     }
 
-    /// Whether something of its response came since this was last asked.
-    pub fn has_moved(&self) -> bool {
-        self.moved.take()
-    }
-
-    /// Gives it its time again, from `now` on, nanoseconds of the monotonic clock.
-    pub fn extend(&self, now: u64) {
-        self.deadline_ns.set(now.saturating_add(self.timeout_ns()));
-    }
-
-    /// Whether nobody wants the response any more.
-    pub fn is_abandoned(&self) -> bool {
-        self.abandoned.get()
-    }
-
-    /// Nobody wants the response any more. A thread that has begun it has its time once more to notice.
-    pub fn abandon(&self) {
-        if !self.abandoned.replace(true) {
-            self.moves();
+    /// The path, as the client sent it; `/` where an absolute target has none (RFC 9112 section 3.2.2).
+    pub fn path(&self) -> &[u8] {
+        match (&self.raw_target, self.uri.path()) {
+            (Some(raw), _) => raw.path(),
+            (None, "") => b"/",
+            (None, path) => path.as_bytes(),
         }
     }
 
-    /// Whether it may be run a second time: a safe method (RFC 9110 section 9.2.1) of which nothing has
-    /// been sent.
-    pub fn may_run_again(&self) -> bool {
-        let safe = matches!(
-            self.method,
-            Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE
-        );
-        safe && !self.arrived.borrow().head_taken && !self.is_abandoned()
+    /// The query without the question mark, as the client sent it; empty where there is none.
+    pub fn query(&self) -> &[u8] {
+        match &self.raw_target {
+            Some(raw) => raw.query(),
+            None => self.uri.query().unwrap_or("").as_bytes(),
+        }
     }
 
-    /// Whether a worker died with it.
-    pub fn is_suspect(&self) -> bool {
-        self.killed.borrow().is_some()
+    /// Path and query, as the client sent them. For the log: of an absolute target either may be missing.
+    pub fn target(&self) -> &[u8] {
+        match &self.raw_target {
+            Some(raw) => raw.path_and_query(),
+            None => self
+                .uri
+                .path_and_query()
+                .map_or(b"/", |target| target.as_str().as_bytes()),
+        }
     }
 
-    /// Whether its end is known.
-    pub fn has_ended(&self) -> bool {
-        self.arrived.borrow().end.is_some()
-    }
-
-    /// Forgets what a worker had answered, before the request is run again: in what is left of its first time.
-    pub fn forget_response(&self) {
-        *self.arrived.borrow_mut() = Arrived::default();
-        self.deadline_ns.set(self.first_deadline_ns());
-    }
-
-    /// Ends it without an answer of the application, unless it has ended already.
-    pub fn fail(&self, failure: Failure) {
-        self.arrived.borrow_mut().fail(failure);
-        self.wake();
-    }
-
-    /// Ends it where its application took the connection over but the socket for it will not come.
-    pub fn lose_hijack(&self, failure: Failure) {
-        self.arrived.borrow_mut().end = Some(End::Failed(failure));
-        self.wake();
-    }
-
-    /// Wakes the connection, if it waits. True when it did.
-    pub fn wake(&self) -> bool {
-        self.waker.take().map(Waker::wake).is_some()
-    }
-
-    /// Forgets who waits: its task is gone, or looks for itself.
-    pub fn forget_waiter(&self) {
-        self.waker.take();
-    }
-
-    /// Remembers who waits.
-    pub fn wait(&self, waker: &Waker) {
-        self.waker.set(Some(waker.clone()));
-    }
-
-    /// Waits for the head, or for what came instead. `hint` is called for every early hint before it.
-    ///
-    /// # Errors
-    /// The failure that took the response's place. `Ok(None)`: the application took the connection over.
-    pub async fn head(&self, mut hint: impl FnMut(&[u8])) -> Result<Option<ResponseHead>, Failure> {
-        poll_fn(|cx| {
-            let mut arrived = self.arrived.borrow_mut();
-            while let Some(bytes) = arrived.hints.pop_front() {
-                hint(&bytes);
-            }
-            if let Some(head) = arrived.take_head(&self.method) {
-                return Poll::Ready(Ok(Some(head)));
-            }
-            match arrived.end {
-                Some(End::Failed(failure)) => Poll::Ready(Err(failure)),
-                Some(End::Hijacked) if self.socket.borrow().is_some() => Poll::Ready(Ok(None)),
-                Some(End::Hijacked) => {
-                    self.wait(cx.waker());
-                    Poll::Pending
-                }
-                Some(End::Complete | End::Aborted) => {
-                    Poll::Ready(Err(Failure::BadResponse("it ended without a status")))
-                }
-                None => {
-                    self.wait(cx.waker());
-                    Poll::Pending
-                }
-            }
-        })
-        .await
-    }
-
-    /// Writes the record for the worker and returns its length.
-    ///
-    /// # Errors
-    /// It does not fit.
-    pub fn write_record(&self, env: &Env, area: &mut [u8]) -> Result<u32, TooLarge> {
-        let Some(arrival) = self.arrival() else {
-            return Err(TooLarge);
-        };
-        let (host, port) = env.server(self);
-        let body = match &arrival.body {
-            RequestBody::Inline(_) => BodyPlace::Inline,
-            RequestBody::File(file) => BodyPlace::File {
-                descriptor: file.raw_fd() as u32,
-                length: file.len(),
-            },
-        };
-        let facts = Facts {
-            arrived_us: arrival.us,
-            deadline_ns: arrival.deadline_ns,
-            server_port: port,
-            remote_port: self.peer.port,
-            body,
-        };
-        let protocol = if self.version == Version::HTTP_10 {
-            "HTTP/1.0"
-        } else {
-            "HTTP/1.1"
-        };
-        let texts: [&[u8]; TEXTS] = [
-            self.method.as_str().as_bytes(),
-            self.path(),
-            self.query(),
-            host,
-            self.peer.address.as_bytes(),
-            protocol.as_bytes(),
-            env.scheme(self).as_bytes(),
-        ];
-        let mut writer = Writer::new(area, facts, texts)?;
-        env.write_fields(self, arrival.body.bytes(), &mut writer)?;
-        writer.finish(match &arrival.body {
-            RequestBody::Inline(bytes) => bytes,
-            RequestBody::File(_) => &[],
-        })
+    /// The host and port of an absolute target.
+    pub fn authority(&self) -> Option<&Authority> {
+        self.uri.authority()
     }
 }

@@ -16,13 +16,16 @@ use exchange::scheduling::monotonic_ns;
 use http::header::{self, HeaderValue};
 use http::{Method, Response, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
+use hyper::ext::ReasonPhrase;
 
+use crate::edge::Edge;
 use crate::failure::{Failure, Outcome};
+use crate::http::buffer::End;
 use crate::http::chunked::{self, Decoder};
-use crate::http::request::{End, Request, ResponseHead};
-use crate::http::response_head::{self, declared_length};
-use crate::http::service::{Exchanged, Service};
-use crate::log::errors;
+use crate::http::h1::state::ConnectionState;
+use crate::http::incoming::{IncomingResponse, Piece};
+use crate::http::response_head::{self, ResponseHead, declared_length};
+use crate::http::transaction::Transaction;
 use crate::serve::files::{FileBody, FileError, FileLimits};
 
 /// What is wrong with a body that the application did not code as it said.
@@ -33,93 +36,75 @@ const NOT_CHUNKED: &str = "it says transfer-encoding: chunked, and its body is n
 #[error("the response was cut")]
 pub struct Cut;
 
-pub(crate) enum Source {
+enum Source {
     /// All of it, or what is left of it.
     Memory(Option<Bytes>),
     /// From the worker, as it comes.
-    Stream {
-        request: Rc<Request>,
-        decoder: Option<Decoder>,
-    },
+    Stream { decoder: Option<Decoder> },
     /// From a file.
     File(FileBody),
 }
 
 /// A response's body.
 pub struct ResponseBody {
-    pub(crate) source: Source,
+    source: Source,
     /// Bytes that may still be sent, where a length was declared.
-    pub(crate) left: Option<u64>,
-    pub(crate) record: Record,
+    left: Option<u64>,
+    log: AccessLogGuard,
 }
 
-/// What the log line will say. Logs when dropped.
-pub struct Record {
-    service: Rc<Service>,
-    connection: Rc<Exchanged>,
-    request: Rc<Request>,
+/// What the line of the access log will say. Logs when dropped.
+struct AccessLogGuard {
+    edge: Rc<Edge>,
+    connection: Rc<ConnectionState>,
+    transaction: Transaction,
     status: StatusCode,
     bytes: Cell<u64>,
     /// None until it is known; a body dropped before that had its client leave.
     outcome: Cell<Option<Outcome>>,
 }
 
-impl Record {
-    pub(crate) fn new(
-        service: &Rc<Service>,
-        connection: &Rc<Exchanged>,
-        request: &Rc<Request>,
-        status: StatusCode,
-        outcome: Option<Outcome>,
-    ) -> Self {
-        Self {
-            service: Rc::clone(service),
-            connection: Rc::clone(connection),
-            request: Rc::clone(request),
-            status,
-            bytes: Cell::new(0),
-            outcome: Cell::new(outcome),
-        }
-    }
-}
-
-impl Record {
+impl AccessLogGuard {
     fn is_whole(&self) {
         self.outcome.set(self.outcome.get().or(Some(Outcome::Ok)));
     }
 
     /// `framed` says that the response declared its length.
     fn is_cut(&self, framed: bool) {
-        let outcome = match self.request.overdue.get() {
+        let late = matches!(
+            self.transaction.response.buffer().end,
+            Some(End::Aborted { late: true })
+        );
+        let outcome = match late {
             true => Outcome::Expired,
             false => Outcome::Aborted,
         };
         self.outcome.set(Some(outcome));
         // In HTTP/1.0 the close itself is the end of such a response (RFC 9112 section 6.3).
-        if !framed && self.request.version == Version::HTTP_10 {
+        if !framed && self.transaction.request.version == Version::HTTP_10 {
             self.connection.needs_reset.set(true);
         }
     }
 }
 
-impl Drop for Record {
+impl Drop for AccessLogGuard {
     fn drop(&mut self) {
         let outcome = self.outcome.get().or(self.connection.cut_by.get());
         let outcome = outcome.unwrap_or(Outcome::ClientGone);
         self.connection.busy.set(false);
-        self.service
-            .ended(&self.request, Some(self.status), self.bytes.get(), outcome);
+        let (status, bytes) = (Some(self.status), self.bytes.get());
+        self.edge.ended(&self.transaction, status, bytes, outcome);
     }
 }
 
-/// The application's response to `request`, whose head has arrived.
+/// Returns the application's response, whose head has arrived.
 ///
 /// # Errors
 /// It can't be sent as it is.
 pub async fn from_worker(
-    service: &Rc<Service>,
-    connection: &Rc<Exchanged>,
-    request: &Rc<Request>,
+    edge: &Rc<Edge>,
+    connection: &Rc<ConnectionState>,
+    transaction: &Transaction,
     head: ResponseHead,
 ) -> Result<Response<ResponseBody>, Failure> {
     let ResponseHead {
@@ -127,111 +112,134 @@ pub async fn from_worker(
         mut headers,
         chunked_by_app,
     } = head;
+    let Transaction { request, response } = transaction;
     let declared = declared_length(&headers).map_err(Failure::BadResponse)?;
     let mut left = declared;
-    let file = request.arrived.borrow_mut().file.take();
+    let file = response.buffer().file.take();
     let source = if response_head::is_bodyless(&request.method, status) {
         left = None;
         if declared.is_none()
             && !chunked_by_app
             && !response_head::is_bodyless(&Method::GET, status)
         {
-            let length = content_length_of_get(request).map(HeaderValue::from);
+            let length = content_length_of_get(response).map(HeaderValue::from);
             headers.extend(length.map(|length| (header::CONTENT_LENGTH, length)));
         }
-        drain(request)
+        drain(edge, response)
     } else if let Some(path) = file {
-        let body = open_file(service, request, &path, declared).await?;
+        let body = open_file(edge, transaction, &path, declared).await?;
         left = Some(body.bytes());
         Source::File(body)
     } else {
-        match take_whole(request, declared, chunked_by_app)? {
+        match take_whole(response, declared, chunked_by_app)? {
             Some(whole) => whole,
             None => {
                 // Still watched: the client of a response that pauses may leave in a pause.
-                *connection.current.borrow_mut() = Some(Rc::clone(request));
-                Source::Stream {
-                    request: Rc::clone(request),
-                    decoder: chunked_by_app.then(Decoder::default),
-                }
+                connection.current.set(response.id());
+                let decoder = chunked_by_app.then(Decoder::default);
+                Source::Stream { decoder }
             }
         }
     };
-    let mut response = Response::new(ResponseBody {
-        source,
-        left,
-        record: Record::new(service, connection, request, status, None),
-    });
+    let body = ResponseBody::new(edge, connection, transaction, source, left, status);
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    response_head::complete(&mut response, request.version);
+    complete(&mut response, request.version);
     Ok(response)
+}
+
+/// Adds what the front says of a response beside the application.
+fn complete(response: &mut Response<ResponseBody>, version: Version) {
+    let status = response.status();
+    if status.canonical_reason().is_none() {
+        // As nginx does (RFC 9112 section 4); hyper would write `<none>`.
+        let none = ReasonPhrase::from_static(b"");
+        response.extensions_mut().insert(none);
+    }
+    let body = response.body();
+    let unknown_length = body.is_stream() && body.left.is_none();
+    let length = match &body.source {
+        Source::File(file) => Some(file.bytes()),
+        _ if status == StatusCode::RESET_CONTENT => Some(0),
+        _ => None,
+    };
+    let headers = response.headers_mut();
+    if version == Version::HTTP_10 && unknown_length {
+        // Only the end of the connection tells an HTTP/1.0 client where the body ends, also one that asked
+        // for keep-alive (RFC 9112 section 6.3).
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    if let Some(length) = length {
+        headers.insert(header::CONTENT_LENGTH, length.into());
+    }
 }
 
 /// The length that a GET would have got in place of this HEAD (RFC 9110 section 8.6): that of what the application answers
 /// with, once it is whole. An empty body says nothing, for middleware (`Rack::Head`) leaves one of any.
-fn content_length_of_get(request: &Request) -> Option<u64> {
-    let arrived = request.arrived.borrow();
-    let whole = arrived.end == Some(End::Complete) && arrived.spool.is_none();
-    Some(arrived.chunks.bytes() as u64).filter(|&length| whole && length > 0)
+fn content_length_of_get(response: &IncomingResponse) -> Option<u64> {
+    let buffer = response.buffer();
+    let whole = buffer.end == Some(End::Complete) && buffer.spool.is_none();
+    Some(buffer.chunks.bytes() as u64).filter(|&length| whole && length > 0)
 }
 
 /// A response without a body still lets its worker finish: what it writes is not wanted.
-fn drain(request: &Rc<Request>) -> Source {
-    let mut arrived = request.arrived.borrow_mut();
-    arrived.chunks.clear();
-    arrived.file = None;
-    if arrived.end.is_some() {
-        return Source::Memory(None);
+fn drain(edge: &Edge, response: &IncomingResponse) -> Source {
+    let mut buffer = response.buffer();
+    buffer.chunks.clear();
+    buffer.file = None;
+    let open = buffer.end.is_none();
+    drop(buffer);
+    if let (true, Some(id)) = (open, response.id()) {
+        edge.dispatcher.no_more(id);
     }
-    drop(arrived);
-    request.abandon();
     Source::Memory(None)
 }
 
 /// The whole body, where all of it has come.
 fn take_whole(
-    request: &Rc<Request>,
+    response: &IncomingResponse,
     declared: Option<u64>,
     coded: bool,
 ) -> Result<Option<Source>, Failure> {
-    let mut arrived = request.arrived.borrow_mut();
-    if coded && arrived.begins_with_chunk() == Some(false) {
+    let mut buffer = response.buffer();
+    if coded && buffer.begins_with_chunk() == Some(false) {
         return Err(Failure::BadResponse(NOT_CHUNKED));
     }
-    if arrived.end != Some(End::Complete) || arrived.spool.is_some() {
+    if buffer.end != Some(End::Complete) || buffer.spool.is_some() {
         return Ok(None);
     }
     if coded {
-        let whole = chunked::decode_whole(arrived.chunks.pieces())
+        let whole = chunked::decode_whole(buffer.chunks.pieces())
             .map_err(|_| Failure::BadResponse(NOT_CHUNKED))?;
         let whole = (!whole.is_empty()).then(|| whole.into());
         return Ok(Some(Source::Memory(whole)));
     }
-    if declared.is_some_and(|declared| declared != arrived.chunks.bytes() as u64) {
+    if declared.is_some_and(|declared| declared != buffer.chunks.bytes() as u64) {
         return Err(Failure::BadResponse("its length is not its content-length"));
     }
-    Ok(Some(Source::Memory(arrived.chunks.pop_all())))
+    Ok(Some(Source::Memory(buffer.chunks.pop_all())))
 }
 
 /// Opens the file that is the body. Where that fails the log says why, with its path.
 async fn open_file(
-    service: &Service,
-    request: &Request,
+    edge: &Edge,
+    transaction: &Transaction,
     path: &Path,
     declared: Option<u64>,
 ) -> Result<FileBody, Failure> {
-    let settings = service.settings.get();
-    let left = request.deadline_ns().saturating_sub(monotonic_ns());
+    let settings = edge.settings.get();
+    let deadline = transaction.request.deadline_ns();
+    let left = deadline.saturating_sub(monotonic_ns());
     let limits = FileLimits {
         open: settings.file_timeout.min(Duration::from_nanos(left)),
         read: settings.file_timeout,
         waiting: settings.queue_limit,
     };
-    let opened = service.files.open(path, declared, limits).await;
+    let opened = edge.files.open(path, declared, limits).await;
     opened.map_err(|error| {
         let text = format!("cannot send the file {}: {error}", path.display());
-        errors::app_error(&service.log, request, &format!("InvalidResponse: {text}"));
+        edge.invalid_response(transaction, &text);
         match error {
             FileError::TooManyWait(_) => Failure::TooManyFiles,
             FileError::Timeout(_) => Failure::FileTimeout,
@@ -241,54 +249,59 @@ async fn open_file(
 }
 
 impl ResponseBody {
-    pub(crate) fn is_stream(&self) -> bool {
+    fn new(
+        edge: &Rc<Edge>,
+        connection: &Rc<ConnectionState>,
+        transaction: &Transaction,
+        source: Source,
+        left: Option<u64>,
+        status: StatusCode,
+    ) -> Self {
+        let log = AccessLogGuard {
+            edge: Rc::clone(edge),
+            connection: Rc::clone(connection),
+            transaction: transaction.clone(),
+            status,
+            bytes: Cell::new(0),
+            outcome: Cell::new(None),
+        };
+        Self { source, left, log }
+    }
+
+    /// Returns a body of the front's own; the outcome is known where it is not the application's.
+    pub(crate) fn own(
+        edge: &Rc<Edge>,
+        connection: &Rc<ConnectionState>,
+        transaction: &Transaction,
+        text: Option<Bytes>,
+        status: StatusCode,
+        outcome: Option<Outcome>,
+    ) -> Self {
+        let source = Source::Memory(text);
+        let body = Self::new(edge, connection, transaction, source, None, status);
+        body.log.outcome.set(outcome);
+        body
+    }
+
+    fn is_stream(&self) -> bool {
         matches!(self.source, Source::Stream { .. })
     }
 
     fn stream(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
-        let Source::Stream { request, decoder } = &mut self.source else {
+        let Source::Stream { decoder } = &mut self.source else {
             return Poll::Ready(None);
         };
+        let response = &self.log.transaction.response;
+        let dispatcher = &*self.log.edge.dispatcher;
         loop {
-            let mut arrived = request.arrived.borrow_mut();
-            let memory = self.record.service.dispatcher.response_memory();
-            let chunk = match arrived.chunks.pop() {
-                Some(chunk) => Some(chunk),
-                None => match arrived.read_spool(memory, cx) {
-                    Some(Poll::Ready(Ok(chunk))) => chunk,
-                    Some(Poll::Ready(Err(_))) => {
-                        return Poll::Ready(Some(Err(Cut)));
-                    }
-                    Some(Poll::Pending) => return Poll::Pending,
-                    None => None,
-                },
-            };
-            let end = arrived.end;
-            if chunk.is_none() && end.is_none() {
-                request.wait(cx.waker());
-            }
-            drop(arrived);
-            let Some(chunk) = chunk else {
-                return match end {
-                    None => {
-                        // There may be news that had no room before.
-                        self.record.service.dispatcher.resume(request);
-                        let arrived = request.arrived.borrow();
-                        let unread = arrived
-                            .spool
-                            .as_ref()
-                            .is_some_and(|spool| spool.unread() > 0);
-                        if arrived.chunks.is_empty() && !unread && arrived.end.is_none() {
-                            return Poll::Pending;
-                        }
-                        continue;
-                    }
-                    Some(End::Complete) if decoder.as_ref().is_none_or(Decoder::is_complete) => {
-                        Poll::Ready(None)
-                    }
-                    Some(End::Complete) => Poll::Ready(Some(Err(self.not_chunked()))),
-                    Some(_) => Poll::Ready(Some(Err(Cut))),
-                };
+            let chunk = match ready!(response.poll_piece(dispatcher, cx)) {
+                Piece::Data(chunk) => chunk,
+                Piece::Unreadable => return Poll::Ready(Some(Err(Cut))),
+                Piece::End(End::Complete) if decoder.as_ref().is_none_or(Decoder::is_complete) => {
+                    return Poll::Ready(None);
+                }
+                Piece::End(End::Complete) => return Poll::Ready(Some(Err(self.not_chunked()))),
+                Piece::End(_) => return Poll::Ready(Some(Err(Cut))),
             };
             match decoder {
                 None => return Poll::Ready(Some(Ok(chunk))),
@@ -303,8 +316,10 @@ impl ResponseBody {
 
     /// Logs that what came of the body is not what its head promised.
     fn not_chunked(&self) -> Cut {
-        let text = format!("InvalidResponse: {NOT_CHUNKED}");
-        errors::app_error(&self.record.service.log, &self.record.request, &text);
+        let AccessLogGuard {
+            edge, transaction, ..
+        } = &self.log;
+        edge.invalid_response(transaction, NOT_CHUNKED);
         Cut
     }
 
@@ -317,18 +332,18 @@ impl ResponseBody {
                 }
                 // What was promised still goes out, with its head; the surplus goes nowhere.
                 let promised = std::mem::take(left) as usize;
-                self.record.outcome.set(Some(Outcome::Aborted));
-                let bytes = &self.record.bytes;
+                self.log.outcome.set(Some(Outcome::Aborted));
+                let bytes = &self.log.bytes;
                 bytes.set(bytes.get() + promised as u64);
                 return Ok(chunk.slice(..promised));
             }
             *left -= chunk.len() as u64;
         }
-        self.record
+        self.log
             .bytes
-            .set(self.record.bytes.get() + chunk.len() as u64);
-        let memory = self.record.service.dispatcher.response_memory();
-        self.record.connection.io.holds(memory, chunk.len());
+            .set(self.log.bytes.get() + chunk.len() as u64);
+        let memory = &self.log.edge.responses.memory;
+        self.log.connection.io.flow().holds(memory, chunk.len());
         Ok(chunk)
     }
 }
@@ -341,10 +356,10 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        let memory = self.record.service.dispatcher.response_memory();
+        let memory = &self.log.edge.responses.memory;
         if memory.is_short() {
             // One piece at a time, where hyper would take several.
-            ready!(self.record.connection.io.poll_sent(cx));
+            ready!(self.log.connection.io.flow().poll_sent(cx));
         }
         let chunk = match &mut self.source {
             Source::Memory(bytes) => bytes.take().map(Ok),
@@ -356,7 +371,7 @@ impl Body for ResponseBody {
             counted = Some(Err(Cut));
         }
         if matches!(counted, Some(Err(Cut))) {
-            self.record.is_cut(self.left.is_some());
+            self.log.is_cut(self.left.is_some());
         }
         let whole = match (&counted, &self.source) {
             (None, _) => true,
@@ -366,7 +381,7 @@ impl Body for ResponseBody {
             _ => false,
         };
         if whole {
-            self.record.is_whole();
+            self.log.is_whole();
         }
         Poll::Ready(counted.map(|chunk| chunk.map(Frame::data)))
     }
@@ -389,19 +404,22 @@ impl Body for ResponseBody {
 impl Drop for ResponseBody {
     fn drop(&mut self) {
         if matches!(&self.source, Source::Memory(None)) {
-            self.record.is_whole();
+            self.log.is_whole();
         }
-        let Source::Stream { request, .. } = &self.source else {
+        if !self.is_stream() {
             return;
-        };
-        self.record.connection.current.borrow_mut().take();
+        }
+        self.log.connection.current.set(None);
+        let response = &self.log.transaction.response;
+        let Some(id) = response.id() else { return };
+        let dispatcher = &self.log.edge.dispatcher;
         if self.left == Some(0) {
             // All that was promised is out. The worker is told that no more is wanted when it writes more.
-            request.abandon();
+            dispatcher.no_more(id);
             // Its end may have been waiting for room all the while, and nobody would speak of it again.
-            self.record.service.dispatcher.resume(request);
-        } else if !request.has_ended() {
-            self.record.service.dispatcher.abandon(request);
+            dispatcher.consumed(id);
+        } else if !response.has_ended() {
+            dispatcher.abandon(id);
         }
     }
 }

@@ -6,15 +6,22 @@
 use bytes::Bytes;
 use exchange::response::Head;
 use http::header::{self, HeaderName, HeaderValue};
-use http::{HeaderMap, Method, Response, StatusCode, Version};
-use hyper::ext::ReasonPhrase;
-
-use crate::http::request::ResponseHead;
-use crate::http::response::{ResponseBody, Source};
+use http::{HeaderMap, Method, StatusCode};
 
 /// Fields of a response. A `HeaderMap` panics beyond 24,576 names where the front or hyper adds one, and no client takes
 /// as many as this.
 const MAX_FIELDS: usize = 4096;
+
+/// A response's status and fields.
+#[derive(Debug)]
+pub struct ResponseHead {
+    /// The status.
+    pub status: StatusCode,
+    /// The fields, hop-by-hop ones removed.
+    pub headers: HeaderMap,
+    /// Whether the application coded the body as chunked itself (`Rack::Chunked`, Rails' streaming).
+    pub chunked_by_app: bool,
+}
 
 /// Reads the payload of a head frame.
 ///
@@ -101,32 +108,6 @@ pub fn declared_length(fields: &HeaderMap) -> Result<Option<u64>, &'static str> 
         .and_then(|digits| digits.parse().ok())
         .map(Some)
         .ok_or("a content length that is no number")
-}
-
-/// What the front says of a response beside the application.
-pub(crate) fn complete(response: &mut Response<ResponseBody>, version: Version) {
-    let status = response.status();
-    if status.canonical_reason().is_none() {
-        // As nginx does (RFC 9112 section 4); hyper would write `<none>`.
-        let none = ReasonPhrase::from_static(b"");
-        response.extensions_mut().insert(none);
-    }
-    let body = response.body();
-    let unknown_length = body.is_stream() && body.left.is_none();
-    let length = match &body.source {
-        Source::File(file) => Some(file.bytes()),
-        _ if status == StatusCode::RESET_CONTENT => Some(0),
-        _ => None,
-    };
-    let headers = response.headers_mut();
-    if version == Version::HTTP_10 && unknown_length {
-        // Only the end of the connection tells an HTTP/1.0 client where the body ends, also one that asked
-        // for keep-alive (RFC 9112 section 6.3).
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    if let Some(length) = length {
-        headers.insert(header::CONTENT_LENGTH, length.into());
-    }
 }
 
 /// Whether the message has no content, whatever the application says (RFC 9110 sections 9.3.2, 15.3.5, 15.3.6

@@ -6,32 +6,39 @@
 
 use std::time::Duration;
 
+use exchange::WorkerId;
 use exchange::scheduling::monotonic_ns;
 
-use crate::dispatch::Work;
 use crate::http::request::Request;
 use crate::log::{AccessLog, AppError, Late};
 
-/// Logs the text of an error frame.
-pub fn app_error(log: &AccessLog, request: &Request, text: &str) {
+/// Logs the text of an error frame, of a request that this worker had.
+pub fn app_error(log: &AccessLog, request: &Request, by: Option<WorkerId>, text: &str) {
     let (first, backtrace) = text.split_once('\n').unwrap_or((text, ""));
     let (class, message) = first.split_once(": ").unwrap_or((first, ""));
     log.app_error(&AppError {
         method: request.method.as_str().as_bytes(),
         path: request.path(),
-        worker: request.worker.get().map(|by| by.worker.into()),
-        generation: request.worker.get().map(|by| by.generation),
+        worker: by.map(|by| by.worker.into()),
+        generation: by.map(|by| by.generation),
         class: class.as_bytes(),
         message: message.as_bytes(),
         backtrace: backtrace.as_bytes(),
     });
 }
 
-/// Logs where the thread is that is late with this; none where its worker ended without having said so.
-pub fn late(log: &AccessLog, work: &Work, backtrace: Option<&str>) {
-    let (what, since) = match work {
-        Work::Request(request) => ("a request", request.times.get().0),
-        Work::Afterwards { since_ns, .. } => ("what follows a response", *since_ns),
+/// Logs where the thread is that is late with this request, or without one with what follows a response; no backtrace where
+/// its worker ended without having said so. `since_ns` is when it began, nanoseconds of the monotonic clock.
+pub fn late(
+    log: &AccessLog,
+    request: Option<&Request>,
+    by: WorkerId,
+    since_ns: u64,
+    backtrace: Option<&str>,
+) {
+    let what = match request {
+        Some(_) => "a request",
+        None => "what follows a response",
     };
     let message = match backtrace {
         Some(_) => format!("{what} runs past its deadline"),
@@ -40,21 +47,17 @@ pub fn late(log: &AccessLog, work: &Work, backtrace: Option<&str>) {
              code held Ruby's lock"
         ),
     };
-    let (method, path, by) = match work {
-        Work::Request(request) => (
-            request.method.as_str(),
-            request.path(),
-            request.worker.get(),
-        ),
-        Work::Afterwards { by, .. } => ("-", &b"-"[..], Some(*by)),
+    let (method, path) = match request {
+        Some(request) => (request.method.as_str(), request.path()),
+        None => ("-", &b"-"[..]),
     };
     log.late(&Late {
         message: &message,
         method: method.as_bytes(),
         path,
-        app: Duration::from_nanos(monotonic_ns().saturating_sub(since)),
-        worker: by.map(|by| by.worker.into()),
-        generation: by.map(|by| by.generation),
+        app: Duration::from_nanos(monotonic_ns().saturating_sub(since_ns)),
+        worker: Some(by.worker.into()),
+        generation: Some(by.generation),
         backtrace: backtrace.unwrap_or("").as_bytes(),
     });
 }

@@ -1,44 +1,74 @@
-//! Accepting: who gets a connection, what happens where there is no place for one more, and the connection's place in
-//! the register. It serves nothing itself.
+//! Accepting: who gets a connection, and what happens where there is no place for one more. It serves nothing itself.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
+use tokio::net::{TcpStream, UnixStream};
 use tokio::task::AbortHandle;
 
-use crate::Front;
+use crate::edge::Edge;
 use crate::http::h1::connection::Connection;
+use crate::http::h1::state::{ConnectionState, IdleConnection};
 use crate::http::request::Peer;
 use crate::log::Level;
-use crate::net::addresses::{Counted, TooMany};
+use crate::net::addresses::{Addresses, Counted, TooMany};
 use crate::net::descriptors;
-use crate::net::listener::{ACCEPT_PAUSE, Acceptor, Listener};
+use crate::net::listener::{ACCEPT_PAUSE, Accepted, Acceptor, Listener};
 use crate::net::stream::Stream;
 
-/// How often it is told that accepting pauses.
-const TELL_SHORT: Duration = Duration::from_secs(10);
+/// How often the log says that accepting pauses, or that an address has too many connections.
+const ACCEPT_PAUSE_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-impl Front {
+/// A listener and the task that accepts from it.
+struct Accepting {
+    acceptor: Rc<Acceptor>,
+    task: AbortHandle,
+}
+
+/// All listeners that connections are accepted from.
+pub struct Acceptors {
+    edge: Rc<Edge>,
+    addresses: Rc<Addresses>,
+    accepting: RefCell<Vec<Accepting>>,
+    /// When the log last said that accepting pauses, by the coarse clock; 0 before.
+    logged_pause_ms: Cell<u64>,
+    /// When the log last said that an address has too many connections, by the coarse clock; 0 before.
+    logged_address_ms: Cell<u64>,
+}
+
+impl Acceptors {
+    /// Returns no listener. Connections will be this edge's.
+    pub(crate) fn new(edge: &Rc<Edge>) -> Rc<Self> {
+        Rc::new(Self {
+            edge: Rc::clone(edge),
+            addresses: Rc::default(),
+            accepting: RefCell::default(),
+            logged_pause_ms: Cell::new(0),
+            logged_address_ms: Cell::new(0),
+        })
+    }
+
     /// Accepts from a listener from now on.
     ///
     /// # Errors
     /// The listener can't be put on the runtime.
     pub fn accept(self: &Rc<Self>, listener: Listener) -> io::Result<()> {
         let acceptor = Rc::new(listener.into_acceptor()?);
-        let (front, accepts) = (Rc::clone(self), Rc::clone(&acceptor));
+        let (all, accepts) = (Rc::clone(self), Rc::clone(&acceptor));
         let task = tokio::task::spawn_local(async move {
             loop {
-                front.room(|| accepts.has_newcomer()).await;
-                let accepted = accepts.accept(|error| front.cannot_accept(error)).await;
-                let settings = front.settings();
+                all.room(|| accepts.has_newcomer()).await;
+                let accepted = accepts.accept(|error| all.cannot_accept(error)).await;
+                let settings = all.edge.settings.get();
                 let (stream, peer) = accepted.known(&settings.trusted_proxies);
                 let limit = settings.max_connections_per_address;
-                match front.addresses.count(&peer, limit) {
-                    Ok(counted) => front.open(stream, peer, counted, false).await,
-                    Err(error) => front.refuse_address(&peer, &error),
+                match all.addresses.count(&peer, limit) {
+                    Ok(counted) => all.open(stream, peer, counted, false).await,
+                    Err(error) => all.refuse_address(&peer, &error),
                 }
             }
         });
@@ -49,139 +79,142 @@ impl Front {
         Ok(())
     }
 
-    /// Gives an idle connection up. Where there is none it says that accepting pauses; once in a while, for that may last.
-    fn cannot_accept(&self, error: &io::Error) {
-        self.service.is_crowded.set(true);
-        if self.service.idle.close_first(None) {
-            return;
+    /// Accepts nothing more.
+    pub(crate) fn stop(&self) {
+        for accepting in self.accepting.borrow_mut().drain(..) {
+            accepting.task.abort();
         }
-        self.say_accepting_pauses(error);
     }
 
-    fn say_accepting_pauses(&self, error: &io::Error) {
-        if !self.is_time_to_tell(&self.told_short_ms) {
+    /// Duplicates of the sockets that connections are accepted from, in the order in which they came.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn sockets(&self) -> io::Result<Vec<OwnedFd>> {
+        let accepting = self.accepting.borrow();
+        let sockets = accepting.iter().map(|one| one.acceptor.duplicate());
+        sockets.collect()
+    }
+
+    /// Leaves the files of UNIX sockets where they are when the listeners end: another process accepts from them.
+    pub fn leave_socket_files(&self) {
+        for accepting in self.accepting.borrow().iter() {
+            accepting.acceptor.leave_file();
+        }
+    }
+
+    /// Serves a connection that another server gave away, once there is room for it, and comes back when there may be
+    /// descriptors for another one. One that comes while this server stops is closed, as every idle one is, when what
+    /// has come on it is answered.
+    ///
+    /// # Errors
+    /// It can't be served: its client has left.
+    pub async fn take_over(&self, socket: OwnedFd, idle: &IdleConnection) -> io::Result<()> {
+        self.room(|| true).await;
+        let accepted = match idle.listener {
+            Some(local) => {
+                let stream = TcpStream::from_std(socket.into())?;
+                let peer = stream.peer_addr()?;
+                Accepted::Tcp(stream, peer, local)
+            }
+            None => Accepted::Unix(UnixStream::from_std(socket.into())?),
+        };
+        let settings = self.edge.settings.get();
+        let (stream, peer) = accepted.known(&settings.trusted_proxies);
+        // The other server let it in; here it counts as far as there is room.
+        let limit = settings.max_connections_per_address;
+        let counted = self.addresses.count(&peer, limit).ok().flatten();
+        self.open(stream, peer, counted, idle.answered).await;
+        Ok(())
+    }
+
+    /// Gives an idle connection up. Where there is none it logs that accepting pauses.
+    fn cannot_accept(&self, error: &io::Error) {
+        self.edge.connections.set_crowded(true);
+        if !self.edge.connections.close_first_idle(None) {
+            self.log_pause(error);
+        }
+    }
+
+    /// Logs that accepting pauses; once in a while, for that may last.
+    fn log_pause(&self, error: &io::Error) {
+        if !self.is_time_to_log(&self.logged_pause_ms) {
             return;
         }
         let text = "accepting pauses: new connections wait until descriptors or memory are free";
-        let log = &self.service.log;
+        let log = &self.edge.log;
         log.event(Level::Error, text, &[("reason", error)]);
     }
 
-    /// Whether something that may go on for long was not told for a while; then it is told now.
-    fn is_time_to_tell(&self, last: &Cell<u64>) -> bool {
-        let (told, now) = (last.get(), self.clock.now_ms());
-        let due = told == 0 || now.saturating_sub(told) >= TELL_SHORT.as_millis() as u64;
+    /// Whether something that may go on for long was not logged for a while; then it is logged now.
+    fn is_time_to_log(&self, last: &Cell<u64>) -> bool {
+        let (logged, now) = (last.get(), self.edge.clock.now_ms());
+        let interval = ACCEPT_PAUSE_LOG_INTERVAL.as_millis() as u64;
+        let due = logged == 0 || now.saturating_sub(logged) >= interval;
         if due {
             last.set(now);
         }
         due
     }
 
-    /// Says that a connection is closed because its address has as many as it may.
+    /// Logs that a connection is closed because its address has as many as it may.
     fn refuse_address(&self, peer: &Peer, error: &TooMany) {
-        if self.is_time_to_tell(&self.told_address_ms) {
+        if self.is_time_to_log(&self.logged_address_ms) {
             let text = "connections of an address are closed at once, for it has as many as it may";
             let fields: [(&str, &dyn Display); 2] = [("address", &peer.address), ("reason", error)];
-            self.service.log.event(Level::Warn, text, &fields);
+            self.edge.log.event(Level::Warn, text, &fields);
         }
     }
 
     /// Waits until there may be another connection; until then clients wait in the backlog. While `waits` says that one
     /// does, an idle connection is given up for it.
-    pub(crate) async fn room(&self, waits: impl Fn() -> bool) {
-        let service = &self.service;
+    async fn room(&self, waits: impl Fn() -> bool) {
+        let connections = &self.edge.connections;
         loop {
             // Before the question, so that an end between the two is not missed.
-            let ended = self.ended.notified();
-            if service.connections.get() < service.settings.get().max_connections {
-                return service.is_crowded.set(false);
+            let ended = connections.ended.notified();
+            if connections.len() < self.edge.settings.get().max_connections {
+                return connections.set_crowded(false);
             }
-            service.is_crowded.set(true);
+            connections.set_crowded(true);
             if waits() {
-                service.idle.close_first(None);
+                connections.close_first_idle(None);
             }
-            // Whether one waits is told by nothing.
+            // Nothing tells whether one waits.
             let _ = tokio::time::timeout(ACCEPT_PAUSE, ended).await;
         }
     }
 
     /// Serves a connection; `answered` says whether a request was answered on it before. While this front stops, only
     /// what has come on it already. Comes back when there may be descriptors for another one.
-    pub(crate) async fn open(
-        self: &Rc<Self>,
-        stream: Stream,
-        peer: Peer,
-        counted: Option<Counted>,
-        answered: bool,
-    ) {
+    async fn open(&self, stream: Stream, peer: Peer, counted: Option<Counted>, answered: bool) {
         let reserved = descriptors::is_reserved(&stream);
-        let number = self.next_connection.get();
-        self.next_connection.set(number + 1);
-        let connection = Rc::new(Connection::new(
-            Rc::clone(&self.service),
-            stream,
-            peer,
-            Rc::clone(&self.clock),
-            answered,
-        ));
-        self.connections
-            .borrow_mut()
-            .insert(number, Rc::clone(&connection));
-        self.service
-            .connections
-            .set(self.service.connections.get() + 1);
+        let connection = Connection::new(&self.edge, stream, peer, answered);
+        let state = Rc::clone(connection.state());
+        let open = self.edge.connections.add(&state);
         if self.accepting.borrow().is_empty() {
-            connection.stop();
+            state.stop();
         }
-        let open = Open {
-            front: Rc::clone(self),
-            number,
-            _counted: counted,
-        };
-        let served = Rc::clone(&connection);
         tokio::task::spawn_local(async move {
-            let _open = open;
-            served.serve().await;
+            let _open = (open, counted);
+            connection.serve().await;
         });
-        self.service.is_crowded.set(reserved);
+        self.edge.connections.set_crowded(reserved);
         if reserved {
-            self.have_descriptors(connection).await;
+            self.wait_for_descriptors(&state).await;
         }
     }
 
     /// Waits until there are descriptors for another connection beside this one, and gives idle ones up for them.
-    async fn have_descriptors(&self, newcomer: Rc<Connection>) {
+    async fn wait_for_descriptors(&self, newcomer: &Rc<ConnectionState>) {
+        let connections = &self.edge.connections;
         while descriptors::are_short() {
-            let ended = self.ended.notified();
-            if !self.service.idle.close_first(Some(&newcomer)) {
-                self.say_accepting_pauses(&descriptors::none_left());
+            let ended = connections.ended.notified();
+            if !connections.close_first_idle(Some(newcomer)) {
+                self.log_pause(&descriptors::none_left());
             }
             // They may be had without a connection's end as well.
             let _ = tokio::time::timeout(ACCEPT_PAUSE, ended).await;
         }
-    }
-}
-
-/// A listener and the task that accepts from it.
-pub(crate) struct Accepting {
-    pub(crate) acceptor: Rc<Acceptor>,
-    pub(crate) task: AbortHandle,
-}
-
-/// A connection's place in the register; given back however its task ends.
-struct Open {
-    front: Rc<Front>,
-    number: u64,
-    _counted: Option<Counted>,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        let connections = &self.front.service.connections;
-        connections.set(connections.get() - 1);
-        // Not dropped while the register is borrowed: its own end may want to look.
-        let ended = self.front.connections.borrow_mut().remove(&self.number);
-        drop(ended);
-        self.front.ended.notify_waiters();
     }
 }

@@ -4,29 +4,23 @@
 //! waits, and knows how long each side has made no progress. It never parses, and it closes nothing: the
 //! connection does.
 
-mod flow;
-mod pace;
-mod raw;
-
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::rt::ReadBufCursor;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use self::pace::Pace;
-pub use self::raw::Raw;
 use crate::clock::Clock;
 use crate::http::screen::{Head, Limits, Phase, RawTarget, Refusal, Screen};
+use crate::net::flow::Flow;
 use crate::net::stream::Stream;
-use crate::shared_bytes::Share;
 
 /// Bytes read at once, and the most that is held back of later messages.
 const CHUNK: usize = 16 * 1024;
@@ -47,44 +41,22 @@ pub enum ClientState {
     Gone,
 }
 
-struct Inner {
-    stream: Stream,
+pub(super) struct Inner {
+    pub(super) stream: Stream,
     screen: Screen,
     /// Bytes read that hyper has not seen.
-    held: Vec<u8>,
+    pub(super) held: Vec<u8>,
     /// How many of them the screen has passed.
     passed: usize,
     refusal: Option<Refusal>,
     client: ClientState,
-    /// What hyper holds of responses.
-    unsent: Share,
-    /// Who waits until that is sent.
-    waits_for_sent: Option<Waker>,
-    /// Bytes that were read, and that were written.
-    received: u64,
-    written: u64,
-    /// Whether the last read found nothing.
-    read_blocked: bool,
-    /// Whether what was read is being stored: its client is not waited for then.
-    storing: bool,
-    /// How fast the client sends a body, while one is being read.
-    body_pace: Option<Pace>,
-    /// How fast it takes responses, and how much it had taken at the last look.
-    send_pace: Pace,
-    taken: u64,
 }
 
 /// The shared handle: hyper has one, the connection another.
 #[derive(Clone)]
 pub struct ClientIo {
-    inner: Rc<RefCell<Inner>>,
-    /// When the phase last changed or the body made progress, in the front's coarse clock.
-    progress: Rc<Cell<u64>>,
-    /// Since when the client takes nothing of what is written; 0 while it does.
-    write_blocked: Rc<Cell<u64>>,
-    /// Whether everything given to the socket has been written and flushed.
-    clean: Rc<Cell<bool>>,
-    clock: Rc<Clock>,
+    pub(super) inner: Rc<RefCell<Inner>>,
+    flow: Rc<Flow>,
 }
 
 impl ClientIo {
@@ -97,23 +69,24 @@ impl ClientIo {
             passed: 0,
             refusal: None,
             client: ClientState::Here,
-            unsent: Share::default(),
-            waits_for_sent: None,
-            received: 0,
-            written: 0,
-            read_blocked: false,
-            storing: false,
-            body_pace: None,
-            send_pace: Pace::default(),
-            taken: 0,
         };
         Self {
             inner: Rc::new(RefCell::new(inner)),
-            progress: Rc::new(Cell::new(clock.now_ms())),
-            write_blocked: Rc::new(Cell::new(0)),
-            clean: Rc::new(Cell::new(true)),
-            clock,
+            flow: Rc::new(Flow::new(clock)),
         }
+    }
+
+    /// How the client sends and takes.
+    pub fn flow(&self) -> &Flow {
+        &self.flow
+    }
+
+    /// Whether the client takes a response at fewer than `rate` bytes a second. To be asked with every check of clocks. What
+    /// its kernel has taken since is progress, also where our own is not ready for more.
+    pub fn takes_too_slowly(&self, rate: Option<u64>) -> bool {
+        self.flow.takes_too_slowly(rate, || {
+            exchange::sockets::unsent(&self.inner.borrow().stream).ok()
+        })
     }
 
     /// The bounds that each message is held to.
@@ -162,25 +135,10 @@ impl ClientIo {
         self.inner.borrow_mut().refusal.get_or_insert(refusal);
     }
 
-    /// Milliseconds of the coarse clock at the last progress of the client's sending.
-    pub fn progress_ms(&self) -> u64 {
-        self.progress.get()
-    }
-
-    /// Since when the client has taken nothing of what is written.
-    pub fn write_blocked_since_ms(&self) -> Option<u64> {
-        Some(self.write_blocked.get()).filter(|&since| since != 0)
-    }
-
     /// Whether the connection holds nothing of a message.
     pub fn is_idle(&self) -> bool {
         let inner = self.inner.borrow();
         inner.held.is_empty() && matches!(inner.screen.phase(), Phase::Idle | Phase::Complete)
-    }
-
-    /// Whether everything that was written is on its way.
-    pub fn is_flushed(&self) -> bool {
-        self.clean.get()
     }
 
     /// Whether nobody can read an answer any more, as far as is known.
@@ -206,7 +164,7 @@ impl ClientIo {
     pub fn poll_client(&self, cx: &mut Context<'_>) -> ClientState {
         let inner = &mut *self.inner.borrow_mut();
         while inner.client == ClientState::Here && inner.held.len() < CHUNK {
-            match inner.fill(cx) {
+            match inner.fill(&self.flow, cx) {
                 Poll::Ready(Ok(0)) => inner.client = ClientState::HalfClosed,
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(_)) => inner.client = ClientState::Gone,
@@ -219,7 +177,7 @@ impl ClientIo {
     /// Writes bytes between two responses, if none of an earlier one is still on its way. For early hints:
     /// they are advice, so a socket that would block just goes without.
     pub fn try_write_between(&self, bytes: &[u8]) {
-        if !self.clean.get() {
+        if !self.flow.is_flushed() {
             return;
         }
         let inner = &mut *self.inner.borrow_mut();
@@ -262,7 +220,7 @@ impl ClientIo {
         let inner = &mut *self.inner.borrow_mut();
         while *left > 0 {
             inner.held.clear();
-            match ready!(inner.fill(cx)) {
+            match ready!(inner.fill(&self.flow, cx)) {
                 Ok(count) if count > 0 => *left = left.saturating_sub(count),
                 _ => break,
             }
@@ -292,16 +250,16 @@ impl ClientIo {
                 Ok(step) if step.skip > 0 => drop(inner.held.drain(..step.skip)),
                 Ok(step) if step.pass > 0 => {
                     inner.passed = step.pass;
-                    self.progress.set(self.clock.now_ms());
+                    self.flow.note_progress();
                 }
                 Ok(_) => {
                     if before == Phase::Idle && inner.screen.phase() == Phase::Head {
-                        self.progress.set(self.clock.now_ms());
+                        self.flow.note_progress();
                     }
                     if inner.client == ClientState::HalfClosed {
                         return Poll::Ready(Ok(()));
                     }
-                    if ready!(inner.fill(cx))? == 0 {
+                    if ready!(inner.fill(&self.flow, cx))? == 0 {
                         inner.client = ClientState::HalfClosed;
                     }
                 }
@@ -318,31 +276,20 @@ impl ClientIo {
         if inner.client == ClientState::Gone {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
-        self.clean.set(false);
         let result = write(Pin::new(&mut inner.stream));
-        match &result {
-            Poll::Pending if self.write_blocked.get() == 0 => {
-                self.write_blocked.set(self.clock.now_ms().max(1))
-            }
-            Poll::Pending => {}
-            Poll::Ready(written) => {
-                self.write_blocked.set(0);
-                inner.written += written.as_ref().map_or(0, |count| *count as u64);
-            }
-        }
+        self.flow.note_write(&result);
         result
     }
 }
 
 impl Inner {
     /// Reads once from the socket into `held`.
-    fn fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn fill(&mut self, flow: &Flow, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         SCRATCH.with_borrow_mut(|scratch| {
             let mut buffer = ReadBuf::new(scratch);
             let read = Pin::new(&mut self.stream).poll_read(cx, &mut buffer);
-            self.read_blocked = read.is_pending();
+            flow.note_read(read.is_pending(), buffer.filled().len());
             ready!(read)?;
-            self.received += buffer.filled().len() as u64;
             if self.held.is_empty() && self.held.capacity() > 4 * CHUNK {
                 self.held = Vec::new();
             }
@@ -373,15 +320,7 @@ impl hyper::rt::Write for ClientIo {
 
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // hyper flushes the socket after its own buffer is empty, and a socket has no buffer to flush.
-        if !self.clean.replace(true) {
-            // Where it idles from here, it does so since now.
-            self.progress.set(self.clock.now_ms());
-            let inner = &mut *self.inner.borrow_mut();
-            inner.unsent.clear();
-            if let Some(waker) = inner.waits_for_sent.take() {
-                waker.wake();
-            }
-        }
+        self.flow.note_flush();
         Poll::Ready(Ok(()))
     }
 

@@ -2,20 +2,24 @@
 //! counted nor in the access log; what a worker says of its errors is logged as ever.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Uri, Version, header};
 
-use crate::dispatch::Dispatcher;
+use crate::dispatch::Intake;
+use crate::http::incoming::{IncomingResponse, ResponseStore};
 use crate::http::request::{Peer, Request, RequestBody, RequestHead};
+use crate::messages::{Dispatch, Reply};
 
 /// Has a worker of this generation answer a GET of `path`.
 ///
 /// # Errors
 /// In words why it is not fit; with the backtrace, where the application raised.
 pub(crate) async fn run(
-    dispatcher: &Dispatcher,
+    dispatcher: &Intake,
+    store: &Rc<ResponseStore>,
     generation: u32,
     path: &str,
     timeout: Duration,
@@ -40,14 +44,18 @@ pub(crate) async fn run(
         local_port: 80,
         trusted: true,
     };
-    let request = Rc::new(Request::new(head, Rc::new(peer)));
+    let request = Arc::new(Request::new(head, Arc::new(peer)));
     request.arrive(RequestBody::Inline(Bytes::new()), timeout);
     let asked = Asked {
         dispatcher,
-        request,
+        response: Rc::new(IncomingResponse::new(store)),
     };
-    let answer = match dispatcher.submit_to(generation, &asked.request) {
-        Ok(()) => asked.request.head(|_| {}).await,
+    let reply = Rc::clone(&asked.response) as Rc<dyn Reply>;
+    let answer = match dispatcher.submit_to(generation, request, reply) {
+        Ok(id) => {
+            asked.response.answers(id);
+            asked.response.head(&Method::GET, |_| {}).await
+        }
         Err(failure) => Err(failure),
     };
     match answer {
@@ -55,7 +63,7 @@ pub(crate) async fn run(
         Ok(Some(head)) => Err(format!("GET {path} was answered with {}", head.status)),
         Ok(None) => Err(format!("GET {path} took its connection over")),
         Err(failure) => {
-            let text = asked.request.arrived.borrow_mut().error.take();
+            let text = asked.response.buffer().error.take();
             let text = text.map(|text| format!(": {text}")).unwrap_or_default();
             Err(format!("GET {path} was not answered: {failure}{text}"))
         }
@@ -64,12 +72,14 @@ pub(crate) async fn run(
 
 /// Gives the request up, however the wait for its answer ends.
 struct Asked<'a> {
-    dispatcher: &'a Dispatcher,
-    request: Rc<Request>,
+    dispatcher: &'a Intake,
+    response: Rc<IncomingResponse>,
 }
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        self.dispatcher.abandon(&self.request);
+        if let Some(id) = self.response.id() {
+            self.dispatcher.abandon(id);
+        }
     }
 }

@@ -7,35 +7,27 @@ use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
 
+use crate::edge::Edge;
 use crate::failure::Failure;
-use crate::http::request::Request;
-use crate::http::response::{Record, ResponseBody, Source};
-use crate::http::service::{Exchanged, Service};
+use crate::http::h1::state::ConnectionState;
+use crate::http::response::ResponseBody;
+use crate::http::transaction::Transaction;
 
 /// What `Allow` says of the server as a whole: the application decides for each path.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 /// An answer of the front's own.
 pub fn from_failure(
-    service: &Rc<Service>,
-    connection: &Rc<Exchanged>,
-    request: &Rc<Request>,
+    edge: &Rc<Edge>,
+    connection: &Rc<ConnectionState>,
+    transaction: &Transaction,
     failure: Failure,
 ) -> Response<ResponseBody> {
     let status = failure.status();
     let text = failure_text(failure);
-    let record = Record::new(
-        service,
-        connection,
-        request,
-        status,
-        Some(failure.outcome()),
-    );
-    let body = ResponseBody {
-        left: None,
-        source: Source::Memory(Some(Bytes::from(text))),
-        record,
-    };
+    let text = Some(Bytes::from(text));
+    let outcome = Some(failure.outcome());
+    let body = ResponseBody::own(edge, connection, transaction, text, status, outcome);
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -58,17 +50,14 @@ pub fn from_failure(
 /// The server's own answer to `OPTIONS *`, which asks about the server and not the application
 /// (RFC 9110 section 9.3.7).
 pub fn options(
-    service: &Rc<Service>,
-    connection: &Rc<Exchanged>,
-    request: &Rc<Request>,
+    edge: &Rc<Edge>,
+    connection: &Rc<ConnectionState>,
+    transaction: &Transaction,
 ) -> Response<ResponseBody> {
-    let record = Record::new(service, connection, request, StatusCode::NO_CONTENT, None);
-    let mut response = Response::new(ResponseBody {
-        left: None,
-        source: Source::Memory(None),
-        record,
-    });
-    *response.status_mut() = StatusCode::NO_CONTENT;
+    let status = StatusCode::NO_CONTENT;
+    let body = ResponseBody::own(edge, connection, transaction, None, status, None);
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
     response
         .headers_mut()
         .insert(header::ALLOW, HeaderValue::from_static(METHODS));

@@ -1,7 +1,6 @@
 //! Where spools put their files, and how much all of them may take there. It opens nothing.
 
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use rustix::fs::{Access, FsWord, access, statfs};
@@ -17,7 +16,7 @@ pub struct SpoolPlace {
     /// The folder.
     pub directory: Arc<Path>,
     /// What all files take.
-    pub space: Rc<SharedBytes>,
+    pub space: Arc<SharedBytes>,
 }
 
 impl SpoolPlace {

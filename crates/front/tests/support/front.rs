@@ -23,7 +23,7 @@ use exchange::response::{Head, Kind, WriteError};
 use exchange::worker::{Interrupt, Job, Worker, WorkerThread};
 use exchange::{Alarm, Dispatcher as _, WorkerId};
 use highball_front::log::{AccessLog, Format};
-use highball_front::{FileAccess, Front, Kept, Listener, Snapshot, runtime};
+use highball_front::{FileAccess, Front, IdleConnection, Listener, Snapshot, runtime};
 use test_support::{Client, PATIENCE};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -77,7 +77,7 @@ impl Server {
                     Listener::bind(&settings.listen[0], 1024, FileAccess::PRIVATE).unwrap();
                 let name = listener.name();
                 let front = Front::new(Rc::new(settings), log, 1).unwrap();
-                front.accept(listener).unwrap();
+                front.acceptors().accept(listener).unwrap();
                 told.send(name).unwrap();
                 while let Some(task) = received.recv().await {
                     task(&front);
@@ -277,13 +277,13 @@ impl Server {
         self.with(move |front| {
             let front = Rc::clone(front);
             tokio::task::spawn_local(async move {
-                let give = |socket: BorrowedFd<'_>, kept: &Kept| {
+                let give = |socket: BorrowedFd<'_>, kept: &IdleConnection| {
                     first()?;
                     let (socket, kept) = (socket.try_clone_to_owned()?, kept.clone());
                     let task: Task = Box::new(move |front| {
                         let front = Rc::clone(front);
                         tokio::task::spawn_local(async move {
-                            front.take_over(socket, &kept).await.unwrap();
+                            front.acceptors().take_over(socket, &kept).await.unwrap();
                         });
                     });
                     assert!(tasks.send(task).is_ok(), "the other front has ended");

@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 
 use exchange::control::Message;
-use front::Kept;
+use front::IdleConnection;
 use serde::{Deserialize, Serialize};
 
 use crate::control::queue::Change;
@@ -76,7 +76,7 @@ pub(crate) enum ToSuccessor {
     /// The service manager listens to the new server from now on.
     Named,
     /// An idle connection of a client; its descriptor comes with the message. Any number, as of the next kind.
-    Connection(Kept),
+    Connection(IdleConnection),
     /// A change that was requested of the old server, without waiting for an answer.
     Requested(Change),
 }

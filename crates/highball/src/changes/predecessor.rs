@@ -178,7 +178,7 @@ impl Predecessor {
                     // Without a descriptor (none are left) the connection is closed.
                     if let Ok(socket) = received.only_fd() {
                         // Its client may have left.
-                        let _ = front.take_over(socket, &kept).await;
+                        let _ = front.acceptors().take_over(socket, &kept).await;
                     }
                 }
                 ToSuccessor::Requested(change) => {

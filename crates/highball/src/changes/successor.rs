@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use exchange::control::Error;
 use front::log::{AccessLog, Level};
-use front::{Front, Kept};
+use front::{Front, IdleConnection};
 use supervisor::Channel;
 use tokio::process::Child;
 
@@ -156,7 +156,7 @@ impl Successor {
     /// # Errors
     /// It accepts none; those that are left are still here.
     pub(crate) async fn give_connections(&self, front: &Front) -> io::Result<()> {
-        let give = |socket: BorrowedFd<'_>, kept: &Kept| {
+        let give = |socket: BorrowedFd<'_>, kept: &IdleConnection| {
             let message = ToSuccessor::Connection(kept.clone());
             let sent = self.channel.try_send(&message, &[socket]);
             sent.map_err(|error| match error {

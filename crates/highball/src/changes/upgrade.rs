@@ -96,7 +96,7 @@ impl Upgrades {
                 return Err(error);
             }
         };
-        server.front.leave_socket_files();
+        server.front.acceptors().leave_socket_files();
         server.control.release_shared();
         // Before the new server may speak to the service manager, which listens to the main process only.
         server.manager.replaced_by(successor.pid()).await;
@@ -198,7 +198,7 @@ impl Upgrades {
             let path = directory.path().to_owned();
             sockets.push((HandedOver::ControlDirectory(path), fd));
         }
-        let listeners = server.front.listeners().context(duplicate)?;
+        let listeners = server.front.acceptors().sockets().context(duplicate)?;
         for (origin, fd) in self.origins.iter().zip(listeners) {
             sockets.push((HandedOver::Listener(origin.clone()), fd));
         }

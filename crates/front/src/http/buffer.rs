@@ -1,57 +1,52 @@
-//! What has come back from a worker for one request. It knows no worker and no connection.
+//! What has come back for one request and was not sent yet: in memory, and beyond that in a file. It knows no worker and
+//! no connection.
+
+pub mod chunks;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode};
+use http::Method;
 
-use super::Chunks;
+use self::chunks::Chunks;
 use crate::failure::Failure;
 use crate::http::chunked;
-use crate::http::response_head;
+use crate::http::response_head::{self, ResponseHead};
 use crate::shared_bytes::{ALWAYS_HELD, Share, SharedBytes};
 use crate::spool::{Spool, SpoolError};
 
 /// The most early hints that wait to be sent.
 const MAX_HINTS: usize = 16;
 
-/// A response's status and fields.
-#[derive(Debug)]
-pub struct ResponseHead {
-    /// The status.
-    pub status: StatusCode,
-    /// The fields, hop-by-hop ones removed.
-    pub headers: HeaderMap,
-    /// Whether the application coded the body as chunked itself (`Rack::Chunked`, Rails' streaming).
-    pub chunked_by_app: bool,
-}
-
 /// How a response's stream of chunks ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Whole.
     Complete,
-    /// Cut, after its head.
-    Aborted,
+    /// Cut, after its head. Whether that was for its deadline.
+    Aborted {
+        /// Whether its deadline had passed.
+        late: bool,
+    },
     /// Without any head.
     Failed(Failure),
     /// The application has the connection.
     Hijacked,
 }
 
-/// What has come back from a worker and was not yet taken by the connection.
+/// A response on its way.
 #[derive(Default)]
-pub struct Arrived {
+pub struct ResponseBuffer {
     /// Early hints, each ready to be sent.
     pub hints: VecDeque<Vec<u8>>,
     /// The head, until taken.
     pub head: Option<ResponseHead>,
     /// Whether there was one.
     pub had_head: bool,
-    /// Whether the connection took it: from then on the request can't be run again.
+    /// Whether the connection took it.
     pub head_taken: bool,
     /// Chunks of the body.
     pub chunks: Chunks,
@@ -67,7 +62,7 @@ pub struct Arrived {
     pub error: Option<String>,
 }
 
-impl Arrived {
+impl ResponseBuffer {
     /// Takes early hints. Those that come when nobody sends them any more are dropped, and so are those that come faster
     /// than they are sent.
     pub fn hint(&mut self, hints: impl IntoIterator<Item = Vec<u8>>) {
@@ -103,7 +98,7 @@ impl Arrived {
     /// The next bytes of the spool, as [`Spool::poll_read`]; none where nothing outgrew memory.
     pub fn read_spool(
         &mut self,
-        memory: &Rc<SharedBytes>,
+        memory: &Arc<SharedBytes>,
         cx: &mut Context<'_>,
     ) -> Option<Poll<Result<Option<Bytes>, SpoolError>>> {
         let spool = self.spool.as_mut()?;
@@ -118,27 +113,36 @@ impl Arrived {
     }
 
     /// Counts what the spool holds in memory.
-    pub fn weigh_spool(&mut self, memory: &Rc<SharedBytes>) {
+    pub fn weigh_spool(&mut self, memory: &Arc<SharedBytes>) {
         let held = self.spool.as_ref().map_or(0, Spool::held);
         self.spool_share.set(memory, held);
     }
 
-    /// Ends it without the rest of the application's answer, unless it has ended already: with the failure, or
-    /// visibly cut where the connection has the head.
+    /// Ends it without the rest of the application's answer, unless it has ended already: with the failure, or visibly cut
+    /// where the connection has the head.
     pub fn fail(&mut self, failure: Failure) {
         if self.end.is_some() {
             return;
         }
         if self.head_taken {
-            self.end = Some(End::Aborted);
+            let late = failure == Failure::ExpiredInWorker;
+            self.end = Some(End::Aborted { late });
         } else {
-            *self = Self {
-                hints: std::mem::take(&mut self.hints),
-                had_head: self.had_head,
-                end: Some(End::Failed(failure)),
-                ..Self::default()
-            };
+            let (hints, had_head) = (std::mem::take(&mut self.hints), self.had_head);
+            self.reset();
+            (self.hints, self.had_head) = (hints, had_head);
+            self.end = Some(End::Failed(failure));
         }
+    }
+
+    /// Empties it for another response.
+    pub fn reset(&mut self) {
+        let mut chunks = std::mem::take(&mut self.chunks);
+        chunks.clear();
+        *self = Self {
+            chunks,
+            ..Self::default()
+        };
     }
 }
 
@@ -148,17 +152,17 @@ mod tests {
 
     #[test]
     fn early_hints_are_kept_for_their_sender_only_and_within_a_bound() {
-        let mut arrived = Arrived::default();
+        let mut buffer = ResponseBuffer::default();
         for _ in 0..MAX_HINTS {
-            arrived.hint([b"first".to_vec(), b"second".to_vec()]);
+            buffer.hint([b"first".to_vec(), b"second".to_vec()]);
         }
-        assert_eq!(arrived.hints.len(), MAX_HINTS);
-        arrived.hints.clear();
-        arrived.hint([b"third".to_vec()]);
-        assert_eq!(arrived.hints, [b"third"]);
-        arrived.hints.clear();
-        arrived.had_head = true;
-        arrived.hint([b"late".to_vec()]);
-        assert!(arrived.hints.is_empty());
+        assert_eq!(buffer.hints.len(), MAX_HINTS);
+        buffer.hints.clear();
+        buffer.hint([b"third".to_vec()]);
+        assert_eq!(buffer.hints, [b"third"]);
+        buffer.hints.clear();
+        buffer.had_head = true;
+        buffer.hint([b"late".to_vec()]);
+        assert!(buffer.hints.is_empty());
     }
 }

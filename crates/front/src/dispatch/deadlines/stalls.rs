@@ -1,22 +1,24 @@
-//! Workers that stand still although they hold no request: nothing of theirs is late, yet what waits waits for them. They
-//! are found by looking, with each look at deadlines; no request pays for it.
+//! Workers that make no progress although they hold no request: nothing of theirs is late, yet what waits waits for them.
+//! They are found with each check of deadlines; no request pays for it.
 //!
-//! It moves no request and ends no process: what the worker was woken for is anybody's to take, as ever.
+//! It moves no request and ends no process: any other worker may take what the worker was woken for.
 
 use std::time::Duration;
 
 use exchange::{Alarm, Stall, WorkerId};
 
-use super::generation::Generation;
+use super::check::Check;
+use crate::dispatch::slots::Slots;
+use crate::dispatch::workers::Workers;
 
-/// A worker of which a thread was woken and has not come after so long stands still.
-const STANDS_STILL: Duration = Duration::from_secs(5);
+/// A worker is unresponsive when a thread of it was woken and has not come after so long.
+const UNRESPONSIVE_AFTER: Duration = Duration::from_secs(5);
 /// The most that counts between two looks: a front that was stopped itself has seen nothing meanwhile.
-const LONGEST_LOOK: Duration = Duration::from_millis(200);
+const LONGEST_CHECK: Duration = Duration::from_millis(200);
 
 /// What was seen of a worker so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Watch {
+struct Watch {
     finished: u64,
     called: Duration,
     between: Duration,
@@ -41,7 +43,7 @@ impl Watch {
     /// Takes a look, so long after the last one. Says what is wrong where it has been so for too long; `between` is how
     /// long code between requests may take.
     fn look(&mut self, look: Look, passed: Duration, between: Duration) -> Option<Stall> {
-        let passed = passed.min(LONGEST_LOOK);
+        let passed = passed.min(LONGEST_CHECK);
         if look.holds || look.finished != self.finished {
             let finished = look.finished;
             *self = Self {
@@ -59,7 +61,7 @@ impl Watch {
             (true, false) => self.between,
             (false, _) => Duration::ZERO,
         };
-        let still = if self.called >= STANDS_STILL {
+        let stall = if self.called >= UNRESPONSIVE_AFTER {
             Stall::Unresponsive
         } else if self.between > between {
             Stall::BusyBetweenRequests
@@ -71,44 +73,54 @@ impl Watch {
             finished: self.finished,
             ..Self::default()
         };
-        Some(still)
+        Some(stall)
     }
 }
 
-impl Generation {
-    /// Looks at the workers that serve. Adds those that stand still.
-    pub(super) fn look_for_still(
+/// What was seen of the workers of one generation.
+pub(super) struct Stalls(Vec<Watch>);
+
+impl Stalls {
+    /// Nothing was seen of so many workers.
+    pub(super) fn new(places: u16) -> Self {
+        Self(vec![Watch::default(); usize::from(places)])
+    }
+
+    /// A process is being started for this worker.
+    pub(super) fn forget(&mut self, worker: u16) {
+        self.0[usize::from(worker)] = Watch::default();
+    }
+
+    /// Looks at the workers that serve, and adds those that stall. `wanted` says whether requests wait that no thread has
+    /// come for in time.
+    pub(super) fn check(
         &mut self,
+        slots: &Slots,
+        workers: &Workers,
+        check: Check,
         wanted: bool,
-        passed: Duration,
-        between: Duration,
         alarms: &mut Vec<Alarm>,
     ) {
-        for worker in 0..self.exchange.geometry().max_workers() {
-            if !self.serves(worker) {
+        for (worker, watch) in (0..).zip(&mut self.0) {
+            if !workers.serves(worker) {
                 continue;
             }
-            let called = self.exchange.threads().has_woken_thread(worker);
-            let works = self.exchange.threads().has_busy_thread(worker);
+            let called = slots.exchange.threads().has_woken_thread(worker);
+            let works = slots.exchange.threads().has_busy_thread(worker);
+            let runs = || slots.running(|by| by == worker, |_| true) > 0;
             let look = Look {
                 // One that idles is not asked.
-                holds: (called || works) && self.runs(worker),
-                finished: self.finished(worker),
+                holds: (called || works) && runs(),
+                finished: workers.finished(worker),
                 called,
                 works,
                 wanted,
             };
-            if let Some(still) = self.watch(worker).look(look, passed, between) {
-                let generation = self.number;
-                alarms.push(Alarm::Stalled(WorkerId { generation, worker }, still));
+            if let Some(stall) = watch.look(look, check.passed, check.between) {
+                let generation = slots.generation();
+                alarms.push(Alarm::Stalled(WorkerId { generation, worker }, stall));
             }
         }
-    }
-
-    /// Whether the worker has a request that it has not finished.
-    fn runs(&self, worker: u16) -> bool {
-        let mut slots = self.slot_numbers();
-        slots.any(|slot| self.runner(slot) == Some(worker))
     }
 }
 
@@ -119,12 +131,12 @@ mod tests {
     const TICK: Duration = Duration::from_millis(100);
     const BETWEEN: Duration = Duration::from_secs(70);
 
-    /// Looks as long as `time`; when it was said that the worker stands still, and how.
+    /// Looks as long as `time`; when it was said that the worker stalls, and how.
     fn look_for(watch: &mut Watch, look: Look, time: Duration) -> Option<(Duration, Stall)> {
         let looks = (time.as_millis() / TICK.as_millis()) as u32;
         (1..=looks).find_map(|number| {
-            let still = watch.look(look, TICK, BETWEEN)?;
-            Some((TICK * number, still))
+            let stall = watch.look(look, TICK, BETWEEN)?;
+            Some((TICK * number, stall))
         })
     }
 
@@ -143,18 +155,18 @@ mod tests {
     };
 
     #[test]
-    fn a_worker_that_was_woken_and_does_not_come_stands_still() {
+    fn a_worker_that_was_woken_and_does_not_come_stalls() {
         let mut watch = Watch::default();
-        let still = look_for(&mut watch, CALLED, 2 * STANDS_STILL);
-        assert_eq!(still, Some((STANDS_STILL, Stall::Unresponsive)));
+        let stall = look_for(&mut watch, CALLED, 2 * UNRESPONSIVE_AFTER);
+        assert_eq!(stall, Some((UNRESPONSIVE_AFTER, Stall::Unresponsive)));
         // Again only after as long.
-        let still = look_for(&mut watch, CALLED, 2 * STANDS_STILL);
-        assert_eq!(still, Some((STANDS_STILL, Stall::Unresponsive)));
+        let stall = look_for(&mut watch, CALLED, 2 * UNRESPONSIVE_AFTER);
+        assert_eq!(stall, Some((UNRESPONSIVE_AFTER, Stall::Unresponsive)));
     }
 
     #[test]
-    fn a_worker_that_comes_holds_a_request_or_has_finished_one_does_not_stand_still() {
-        let nearly = STANDS_STILL - TICK;
+    fn a_worker_that_comes_holds_a_request_or_has_finished_one_does_not_stall() {
+        let nearly = UNRESPONSIVE_AFTER - TICK;
         for moves in [
             Look {
                 called: false,
@@ -181,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_is_idle_or_at_work_that_nobody_waits_for_does_not_stand_still() {
+    fn a_worker_that_is_idle_or_at_work_that_nobody_waits_for_does_not_stall() {
         let idle = Look {
             called: false,
             ..CALLED
@@ -203,8 +215,8 @@ mod tests {
     #[test]
     fn work_between_requests_may_take_as_long_as_a_request_while_some_wait() {
         let mut watch = Watch::default();
-        let still = look_for(&mut watch, AT_WORK, 2 * BETWEEN);
-        assert_eq!(still, Some((BETWEEN + TICK, Stall::BusyBetweenRequests)));
+        let stall = look_for(&mut watch, AT_WORK, 2 * BETWEEN);
+        assert_eq!(stall, Some((BETWEEN + TICK, Stall::BusyBetweenRequests)));
         // What counts is the time in which somebody waits, until it comes to an end.
         let unwanted = Look {
             wanted: false,
@@ -214,9 +226,9 @@ mod tests {
         assert_eq!(look_for(&mut watch, AT_WORK, BETWEEN / 2), None);
         assert_eq!(look_for(&mut watch, unwanted, BETWEEN), None);
         let mut other = watch;
-        let still = look_for(&mut watch, AT_WORK, BETWEEN);
+        let stall = look_for(&mut watch, AT_WORK, BETWEEN);
         assert_eq!(
-            still,
+            stall,
             Some((BETWEEN / 2 + TICK, Stall::BusyBetweenRequests))
         );
         let idle = Look {
@@ -228,10 +240,10 @@ mod tests {
     }
 
     #[test]
-    fn a_front_that_stood_still_itself_has_seen_nothing_meanwhile() {
+    fn a_front_that_was_stopped_itself_has_seen_nothing_meanwhile() {
         let mut watch = Watch::default();
         for _ in 0..10 {
-            assert_eq!(watch.look(CALLED, 100 * STANDS_STILL, BETWEEN), None);
+            assert_eq!(watch.look(CALLED, 100 * UNRESPONSIVE_AFTER, BETWEEN), None);
         }
     }
 }

@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::ClientIo;
+use super::client_io::ClientIo;
 
 /// The socket past the screen, for an application that took the connection over: first what was held back.
-pub struct Raw(pub ClientIo);
+pub(crate) struct Raw(pub(crate) ClientIo);
 
 impl AsyncRead for Raw {
     fn poll_read(

@@ -5,16 +5,18 @@
 use std::cell::OnceCell;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use exchange::WorkerId;
 use exchange::dispatcher::Cause;
 use tokio::task::spawn_local;
 
 use crate::http::request::Request;
+use crate::log::{AccessLog, errors};
 
 /// A worker's death.
 #[derive(Debug)]
-pub struct Death {
+pub(super) struct Death {
     worker: WorkerId,
     /// Its cause, or that nobody can tell it; empty until that is known.
     cause: OnceCell<Option<String>>,
@@ -42,22 +44,24 @@ impl fmt::Display for Death {
     }
 }
 
-/// What waits for its line. Almost always empty.
+/// Requests that killed two workers and wait for their line in the log. Almost always empty.
 #[derive(Default)]
-pub(super) struct Suspects {
+pub(super) struct PoisonRequests {
     /// Workers that are about to be killed, for their exchange is corrupt. They hold nothing any more.
     presumed: Vec<Rc<Death>>,
-    suspects: Vec<Suspect>,
-    told: u64,
+    waiting: Vec<PoisonRequest>,
+    count: u64,
 }
 
 /// A request that killed two workers.
-struct Suspect {
-    request: Rc<Request>,
+struct PoisonRequest {
+    request: Arc<Request>,
+    /// The worker that had it last.
+    worker: Option<WorkerId>,
     deaths: [Rc<Death>; 2],
 }
 
-impl Suspects {
+impl PoisonRequests {
     /// A worker is about to be killed: what it held is taken back already.
     pub(super) fn presume_dead(&mut self, worker: WorkerId) -> Rc<Death> {
         if let Some(death) = self.presumed.iter().find(|death| death.worker == worker) {
@@ -70,11 +74,8 @@ impl Suspects {
 
     /// A worker is dead.
     pub(super) fn died(&mut self, worker: WorkerId, cause: Cause) -> Rc<Death> {
-        let presumed = self
-            .presumed
-            .iter()
-            .position(|death| death.worker == worker);
-        let death = match presumed {
+        let mut presumed = self.presumed.iter();
+        let death = match presumed.position(|death| death.worker == worker) {
             Some(at) => self.presumed.swap_remove(at),
             None => Death::new(worker),
         };
@@ -94,33 +95,37 @@ impl Suspects {
         }
     }
 
-    /// A request has killed two workers.
-    pub(super) fn suspect(&mut self, request: &Rc<Request>, deaths: [Rc<Death>; 2]) {
-        self.told += 1;
-        self.suspects.push(Suspect {
-            request: Rc::clone(request),
+    /// A request has killed two workers, this one last.
+    pub(super) fn add(
+        &mut self,
+        request: &Arc<Request>,
+        worker: Option<WorkerId>,
+        deaths: [Rc<Death>; 2],
+    ) {
+        self.count += 1;
+        self.waiting.push(PoisonRequest {
+            request: Arc::clone(request),
+            worker,
             deaths,
         });
     }
 
-    /// Takes those whose line waits no longer, or all of them, with its text.
-    pub(super) fn ready(&mut self, all: bool) -> Vec<(Rc<Request>, String)> {
+    /// Logs all of them, or those for which it is known how the workers ended.
+    pub(super) fn log(&mut self, log: &AccessLog, all: bool) {
         let ready =
-            |suspect: &mut Suspect| all || suspect.deaths.iter().all(|death| death.is_explained());
-        let ready = self.suspects.extract_if(.., ready);
-        let text = |suspect: Suspect| {
-            let [first, second] = suspect.deaths;
+            |poison: &mut PoisonRequest| all || poison.deaths.iter().all(|one| one.is_explained());
+        for poison in self.waiting.extract_if(.., ready) {
+            let [first, second] = &poison.deaths;
             let text = format!(
-                "KilledTwoWorkers: {first}, then {second} died with it, which makes it a likely culprit; it is not \
-                 run again"
+                "KilledTwoWorkers: {first}, then {second} died with it, which makes it a likely culprit; it is not run \
+                 again"
             );
-            (suspect.request, text)
-        };
-        ready.map(text).collect()
+            errors::app_error(log, &poison.request, poison.worker, &text);
+        }
     }
 
     /// How many there were.
     pub(super) fn count(&self) -> u64 {
-        self.told
+        self.count
     }
 }

@@ -2,7 +2,7 @@
 //! together, so that a body of single bytes takes little more than its length.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -45,7 +45,7 @@ impl Chunks {
     }
 
     /// Appends a chunk, and counts it in `memory`.
-    pub fn push(&mut self, memory: &Rc<SharedBytes>, chunk: Vec<u8>) {
+    pub fn push(&mut self, memory: &Arc<SharedBytes>, chunk: Vec<u8>) {
         self.bytes += chunk.len();
         let many = self.queue.len() >= APART;
         let held = match self.queue.back_mut() {
@@ -84,9 +84,13 @@ impl Chunks {
         Some(Bytes::from(whole))
     }
 
-    /// Throws all of it away.
+    /// Discards all bytes.
     pub fn clear(&mut self) {
-        self.queue = VecDeque::new();
+        if self.queue.capacity() > APART {
+            self.queue = VecDeque::new();
+        }
+        // A small queue keeps its memory for the next response.
+        self.queue.clear();
         self.bytes = 0;
         self.share.clear();
     }

@@ -1,0 +1,108 @@
+//! What the dispatcher has at one moment, for the status. It only reads.
+
+use std::sync::Arc;
+
+use exchange::WorkerId;
+use exchange::front::Holder;
+
+use super::generation::Generation;
+use super::state::{State, seconds};
+use crate::http::request::Request;
+
+/// A request that a worker has.
+pub struct RunningRequest {
+    /// The worker.
+    pub by: WorkerId,
+    /// Its thread.
+    pub thread: u16,
+    /// When the thread claimed it, nanoseconds of the monotonic clock.
+    pub since_ns: u64,
+    /// What the client asked for.
+    pub request: Arc<Request>,
+}
+
+/// A thread that is busy with what follows a response.
+pub struct FinishingThread {
+    /// The worker.
+    pub by: WorkerId,
+    /// Its thread.
+    pub thread: u16,
+    /// When it handed the request back, nanoseconds of the monotonic clock.
+    pub since_ns: u64,
+}
+
+/// The dispatcher at one moment.
+pub struct DispatcherStatus {
+    /// Requests that wait: in the queue, and in slots that no worker has claimed yet.
+    pub waiting: usize,
+    /// The most that waited at once.
+    pub longest_queue: usize,
+    /// How many may wait.
+    pub queue_limit: usize,
+    /// Slots of all generations.
+    pub slots: usize,
+    /// Slots that nobody holds.
+    pub free_slots: usize,
+    /// How often a request was run again after its worker had died.
+    pub retries: u64,
+    /// Requests that were given up after two workers had died with them.
+    pub poison: u64,
+    /// Where no worker can serve: the seconds until the next one is started, rounded up.
+    pub next_attempt_s: Option<u32>,
+    /// Requests that a worker has.
+    pub running: Vec<RunningRequest>,
+    /// Threads that are busy with what follows a response.
+    pub finishing: Vec<FinishingThread>,
+}
+
+impl DispatcherStatus {
+    pub(super) fn of(state: &State) -> Self {
+        let generations = &state.generations.all;
+        let slots = |generation: &Generation| generation.slots.numbers().len();
+        let all_slots = generations.iter().map(slots).sum();
+        let taken: usize = generations.iter().map(|one| one.slots.taken()).sum();
+        let unclaimed: usize = generations.iter().map(unclaimed).sum();
+        let finishing = generations.iter();
+        let finishing = finishing.flat_map(|one| one.deadlines.after_response(&one.slots));
+        let finishing = finishing.map(|(by, thread, since_ns)| FinishingThread {
+            by,
+            thread,
+            since_ns,
+        });
+        Self {
+            waiting: state.queue.len() + unclaimed,
+            longest_queue: state.longest_queue,
+            queue_limit: state.bounds.queue_limit,
+            slots: all_slots,
+            free_slots: all_slots - taken,
+            retries: state.crashes.retries,
+            poison: state.crashes.poison.count(),
+            next_attempt_s: state.outage.map(seconds),
+            running: generations.iter().flat_map(running).collect(),
+            finishing: finishing.collect(),
+        }
+    }
+}
+
+/// Number of requests in slots that no worker has claimed.
+fn unclaimed(generation: &Generation) -> usize {
+    let slots = &generation.slots;
+    let waits = |&slot: &u16| {
+        slots.request(slot).is_some() && slots.exchange.publication(slot).holder() == Holder::Nobody
+    };
+    slots.numbers().filter(waits).count()
+}
+
+fn running(generation: &Generation) -> impl Iterator<Item = RunningRequest> {
+    let slots = &generation.slots;
+    slots.numbers().filter_map(|slot| {
+        let request = slots.request(slot)?;
+        let run = slots.run(slot)?;
+        Some(RunningRequest {
+            by: run.by,
+            thread: run.thread,
+            since_ns: slots.times(slot).claimed_ns,
+            request: Arc::clone(&request.request),
+        })
+    })
+}

@@ -1,0 +1,122 @@
+//! The workers of one generation, as far as requests go: who serves, and how many requests each has finished. It starts and
+//! ends no process.
+
+/// What a worker is for.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Standing {
+    /// It is not there, or not ready yet.
+    #[default]
+    Away,
+    /// It serves.
+    Up,
+    /// It finishes what it has.
+    Leaving,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Worker {
+    standing: Standing,
+    /// Requests that it has finished since it was started.
+    finished: u64,
+}
+
+/// The workers of one generation.
+pub(super) struct Workers {
+    /// By their numbers.
+    all: Vec<Worker>,
+    threads: u16,
+    /// How many workers shall serve at once at most, and now.
+    most: u16,
+    target: u16,
+    /// How many leave. Almost always none.
+    leaving: u16,
+}
+
+impl Workers {
+    /// Returns so many places for workers of so many threads; `target` of them shall serve at once.
+    pub(super) fn new(places: u16, threads: u16, target: u16) -> Self {
+        Self {
+            all: vec![Worker::default(); usize::from(places)],
+            threads,
+            most: target,
+            target,
+            leaving: 0,
+        }
+    }
+
+    fn standing(&self, worker: u16) -> Standing {
+        let worker = self.all.get(usize::from(worker));
+        worker.map_or(Standing::Away, |worker| worker.standing)
+    }
+
+    fn set_standing(&mut self, worker: u16, standing: Standing) {
+        let worker = &mut self.all[usize::from(worker)];
+        self.leaving -= u16::from(worker.standing == Standing::Leaving);
+        self.leaving += u16::from(standing == Standing::Leaving);
+        worker.standing = standing;
+    }
+
+    /// A process is being started for this worker.
+    pub(super) fn starts(&mut self, worker: u16) {
+        self.set_standing(worker, Standing::Away);
+        self.all[usize::from(worker)].finished = 0;
+    }
+
+    /// The worker serves.
+    pub(super) fn is_up(&mut self, worker: u16) {
+        self.set_standing(worker, Standing::Up);
+    }
+
+    /// The worker takes no more requests.
+    pub(super) fn leaves(&mut self, worker: u16) {
+        self.set_standing(worker, Standing::Leaving);
+    }
+
+    /// The worker is dead or about to be killed.
+    pub(super) fn is_gone(&mut self, worker: u16) {
+        self.set_standing(worker, Standing::Away);
+    }
+
+    /// Whether the worker serves.
+    pub(super) fn serves(&self, worker: u16) -> bool {
+        self.standing(worker) == Standing::Up
+    }
+
+    /// Whether the worker finishes what it has.
+    pub(super) fn is_leaving(&self, worker: u16) -> bool {
+        self.standing(worker) == Standing::Leaving
+    }
+
+    /// Whether any worker leaves.
+    pub(super) fn any_leaving(&self) -> bool {
+        self.leaving > 0
+    }
+
+    /// Sets how many workers shall serve at once, be they there or not.
+    pub(super) fn resize(&mut self, target: u16) {
+        self.target = target.min(self.most);
+    }
+
+    /// Number of threads of the workers that shall serve, be they there or not.
+    pub(super) fn target_threads(&self) -> usize {
+        usize::from(self.target) * usize::from(self.threads)
+    }
+
+    /// Number of threads of the workers that serve.
+    pub(super) fn threads_up(&self) -> usize {
+        let up = self.all.iter();
+        let up = up.filter(|worker| worker.standing == Standing::Up).count();
+        up * usize::from(self.threads)
+    }
+
+    /// Counts a request that the worker has finished.
+    pub(super) fn count_finished(&mut self, worker: u16) {
+        // A worker that the exchange names has a place here: the exchange has checked it.
+        self.all[usize::from(worker)].finished += 1;
+    }
+
+    /// Number of requests that the worker has finished since it was started.
+    pub(super) fn finished(&self, worker: u16) -> u64 {
+        self.all[usize::from(worker)].finished
+    }
+}

@@ -1,0 +1,270 @@
+//! What is known of one client's connection, and what may be asked of it from outside its task. It never drives hyper and
+//! never looks at what a request says.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use config::Settings;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Outcome;
+use crate::http::incoming::{IncomingResponse, ResponseStore};
+use crate::http::request::Peer;
+use crate::http::screen::{Phase, Refusal};
+use crate::http::transaction::Transaction;
+use crate::messages::RequestId;
+use crate::net::client_io::ClientIo;
+
+/// An idle connection gives its buffers back after this long, in milliseconds.
+const HIBERNATE_AFTER_MS: u64 = 250;
+
+/// What is known of an idle connection beside its socket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct IdleConnection {
+    /// The address of the listener that it came from; a UNIX socket's has none.
+    pub(crate) listener: Option<SocketAddr>,
+    /// Whether a request was answered on it.
+    pub(crate) answered: bool,
+}
+
+/// The state of one connection.
+pub struct ConnectionState {
+    /// Both ends of the connection.
+    pub peer: Arc<Peer>,
+    /// The socket.
+    pub io: ClientIo,
+    /// The request that is with the dispatcher.
+    pub current: Cell<Option<RequestId>>,
+    /// The request whose application has taken the connection.
+    pub hijacked: RefCell<Option<Transaction>>,
+    /// Whether a message is being answered: from its head until the response's body is dropped.
+    pub busy: Cell<bool>,
+    /// Whether the response to it is there, but for what may still come of its body.
+    pub responds: Cell<bool>,
+    /// Whether the next message is to be its last one.
+    pub stopping: Cell<bool>,
+    /// What ended it before its time, other than the client's leaving.
+    pub cut_by: Cell<Option<Outcome>>,
+    /// Whether only a reset tells the client that its response is not whole.
+    pub needs_reset: Cell<bool>,
+    /// Whether it must end now.
+    pub killed: Cell<bool>,
+    /// Whether the application has it.
+    pub spliced: Cell<bool>,
+    /// Whether it is to be closed as soon as it is idle.
+    pub leaves: Cell<bool>,
+    /// Whether it is to give its buffers back, for it was idle for a while.
+    pub rests: Cell<bool>,
+    /// Whether it is to give its buffers back as soon as it is idle, for then it is given away.
+    pub rests_early: Cell<bool>,
+    /// Whether it is idle without buffers: then it need not be checked often.
+    pub asleep: Cell<bool>,
+    /// Whether a request has been answered: then the keep-alive time-out counts, not the header's.
+    pub answered: Cell<bool>,
+    /// The last response, for the next request to use again.
+    response: RefCell<Option<Rc<IncomingResponse>>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl ConnectionState {
+    /// Returns the state of an accepted socket; `answered` says whether another server answered a request on it before.
+    pub fn new(peer: Peer, io: ClientIo, answered: bool) -> Self {
+        Self {
+            peer: Arc::new(peer),
+            io,
+            current: Cell::new(None),
+            hijacked: RefCell::new(None),
+            busy: Cell::new(false),
+            responds: Cell::new(false),
+            stopping: Cell::new(false),
+            cut_by: Cell::new(None),
+            needs_reset: Cell::new(false),
+            killed: Cell::new(false),
+            spliced: Cell::new(false),
+            leaves: Cell::new(false),
+            rests: Cell::new(false),
+            rests_early: Cell::new(false),
+            asleep: Cell::new(true),
+            answered: Cell::new(answered),
+            response: RefCell::new(None),
+            waker: RefCell::new(None),
+        }
+    }
+
+    /// Returns an empty response for the next request: the last one, if nobody else has it any more.
+    pub fn next_response(&self, store: &Rc<ResponseStore>) -> Rc<IncomingResponse> {
+        let mut last = self.response.borrow_mut();
+        if let Some(last) = &mut *last
+            && let Some(response) = Rc::get_mut(last)
+        {
+            response.reset();
+            return Rc::clone(last);
+        }
+        let next = Rc::new(IncomingResponse::new(store));
+        *last = Some(Rc::clone(&next));
+        next
+    }
+
+    /// Gives back the memory that an idle connection does not need.
+    pub fn release_buffers(&self) {
+        self.io.release_buffers();
+        self.response.take();
+    }
+
+    /// Lets what has come be answered, and nothing more come.
+    pub fn stop(&self) {
+        self.stopping.set(true);
+        self.leaves.set(true);
+        self.wake();
+    }
+
+    /// Has it give its buffers back as soon as it is idle, each time: then it can be given away.
+    pub fn rest_early(&self) {
+        self.rests_early.set(true);
+        self.wake();
+    }
+
+    /// Gives its socket away if it is idle without buffers, and lets go of it. Otherwise nothing happens.
+    ///
+    /// # Errors
+    /// Those of `give`; it is served on.
+    pub fn give(
+        &self,
+        give: impl Fn(BorrowedFd<'_>, &IdleConnection) -> io::Result<()>,
+    ) -> io::Result<()> {
+        if self.killed.get() || !self.asleep.get() {
+            return Ok(());
+        }
+        // A UNIX socket's has a name instead.
+        let host = self.peer.local_host.parse::<IpAddr>().ok();
+        let idle = IdleConnection {
+            listener: host.map(|ip| SocketAddr::new(ip, self.peer.local_port)),
+            answered: self.answered.get(),
+        };
+        self.io.with_socket(|socket| give(socket, &idle))?;
+        // The socket is closed here, and not shut down.
+        self.killed.set(true);
+        self.wake();
+        Ok(())
+    }
+
+    /// Ends it now. `outcome` is that of a request which is still on it.
+    pub fn kill(&self, outcome: Outcome) {
+        self.cut_by.set(Some(outcome));
+        self.killed.set(true);
+        self.wake();
+    }
+
+    /// Whether it is idle without buffers.
+    pub fn is_asleep(&self) -> bool {
+        self.asleep.get()
+    }
+
+    /// Whether a request was answered on it, and since when nothing has happened on it: milliseconds of the coarse clock.
+    pub fn idle_since(&self) -> (bool, u64) {
+        (self.answered.get(), self.io.flow().progress_ms())
+    }
+
+    /// Whether something on it is or may become a worker's: all but a response that is being sent. (What of its body is
+    /// still to come the dispatcher knows.)
+    pub fn may_need_worker(&self) -> bool {
+        !(self.busy.get() && self.responds.get())
+    }
+
+    /// Whether the application has taken it over.
+    pub fn is_spliced(&self) -> bool {
+        self.spliced.get()
+    }
+
+    /// Whether a message is on it.
+    pub fn is_busy(&self) -> bool {
+        self.busy.get() || !self.io.flow().is_flushed() || !self.io.is_idle()
+    }
+
+    /// Whether the client has sent something or has left: asked of the kernel, for the runtime hears of it later.
+    pub fn has_news(&self) -> bool {
+        self.io.with_socket(|socket| {
+            let mut socket = [PollFd::new(&socket, PollFlags::IN)];
+            poll(&mut socket, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        })
+    }
+
+    /// Checks the connection's clocks at `now_ms` of the coarse clock. `crowded`: newcomers find no place.
+    pub fn check_clocks(&self, now_ms: u64, settings: &Settings, crowded: bool) {
+        let (io, flow) = (&self.io, self.io.flow());
+        let late =
+            |since: u64, limit: Duration| now_ms.saturating_sub(since) > limit.as_millis() as u64;
+        // First, for it notes what the client has taken.
+        if io.takes_too_slowly(settings.min_send_rate)
+            || flow
+                .write_blocked_since_ms()
+                .is_some_and(|since| late(since, settings.send_timeout))
+        {
+            return self.kill(Outcome::Timeout);
+        }
+        let answering = self.busy.get() || !flow.is_flushed();
+        let phase = io.phase();
+        if flow.sends_too_slowly(phase == Phase::Body, settings.min_body_rate) {
+            return self.time_out("the body came too slowly");
+        }
+        let since = flow.progress_ms();
+        match phase {
+            phase if answering && phase != Phase::Body => {}
+            Phase::Head if late(since, settings.header_timeout) => {
+                self.time_out("the head took too long");
+            }
+            Phase::Body if late(since, settings.body_timeout) => {
+                self.time_out("the body made no progress");
+            }
+            Phase::Idle | Phase::Complete => {
+                let limit = if self.answered.get() {
+                    settings.keep_alive_timeout
+                } else {
+                    settings.header_timeout
+                };
+                if late(since, limit) {
+                    self.kill(Outcome::Timeout);
+                } else if !self.rests.get()
+                    && (crowded || now_ms.saturating_sub(since) > HIBERNATE_AFTER_MS)
+                {
+                    self.rests.set(true);
+                    self.wake();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn time_out(&self, reason: &'static str) {
+        self.io.refuse(Refusal {
+            status: 408,
+            reason,
+        });
+        self.wake();
+    }
+
+    /// Wakes the connection's task.
+    pub fn wake(&self) {
+        if let Some(waker) = self.waker.borrow().as_ref() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Remembers the connection's task.
+    pub fn remember(&self, cx: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        if !waker
+            .as_ref()
+            .is_some_and(|known| known.will_wake(cx.waker()))
+        {
+            *waker = Some(cx.waker().clone());
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! The response of one request on its way from the dispatcher to the client: what the dispatcher says is kept here until
+//! the connection takes it. It never touches a socket.
+
+use std::cell::{Cell, OnceCell, RefCell, RefMut};
+use std::future::poll_fn;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use config::Settings;
+use exchange::WorkerId;
+use http::Method;
+
+use crate::failure::Failure;
+use crate::http::buffer::{End, ResponseBuffer};
+use crate::http::response_head::ResponseHead;
+use crate::messages::{Dispatch, Reply, RequestId, ResponseEnd, Room, RunTimes};
+use crate::shared_bytes::{ALWAYS_HELD, SharedBytes};
+use crate::spool::{BATCH_BYTES, Spool, SpoolPlace};
+
+/// Where the responses of one edge are kept, and how much of them.
+pub struct ResponseStore {
+    /// Bytes of all responses in memory, and from how many on they go to their files earlier.
+    pub memory: Arc<SharedBytes>,
+    /// Files of bodies and responses that outgrow memory.
+    pub spools: SpoolPlace,
+    /// Bytes of one response in memory before it goes to a file.
+    pub memory_limit: Cell<usize>,
+    /// Bytes of one response in a file; then the application waits for the client.
+    pub file_limit: Cell<u64>,
+    /// Who hears that there is room again.
+    dispatcher: OnceCell<Weak<dyn Dispatch>>,
+}
+
+impl ResponseStore {
+    /// Returns an empty store within the limits of these settings.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            memory: SharedBytes::new(settings.response_memory_total),
+            spools: SpoolPlace::new(settings.spool_dir.as_deref(), settings.spool_limit),
+            memory_limit: Cell::new(settings.response_memory),
+            file_limit: Cell::new(settings.response_limit),
+            dispatcher: OnceCell::new(),
+        }
+    }
+
+    /// Names who hears that there is room again. The first one stays.
+    pub fn set_dispatcher(&self, dispatcher: &Rc<dyn Dispatch>) {
+        let _ = self.dispatcher.set(Rc::downgrade(dispatcher));
+    }
+
+    /// Keeps the limits of these settings from now on.
+    pub fn apply(&self, settings: &Settings) {
+        let spool_limit = usize::try_from(settings.spool_limit).unwrap_or(usize::MAX);
+        self.spools.space.set_limit(spool_limit);
+        self.memory.set_limit(settings.response_memory_total);
+        self.memory_limit.set(settings.response_memory);
+        self.file_limit.set(settings.response_limit);
+    }
+
+    /// There is room for more of a response.
+    fn consumed(&self, id: RequestId) {
+        if let Some(dispatcher) = self.dispatcher.get().and_then(Weak::upgrade) {
+            dispatcher.consumed(id);
+        }
+    }
+}
+
+/// The response of one request.
+pub struct IncomingResponse {
+    store: Rc<ResponseStore>,
+    /// The request, once it is submitted.
+    id: Cell<Option<RequestId>>,
+    buffer: RefCell<ResponseBuffer>,
+    /// The worker that has the request or had it last, and when.
+    run: Cell<(Option<WorkerId>, RunTimes)>,
+    /// Whether a task waits for the disk to take more.
+    waits_for_disk: Cell<bool>,
+    /// The worker's socket, when the application took the connection over.
+    socket: Cell<Option<OwnedFd>>,
+    waker: Cell<Option<Waker>>,
+}
+
+/// The next piece of a body.
+#[derive(Debug)]
+pub enum Piece {
+    /// These bytes.
+    Data(Bytes),
+    /// No more comes.
+    End(End),
+    /// What had gone to a file cannot be read.
+    Unreadable,
+}
+
+impl IncomingResponse {
+    /// Returns an empty response.
+    pub fn new(store: &Rc<ResponseStore>) -> Self {
+        Self {
+            store: Rc::clone(store),
+            id: Cell::new(None),
+            buffer: RefCell::default(),
+            run: Cell::default(),
+            waits_for_disk: Cell::new(false),
+            socket: Cell::new(None),
+            waker: Cell::new(None),
+        }
+    }
+
+    /// Empties it for another request. Nobody else may have it any more.
+    pub fn reset(&mut self) {
+        self.buffer.get_mut().reset();
+        self.id.set(None);
+        self.run.take();
+        self.waits_for_disk.set(false);
+        self.socket.take();
+        self.waker.take();
+    }
+
+    /// Remembers the request that it answers.
+    pub fn answers(&self, id: RequestId) {
+        self.id.set(Some(id));
+    }
+
+    /// The request that it answers; none before it is submitted.
+    pub fn id(&self) -> Option<RequestId> {
+        self.id.get()
+    }
+
+    /// The worker that has the request or had it last, and when.
+    pub fn run(&self) -> (Option<WorkerId>, RunTimes) {
+        self.run.get()
+    }
+
+    /// What has come and was not taken.
+    pub(crate) fn buffer(&self) -> RefMut<'_, ResponseBuffer> {
+        self.buffer.borrow_mut()
+    }
+
+    /// Whether its end is known.
+    pub fn has_ended(&self) -> bool {
+        self.buffer.borrow().end.is_some()
+    }
+
+    /// The socket of the application that took the connection over; once.
+    pub fn take_socket(&self) -> Option<OwnedFd> {
+        self.socket.take()
+    }
+
+    /// Waits for the head, or for what came instead. `hint` is called for every early hint before it.
+    ///
+    /// # Errors
+    /// The failure that took the response's place. `Ok(None)`: the application took the connection over.
+    pub async fn head(
+        &self,
+        method: &Method,
+        mut hint: impl FnMut(&[u8]),
+    ) -> Result<Option<ResponseHead>, Failure> {
+        poll_fn(|cx| {
+            let mut buffer = self.buffer.borrow_mut();
+            while let Some(bytes) = buffer.hints.pop_front() {
+                hint(&bytes);
+            }
+            if let Some(head) = buffer.take_head(method) {
+                return Poll::Ready(Ok(Some(head)));
+            }
+            match buffer.end {
+                Some(End::Failed(failure)) => Poll::Ready(Err(failure)),
+                Some(End::Hijacked) => Poll::Ready(Ok(None)),
+                Some(End::Complete | End::Aborted { .. }) => {
+                    Poll::Ready(Err(Failure::BadResponse("it ended without a status")))
+                }
+                None => {
+                    self.waker.set(Some(cx.waker().clone()));
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// Waits for the next piece of the body, and lets more come where there is room again.
+    pub fn poll_piece(&self, dispatcher: &dyn Dispatch, cx: &mut Context<'_>) -> Poll<Piece> {
+        let mut buffer = self.buffer.borrow_mut();
+        loop {
+            if let Some(chunk) = buffer.chunks.pop() {
+                return Poll::Ready(Piece::Data(chunk));
+            }
+            match buffer.read_spool(&self.store.memory, cx) {
+                Some(Poll::Ready(Ok(Some(bytes)))) => return Poll::Ready(Piece::Data(bytes)),
+                Some(Poll::Ready(Err(_))) => return Poll::Ready(Piece::Unreadable),
+                Some(Poll::Pending) => return Poll::Pending,
+                Some(Poll::Ready(Ok(None))) | None => {}
+            }
+            if let Some(end) = buffer.end {
+                return Poll::Ready(Piece::End(end));
+            }
+            self.waker.set(Some(cx.waker().clone()));
+            drop(buffer);
+            // There may be news that had no room before.
+            if let Some(id) = self.id.get() {
+                dispatcher.consumed(id);
+            }
+            buffer = self.buffer.borrow_mut();
+            if !buffer.has_news() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn keep(&self, bytes: Vec<u8>) {
+        let buffer = &mut *self.buffer.borrow_mut();
+        if bytes.is_empty() || buffer.end.is_some() {
+            return;
+        }
+        let ResponseStore { memory, spools, .. } = &*self.store;
+        let mut limit = self.store.memory_limit.get();
+        if memory.is_short() {
+            limit = limit.min(ALWAYS_HELD);
+        }
+        if buffer.spool.is_none() && buffer.chunks.held() + bytes.len() <= limit {
+            return buffer.chunks.push(memory, bytes);
+        }
+        let new = || Spool::patient(Arc::clone(&spools.directory), BATCH_BYTES).within(spools);
+        buffer.spool.get_or_insert_with(new).push(&bytes);
+        buffer.weigh_spool(memory);
+    }
+
+    /// Waits for the disk, and lets more come then.
+    fn wait_for_disk(self: Rc<Self>) {
+        if self.waits_for_disk.replace(true) {
+            return;
+        }
+        tokio::task::spawn_local(async move {
+            let ready = poll_fn(|cx| match &mut self.buffer.borrow_mut().spool {
+                Some(spool) => spool.poll_ready(cx),
+                None => Poll::Ready(Ok(())),
+            });
+            drop(ready.await);
+            self.waits_for_disk.set(false);
+            if let Some(id) = self.id.get() {
+                self.store.consumed(id);
+            }
+            self.wake();
+        });
+    }
+
+    /// Writes what is in memory to the file where memory is short. No more comes.
+    fn settle(self: Rc<Self>) {
+        if self.buffer.borrow().spool.is_none() || !self.store.memory.is_short() {
+            return;
+        }
+        tokio::task::spawn_local(poll_fn(move |cx| {
+            let mut buffer = self.buffer.borrow_mut();
+            let settled = match &mut buffer.spool {
+                // Its reader hears of a failure.
+                Some(spool) => spool.poll_settled(cx).map(drop),
+                None => Poll::Ready(()),
+            };
+            buffer.weigh_spool(&self.store.memory);
+            settled
+        }));
+    }
+}
+
+impl Reply for IncomingResponse {
+    fn claimed(&self, by: WorkerId, times: RunTimes) {
+        self.run.set((Some(by), times));
+    }
+
+    fn hints(&self, bytes: Vec<u8>) {
+        self.buffer.borrow_mut().hint([bytes]);
+    }
+
+    fn head(&self, head: ResponseHead) {
+        let mut buffer = self.buffer.borrow_mut();
+        buffer.had_head = true;
+        buffer.head = Some(head);
+    }
+
+    /// Where the file has reached its limit, or the disk is full, there is room once all of it is read; where the disk is
+    /// behind, a task waits for it.
+    fn room(self: Rc<Self>) -> Room {
+        let mut buffer = self.buffer.borrow_mut();
+        let Some(spool) = &mut buffer.spool else {
+            return Room::Free;
+        };
+        if spool.extent() >= self.store.file_limit.get() || spool.is_stuck() {
+            return Room::Full;
+        }
+        match spool.poll_ready(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(())) => Room::Free,
+            Poll::Ready(Err(_)) => {
+                // The rest cannot be stored: the client sees the cut.
+                buffer.end.get_or_insert(End::Aborted { late: false });
+                Room::Lost
+            }
+            Poll::Pending => {
+                drop(buffer);
+                self.wait_for_disk();
+                Room::Full
+            }
+        }
+    }
+
+    fn data(&self, bytes: Vec<u8>) {
+        self.keep(bytes);
+    }
+
+    fn file(&self, path: PathBuf) {
+        self.buffer.borrow_mut().file = Some(path);
+    }
+
+    fn end(self: Rc<Self>, end: ResponseEnd) {
+        let end = match end {
+            ResponseEnd::Complete => End::Complete,
+            ResponseEnd::Aborted => End::Aborted { late: false },
+        };
+        self.buffer.borrow_mut().end.get_or_insert(end);
+        if end == End::Complete {
+            self.settle();
+        }
+    }
+
+    fn fail(&self, failure: Failure, error: Option<String>) {
+        let mut buffer = self.buffer.borrow_mut();
+        buffer.fail(failure);
+        if error.is_some() {
+            buffer.error = error;
+        }
+    }
+
+    fn hijacked(&self, socket: OwnedFd) {
+        self.buffer.borrow_mut().end.get_or_insert(End::Hijacked);
+        self.socket.set(Some(socket));
+    }
+
+    fn withdraw(&self) {
+        let mut buffer = self.buffer.borrow_mut();
+        if buffer.head_taken {
+            // It was on its way when the connection took it.
+            buffer.end.get_or_insert(End::Aborted { late: false });
+        } else {
+            buffer.reset();
+        }
+    }
+
+    fn wake(&self) -> bool {
+        self.waker.take().map(Waker::wake).is_some()
+    }
+
+    fn forget_waiter(&self) {
+        self.waker.take();
+    }
+}
+
+impl ResponseBuffer {
+    /// Whether a reader that found nothing finds something now.
+    fn has_news(&self) -> bool {
+        let unread = self.spool.as_ref().is_some_and(|spool| spool.unread() > 0);
+        !self.chunks.is_empty() || unread || self.end.is_some()
+    }
+}
