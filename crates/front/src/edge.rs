@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -19,7 +20,12 @@ use crate::log::{AccessLog, Entry, Level, errors, filter};
 use crate::messages::Dispatch;
 use crate::net::client_io::ClientIo;
 use crate::net::connections::Connections;
+use crate::net::descriptors;
 use crate::serve::files::ApplicationFiles;
+use crate::spool;
+
+/// How often deadlines are checked and the log is handed over.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// One edge.
 pub struct Edge {
@@ -62,6 +68,71 @@ impl LiveSettings {
 }
 
 impl Edge {
+    /// Returns an edge without connections. Call it on the runtime of [`crate::runtime::build`].
+    ///
+    /// # Errors
+    /// The threads that read files cannot be started.
+    pub fn new(
+        settings: Rc<Settings>,
+        log: Rc<AccessLog>,
+        dispatcher: Rc<dyn Dispatch>,
+        responses: Rc<ResponseStore>,
+    ) -> io::Result<Rc<Self>> {
+        let edge = Self {
+            settings: LiveSettings::new(settings),
+            dispatcher,
+            log,
+            files: ApplicationFiles::new()?,
+            responses,
+            connections: Rc::default(),
+            clock: Rc::new(Clock::new()),
+            counts: std::array::from_fn(|_| Cell::new(0)),
+        };
+        descriptors::look(edge.settings.get().workers);
+        edge.warn_of_memory();
+        Ok(Rc::new(edge))
+    }
+
+    /// Moves the coarse clock on, ends connections that are over time, hands the log over, and calls `also`, with each tick.
+    pub async fn run_ticks(&self, also: impl Fn()) {
+        loop {
+            let settings = self.settings.get();
+            let mut timeouts = vec![
+                settings.header_timeout,
+                settings.body_timeout,
+                settings.send_timeout,
+                settings.keep_alive_timeout,
+                settings.request_timeout,
+            ];
+            timeouts.extend(settings.request_timeouts.iter().map(|(_, timeout)| timeout));
+            let period = Clock::period(&timeouts);
+            let tick = period.min(TICK);
+            let ticks_in_period = period.div_duration_f64(tick).ceil() as usize;
+            let mut ticker = tokio::time::interval(tick);
+            ticker.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            while Rc::ptr_eq(&settings, &self.settings.get()) {
+                ticker.tick().await;
+                self.clock.tick();
+                descriptors::look(settings.workers);
+                let now = self.clock.now_ms();
+                self.connections
+                    .check_clocks(now, &settings, ticks_in_period);
+                also();
+                self.log.flush();
+            }
+        }
+    }
+
+    /// Says where bodies that outgrow memory go to memory all the same, unless that was asked for.
+    fn warn_of_memory(&self) {
+        let directory = &self.responses.spools.directory;
+        if self.settings.get().spool_dir.is_none() && spool::place::is_in_memory(directory) {
+            let text = "bodies that outgrow memory go to a file system in memory, for no folder on a disk was found; set spool_dir";
+            let fields: [(&str, &dyn Display); 1] = [("directory", &directory.display())];
+            self.log.event(Level::Warn, text, &fields);
+        }
+    }
+
     /// The time that a request for this path has.
     pub fn request_timeout(&self, path: &[u8]) -> Duration {
         let settings = self.settings.get();

@@ -9,7 +9,7 @@
 //! - `http`: messages: the screen of raw bytes, connections over hyper, requests, responses
 //! - `serve`: what is answered without Ruby
 //! - `dispatch`: the queue, and requests in the exchange
-//! - `messages`: all that an edge (the first three) and the dispatcher say to each other
+//! - `messages`: all that an edge (the first three) and the dispatcher say to each other; `remote`: between threads
 //! - `log`: the access log, events and errors
 //! - `front`: puts them together; `shutdown` and `handover` end it
 
@@ -25,6 +25,7 @@ pub mod http;
 pub mod log;
 pub mod messages;
 pub mod net;
+pub mod remote;
 pub mod runtime;
 pub mod serve;
 mod shared_bytes;

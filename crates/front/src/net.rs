@@ -1,6 +1,6 @@
 //! Sockets: what listens, who gets a connection, and the bytes of each. It knows no request.
 
-pub(crate) mod accept;
+pub mod accept;
 pub(crate) mod addresses;
 pub mod client_io;
 pub mod connections;

@@ -41,7 +41,7 @@ pub fn build() -> io::Result<LocalRuntime> {
 ///
 /// # Errors
 /// The doorbell can't be registered.
-pub(crate) fn watch(dispatcher: &Rc<Turns>, bell: OwnedFd) -> io::Result<Doorbell> {
+pub fn watch(dispatcher: &Rc<Turns>, bell: OwnedFd) -> io::Result<Doorbell> {
     // An eventfd is no pipe, but all that is wanted of it is to be registered for reading.
     let bell = Receiver::from_owned_fd_unchecked(bell)?;
     DISPATCHER.set(Some(Rc::clone(dispatcher)));
@@ -50,7 +50,7 @@ pub(crate) fn watch(dispatcher: &Rc<Turns>, bell: OwnedFd) -> io::Result<Doorbel
 
 /// The registration; without it the runtime sleeps as any other.
 #[derive(Debug)]
-pub(crate) struct Doorbell {
+pub struct Doorbell {
     _bell: Receiver,
 }
 

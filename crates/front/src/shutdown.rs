@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use crate::edge::TICK;
 use crate::failure::Outcome;
-use crate::front::{Front, TICK};
+use crate::front::Front;
 use crate::log::Level;
 
 /// How long the last answers may take to go out when the server ends at once.

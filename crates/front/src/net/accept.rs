@@ -42,7 +42,7 @@ pub struct Acceptors {
 
 impl Acceptors {
     /// Returns no listener. Connections will be this edge's.
-    pub(crate) fn new(edge: &Rc<Edge>) -> Rc<Self> {
+    pub fn new(edge: &Rc<Edge>) -> Rc<Self> {
         Rc::new(Self {
             edge: Rc::clone(edge),
             addresses: Rc::default(),

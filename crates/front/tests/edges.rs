@@ -1,0 +1,438 @@
+//! Two edges on two threads and the dispatcher on a third: they talk by messages only, so that nothing else stands in the
+//! way of more threads.
+
+#[path = "support/front.rs"]
+mod support;
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use config::Settings;
+use exchange::response::Kind;
+use exchange::{Dispatcher as _, Geometry, Region, WorkerId};
+use highball_front::dispatch::{Bounds, Dispatcher, DispatcherStatus, Lanes};
+use highball_front::edge::Edge;
+use highball_front::http::incoming::ResponseStore;
+use highball_front::log::{AccessLog, Format};
+use highball_front::messages::Dispatch;
+use highball_front::net::accept::Acceptors;
+use highball_front::remote::{self, DispatcherEnd, EdgeEnd};
+use highball_front::{FileAccess, Listener, runtime, slot_bytes};
+use support::Player;
+use test_support::{Client, PATIENCE, until};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+type Task = Box<dyn FnOnce(&Rc<Dispatcher>) + Send>;
+
+/// Two edges and a dispatcher. Their threads end when this is dropped.
+struct Edges {
+    addresses: Vec<SocketAddr>,
+    dispatcher: Option<UnboundedSender<Task>>,
+    stop_edges: Vec<mpsc::Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+fn log() -> Rc<AccessLog> {
+    Rc::new(AccessLog::new(Format::Text, std::io::sink()).expect("a thread"))
+}
+
+/// Runs the dispatcher until nobody has tasks for it any more.
+fn run_dispatcher(
+    settings: &Settings,
+    ends: Vec<DispatcherEnd>,
+    mut tasks: UnboundedReceiver<Task>,
+) {
+    let built = runtime::build().expect("a runtime");
+    built.block_on(async move {
+        let (workers, threads) = (settings.workers, settings.threads);
+        let geometry = Geometry::new(workers, threads, slot_bytes(settings) as u32, 256 * 1024);
+        let exchange = exchange::Front::new(geometry).expect("an exchange");
+        let (bounds, lanes) = (Bounds::new(settings), Lanes::new(settings));
+        let store = Rc::new(ResponseStore::new(settings));
+        let dispatcher = Dispatcher::new(exchange, 1, bounds, lanes, log(), store);
+        let [_, bell] = dispatcher.files(None).expect("descriptors");
+        let _doorbell = runtime::watch(dispatcher.turns(), bell).expect("a doorbell");
+        let intake: Rc<dyn Dispatch> = Rc::clone(dispatcher.intake()) as _;
+        for end in ends {
+            tokio::task::spawn_local(end.serve(Rc::clone(&intake)));
+        }
+        let turns = Rc::clone(dispatcher.turns());
+        tokio::task::spawn_local(async move {
+            let mut ticker = tokio::time::interval(Duration::from_millis(20));
+            loop {
+                ticker.tick().await;
+                turns.check_deadlines();
+            }
+        });
+        while let Some(task) = tasks.recv().await {
+            task(&dispatcher);
+        }
+    });
+}
+
+/// Runs an edge until it is told to stop.
+fn run_edge(
+    settings: Settings,
+    end: EdgeEnd,
+    tell: &mpsc::Sender<SocketAddr>,
+    stop: &mpsc::Receiver<()>,
+) {
+    let built = runtime::build().expect("a runtime");
+    built.block_on(async move {
+        let dispatch = end.into_dispatch();
+        let responses = Rc::new(ResponseStore::new(&settings));
+        responses.set_dispatcher(&dispatch);
+        let listener =
+            Listener::bind(&settings.listen[0], 1024, FileAccess::PRIVATE).expect("a listener");
+        let address = listener.name();
+        let address = address.strip_prefix("http://").expect("TCP");
+        let edge = Edge::new(Rc::new(settings), log(), dispatch, responses).expect("an edge");
+        Acceptors::new(&edge).accept(listener).expect("it accepts");
+        let _ = tell.send(address.parse().expect("an address"));
+        let ticks = Rc::clone(&edge);
+        tokio::task::spawn_local(async move { ticks.run_ticks(|| {}).await });
+        while stop.try_recv() != Err(mpsc::TryRecvError::Disconnected) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+}
+
+impl Edges {
+    /// Two workers of one thread each, and otherwise the usual settings.
+    fn start(change: impl Fn(&mut Settings)) -> Self {
+        let settings = || {
+            let mut settings = Settings::for_tests();
+            (settings.workers, settings.threads) = (2, 1);
+            change(&mut settings);
+            settings
+        };
+        let (ends, edge_ends): (Vec<_>, Vec<_>) =
+            [remote::connect(), remote::connect()].into_iter().unzip();
+        let (tasks, received) = unbounded_channel::<Task>();
+        let own = settings();
+        let mut threads = vec![std::thread::spawn(move || {
+            run_dispatcher(&own, edge_ends, received);
+        })];
+        let (mut addresses, mut stop_edges) = (Vec::new(), Vec::new());
+        for end in ends {
+            let (tell, told) = mpsc::channel();
+            let (stop, stopped) = mpsc::channel();
+            let own = settings();
+            threads.push(std::thread::spawn(move || {
+                run_edge(own, end, &tell, &stopped);
+            }));
+            addresses.push(told.recv().expect("the edge starts"));
+            stop_edges.push(stop);
+        }
+        Self {
+            addresses,
+            dispatcher: Some(tasks),
+            stop_edges,
+            threads,
+        }
+    }
+
+    /// Runs `ask` on the dispatcher's thread.
+    fn with<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Rc<Dispatcher>) -> T + Send + 'static,
+    ) -> T {
+        let (tell, told) = mpsc::channel();
+        let task: Task = Box::new(move |dispatcher| drop(tell.send(ask(dispatcher))));
+        let dispatcher = self.dispatcher.as_ref().expect("it runs");
+        assert!(dispatcher.send(task).is_ok(), "the dispatcher has ended");
+        told.recv().expect("the dispatcher lives")
+    }
+
+    /// Waits until the dispatcher is as wanted.
+    fn until(
+        &self,
+        what: &str,
+        wanted: impl Fn(&DispatcherStatus) -> bool + Send + Clone + 'static,
+    ) {
+        until(what, || {
+            let wanted = wanted.clone();
+            self.with(move |dispatcher| wanted(&dispatcher.status()))
+        });
+    }
+
+    /// Waits until every slot has come back and nobody waits.
+    fn until_quiet(&self) {
+        self.until("all slots are free", |now| {
+            now.free_slots == now.slots && now.waiting == 0
+        });
+    }
+
+    /// Starts a worker's life.
+    fn worker(&self, worker: u16) -> Player {
+        let [memory, bell] = self.with(move |dispatcher| {
+            dispatcher.worker_starts(WorkerId::new(1, worker));
+            dispatcher.worker_up(WorkerId::new(1, worker));
+            dispatcher.files(None).expect("descriptors")
+        });
+        Player::of(Region::open(memory).expect("the memory"), bell, worker)
+    }
+
+    /// Starts a worker's life, in which it answers every request with its path until it is told to stop.
+    fn echo(&self, worker: u16) -> JoinHandle<usize> {
+        let player = self.worker(worker);
+        std::thread::spawn(move || {
+            let (mut seat, mut count) = (player.seat(0), 0);
+            while let Some(taken) = seat.take_or_stop() {
+                taken.answer_path();
+                count += 1;
+            }
+            count
+        })
+    }
+
+    fn stop_worker(&self, worker: u16) {
+        self.with(move |dispatcher| dispatcher.stop_worker(WorkerId::new(1, worker)));
+    }
+
+    fn connect(&self, edge: usize) -> Client {
+        Client::connect(self.addresses[edge])
+    }
+
+    /// A client of an edge that has asked for `path`.
+    fn ask(&self, edge: usize, path: &str) -> Client {
+        let mut client = self.connect(edge);
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
+        client
+    }
+}
+
+impl Drop for Edges {
+    fn drop(&mut self) {
+        self.stop_edges.clear();
+        self.dispatcher = None;
+        for thread in self.threads.drain(..) {
+            let ended = thread.join();
+            assert!(ended.is_ok() || std::thread::panicking(), "a thread died");
+        }
+    }
+}
+
+#[test]
+fn clients_of_two_edges_are_answered_by_the_workers_of_one_queue() {
+    let edges = Edges::start(|_| {});
+    let workers = [edges.echo(0), edges.echo(1)];
+    let clients: Vec<_> = (0..8)
+        .map(|number| {
+            let mut client = edges.connect(number % 2);
+            std::thread::spawn(move || {
+                for request in 0..200 {
+                    let path = format!("/{number}/{request}");
+                    assert_eq!(client.get(&path).text(), path);
+                }
+            })
+        })
+        .collect();
+    for client in clients {
+        client.join().expect("a client");
+    }
+    edges.until_quiet();
+    edges.stop_worker(0);
+    edges.stop_worker(1);
+    let served = workers.map(|worker| worker.join().expect("a worker"));
+    assert_eq!(served.iter().sum::<usize>(), 8 * 200);
+}
+
+#[test]
+fn requests_of_two_edges_are_taken_in_the_order_in_which_they_came() {
+    let edges = Edges::start(|settings| settings.workers = 1);
+    let mut clients = Vec::new();
+    for number in 0..6 {
+        clients.push(edges.ask(number % 2, &format!("/{number}")));
+        edges.until("it waits", move |now| now.waiting == number + 1);
+    }
+    let mut seat = edges.worker(0).seat(0);
+    for (number, client) in clients.iter_mut().enumerate() {
+        let taken = seat.take();
+        assert_eq!(taken.path(), format!("/{number}"));
+        taken.answer_path();
+        assert_eq!(client.response().text(), format!("/{number}"));
+    }
+    edges.until_quiet();
+}
+
+#[test]
+fn a_large_body_goes_both_ways_and_a_slow_client_holds_its_worker_up() {
+    let edges = Edges::start(|settings| {
+        settings.response_memory = 64 * 1024;
+        settings.response_limit = 512 * 1024;
+    });
+    let mut client = edges.connect(1);
+    let body = vec![b'x'; 300 * 1024];
+    client.send(format!(
+        "POST /large HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    ));
+    client.send(body);
+    let written = Arc::new(AtomicBool::new(false));
+    let (player, is_written) = (edges.worker(0), Arc::clone(&written));
+    let size = 32 * 1024 * 1024;
+    let worker = std::thread::spawn(move || {
+        let mut seat = player.seat(0);
+        let mut taken = seat.take();
+        assert_eq!(taken.fields()["CONTENT_LENGTH"], "307200");
+        taken.head(200, &[]);
+        for number in 0..size / 8192 {
+            taken.chunk(&[number as u8; 8192]);
+        }
+        is_written.store(true, Ordering::SeqCst);
+        taken.end();
+    });
+    assert_eq!(client.head().status, 200);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!written.load(Ordering::SeqCst), "nothing held it up");
+    let mut whole = Vec::new();
+    while let Some(chunk) = client.chunk() {
+        whole.extend(chunk);
+    }
+    assert_eq!(whole.len(), size);
+    let sound = (0..).zip(whole.chunks(8192));
+    assert!(
+        sound
+            .into_iter()
+            .all(|(number, chunk)| chunk.iter().all(|&byte| byte == (number as usize) as u8))
+    );
+    worker.join().expect("the worker");
+    edges.until_quiet();
+}
+
+#[test]
+fn a_client_that_leaves_takes_its_request_out_of_the_queue() {
+    let edges = Edges::start(|_| {});
+    let client = edges.ask(0, "/gone");
+    edges.until("it waits", |now| now.waiting == 1);
+    client.reset();
+    edges.until_quiet();
+    // One that runs goes on unwatched.
+    let player = edges.worker(0);
+    let mut seat = player.seat(0);
+    let client = edges.ask(1, "/running");
+    let taken = seat.take();
+    client.reset();
+    taken.until_abandoned();
+    taken.finish();
+    edges.until_quiet();
+}
+
+#[test]
+fn requests_of_a_dead_worker_are_run_again_or_fail_at_their_edges() {
+    let edges = Edges::start(|_| {});
+    let (first, second) = (edges.worker(0), edges.worker(1));
+    let mut safe = edges.ask(0, "/safe");
+    let (mut one, mut other) = (first.seat(0), second.seat(0));
+    edges.until("it is there", |now| now.waiting == 1);
+    one.take();
+    let mut unsafe_one = edges.connect(1);
+    unsafe_one.send("POST /unsafe HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n");
+    edges.until("it is there", |now| now.waiting == 1);
+    other.take();
+    for worker in [0, 1] {
+        edges.with(move |dispatcher| dispatcher.worker_died(WorkerId::new(1, worker)));
+    }
+    unsafe_one.response().expect(502);
+    edges.worker(0).seat(0).take().answer("again");
+    assert_eq!(safe.response().text(), "again");
+    edges.until_quiet();
+}
+
+#[test]
+fn a_deadline_passes_in_the_queue_and_in_a_worker() {
+    let edges = Edges::start(|settings| {
+        settings.request_timeout = Duration::from_millis(300);
+        settings.workers = 1;
+    });
+    let player = edges.worker(0);
+    let mut seat = player.seat(0);
+    let mut running = edges.ask(0, "/running");
+    let taken = seat.take();
+    let mut waiting = edges.ask(1, "/waiting");
+    waiting.response().expect(503);
+    running.response().expect(504);
+    taken.until_abandoned();
+    taken.finish();
+    edges.until_quiet();
+}
+
+#[test]
+fn a_full_queue_refuses_at_both_edges_and_before_the_body() {
+    let edges = Edges::start(|settings| {
+        settings.workers = 1;
+        settings.queue_limit = 1;
+    });
+    let first = edges.ask(0, "/runs");
+    edges.until("it waits", |now| now.waiting == 1);
+    let second = edges.ask(0, "/waits");
+    edges.until("it waits", |now| now.waiting == 2);
+    edges.ask(1, "/refused").response().expect(503);
+    let mut expecting = edges.connect(1);
+    expecting.send(
+        "POST /refused HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n",
+    );
+    expecting.response().expect(503);
+    drop((first, second));
+    edges.until_quiet();
+    // Once there is room the client is asked for its body.
+    let mut expecting = edges.connect(1);
+    expecting.send(
+        "POST /taken HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n",
+    );
+    assert_eq!(expecting.head().status, 100);
+    expecting.send("hello");
+    let player = edges.worker(0);
+    let mut seat = player.seat(0);
+    let taken = seat.take();
+    assert_eq!(taken.body(), b"hello");
+    taken.answer_path();
+    assert_eq!(expecting.response().text(), "/taken");
+}
+
+#[test]
+fn an_application_takes_the_connection_of_another_thread_over() {
+    let edges = Edges::start(|_| {});
+    let mut client = edges.ask(1, "/hijack");
+    let player = edges.worker(0);
+    let mut seat = player.seat(0);
+    let mut taken = seat.take();
+    let (slot, sequence) = taken.key();
+    let (mut ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+    ours.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    taken.frame(Kind::Hijacked, b"").expect("there is room");
+    taken.finish();
+    edges.with(move |dispatcher| {
+        dispatcher.hijacked(WorkerId::new(1, 0), slot, sequence, theirs.into());
+    });
+    ours.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\nhello")
+        .expect("the edge reads");
+    assert_eq!(client.head().status, 101);
+    assert_eq!(client.bytes(5), b"hello");
+    client.send("more").half_close();
+    let mut more = String::new();
+    ours.read_to_string(&mut more).expect("the client's end");
+    assert_eq!(more, "more");
+    edges.until_quiet();
+}
+
+#[test]
+fn what_runs_fails_at_its_edge_when_the_dispatcher_ends() {
+    let mut edges = Edges::start(|_| {});
+    let player = edges.worker(0);
+    let mut seat = player.seat(0);
+    let mut client = edges.ask(0, "/cut");
+    let _taken = seat.take();
+    edges.dispatcher = None;
+    client.response().expect(502);
+    let began = Instant::now();
+    edges.ask(1, "/late").response().expect(503);
+    assert!(began.elapsed() < PATIENCE);
+}
