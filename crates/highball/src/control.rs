@@ -4,6 +4,7 @@
 pub(crate) mod directory;
 pub(crate) mod messages;
 pub(crate) mod name;
+pub(crate) mod places;
 pub(crate) mod queue;
 pub(crate) mod report;
 pub(crate) mod search;

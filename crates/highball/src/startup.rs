@@ -70,65 +70,20 @@ pub(crate) async fn start(
     signals::watch_changes(&queue)?;
     // Without it zombies are left, which is no reason not to serve.
     spawn_local(async { drop(orphans::reap().await) });
-    let manager = Manager::from_env().context("cannot use NOTIFY_SOCKET")?;
     for text in &opened.warnings {
         log.event(Level::Warn, text, &[]);
     }
-    let (replaced, generation) = Replaced::of(context)?;
-    let exchange = "cannot make the exchange";
-    let settings = Rc::clone(&application.settings);
-    let front = Front::new(settings, Rc::clone(&log), generation).context(exchange)?;
-    let files = front.dispatcher().files(None).context(exchange)?;
-    let (code, sockets) = (application.code()()?, opened.sockets);
-    let mut load = application.generation(code, generation, files, &sockets.files())?;
-    load.start.behind = replaced.is_some();
-    let supervisor = supervise(&front, &log);
-    if let Some(Replaced { predecessor, .. }) = &replaced {
-        let greeting = &predecessor.greeting;
-        supervisor.start_alongside(&load.plan, greeting.workers, greeting.pid);
-    }
-    let state = Rc::new(Cell::new("booting"));
-    for line in sockets.lines() {
-        announce(&log, &application.settings, &line);
-    }
     let sinks = CommandSinks {
         stops: stops.sender.clone(),
-        changes: Rc::clone(&queue),
+        changes: queue,
     };
-    let reporter = Reporter {
-        fixed: Report::fixed(application.dir.display().to_string(), sockets.names()),
-        front: Rc::clone(&front),
-        supervisor: Rc::clone(&supervisor),
-        state: Rc::clone(&state),
-    };
-    let booting = Booting {
-        control: control_socket(opened.directory, reporter, sinks).await?,
-        restart_file: RestartFile::new(Rc::clone(&front), application.named.clone()),
-        manager: Rc::new(manager),
-        application,
-        log,
-        front,
-        supervisor,
-        queue,
-        state,
-        sockets,
-        generation,
-    };
-    if replaced.is_none() {
-        let Booting {
-            control,
-            application,
-            log,
-            ..
-        } = &booting;
-        claim_names(control, application, Names::new(), log).await?;
-    }
+    let (booting, load) = Booting::prepare(application, log, context, opened, sinks).await?;
     let up = tokio::select! {
-        up = booting.boot(load, replaced.as_ref()) => up.map(|()| true),
+        up = booting.boot(load) => up.map(|()| true),
         _ = stops.next() => Ok(false),
     };
     match up {
-        Ok(true) => booting.serve(replaced, context, stops).await.map(Some),
+        Ok(true) => booting.serve(context, stops).await.map(Some),
         Ok(false) => {
             let text = "stopped before the application was loaded";
             booting.log.event(Level::Info, text, &[]);
@@ -212,14 +167,71 @@ struct Booting {
     sockets: Sockets,
     /// Looked at before the code is loaded: what is touched later may be newer than that code.
     restart_file: RestartFile,
+    replaced: Option<Replaced>,
+    /// Its first generation.
     generation: u32,
 }
 
 impl Booting {
+    /// Makes front, supervisor and control socket, and what the first generation is loaded from.
+    async fn prepare(
+        application: Application,
+        log: Rc<AccessLog>,
+        context: &mut StartupContext,
+        opened: Opened,
+        sinks: CommandSinks,
+    ) -> Result<(Self, Load)> {
+        let manager = Manager::from_env().context("cannot use NOTIFY_SOCKET")?;
+        let (replaced, generation) = Replaced::of(context)?;
+        let (settings, sockets) = (Rc::clone(&application.settings), opened.sockets);
+        let exchange = "cannot make the exchange";
+        let front =
+            Front::new(Rc::clone(&settings), Rc::clone(&log), generation).context(exchange)?;
+        let files = front.dispatcher().files(None).context(exchange)?;
+        let code = application.code()()?;
+        let mut load = application.generation(code, generation, files, &sockets.files())?;
+        load.start.behind = replaced.is_some();
+        let supervisor = supervise(&front, &log);
+        if let Some(Replaced { predecessor, .. }) = &replaced {
+            let greeting = &predecessor.greeting;
+            supervisor.start_alongside(&load.plan, greeting.workers, greeting.pid);
+        }
+        let state = Rc::new(Cell::new("booting"));
+        for line in sockets.lines() {
+            announce(&log, &settings, &line);
+        }
+        let reporter = Reporter {
+            fixed: Report::fixed(application.dir.display().to_string(), sockets.names()),
+            front: Rc::clone(&front),
+            supervisor: Rc::clone(&supervisor),
+            state: Rc::clone(&state),
+        };
+        let queue = Rc::clone(&sinks.changes);
+        let control = control_socket(opened.directory, reporter, sinks).await?;
+        if replaced.is_none() {
+            claim_names(&control, &application, Names::new(), &log).await?;
+        }
+        let booting = Self {
+            restart_file: RestartFile::new(Rc::clone(&front), application.named.clone()),
+            manager: Rc::new(manager),
+            application,
+            log,
+            front,
+            supervisor,
+            control,
+            queue,
+            state,
+            sockets,
+            replaced,
+            generation,
+        };
+        Ok((booting, load))
+    }
+
     /// Brings the first generation up. To replace a running server it must pass the check of restarts, and waits until that
     /// server lets it serve.
-    async fn boot(&self, load: Load, replaced: Option<&Replaced>) -> Result<()> {
-        let Some(Replaced { predecessor, .. }) = replaced else {
+    async fn boot(&self, load: Load) -> Result<()> {
+        let Some(Replaced { predecessor, .. }) = &self.replaced else {
             self.supervisor.launch(load).await?;
             return Ok(());
         };
@@ -240,12 +252,7 @@ impl Booting {
     }
 
     /// Accepts connections, and takes over from the server that this one replaces.
-    async fn serve(
-        self,
-        replaced: Option<Replaced>,
-        context: &mut StartupContext,
-        stops: Stops,
-    ) -> Result<Started> {
+    async fn serve(self, context: &mut StartupContext, stops: Stops) -> Result<Started> {
         let settings = Rc::clone(&self.application.settings);
         let socket_files = self.sockets.files();
         let (front, log, generation) = (&self.front, &self.log, self.generation);
@@ -255,7 +262,7 @@ impl Booting {
         announce(log, &settings, &ready);
         let (exit, exited) = PredecessorExit::new();
         let (name, named) = oneshot::channel();
-        match replaced {
+        match self.replaced {
             Some(Replaced { predecessor, names }) => {
                 claim_names(&self.control, &self.application, names, log).await?;
                 predecessor.say_serving().await?;

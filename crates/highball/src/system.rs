@@ -5,3 +5,4 @@ pub(crate) mod program;
 pub(crate) mod signals;
 pub(crate) mod systemd;
 pub(crate) mod trusted_file;
+pub(crate) mod working_folder;

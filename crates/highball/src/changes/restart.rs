@@ -11,8 +11,9 @@ use front::log::Level;
 use supervisor::{Load, Note};
 
 use crate::application::{Application, folder, ready_line};
-use crate::control::directory::{ControlDirectory, is_of_folder};
+use crate::control::directory::ControlDirectory;
 use crate::control::messages::Answer;
+use crate::control::places::is_of_folder;
 use crate::control::queue::Change;
 use crate::server::Server;
 use crate::system::privileges::User;

@@ -14,7 +14,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{SocketAddrUnix, SocketFlags};
 use rustix::process::{PidfdFlags, pidfd_open};
 
-use crate::application::{absolute, folder};
+use crate::application::folder;
 use crate::cli::arguments::Server;
 use crate::cli::status_page;
 use crate::control::directory::stream;
@@ -23,6 +23,7 @@ use crate::control::name::ServerName;
 use crate::control::search::{
     SILENCE_TIMEOUT, connect_by_name, connect_to_process, no_sign_of_life, reachable,
 };
+use crate::system::working_folder::absolute;
 
 /// Prints the status of a server.
 ///

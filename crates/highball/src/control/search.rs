@@ -14,8 +14,9 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 
-use crate::control::directory::{ControlDirectory, Variables, is_named, known_places, stream};
+use crate::control::directory::{ControlDirectory, stream};
 use crate::control::name::ServerName;
+use crate::control::places::{Variables, is_named, known_places};
 use crate::system::privileges::User;
 
 /// How long a server may give no sign of life, also while a command connects. One that works gives signs far more often.

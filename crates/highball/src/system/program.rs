@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::application::{absolute, working_folder};
+use crate::system::working_folder::{absolute, working_folder};
 
 /// A program and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
