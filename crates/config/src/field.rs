@@ -21,30 +21,30 @@ pub enum LogFormat {
     Json,
 }
 
-/// How the workers of a new generation take the place of the old ones.
+/// How the workers of a new generation replace the old ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rollout {
-    /// All of them come up beside the old ones.
+    /// All new workers start, then all old ones stop.
     AllAtOnce,
-    /// One comes, one goes.
+    /// One new worker starts, one old one stops, and so on.
     WorkerByWorker,
 }
 
 /// The mode of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileMode {
-    /// What follows from its group.
+    /// Derived from its group.
     Auto,
     /// These bits, 0o777 at most.
     Bits(u32),
 }
 
-/// How much memory all processes of a server may hold.
+/// How much memory all processes of a server may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryBudget {
-    /// What the control groups leave to them.
+    /// What the control groups allow.
     Auto,
-    /// So many bytes, and not more than that.
+    /// At most this many bytes.
     Bytes(u64),
 }
 

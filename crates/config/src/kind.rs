@@ -1,35 +1,15 @@
 //! The kinds of values: how each is read from text, bounded, written and explained. Knows no setting.
 
+mod path_list;
+
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use crate::listen::Listen;
 use crate::parameters::{self, ParameterNames};
-use crate::paths;
 use crate::proxies::{self, TrustedProxies};
-
-pub(crate) const KIB: u64 = 1 << 10;
-pub(crate) const MIB: u64 = 1 << 20;
-pub(crate) const GIB: u64 = 1 << 30;
-pub(crate) const TIB: u64 = 1 << 40;
-pub(crate) const MS: Duration = Duration::from_millis(1);
-
-/// Units of sizes, in bytes.
-const SIZE_UNITS: [(&str, u64); 9] = [
-    ("TiB", TIB),
-    ("GiB", GIB),
-    ("MiB", MIB),
-    ("KiB", KIB),
-    ("TB", 1_000_000_000_000),
-    ("GB", 1_000_000_000),
-    ("MB", 1_000_000),
-    ("KB", 1_000),
-    ("B", 1),
-];
-
-/// Units of durations in milliseconds, the largest first.
-const TIME_UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+use crate::units::{SIZE_UNITS, TIME_UNITS, quantity, size_text, time_text};
 
 /// What a value looks like, and which ones are allowed. Both ends of each range are included.
 #[derive(Clone, Copy, Debug)]
@@ -196,7 +176,7 @@ impl Kind {
                     .to_owned()
             }
             Self::Percent => "a part from 1% to 100%".to_owned(),
-            Self::Paths(values) => paths::allowed(*values),
+            Self::Paths(values) => path_list::allowed(*values),
         }
     }
 
@@ -263,7 +243,7 @@ impl Kind {
             Self::Listen => Listen::parse(text, IpAddr::V4(Ipv4Addr::LOCALHOST)).map(drop),
             Self::Proxies => proxies::check_item(text),
             Self::ParameterNames => parameters::check_item(text),
-            Self::Paths(values) => paths::parse_item(*values, text).map(drop),
+            Self::Paths(values) => path_list::parse_item(*values, text).map(drop),
             _ => self.parse(text).map(drop),
         }
     }
@@ -279,7 +259,7 @@ impl Kind {
             }
             Self::Proxies => drop(TrustedProxies::parse(items)?),
             Self::ParameterNames => drop(ParameterNames::parse(items)?),
-            Self::Paths(values) => return paths::parse(*values, items).map(Value::Rules),
+            Self::Paths(values) => return path_list::parse(*values, items).map(Value::Rules),
             _ => items.iter().try_for_each(|item| self.check_item(item))?,
         }
         Ok(Value::List(items.to_vec()))
@@ -299,7 +279,7 @@ impl Kind {
             (_, Value::Bool(on)) => on.to_string(),
             (_, Value::Text(text)) => text.clone(),
             (_, Value::List(items)) => items.join(","),
-            (Self::Paths(values), Value::Rules(rules)) => paths::text(*values, rules),
+            (Self::Paths(values), Value::Rules(rules)) => path_list::text(*values, rules),
             (_, Value::Rules(_) | Value::Listed) => unreachable!("not of this kind: {value:?}"),
         }
     }
@@ -328,53 +308,6 @@ fn file_mode(text: &str) -> Option<u64> {
 fn is_request_path(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'#';
     text.starts_with('/') && text.bytes().all(plain)
-}
-
-/// Reads digits and a unit: `None` when it is no such thing, `Some(None)` when it is too large to count.
-fn quantity(text: &str, units: &[(&str, u64)], plain: u64) -> Option<Option<u64>> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (digits, unit) = (&text[..end], text[end..].trim_start());
-    if digits.is_empty() {
-        return None;
-    }
-    let factor = match unit {
-        "" if end == text.len() => plain,
-        unit => {
-            units
-                .iter()
-                .find(|(name, _)| name.eq_ignore_ascii_case(unit))?
-                .1
-        }
-    };
-    Some(
-        digits
-            .parse::<u64>()
-            .ok()
-            .and_then(|number| number.checked_mul(factor)),
-    )
-}
-
-/// Written in the largest unit that leaves no remainder.
-fn size_text(size: u64) -> String {
-    let units = SIZE_UNITS.iter().filter(|(_, factor)| *factor > 1);
-    let whole = units.filter(|(_, factor)| size >= *factor && size.is_multiple_of(*factor));
-    match whole.max_by_key(|(_, factor)| *factor) {
-        Some((name, factor)) => format!("{}{name}", size / factor),
-        None => size.to_string(),
-    }
-}
-
-fn time_text(time: Duration) -> String {
-    let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let unit = TIME_UNITS
-        .iter()
-        .find(|(_, factor)| millis >= *factor && millis.is_multiple_of(*factor));
-    unit.map_or_else(
-        || "0".to_owned(),
-        |(name, factor)| format!("{}{name}", millis / factor),
-    )
 }
 
 fn one_of(words: &[&str]) -> String {

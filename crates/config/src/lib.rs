@@ -10,7 +10,6 @@
 mod cores;
 mod error;
 mod field;
-mod file;
 mod kind;
 mod listen;
 mod load;
@@ -20,9 +19,10 @@ mod parameters;
 mod paths;
 mod proxies;
 mod reload;
-mod resolve;
 mod setting;
 mod table;
+mod table_macro;
+mod units;
 
 pub use error::{ConfigError, ConfigErrors, Origin, Place};
 pub use field::{FileMode, LogFormat, MemoryBudget, Rollout};

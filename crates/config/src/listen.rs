@@ -46,7 +46,7 @@ impl Listen {
         match port_number(port) {
             Some(port) => Ok(Self::Tcp(SocketAddr::new(host, port))),
             None => Err(format!(
-                "{text:?} is no address to listen on; expected {ALLOWED}"
+                "{text:?} is not an address to listen on; expected {ALLOWED}"
             )),
         }
     }
@@ -63,7 +63,7 @@ impl Listen {
         match path.as_os_str().len() {
             0..=MAX_UNIX_PATH => Ok(Self::Unix(path)),
             length => Err(format!(
-                "the path of the socket {} has {length} bytes; at most {MAX_UNIX_PATH} are possible",
+                "the path of the socket {} has {length} bytes; the kernel allows at most {MAX_UNIX_PATH}",
                 path.display()
             )),
         }

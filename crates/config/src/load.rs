@@ -1,5 +1,8 @@
-//! From the sources to [`Settings`]: what is stronger wins, everything is checked, and what depends on another
-//! setting or on the machine is worked out last. Reads one file and, for `workers = auto`, the machine.
+//! Loads [`Settings`] from their sources: the stronger one wins, everything is checked, and values that depend on another
+//! setting or on the machine are computed last. Reads one file and, for `workers = auto`, the machine.
+
+mod file;
+mod resolve;
 
 use std::ffi::OsString;
 use std::io;
@@ -8,22 +11,17 @@ use std::path::PathBuf;
 
 use crate::cores;
 use crate::error::{ConfigError, ConfigErrors, Origin, Place};
-use crate::file;
 use crate::kind::{Kind, Value};
 use crate::listen::{Listen, port_number};
 use crate::nearest::nearest;
-use crate::resolve;
-use crate::setting::Setting;
+use crate::setting::{PREFIX, Setting};
 use crate::table::{SETTINGS, Settings};
 
 /// Where the file is looked for in the application's folder, the first that exists.
 pub const CONFIG_FILES: [&str; 2] = ["highball.toml", "config/highball.toml"];
 
-/// What the variables of settings begin with.
-pub(crate) const PREFIX: &str = "HIGHBALL_";
-
-/// Variables with the prefix that are no settings: they name the Ruby library, the binary and the lab's data, whatever is
-/// begun in a shell that has them, or say that this server takes over from another one.
+/// Variables with the prefix that are not settings: they name the Ruby library, the program and the lab's data, or say that
+/// this server takes over from another one.
 const INTERNAL_VARIABLES: [&str; 4] = [
     "HIGHBALL_RUBY_LIB",
     "HIGHBALL_BIN",

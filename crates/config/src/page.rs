@@ -10,30 +10,29 @@ const HEAD: &str = "\
 
 <!-- Generated from crates/config/src/table.rs. Do not edit: `UPDATE_DOCS=1 cargo test -p highball-config` writes it. -->
 
-Every setting has a default, and most applications need none. Each can be given, the strongest first, as
+Every setting has a default, and most applications need none of them. A setting can be given as, the strongest first,
 
 1. a flag of `highball serve` and `highball check`: `--threads 5`;
 2. a variable: `HIGHBALL_THREADS=5`;
 3. for some, a variable that other servers share: `PORT`, `RAILS_ENV`, `RACK_ENV` (an empty one counts as absent);
 4. a key in the file: `threads = 5`.
 
-The file is the one that `--config FILE` names, else `highball.toml` in the application's folder, else
-`config/highball.toml` there. It is TOML without tables: all keys stand at the top level. `highball check` prints every
+The file is the one that `--config FILE` names, otherwise `highball.toml` in the application's folder, otherwise
+`config/highball.toml` there. It is TOML without tables: all keys are at the top level. `highball check` prints every
 setting with its value and where that came from.
 
 Everything is checked before anything starts. An unknown key, flag or `HIGHBALL_*` variable, a wrong type or a value out
-of range is an error that names the place and what is allowed, also where a stronger place would have won.
+of range is an error that names the place and what is allowed, even where a stronger source gives another value.
 
 - Sizes are plain numbers of bytes or have a unit: `\"112KiB\"`, `\"1GiB\"` (powers of 1024), `\"1MB\"` (of 1000).
 - Times are plain numbers of seconds or have a unit: `\"500ms\"`, `\"30s\"`, `\"2m\"`, `\"1h\"`.
 - Lists are arrays in the file; in variables they are separated by commas, and flags may be repeated.
-- Rules for paths are lists of a path and a value: `[\"/reports=5m\", \"/up=2s\"]`. A path stands for itself and for all
-  below it: `/reports` for `/reports/1`, not for `/reportsx`. The longest that fits counts. Nothing in the path of a
-  request is decoded for it.
+- Rules for paths are lists of a path and a value: `[\"/reports=5m\", \"/up=2s\"]`. A path stands for itself and for
+  everything below it: `/reports` for `/reports/1`, not for `/reportsx`. The longest path that matches applies.
 - Both ends of a range are allowed.
 
-A server that runs reads all of this again when `highball reload` asks for it ([signals.md](signals.md)). Each setting
-says below what a change takes.
+`highball reload` has a running server read all of this again ([signals.md](signals.md)). Each setting below says what a
+change needs.
 ";
 
 /// The text of `docs/settings.md`.
@@ -84,7 +83,7 @@ fn section(page: &mut String, setting: &Setting) {
     line(page, &format!("{names}."));
     line(
         page,
-        &format!("- A change takes {}.", setting.reload.text()),
+        &format!("- A change needs {}.", setting.reload.text()),
     );
 }
 

@@ -1,14 +1,12 @@
-//! Rules for paths: a value for the requests below each of some paths, or just the paths. Knows no request, and not
+//! Rules for paths: a value for the requests below each of some paths, or the paths alone. It knows neither requests nor
 //! what the values are for.
 
 use std::borrow::Cow;
 
-use crate::kind::{Kind, Value};
-
-/// A value for each of some paths. A path stands for itself and for all below it (`/reports` for `/reports` and
-/// `/reports/1`, not for `/reportsx`), `/` for all; of several that fit the longest counts. Paths that RFC 3986 calls
-/// equivalent (section 6.2.2) or that differ by doubled slashes are one and the same, so that no client evades a rule by
-/// the spelling.
+/// A value for each of some paths. A path stands for itself and everything below it (`/reports` for `/reports` and
+/// `/reports/1`, not for `/reportsx`), `/` for all paths. The longest path that matches applies. Paths that RFC 3986 calls
+/// equivalent (section 6.2.2) or that differ by doubled slashes are the same, so that no client evades a rule by another
+/// spelling.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathRules<T> {
     /// Normal paths without a slash at the end, so that of `/` nothing is left.
@@ -21,7 +19,7 @@ impl<T> PathRules<T> {
         Some(&self.rules[self.find_index(path)?].1)
     }
 
-    /// Which of the rules it is that [`PathRules::find`] finds, counted from 0 in the order of [`PathRules::iter`].
+    /// Returns the index of the rule that [`PathRules::find`] finds, in the order of [`PathRules::iter`].
     pub fn find_index(&self, path: impl AsRef<[u8]>) -> Option<usize> {
         if self.rules.is_empty() {
             return None;
@@ -55,15 +53,16 @@ impl<P: AsRef<str>, T> FromIterator<(P, T)> for PathRules<T> {
     }
 }
 
-fn prefix(path: &str) -> String {
+/// Returns a path in the form in which rules are compared: normal, without a slash at the end.
+pub(crate) fn prefix(path: &str) -> String {
     let path = normal(path.as_bytes());
     let path = path.strip_suffix(b"/").unwrap_or(&path);
     String::from_utf8_lossy(path).into_owned()
 }
 
-/// A path in the one form that all its spellings have in common: unreserved characters not escaped, other escapes in
-/// capitals, no dot segments (RFC 3986 section 6.2.2), no empty segments, and escaped what may not stand in a path as it
-/// is (section 3.3): raw UTF-8 is the same as its escapes. Most paths are that already.
+/// Returns the normal form of a path: unreserved characters unescaped, other escapes in upper case, no dot segments (RFC
+/// 3986 section 6.2.2), no empty segments, and other characters than section 3.3 allows escaped, so that raw UTF-8 equals
+/// its escapes. Most paths are normal already.
 fn normal(path: &[u8]) -> Cow<'_, [u8]> {
     let odd = !path.iter().all(|&byte| is_path_byte(byte))
         || path
@@ -138,98 +137,6 @@ fn is_path_byte(byte: u8) -> bool {
 fn covers(prefix: &str, path: &[u8]) -> bool {
     let rest = path.strip_prefix(prefix.as_bytes());
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-}
-
-/// What is allowed where the values are of this kind, in words that follow "expected".
-pub(crate) fn allowed(values: Option<&Kind>) -> String {
-    match values {
-        None => "a list of paths, such as \"/reports\"; or \"none\" alone".to_owned(),
-        Some(values) => format!(
-            "a list of paths with a value each, such as \"/reports=VALUE\", where VALUE is {}; or \"none\" alone",
-            values.allowed()
-        ),
-    }
-}
-
-/// Reads one item of the list; none is the item "none".
-///
-/// # Errors
-/// What is wrong with it and what is allowed.
-pub(crate) fn parse_item(
-    values: Option<&Kind>,
-    text: &str,
-) -> Result<Option<(String, Value)>, String> {
-    if text == "none" {
-        return Ok(None);
-    }
-    let parts = match values {
-        // The last one: a path may hold others.
-        Some(_) => text
-            .rsplit_once('=')
-            .map(|(path, value)| (path.trim_end(), value.trim_start())),
-        None => Some((text, "")),
-    };
-    let Some((path, value)) = parts.filter(|(path, _)| is_path(path)) else {
-        return Err(format!(
-            "{text:?} is not allowed; expected {}",
-            allowed(values)
-        ));
-    };
-    let value = match values {
-        Some(values) => values.parse(value),
-        None => Ok(Value::Listed),
-    };
-    match value {
-        Ok(value) => Ok(Some((path.to_owned(), value))),
-        Err(message) => Err(format!("{path}: {message}")),
-    }
-}
-
-/// Reads the list.
-///
-/// # Errors
-/// What is wrong with the first wrong item, that "none" does not stand alone, or that a path is there twice.
-pub(crate) fn parse(
-    values: Option<&Kind>,
-    items: &[String],
-) -> Result<Vec<(String, Value)>, String> {
-    let mut rules: Vec<(String, Value)> = Vec::new();
-    for item in items {
-        match parse_item(values, item)? {
-            None if items.len() > 1 => {
-                return Err(format!("{item:?} must stand alone in the list"));
-            }
-            None => {}
-            Some((path, _))
-                if rules
-                    .iter()
-                    .any(|(known, _)| prefix(known) == prefix(&path)) =>
-            {
-                return Err(format!("{path} is there twice"));
-            }
-            Some(rule) => rules.push(rule),
-        }
-    }
-    Ok(rules)
-}
-
-/// Writes a list as somebody would write it in a flag.
-pub(crate) fn text(values: Option<&Kind>, rules: &[(String, Value)]) -> String {
-    if rules.is_empty() {
-        return "none".to_owned();
-    }
-    let text = |(path, value): &(String, Value)| match values {
-        Some(values) => format!("{path}={}", values.text(value)),
-        None => path.clone(),
-    };
-    rules.iter().map(text).collect::<Vec<_>>().join(",")
-}
-
-/// Whether it is a path as a request line has it, without a query (RFC 9112 section 3.2.1), and without the comma
-/// that separates the items of a list.
-fn is_path(text: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_graphic() && !b"?#,".contains(&byte);
-    text.starts_with('/') && text.bytes().all(plain)
 }
 
 #[cfg(test)]

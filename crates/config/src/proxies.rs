@@ -96,8 +96,9 @@ fn parse_item(text: &str) -> Result<Item, String> {
         "unix" => return Ok(Item::Unix),
         _ => {}
     }
-    let wrong =
-        || format!("{text:?} is no address, network or \"unix\"; expected a list of {ALLOWED}");
+    let wrong = || {
+        format!("{text:?} is not an address, a network or \"unix\"; expected a list of {ALLOWED}")
+    };
     let (address, length) = match text.split_once('/') {
         Some((address, length)) => (address, Some(length)),
         None => (text, None),
@@ -201,10 +202,10 @@ mod tests {
         check(&["fd00::1/8"], "write \"fd00::/8\"");
         check(&["10.0.0.0/33"], "expected 0 to 32");
         check(&["fd00::/129"], "expected 0 to 128");
-        check(&["10.0.0.0/+8"], "no address");
-        check(&["10.0.0.0/"], "no address");
-        check(&["localhost"], "no address");
-        check(&[""], "no address");
+        check(&["10.0.0.0/+8"], "is not an address");
+        check(&["10.0.0.0/"], "is not an address");
+        check(&["localhost"], "is not an address");
+        check(&[""], "is not an address");
         check(&["all", "unix"], "\"all\" must stand alone");
         check(&["::1", "none"], "\"none\" must stand alone");
     }

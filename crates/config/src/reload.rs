@@ -1,24 +1,23 @@
-//! What differs between the settings of a server that runs and those that it has read anew. Only compares: what is
-//! done about it is the binary's.
+//! The differences between the settings of a running server and those that it has read again. It only compares them.
 
 use crate::setting::Reload;
 use crate::table::{SETTINGS, Settings};
 
-/// A setting that has another value than before.
+/// A setting whose value has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The setting.
     pub name: &'static str,
-    /// Its value before, as somebody would write it.
+    /// The old value, as written in a flag.
     pub from: String,
-    /// Its value now.
+    /// The new value.
     pub to: String,
-    /// What the change takes.
+    /// What the change needs.
     pub reload: Reload,
 }
 
 impl Settings {
-    /// What is different in `new`, in the order of the documentation.
+    /// Returns the settings that differ in `new`, in the order of the documentation.
     pub fn changes(&self, new: &Self) -> Vec<Change> {
         let pairs = self.values().into_iter().zip(new.values());
         let pairs = SETTINGS.iter().zip(pairs);
@@ -32,7 +31,7 @@ impl Settings {
         change.collect()
     }
 
-    /// What a running server makes of `new`: that, with its own values where only another start can change them.
+    /// Returns the settings that a running server uses after reading `new`: those, but its own where a change needs a new start.
     #[must_use]
     pub fn reloaded(&self, new: &Self) -> Self {
         let of = |settings: &Self| {

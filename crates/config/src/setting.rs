@@ -2,23 +2,26 @@
 
 use crate::kind::Kind;
 
-/// What it takes to change a setting of a server that runs.
+/// What the variables of settings begin with.
+pub(crate) const PREFIX: &str = "HIGHBALL_";
+
+/// What a changed setting needs in a running server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reload {
-    /// A reload: what begins afterwards goes by the new value, and no process is replaced.
+    /// A reload: the new value applies to what begins afterwards; no process is replaced.
     AtOnce,
-    /// A reload, which brings a new generation up.
+    /// A reload, which starts a new generation of workers.
     Generation,
     /// An upgrade or a new start.
     Start,
 }
 
 impl Reload {
-    /// For the documentation: what a change takes, without a full stop.
+    /// What a change needs, for the documentation; without a full stop.
     pub(crate) fn text(self) -> &'static str {
         match self {
-            Self::AtOnce => "`highball reload`, at once",
-            Self::Generation => "`highball reload`, with a new generation",
+            Self::AtOnce => "`highball reload`, which applies it at once",
+            Self::Generation => "`highball reload`, which starts a new generation of workers",
             Self::Start => "`highball upgrade` or a new start",
         }
     }
@@ -31,12 +34,12 @@ pub struct Setting {
     pub name: &'static str,
     /// What a value looks like, with its range.
     pub kind: Kind,
-    /// The default, as somebody would write it in a flag.
+    /// The default, as written in a flag.
     pub default: &'static str,
-    /// Variables of the surrounding world that set it, the strongest first. They are weaker than
-    /// `HIGHBALL_*` and stronger than the file.
+    /// Variables of other programs that set it as well, the strongest first. They are weaker than `HIGHBALL_*` and stronger
+    /// than the file.
     pub shared_variables: &'static [&'static str],
-    /// What a change takes in a server that runs.
+    /// What a change needs in a running server.
     pub reload: Reload,
     /// The heading under which the documentation lists it.
     pub category: &'static str,
@@ -52,7 +55,7 @@ impl Setting {
 
     /// The variable, such as `HIGHBALL_MAX_BODY_BYTES`.
     pub fn variable(&self) -> String {
-        format!("{}{}", crate::load::PREFIX, self.name.to_uppercase())
+        format!("{}{}", PREFIX, self.name.to_uppercase())
     }
 
     /// What stands for the value in `--help`, such as `SIZE`.
@@ -71,7 +74,7 @@ impl Setting {
         first.trim_end_matches('.').to_owned()
     }
 
-    /// What else there is to know, in paragraphs separated by an empty line; often empty.
+    /// The rest of the description, in paragraphs separated by an empty line; often empty.
     pub fn long(&self) -> String {
         self.paragraphs().skip(1).collect::<Vec<_>>().join("\n\n")
     }

@@ -1,6 +1,7 @@
 //! What each kind reads, refuses and writes.
 
 use super::*;
+use crate::units::{GIB, MIB, MS, TIB};
 
 fn check(kind: Kind, text: &str, expect: Result<&str, &str>) {
     match (kind.parse(text), expect) {
@@ -240,13 +241,13 @@ fn lists() {
         Kind::Listen
             .check_item("host:80")
             .unwrap_err()
-            .contains("no address to listen on")
+            .contains("not an address to listen on")
     );
     assert!(
         Kind::Proxies
             .check_item("host")
             .unwrap_err()
-            .contains("no address, network")
+            .contains("not an address, a network")
     );
 }
 

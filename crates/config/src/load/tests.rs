@@ -465,7 +465,7 @@ fn wrong_entries_name_place_and_remedy() {
     check(
         case("listen = [\n  '3000',\n  '3000x',\n]"),
         &format!(
-            "highball.toml:3: listen: \"3000x\" is no address to listen on; expected {}",
+            "highball.toml:3: listen: \"3000x\" is not an address to listen on; expected {}",
             crate::listen::ALLOWED
         ),
     );
@@ -484,7 +484,7 @@ fn wrong_entries_name_place_and_remedy() {
     );
     check(
         case("").flag("request-timeouts", "/a=1s,/a=2s"),
-        "--request-timeouts: /a is there twice",
+        "--request-timeouts: /a is listed twice",
     );
     check(
         case("").env("HIGHBALL_WORKER", "1"),

@@ -1,9 +1,6 @@
-//! Which rule counts for a path, and what a list of rules is read from.
-
-use std::time::Duration;
+//! Which rule applies to a path.
 
 use super::*;
-use crate::kind::MS;
 
 fn rules(paths: &[&'static str]) -> PathRules<&'static str> {
     paths.iter().map(|path| (*path, *path)).collect()
@@ -122,65 +119,4 @@ fn the_longest_rule_counts_in_whatever_order_they_stand() {
         check("/api/slow", "/api/slow");
         check("/api/slow/1", "/api/slow");
     }
-}
-
-fn check(kind: Kind, items: &[&str], expect: Result<&str, &str>) {
-    let items: Vec<String> = items.iter().map(|item| (*item).to_owned()).collect();
-    match (kind.parse_list(&items), expect) {
-        (Ok(value), Ok(expect)) => assert_eq!(kind.text(&value), expect, "{items:?}"),
-        (Err(error), Err(expect)) => assert!(error.contains(expect), "{items:?}: {error}"),
-        (found, expect) => panic!("{items:?}: {found:?}, expected {expect:?}"),
-    }
-    for item in &items {
-        // What a list takes each of its items alone must take.
-        assert!(expect.is_err() || kind.check_item(item).is_ok(), "{item}");
-    }
-}
-
-#[test]
-fn rules_are_read_with_their_values_checked() {
-    const TIME: Kind = Kind::Duration {
-        min: MS,
-        max: Duration::from_secs(3600),
-    };
-    let check = |items: &[&str], expect| check(Kind::Paths(Some(&TIME)), items, expect);
-    check(&[], Ok("none"));
-    check(&["none"], Ok("none"));
-    check(&["/reports=300s", "/up=5"], Ok("/reports=5m,/up=5s"));
-    check(&["/=1s"], Ok("/=1s"));
-    check(&["/reports = 300s"], Ok("/reports=5m"));
-    check(&["/a=b=500ms"], Ok("/a=b=500ms"));
-    check(
-        &["/a=soon"],
-        Err("/a: \"soon\" is not allowed; expected a time"),
-    );
-    check(&["/a="], Err("/a: \"\" is not allowed"));
-    check(
-        &["/a=2h"],
-        Err("/a: 2h is out of range; expected a time from 1ms to 1h"),
-    );
-    for item in [
-        "", "/a", "a=5s", "=5s", "/a b=5s", "/a?b=5s", "/a#b=5s", "/ä=5s", "/a,b=5s",
-    ] {
-        check(
-            &[item],
-            Err("is not allowed; expected a list of paths with a value each"),
-        );
-    }
-    check(&["/a=1s", "/b=2s", "/a=3s"], Err("/a is there twice"));
-    check(&["/a=1s", "/a/=3s"], Err("/a/ is there twice"));
-    check(&["none", "/a=1s"], Err("\"none\" must stand alone"));
-    check(&["/a=1s", "none"], Err("\"none\" must stand alone"));
-}
-
-#[test]
-fn rules_may_be_paths_alone() {
-    let check = |items: &[&str], expect| check(Kind::Paths(None), items, expect);
-    check(&["/up", "/a=b"], Ok("/up,/a=b"));
-    check(&["none"], Ok("none"));
-    check(
-        &["up"],
-        Err("\"up\" is not allowed; expected a list of paths, such as"),
-    );
-    check(&["/up", "/up/"], Err("/up/ is there twice"));
 }
