@@ -228,14 +228,15 @@ fn row_35_a_worker_that_was_stopped_while_it_idled_is_replaced_and_what_waits_fo
     stopped.suspend();
     let mut client = late.server.ask("POST", "/");
     assert_ne!(client.response().text(), stopped.0.to_string());
-    late.logged(&["worker 0 stands still: it was woken for a request and does not come"]);
-    late.logged(&["worker 1 is started in the stead of worker 0, which is still there"]);
+    let worker = format!("worker 0 (pid {})", stopped.0);
+    late.logged(&[&worker, " was woken for a request and does not respond"]);
+    late.logged(&[
+        &worker,
+        " is still running; starting its replacement, worker 1",
+    ]);
     // It has lost nothing, and leaves like any other where it goes on.
     stopped.signal(Signal::CONT);
-    late.logged(&[
-        &format!("worker 0 (pid {})", stopped.0),
-        "which was told to leave, ended with exit 0",
-    ]);
+    late.logged(&[&worker, " was asked to exit and ended with exit 0"]);
     assert_ne!(late.server.get("/").text(), stopped.0.to_string());
 }
 
@@ -257,9 +258,11 @@ fn a_worker_that_hangs_between_requests_is_replaced_when_others_wait() {
     let successor = server.ask("POST", "/").response().text();
     assert_ne!(successor, hangs);
     server.log().wait(|line| {
-        line.contains("worker 0 has run code between requests for longer than a request may take")
+        line.contains(&format!(
+            "worker 0 (pid {hangs}) has run code between requests for longer than"
+        ))
     });
-    let ended = format!("worker 0 (pid {hangs}), which was told to leave, ended with signal 9");
+    let ended = format!("worker 0 (pid {hangs}) was asked to exit and ended with signal 9");
     server.log().wait(|line| line.contains(&ended));
 }
 
@@ -300,7 +303,7 @@ fn one_late_of_two() -> (Late, Client, Process) {
 fn deadlines_differ_by_path() {
     let (late, mut other, worker) = one_late_of_two();
     // The one that came first is in time, and so ends with its worker waiting for it.
-    late.logged(&["worker 0 is stuck"]);
+    late.logged(&["worker 0 (pid ", ") is stuck with a request"]);
     late.other.admit(1);
     assert_eq!(other.response().text(), worker.0.to_string());
     late.replaced(worker);
@@ -312,7 +315,10 @@ fn a_stuck_worker_s_successor_serves_while_that_one_finishes_what_is_in_time() {
     let (late, mut other, worker) = one_late_of_two();
     let successor = late.server.get("/").text();
     assert_ne!(successor, worker.0.to_string());
-    late.logged(&["worker 1 is started in the stead of worker 0, which is still there"]);
+    late.logged(&[
+        "worker 0 (pid ",
+        " is still running; starting its replacement, worker 1",
+    ]);
     late.other.admit(1);
     assert_eq!(other.response().text(), worker.0.to_string());
     late.replaced(worker);
@@ -343,7 +349,7 @@ fn a_late_request_that_ends_after_all_lets_its_worker_leave_by_itself() {
     let mut client = late.server.ask("GET", "/late");
     let worker = late.begun("late");
     client.response().expect(504);
-    late.logged(&["worker 0 is stuck"]);
+    late.logged(&["worker 0 (pid ", ") is stuck with a request"]);
     late.late.admit(1);
     until("the other one alone is left", || {
         let status = late.server.status();

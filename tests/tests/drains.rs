@@ -109,8 +109,14 @@ impl Case {
 
     /// Waits until a worker is left alone beyond its drain.
     fn expect_in_time(&self) {
-        let line = self.server.log().wait(|line| line.contains("which leaves"));
-        assert!(line.contains("what it runs is in time"), "{line}");
+        let line = self
+            .server
+            .log()
+            .wait(|line| line.contains("its time to exit is over"));
+        assert!(
+            line.contains("its requests are before their deadline"),
+            "{line}"
+        );
     }
 }
 
@@ -164,7 +170,8 @@ fn what_is_late_is_cut_at_the_end_of_a_drain() {
     });
     let log = case.server.stop().log;
     assert!(
-        !log.iter().any(|line| line.contains("which leaves")),
+        !log.iter()
+            .any(|line| line.contains("its time to exit is over")),
         "{log:#?}"
     );
 }
@@ -196,7 +203,7 @@ fn a_restart_waits_for_the_one_before_no_longer_than_for_a_drain_and_the_log_say
     assert!(ran.stderr.contains(told), "{}", ran.output());
     let response = long.response();
     assert_eq!(response.expect(502).field("retry-after"), None);
-    let cut = "for another change waits; requests in time that are lost with it: 1";
+    let cut = "killed because another change is waiting; unexpired requests lost: 1";
     case.server.log().wait(|line| line.contains(cut));
     case.server
         .log()
@@ -212,7 +219,7 @@ fn a_change_that_waits_goes_on_as_soon_as_the_old_generation_is_gone() {
     std::thread::scope(|scope| {
         let restart = case.beside(scope, "restart");
         let log = case.server.log();
-        log.wait(|line| line.contains("what comes next waits"));
+        log.wait(|line| line.contains("the next change waits until this generation has finished"));
         // Who comes later hears it as well.
         let another = case.beside(scope, "restart");
         case.work.admit(1);

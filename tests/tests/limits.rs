@@ -99,10 +99,10 @@ fn a_worker_that_leaks_serves_until_its_successor_is_ready_and_finishes_what_it_
     assert_eq!(long.response().text(), old);
     assert_eq!(working.event("exit 0 "), old);
     working.server.log().wait(|line| {
-        line.contains("worker 0 leaves once worker 1 is ready in its stead")
-            && line.contains("64.0 MiB are its limit (setting `worker_max_memory`)")
+        line.contains(&format!("worker 0 (pid {old}): private memory "))
+            && line.contains("exceeds worker_max_memory 64.0 MiB; worker 1 will replace it")
     });
-    let left = format!("worker 0 (pid {old}), which was told to leave, ended with exit 0");
+    let left = format!("worker 0 (pid {old}) was asked to exit and ended with exit 0");
     working.server.log().wait(|line| line.contains(&left));
     let workers = working.server.status().processes("worker");
     assert_eq!(workers.len(), 1);
@@ -148,7 +148,7 @@ fn workers_that_served_enough_are_replaced_under_load_and_no_request_is_lost_or_
         let log = working.server.log();
         let mut from = 0;
         for _ in 0..REPLACED {
-            let left = |line: &str| line.contains("told to leave, ended with exit 0");
+            let left = |line: &str| line.contains("asked to exit and ended with exit 0");
             let found = log.try_wait_after(from, left);
             if found.is_none() {
                 break;
@@ -179,8 +179,8 @@ fn workers_that_served_enough_are_replaced_under_load_and_no_request_is_lost_or_
     assert_eq!(status.processes("worker").len(), 2);
     let log = working.server.stop().log;
     let count = |part: &str| log.iter().filter(|line| line.contains(part)).count();
-    assert!(count("told to leave, ended with exit 0") >= REPLACED);
-    assert!(count("requests, and was to finish") >= REPLACED);
+    assert!(count("asked to exit and ended with exit 0") >= REPLACED);
+    assert!(count("requests reach its limit of") >= REPLACED);
     let answered = answered.into_inner();
     assert_eq!(
         (count("outcome=ok"), count("outcome=")),
@@ -212,7 +212,7 @@ fn workers_that_are_old_enough_are_replaced_one_after_the_other() {
     working
         .server
         .log()
-        .wait(|line| line.contains("s old, and was to become") && line.contains("worker_max_age"));
+        .wait(|line| line.contains("s reaches its limit of") && line.contains("worker_max_age"));
 }
 
 #[test]
@@ -249,14 +249,14 @@ fn over_the_budget_the_largest_worker_goes_first_and_a_fresh_one_comes_when_ther
     assert_eq!(long.response().text(), small);
     assert_eq!(waiting.response().text(), small);
     working.server.log().wait(|line| {
-        line.contains("leaves and nobody comes in its place for now: it is the largest")
-            && line.contains("256.0 MiB are its budget (setting `memory_budget`)")
+        line.contains(": largest worker, private memory ")
+            && line.contains("stopping it without a replacement")
+            && line.contains(", memory_budget 256.0 MiB")
     });
     working.event("up ");
-    working
-        .server
-        .log()
-        .wait(|line| line.contains("a worker comes back: the server holds"));
+    working.server.log().wait(|line| {
+        line.contains("starting a worker again, there is memory for it: server memory")
+    });
     assert_eq!(working.events.rest(), [""; 0]);
 }
 
@@ -275,8 +275,9 @@ fn over_the_budget_the_last_worker_is_followed_by_a_fresh_one_where_that_is_enou
     let third = working.event("up 0 ");
     assert_eq!(working.event("exit 1 "), second);
     working.server.log().wait(|line| {
-        line.contains("worker 1 leaves once worker 0 is ready in its stead: it holds")
-            && line.contains("256.0 MiB are its budget (setting `memory_budget`)")
+        line.contains(&format!(
+            "worker 1 (pid {second}): last worker, private memory "
+        )) && line.contains(", memory_budget 256.0 MiB; worker 0 will replace it")
     });
     assert_eq!(working.server.get("/").text(), third);
 }
@@ -288,7 +289,7 @@ fn over_the_budget_the_last_worker_stays_and_new_code_comes_worker_by_worker() {
     working
         .server
         .log()
-        .wait(|line| line.contains("the last worker stays, although memory is short"));
+        .wait(|line| line.contains("keeping the last worker, although memory is short"));
     assert_eq!(working.server.get("/").text(), old);
     assert_eq!(working.events.rest(), [""; 0]);
     let ran = working.server.command(&["restart"]);
@@ -296,14 +297,14 @@ fn over_the_budget_the_last_worker_stays_and_new_code_comes_worker_by_worker() {
     working
         .server
         .log()
-        .wait(|line| line.contains("the new generation comes worker by worker"));
+        .wait(|line| line.contains("replacing worker by worker"));
     let new = working.event("up 0 ");
     assert_eq!(working.event("exit 0 "), old);
     assert_eq!(working.server.get("/").text(), new);
     // Another server is more than another generation.
     let ran = working.server.command(&["upgrade"]);
     assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
-    let why = "no memory for a second server beside this one: the server holds";
+    let why = "no memory for a second server beside this one: server memory";
     assert!(ran.output().contains(why), "{}", ran.output());
     assert_eq!(working.server.get("/").text(), new);
 }
@@ -319,11 +320,11 @@ run ->(env) { Test.text("large") }"##;
         .start();
     let ran = server.command(&["restart"]);
     assert_eq!(ran.status.code(), Some(0), "{}", ran.output());
-    let told = "the new generation comes worker by worker, for there is no memory for both at once";
+    let told = "replacing worker by worker, because there is no memory for two generations at once";
     server.log().wait(|line| line.contains(told));
     let ran = server.command(&["upgrade"]);
     assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
-    let why = "no memory for a second server beside this one: the server holds";
+    let why = "no memory for a second server beside this one: server memory";
     assert!(ran.output().contains(why), "{}", ran.output());
     server.get("/").expect(200);
 }

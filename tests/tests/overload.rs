@@ -84,9 +84,7 @@ fn row_36_while_the_application_does_not_load_and_no_worker_is_left_requests_get
     let server = Server::application_of(fragile()).workers(2).start();
     server.application().dir().write("unbootable", "");
     server.status().processes("template")[0].kill();
-    server
-        .log()
-        .wait(|line| line.contains("another try follows"));
+    server.log().wait(|line| line.contains("; retrying"));
     // The workers go on by themselves.
     server.get("/").expect(200);
     for worker in server.status().processes("worker") {

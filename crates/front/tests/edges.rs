@@ -338,7 +338,9 @@ fn requests_of_a_dead_worker_are_run_again_or_fail_at_their_edges() {
     edges.until("it is there", |now| now.waiting == 1);
     other.take();
     for worker in [0, 1] {
-        edges.with(move |dispatcher| dispatcher.worker_died(WorkerId::new(1, worker)));
+        edges.with(move |dispatcher| {
+            dispatcher.worker_died(WorkerId::new(1, worker), Box::pin(async { None }))
+        });
     }
     unsafe_one.response().expect(502);
     edges.worker(0).seat(0).take().answer("again");

@@ -10,7 +10,7 @@ mod note;
 mod rules;
 mod runtime;
 
-pub use note::Note;
+pub use note::{GenerationNote, Note, TemplateNote, WorkerNote};
 pub use rules::budget::{Bound, Held};
 pub use rules::limits::{Limits, Why};
 pub use rules::memory::Size;

@@ -326,8 +326,10 @@ fn a_start_forks_every_worker_and_a_stop_leaves_no_process() {
         case.front
             .until_noted("thread \"poller\" started at config.ru:7")
             .await;
-        case.front.until_noted("worker 1: hello\nfrom 1").await;
+        case.front.until_noted("): hello\nfrom 1").await;
         let rows = case.supervisor.processes();
+        let said = format!("worker 1 (pid {}): hello\nfrom 1", rows[3].pid);
+        case.front.until_noted(&said).await;
         let kinds: Vec<_> = rows
             .iter()
             .map(|row| (row.role, row.worker, &*row.state))
@@ -399,12 +401,15 @@ fn a_worker_that_reached_its_limit_is_told_to_leave_when_its_successor_is_ready(
         let order = order.map(|call| case.position(call));
         assert!(order.is_sorted(), "{:?}", case.front.calls.borrow());
         case.front
-            .until_noted("worker 0 leaves once worker 2 is ready in its stead: it has finished 1000 requests")
+            .until_noted(&format!(
+                "worker 0 (pid {}): 1000 requests reach its limit of ",
+                before[0]
+            ))
             .await;
-        let left = format!(
-            "worker 0 (pid {}), which was told to leave, ended",
-            before[0]
-        );
+        case.front
+            .until_noted(" (setting worker_max_requests); worker 2 will replace it")
+            .await;
+        let left = format!("worker 0 (pid {}) was asked to exit and ended", before[0]);
         case.front.until_noted(&left).await;
         let rows = case.supervisor.processes();
         let workers: Vec<_> = rows.iter().filter_map(|row| row.worker).collect();
@@ -428,7 +433,7 @@ fn a_worker_that_holds_too_much_memory_is_replaced() {
             let died = format!("died {worker}");
             case.front.until_called(&died, times).await;
         }
-        case.front.until_noted("of memory are its own").await;
+        case.front.until_noted(" exceeds worker_max_memory ").await;
         case.supervisor.stop(Duration::ZERO).await;
     });
 }
@@ -441,7 +446,7 @@ fn workers_go_on_when_their_template_dies_and_the_next_one_replaces_them() {
         let workers = case.pids(Role::Worker);
         kill_process(pid(first.pid), Signal::KILL).unwrap();
         case.front
-            .until_noted("ended with signal 9 (KILL); workers go on")
+            .until_noted("ended with signal 9 (KILL); workers continue")
             .await;
         kill_process(pid(workers[1]), Signal::KILL).unwrap();
         case.front.until_called("up 1", 2).await;
@@ -488,7 +493,7 @@ fn a_template_that_cannot_boot_again_is_logged_and_tried_again() {
         let first = case.start().await.unwrap();
         kill_process(pid(first.pid), Signal::KILL).unwrap();
         case.front
-            .until_noted("ruby ended with exit 6; what it said itself is in the server's output; another try follows")
+            .until_noted("ruby ended with exit 6; its message is in the server's output; retrying")
             .await;
         std::fs::remove_file(case.app.path().join("booted")).unwrap();
         let booted_again = |front: &Recorder| {
@@ -534,7 +539,7 @@ fn the_front_is_told_that_nothing_can_serve_until_a_worker_does_again() {
         let first = case.start().await.unwrap();
         let workers = case.pids(Role::Worker);
         kill_process(pid(first.pid), Signal::KILL).unwrap();
-        case.front.until_noted("another try follows").await;
+        case.front.until_noted("; retrying").await;
         for worker in workers {
             kill_process(pid(worker), Signal::KILL).unwrap();
         }
@@ -641,13 +646,17 @@ fn a_worker_that_stands_still_is_asked_in_vain_and_replaced() {
         case.supervisor
             .alarm(Alarm::Stalled(WorkerId::new(1, 0), Stall::LateRequest));
         case.front
-            .until_noted("worker 0 is stuck with a request past its deadline")
+            .until_noted(&format!(
+                "worker 0 (pid {stuck}) is stuck with a request past its deadline"
+            ))
             .await;
         case.front.until_called("stop 0", 1).await;
         // Its successor does not wait for its death.
         case.front.until_called("up 2", 1).await;
         case.front
-            .until_noted("worker 2 is started in the stead of worker 0, which is still there")
+            .until_noted(&format!(
+                "worker 0 (pid {stuck}) is still running; starting its replacement, worker 2"
+            ))
             .await;
         assert!(is_alive(stuck));
         case.supervisor.alarm(Alarm::Spent(WorkerId::new(1, 0)));
@@ -685,7 +694,7 @@ fn workers_that_do_not_leave_are_killed_after_the_grace() {
         let workers = case.pids(Role::Worker);
         case.supervisor.stop(Duration::from_millis(100)).await;
         case.front
-            .until_noted("did not leave within 0.1 s and were killed")
+            .until_noted("did not exit within 0.1 s and were killed")
             .await;
         assert_eq!(case.supervisor.processes().len(), 1);
         for number in workers {
@@ -742,7 +751,14 @@ fn a_worker_that_talks_nonsense_is_killed_and_named() {
         let case = Case::new("misbehaves", |plan| plan.workers = 1);
         case.start().await.unwrap();
         case.front
-            .until_noted("worker 0 is killed: malformed control message")
+            .until("line about worker 0", |front| {
+                let told = |note: &String| {
+                    note.starts_with("worker 0")
+                        && note.contains(": malformed control message")
+                        && note.ends_with("; killing it")
+                };
+                front.notes.borrow().iter().any(told)
+            })
             .await;
         case.front.until_called("died 0", 1).await;
         case.supervisor.stop(Duration::ZERO).await;
@@ -819,7 +835,7 @@ fn a_second_generation_that_fails_leaves_the_first_one_as_it_was() {
             "{calls:?}"
         );
         assert_eq!(calls.last().map(String::as_str), Some("close 2"));
-        let given_up = format!("the old one serves on: {error}");
+        let given_up = format!("the old one continues to serve: {error}");
         case.front.until_noted(&given_up).await;
         // And there may be another try.
         case.front.fit.set(true);
@@ -839,7 +855,7 @@ fn a_second_generation_that_fails_leaves_the_first_one_as_it_was() {
         check(
             "serves",
             |plan| plan.check = Some("/up".into()),
-            "did not pass its check (setting `ready_check`): not fit",
+            "the check failed (setting `ready_check`): not fit",
         )
         .await;
     });
@@ -924,13 +940,16 @@ fn what_a_worker_runs_in_time_is_waited_for_beyond_the_drain_until_somebody_else
         case.launch(2, "serves").await.unwrap();
         // The other one runs nothing.
         case.front.until_called("died 0", 1).await;
-        let noted = "worker 1, which leaves, may go on for 35";
-        case.front.until_noted(noted).await;
+        let old = case.pids(Role::Worker)[0];
+        let noted = format!("worker 1 (pid {old}): its time to exit is over");
+        case.front.until_noted(&noted).await;
+        case.front.until_noted("; waiting 35").await;
         assert_eq!(case.supervisor.unsettled(), Some((1, short)));
         assert_eq!(case.pids(Role::Worker).len(), 3);
         case.supervisor.kill_draining();
         case.front.until_called("cut 1", 1).await;
-        let noted = "what is left of it is killed, for another change waits; requests in time that are lost with it: 1";
+        let noted =
+            "old generation killed because another change is waiting; unexpired requests lost: 1";
         case.front.until_noted(noted).await;
         case.supervisor.settled().await;
         assert_eq!(case.supervisor.unsettled(), None);

@@ -299,7 +299,7 @@ fn the_budget_keeps_away_from_the_limit_of_the_control_group() {
         let used = (service.figure("memory.current", "") - cached) >> 20;
         let hold = service.connect().post(&format!("/?{}", 388 - used), "");
         hold.expect(200);
-        service.told("leaves and nobody comes in its place");
+        service.told("stopping it without a replacement");
         until("a worker has left", || {
             workers.iter().any(|one| !one.exists())
         });

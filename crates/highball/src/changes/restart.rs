@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use exchange::Dispatcher;
 use front::log::Level;
-use supervisor::{Load, Note};
+use supervisor::{GenerationNote, Load};
 
 use crate::application::{Application, folder, ready_line};
 use crate::control::directory::ControlDirectory;
@@ -98,7 +98,7 @@ impl Generations {
             Err(error) => {
                 server.front.dispatcher().close(generation);
                 let reason = format!("{error:#}");
-                let text = Note::GivenUp { reason }.to_string();
+                let text = GenerationNote::GivenUp { reason }.to_string();
                 server
                     .log
                     .event(Level::Warn, &text, &[("generation", &generation)]);

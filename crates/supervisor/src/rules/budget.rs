@@ -45,10 +45,7 @@ pub struct Held {
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (held, budget) = (Size(self.held), Size(self.budget));
-        write!(
-            f,
-            "the server holds {held}, and {budget} are its budget (setting `memory_budget`)"
-        )
+        write!(f, "server memory {held}, memory_budget {budget}")
     }
 }
 

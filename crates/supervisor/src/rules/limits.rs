@@ -127,22 +127,27 @@ impl fmt::Display for Why {
         match self {
             Self::Requests { finished, limit } => write!(
                 f,
-                "it has finished {finished} requests, and was to finish {limit} (setting `worker_max_requests`)"
+                "{finished} requests reach its limit of {limit} (setting worker_max_requests)"
             ),
             Self::Age { age, limit } => write!(
                 f,
-                "it is {} s old, and was to become {} s (setting `worker_max_age`)",
+                "age {} s reaches its limit of {} s (setting worker_max_age)",
                 age.as_secs(),
                 limit.as_secs()
             ),
-            Self::Memory { private, limit } => write!(
-                f,
-                "{} of memory are its own, and {} are its limit (setting `worker_max_memory`)",
-                Size(*private),
-                Size(*limit)
-            ),
+            Self::Memory { private, limit } => {
+                let (private, limit) = (Size(*private), Size(*limit));
+                write!(
+                    f,
+                    "private memory {private} exceeds worker_max_memory {limit}"
+                )
+            }
             Self::Budget { private, held } => {
-                write!(f, "it holds {} of its own, and {held}", Size(*private))
+                let private = Size(*private);
+                write!(
+                    f,
+                    "last worker, private memory {private}, and memory is short: {held}"
+                )
             }
         }
     }
@@ -243,24 +248,23 @@ mod tests {
         let (finished, limit) = (1002, 958);
         check(
             Why::Requests { finished, limit },
-            "it has finished 1002 requests, and was to finish 958 (setting `worker_max_requests`)",
+            "1002 requests reach its limit of 958 (setting worker_max_requests)",
         );
         let (age, limit) = (Duration::from_millis(3_601_900), Duration::from_secs(3600));
         check(
             Why::Age { age, limit },
-            "it is 3601 s old, and was to become 3600 s (setting `worker_max_age`)",
+            "age 3601 s reaches its limit of 3600 s (setting worker_max_age)",
         );
         let (private, limit) = (333 << 20, 300 << 20);
         check(
             Why::Memory { private, limit },
-            "333.0 MiB of memory are its own, and 300.0 MiB are its limit (setting `worker_max_memory`)",
+            "private memory 333.0 MiB exceeds worker_max_memory 300.0 MiB",
         );
         let (held, budget) = (400 << 20, 256 << 20);
         let held = Held { held, budget };
         check(
             Why::Budget { private, held },
-            "it holds 333.0 MiB of its own, and the server holds 400.0 MiB, and 256.0 MiB are its budget (setting \
-             `memory_budget`)",
+            "last worker, private memory 333.0 MiB, and memory is short: server memory 400.0 MiB, memory_budget 256.0 MiB",
         );
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use exchange::WorkerId;
 use tokio::time;
 
-use crate::Note;
+use crate::note::{GenerationNote, WorkerNote};
 use crate::rules::fleet::{self, Fleet, Stage};
 use crate::rules::pool::Event;
 use crate::runtime::shared::Shared;
@@ -49,8 +49,8 @@ impl Supervisor {
         let Some((generation, rest)) = self.unsettled() else {
             return;
         };
-        let note = Note::Awaited { rest };
-        self.shared.note(generation, &note);
+        let note = GenerationNote::Awaited { rest };
+        self.shared.note(generation, note);
         let settled = || self.shared.until(Fleet::is_settled);
         let limit = self.shared.inner.borrow().fleet.drain_timeout(generation);
         if time::timeout(limit, settled()).await.is_err() {
@@ -68,8 +68,8 @@ impl Supervisor {
         drop(inner);
         for generation in draining {
             let requests = self.shared.dispatcher.cut(generation);
-            let note = Note::Hurried { requests };
-            self.shared.note(generation, &note);
+            let note = GenerationNote::KilledForChange { requests };
+            self.shared.note(generation, note);
         }
         self.shared.decide(fleet::Event::KillDraining);
     }
@@ -97,10 +97,10 @@ impl Shared {
         let overdue: Vec<_> = bounded.collect();
         drop(inner);
         for (generation, worker, _) in overdue {
-            if let Some(deadline) = self.dispatcher.deadline(WorkerId::new(generation, worker)) {
+            let id = WorkerId::new(generation, worker);
+            if let Some(deadline) = self.dispatcher.deadline(id) {
                 let rest = deadline.saturating_duration_since(now);
-                let note = Note::InTime { worker, rest };
-                self.note(generation, &note);
+                self.note_worker(id, WorkerNote::Prolonged { rest });
                 let until = deadline + LAST_ANSWER;
                 self.handle(generation, Event::Prolong { worker, until });
             }

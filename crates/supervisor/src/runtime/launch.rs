@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use tokio::task::spawn_local;
 
-use crate::Note;
+use crate::note::GenerationNote;
 use crate::rules::fleet::{self, Why};
 use crate::runtime::exit_status::ExitStatus;
 use crate::runtime::shared::Shared;
@@ -52,7 +52,7 @@ impl Shared {
         self.budget.borrow_mut().set_bound(load.plan.budget);
         self.serving_load.replace(Some(load));
         if !first {
-            self.note(generation, &Note::Serves);
+            self.note(generation, GenerationNote::Serves);
         }
     }
 
@@ -77,7 +77,7 @@ impl Shared {
         };
         if !first {
             let reason = error.to_string();
-            self.note(generation, &Note::GivenUp { reason });
+            self.note(generation, GenerationNote::GivenUp { reason });
         }
         if let Some(verdict) = verdict {
             let _ = verdict.send(Err(error));
@@ -92,7 +92,7 @@ impl Shared {
         drop(gone);
         self.dispatcher.close(generation);
         if !last {
-            self.note(generation, &Note::Closed);
+            self.note(generation, GenerationNote::Ended);
         }
     }
 }

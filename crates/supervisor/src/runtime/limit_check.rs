@@ -8,7 +8,7 @@ use std::time::Duration;
 use exchange::WorkerId;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::Note;
+use crate::note::{GenerationNote, Note, WorkerNote};
 use crate::rules::budget::{Held, Step};
 use crate::rules::fleet;
 use crate::rules::limits::{Figures, Life, Why};
@@ -89,7 +89,7 @@ impl LimitCheck {
         let usage = usage.as_ref();
         if usage.is_some_and(|usage| usage.workers.is_empty()) && !progress.warned {
             progress.warned = true;
-            self.shared.note(generation, &Note::NotWeighed);
+            self.shared.note(generation, Note::MemoryUnknown);
         }
         let calm = self.shared.inner.borrow().fleet.is_calm();
         let short = usage.is_some_and(|usage| self.keep_budget(generation, plan, usage, calm));
@@ -127,10 +127,10 @@ impl LimitCheck {
             Step::Shrink(worker) => self.shrink(generation, plan, worker, usage, held, None),
             Step::Replace(worker) => self.replace_last(generation, worker, usage, held),
             Step::Grow => {
-                self.shared.note(generation, &Note::Grows(held));
+                self.shared.note(generation, Note::WorkerRestored(held));
                 self.resize(generation, plan, None);
             }
-            Step::Warn => self.shared.note(generation, &Note::OverBudget(held)),
+            Step::Warn => self.shared.note(generation, Note::OverBudget(held)),
         }
         true
     }
@@ -144,7 +144,9 @@ impl LimitCheck {
         let event = if fits {
             Event::Retire { worker, why, grace }
         } else {
-            self.shared.note(generation, &Note::Renewed { worker, why });
+            let id = WorkerId::new(generation, worker);
+            self.shared
+                .note_worker(id, WorkerNote::ReplacedAfterExit { why });
             // Requests wait meanwhile.
             let until = Instant::now().into_std() + grace.min(LAST_WORKER_EXIT_TIMEOUT);
             Event::ReplaceAfterExit { worker, until }
@@ -162,13 +164,13 @@ impl LimitCheck {
         held: Held,
         why: Option<Why>,
     ) {
-        let note = Note::Shrinks {
-            worker,
+        let note = WorkerNote::Removed {
             private: usage.private(worker).unwrap_or_default(),
             held,
             why,
         };
-        self.shared.note(generation, &note);
+        self.shared
+            .note_worker(WorkerId::new(generation, worker), note);
         self.resize(generation, plan, Some(worker));
     }
 
@@ -236,7 +238,8 @@ impl LimitCheck {
         let held = budget.held(&usage).filter(|_| scarce);
         drop(budget);
         if let Some(held) = held {
-            self.shared.note(generation, &Note::Scarce(held));
+            self.shared
+                .note(generation, GenerationNote::WorkerByWorker(held));
         }
         scarce
     }

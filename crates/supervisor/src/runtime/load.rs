@@ -95,7 +95,7 @@ pub enum BootError {
     },
     /// The process ended without a word; Ruby's own message, if any, went to stderr.
     #[error(
-        "the application did not boot: ruby ended with {0}; what it said itself is in the server's output"
+        "the application did not boot: ruby ended with {0}; its message is in the server's output"
     )]
     Ended(ExitStatus),
     /// It took too long.
@@ -108,10 +108,10 @@ pub enum BootError {
     #[error("cannot make the exchange: {0}")]
     Exchange(io::Error),
     /// It took too long, for it stood behind what serves ([`Start::behind`]) and still wants a core.
-    #[error("the machine leaves too little time to load the application")]
+    #[error("loading the application at low priority timed out")]
     Starved,
     /// The server stops.
-    #[error("the boot was called off")]
+    #[error("loading the application was cancelled")]
     CalledOff,
 }
 

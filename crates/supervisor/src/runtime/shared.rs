@@ -13,7 +13,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep_until};
 
-use crate::Note;
+use crate::note::{Note, WorkerNote};
 use crate::rules::budget::{Bound, Budget};
 use crate::rules::fleet::{self, Fleet};
 use crate::rules::pool::{Action, Event, Pool};
@@ -74,8 +74,18 @@ impl Shared {
         }
     }
 
-    pub(crate) fn note(&self, generation: u32, note: &Note) {
-        (self.on_note)(generation, note);
+    pub(crate) fn note(&self, generation: u32, note: impl Into<Note>) {
+        (self.on_note)(generation, &note.into());
+    }
+
+    /// The same about a worker.
+    pub(crate) fn note_worker(&self, id: WorkerId, note: WorkerNote) {
+        let WorkerId { generation, worker } = id;
+        let mut inner = self.inner.borrow_mut();
+        let process = inner.worker(id);
+        let pid = process.and_then(|process| process.as_ref()?.pid);
+        drop(inner);
+        self.note(generation, Note::Worker { worker, pid, note });
     }
 
     /// Tells the fleet what happened in a generation and does what it answers.
@@ -115,7 +125,7 @@ impl Shared {
             None => Note::OutageOver,
         };
         let latest = self.inner.borrow().fleet.generations().latest();
-        self.note(latest, &note);
+        self.note(latest, note);
     }
 
     fn act(self: &Rc<Self>, generation: u32, action: Action) {
@@ -142,8 +152,8 @@ impl Shared {
             | Action::Retiring { .. }
             | Action::Delayed { .. } => {
                 let drain_timeout = self.inner.borrow().fleet.drain_timeout(generation);
-                if let Some(note) = Note::of(action, drain_timeout) {
-                    self.note(generation, &note);
+                if let Some((worker, note)) = WorkerNote::of(action, drain_timeout) {
+                    self.note_worker(id(worker), note);
                 }
             }
         }
@@ -156,8 +166,7 @@ impl Shared {
             Ok(pair) => pair,
             Err(error) => {
                 let reason = error.to_string();
-                let note = Note::ForkFailed { worker, reason };
-                self.note(generation, &note);
+                self.note_worker(id, WorkerNote::NotForked { reason });
                 // As an event of its own, for this one is still being handled.
                 let shared = Rc::clone(self);
                 let died = Event::Died {
@@ -263,19 +272,12 @@ impl Shared {
         let told = processes.is_some_and(|processes| processes.exits.has_left(pid));
         drop(inner);
         let note = match told {
-            true => Note::WorkerLeft {
-                worker,
-                pid,
-                status,
-            },
-            false => Note::WorkerEnded {
-                worker,
-                pid,
-                status,
-            },
+            true => WorkerNote::Exited { status },
+            false => WorkerNote::Ended { status },
         };
+        let pid = Some(pid);
         if !self.pool_is(generation, Pool::stopping) {
-            self.note(generation, &note);
+            self.note(generation, Note::Worker { worker, pid, note });
         }
     }
 }

@@ -12,7 +12,7 @@ pub enum StartError {
     #[error(transparent)]
     Boot(#[from] BootError),
     /// Its template ended after it had loaded the application.
-    #[error("its template ended with {0}")]
+    #[error("the template ended with {0}")]
     Template(ExitStatus),
     /// Workers were forked but those of one number did not last.
     #[error(
@@ -28,15 +28,15 @@ pub enum StartError {
     #[error("the workers were not ready within {0:?} (setting `boot_timeout`)")]
     Timeout(Duration),
     /// It did not pass the check.
-    #[error("it did not pass its check (setting `ready_check`): {0}")]
+    #[error("the check failed (setting `ready_check`): {0}")]
     Check(String),
     /// One of its workers damaged the exchange.
-    #[error("one of its workers wrote into the shared memory what no sound worker writes")]
+    #[error("one of its workers damaged the memory that it shares with the front")]
     Corrupt,
     /// Another generation is on its way in or out.
-    #[error("another generation is on its way")]
+    #[error("another generation is starting or draining")]
     Busy,
     /// The server stops.
-    #[error("the server stops")]
+    #[error("the server is stopping")]
     CalledOff,
 }

@@ -51,7 +51,7 @@ pub struct Process {
     /// Requests that a worker has finished; absent for the others.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub requests: Option<u64>,
-    /// ProcessMemory of its own, in bytes: what it shares with nobody. Absent where the kernel does not tell, or not in time.
+    /// Private memory, in bytes: what it shares with nobody. Absent where the kernel does not tell, or not in time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub memory_bytes: Option<u64>,
 }

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::timeout;
 
-use crate::Note;
+use crate::note::{GenerationNote, Note};
 use crate::rules::fleet::{self, Fleet, Rules, Stage};
 use crate::rules::pool::TEMPLATE_EXIT_TIMEOUT;
 use crate::runtime::exit_status::KILL_TIMEOUT;
@@ -103,7 +103,7 @@ impl Supervisor {
         self.keep();
         shared.dispatcher.resize(generation, rules.workers);
         if !first {
-            shared.note(generation, &Note::Launched);
+            shared.note(generation, GenerationNote::Starting);
         }
         shared.decide(fleet::Event::Launch { generation, rules });
         Ok(told)
@@ -138,7 +138,7 @@ impl Supervisor {
             .is_err()
             {
                 let latest = shared.inner.borrow().fleet.generations().latest();
-                shared.note(latest, &Note::Killed { grace });
+                shared.note(latest, Note::Killed { grace });
             } else if timeout(TEMPLATE_EXIT_TIMEOUT, shared.until(Fleet::finished))
                 .await
                 .is_ok()
@@ -166,8 +166,8 @@ impl Supervisor {
             fleet.generations().get(generation).is_some_and(serves) && !fleet.rolls_out(generation);
         drop(inner);
         let what = what.to_owned();
-        let note = Note::Corrupt { what, again };
-        shared.note(generation, &note);
+        let note = GenerationNote::Corrupt { what, again };
+        shared.note(generation, note);
         shared.decide(fleet::Event::Corrupt { generation });
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-use crate::Note;
+use crate::note::{TemplateNote, WorkerNote};
 use crate::rules::pool::{Event, Pool};
 use crate::runtime::channel::{Channel, open_pidfd};
 use crate::runtime::exit_status::KILL_TIMEOUT;
@@ -75,16 +75,16 @@ impl TemplateTask {
         let behind = load.start.behind || self.shared.inner.borrow().fleet.generations().serve();
         let (template, booted) = match self.try_boot(load, behind).await {
             Err(BootError::Starved) => {
-                self.shared.note(self.generation, &Note::Starved);
+                self.shared.note(self.generation, TemplateNote::Starved);
                 self.try_boot(load, false).await?
             }
             other => other?,
         };
         self.shared
-            .note(self.generation, &Note::Booted(booted.clone()));
+            .note(self.generation, TemplateNote::Booted(booted.clone()));
         for sentence in &booted.held {
-            let note = Note::Held(sentence.clone());
-            self.shared.note(self.generation, &note);
+            let note = TemplateNote::Held(sentence.clone());
+            self.shared.note(self.generation, note);
         }
         if let Some(processes) = self
             .shared
@@ -164,7 +164,7 @@ impl TemplateTask {
             error => {
                 let reason = error.to_string();
                 self.shared
-                    .note(self.generation, &Note::BootFailed { reason });
+                    .note(self.generation, TemplateNote::BootFailed { reason });
             }
         }
         self.shared.handle(self.generation, Event::TemplateDied);
@@ -181,8 +181,8 @@ impl TemplateTask {
                     Ok(None) => break,
                     Err(error) => {
                         let reason = error.to_string();
-                        let note = Note::TemplateMisbehaved { reason };
-                        self.shared.note(self.generation, &note);
+                        let note = TemplateNote::Misbehaved { reason };
+                        self.shared.note(self.generation, note);
                         template.kill();
                         break;
                     }
@@ -209,8 +209,8 @@ impl TemplateTask {
                 .fail(self.generation, StartError::Template(ending));
         } else if !quiet {
             let status = ending.to_string();
-            let note = Note::TemplateEnded { pid, status };
-            self.shared.note(self.generation, &note);
+            let note = TemplateNote::Ended { pid, status };
+            self.shared.note(self.generation, note);
         }
         if let Some(processes) = self
             .shared
@@ -270,8 +270,8 @@ impl TemplateTask {
             }
             FromTemplate::Booted { .. } | FromTemplate::BootFailed { .. } => {
                 let reason = "it booted twice".to_owned();
-                let note = Note::TemplateMisbehaved { reason };
-                self.shared.note(self.generation, &note);
+                let note = TemplateNote::Misbehaved { reason };
+                self.shared.note(self.generation, note);
             }
         }
     }
@@ -288,8 +288,8 @@ impl TemplateTask {
         let life = own.map(|own| own.pool.workers().life(worker));
         drop(inner);
         let Some(life) = life else { return };
-        let note = Note::ForkFailed { worker, reason };
-        self.shared.note(self.generation, &note);
+        let note = WorkerNote::NotForked { reason };
+        self.shared.note_worker(self.id(worker), note);
         let served = self.shared.dispatcher.has_served(self.id(worker));
         let died = Event::Died {
             worker,

@@ -8,7 +8,7 @@ use exchange::control::{FromWorker, Received};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, spawn_local};
 
-use crate::Note;
+use crate::note::WorkerNote;
 use crate::rules::pool::Event;
 use crate::runtime::channel::Channel;
 use crate::runtime::exit_status::ExitStatus;
@@ -95,8 +95,8 @@ impl WorkerTask {
                 backtrace,
             } => dispatcher.traced(self.id, slot, sequence, &backtrace),
             FromWorker::Error { message } => {
-                let note = Note::Worker { worker, message };
-                self.shared.note(generation, &note);
+                let note = WorkerNote::Message(message);
+                self.shared.note_worker(self.id, note);
             }
         }
     }
@@ -110,9 +110,8 @@ impl WorkerTask {
 
     /// Kills the worker, because it did what no worker does.
     fn kill_for(&self, reason: String) {
-        let worker = self.id.worker;
-        let note = Note::Misbehaved { worker, reason };
-        self.shared.note(self.id.generation, &note);
+        let note = WorkerNote::Misbehaved { reason };
+        self.shared.note_worker(self.id, note);
         self.shared.kill_worker(self.id);
     }
 
