@@ -1,5 +1,6 @@
 //! Checks of the source tree that neither the compiler nor Clippy makes: layers, circles of imports, sizes, the index
-//! of decisions. Reads files and never changes them, except for the list of known exceptions when asked to.
+//! of decisions. Reads files and never changes them, except for the list of known exceptions when asked to. Beside
+//! that it counts lines, and runs test programs side by side.
 
 #![forbid(unsafe_code)]
 
@@ -11,6 +12,7 @@ pub mod lines;
 mod names;
 pub mod sizes;
 pub mod source;
+pub mod test_programs;
 pub mod workspace;
 
 /// Something that breaks a rule.

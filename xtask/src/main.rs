@@ -1,15 +1,17 @@
-//! The commands of the repository that need its source tree. The checks themselves are tests: `cargo test -p xtask`.
+//! The commands of the repository that need its source tree or its list of packages. The checks themselves are tests: `cargo test -p xtask`.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use xtask::workspace::Workspace;
-use xtask::{exceptions, lines};
+use xtask::{exceptions, lines, test_programs};
 
 const USAGE: &str = "\
 usage: cargo run -p xtask -- COMMAND
   lines        product lines of code of each crate and in all, without tests, comments and blank lines
   findings     everything that breaks a rule now, known exceptions too
+  test [N [WORD]]
+               the tests of `make test-rust`, N test programs (2) at a time; only those with WORD in their names
   exceptions   write xtask/exceptions.txt again, and tell what is worse in it than before
 ";
 
@@ -18,6 +20,9 @@ fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["lines"] => print!("{}", lines::report(&workspace)?),
+        ["test"] => test_programs::run(&workspace, 2, "")?,
+        ["test", jobs] => test_programs::run(&workspace, jobs.parse()?, "")?,
+        ["test", jobs, only] => test_programs::run(&workspace, jobs.parse()?, only)?,
         ["findings"] => {
             for finding in exceptions::findings(&workspace)? {
                 println!("{}: {}", finding.rule, finding.message);
