@@ -43,10 +43,11 @@ install-test:
 	scripts/rack-3
 
 .PHONY: lint
-lint: ## Format, Clippy and documentation, warnings refused
+lint: ## Format, Clippy, documentation and RuboCop, warnings refused
 	cargo fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --exclude highball-extension --no-deps --document-private-items
+	rubocop gem
 
 # What runs here: every test in the `src` of a crate, the table of bounds, and the checks of xtask/tests/tidy.rs. A test
 # gets in by standing in `src`, in a `#[cfg(test)] mod tests`. It may open sockets and start a shell; it needs neither Ruby

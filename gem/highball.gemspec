@@ -7,8 +7,8 @@ Gem::Specification.new do |spec|
   spec.name = "highball"
   spec.version = Highball::VERSION
   spec.summary = "An application server for Ruby with a front in Rust"
-  spec.description = "Serves Rack applications: one process in place of a proxy, a balancer, a cluster of servers and " \
-                     "its monitor. Slow clients never hold Ruby, and no worker idles while a request waits."
+  spec.description = "Serves Rack applications: one process in place of a proxy, a balancer, a cluster of servers " \
+                     "and its monitor. Slow clients never hold Ruby, and no worker idles while a request waits."
   spec.authors = ["The Highball authors"]
   spec.license = "MIT"
   spec.homepage = "https://github.com/highball/highball"
@@ -22,6 +22,7 @@ Gem::Specification.new do |spec|
   unless abis.any? && lab.any? && programs.all? { |path| File.executable?(File.join(__dir__, path)) }
     raise Gem::InvalidSpecificationException, "the server, its extension or the lab is missing; run `make gem`"
   end
+
   spec.required_ruby_version = [">= #{abis.first}", "< #{abis.last.bump}.dev"]
 
   spec.files = Dir.chdir(__dir__) { Dir["lib/**/*.rb"] } + built + lab + programs + ["exe/highball"]

@@ -56,7 +56,7 @@ fuzz_target!(|data: &[u8]| {
     let memory = File::from(memory);
     let length = memory.metadata().expect("a file").len();
     let worker = Worker::new(region, bell, 0).expect("a place");
-    let mut thread = worker.thread(0);
+    let thread = worker.thread(0);
     front.threads().clear_stop(0);
     let slot = front.acquire().expect("a free slot");
     assert!(front.publish(slot, 0));

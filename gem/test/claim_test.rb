@@ -17,7 +17,7 @@ class ClaimTest < Minitest::Test
 
   # Of two requests that one thread serves, one after the other.
   def answers_of_one_thread(app)
-    slots = %w[/first /second].map { |path| front.publish(path: path) }
+    slots = %w[/first /second].map { |path| front.publish(path:) }
     runner = Highball::Runner.new(app, OwnWorker.worker_thread)
     thread = Thread.new do
       served = 0
@@ -94,7 +94,7 @@ class ClaimTest < Minitest::Test
       until_asleep(hints)
       [200, { "X-First" => "1" }, []]
     end)
-    assert_equal [["X-First", "1"]], answer.fields
+    assert_equal [%w[X-First 1]], answer.fields
     answer = request(lambda do |_|
       other = Object.new
       other.define_singleton_method(:to_s) do
@@ -104,7 +104,7 @@ class ClaimTest < Minitest::Test
       end
       [200, { "X-Second" => other }, []]
     end)
-    assert_equal [%i[head end], [["X-Second", "2"]]], [answer.kinds, answer.fields]
+    assert_equal [%i[head end], [%w[X-Second 2]]], [answer.kinds, answer.fields]
   end
 
   def test_hints_that_waited_for_room_until_the_response_began_are_passed_over
@@ -200,7 +200,7 @@ class ClaimTest < Minitest::Test
 
   def test_headers_may_have_values_that_only_ruby_turns_into_strings
     answer = request(->(_) { [200, { "X-Number" => 5, "X-Many" => [1, :two], "X-None" => nil }, ["body"]] })
-    assert_equal [["X-Number", "5"], %w[X-Many 1], %w[X-Many two], ["X-None", ""]], answer.fields
+    assert_equal [%w[X-Number 5], %w[X-Many 1], %w[X-Many two], ["X-None", ""]], answer.fields
     assert_equal "body", answer.body
   end
 end

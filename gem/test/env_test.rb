@@ -9,7 +9,8 @@ class EnvTest < Minitest::Test
     env = env_of(method: "PATCH", path: "/a%20b", query: "x=1", protocol: "HTTP/1.0", scheme: "https", remote: "::1")
     expected = {
       "REQUEST_METHOD" => "PATCH", "SCRIPT_NAME" => "", "PATH_INFO" => "/a%20b", "QUERY_STRING" => "x=1",
-      "REQUEST_PATH" => "/a%20b", "REQUEST_URI" => "/a%20b?x=1", "SERVER_NAME" => "example.org", "SERVER_PORT" => "3000",
+      "REQUEST_PATH" => "/a%20b", "REQUEST_URI" => "/a%20b?x=1",
+      "SERVER_NAME" => "example.org", "SERVER_PORT" => "3000",
       "SERVER_PROTOCOL" => "HTTP/1.0", "HTTP_VERSION" => "HTTP/1.0", "REMOTE_ADDR" => "::1",
       "rack.url_scheme" => "https", "GATEWAY_INTERFACE" => "CGI/1.2",
       "SERVER_SOFTWARE" => "highball/#{Highball::VERSION}"
@@ -29,20 +30,20 @@ class EnvTest < Minitest::Test
 
   def test_what_differs_from_the_last_request_is_told
     [["1.1.1.1", 80], ["2.2.2.2", 8080], ["1.1.1.1", 65_535]].each do |remote, port|
-      assert_equal [remote, port.to_s], env_of(remote: remote, port: port).values_at("REMOTE_ADDR", "SERVER_PORT")
+      assert_equal [remote, port.to_s], env_of(remote:, port:).values_at("REMOTE_ADDR", "SERVER_PORT")
     end
   end
 
   def test_known_and_unknown_headers_arrive
     fields = { "HTTP_HOST" => "h", "HTTP_X_ODD" => "1", "HTTP_COOKIE" => "a=\xC3\xA9", "CONTENT_TYPE" => "text/plain" }
-    env = env_of(fields: fields)
+    env = env_of(fields:)
     assert_equal fields.transform_values(&:b), env.slice(*fields.keys)
     assert_equal Encoding::BINARY, env["HTTP_COOKIE"].encoding
   end
 
   def test_more_headers_than_fit_into_one_insertion_arrive
     fields = (0...300).to_h { |index| ["HTTP_X_#{index}", index.to_s] }
-    assert_equal fields, env_of(fields: fields).slice(*fields.keys)
+    assert_equal fields, env_of(fields:).slice(*fields.keys)
   end
 
   def test_a_header_named_version_is_not_the_protocols_version
@@ -96,7 +97,7 @@ class EnvTest < Minitest::Test
         read = [input.read(5), input.rewind, input.read.size, input.external_encoding, input.binmode?]
         [200, {}, []]
       end
-      request(app, method: "PUT", file: file)
+      request(app, method: "PUT", file:)
       assert_equal ["line\n", 0, 500_000, Encoding::BINARY, true], read
       assert input.closed?
     end
@@ -104,7 +105,8 @@ class EnvTest < Minitest::Test
 
   def test_racks_own_check_passes
     app = Rack::Lint.new(->(env) { [200, { "content-type" => "text/plain" }, [env["rack.input"].read]] })
-    answer = request(app, method: "POST", body: "x", fields: { "HTTP_HOST" => "example.org:80", "CONTENT_LENGTH" => "1" })
+    fields = { "HTTP_HOST" => "example.org:80", "CONTENT_LENGTH" => "1" }
+    answer = request(app, method: "POST", body: "x", fields:)
     assert_nil answer.error
     assert_equal [200, "x"], [answer.status, answer.body]
   end

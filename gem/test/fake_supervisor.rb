@@ -19,20 +19,21 @@ class FakeSupervisor
     end
   end
 
-  def initialize(folder, files, threads: 1, environment: "test", compact: false, out_of_band: nil, behind: false,
+  def initialize(folder, files, threads: 1, environment: "test", compact: false, out_of_band: nil, low_priority: false,
                  warm_up: nil, sockets: [], variables: {})
     @folder = folder
     files.each { |name, text| File.write(File.join(folder, name), text) }
-    @front = Front.new(workers: 2, threads: threads)
+    @front = Front.new(workers: 2, threads:)
     @control, theirs = UNIXSocket.pair(:SEQPACKET)
     @output = File.open(File.join(folder, "output.log"), "w+")
-    @pid = spawn(variables, RbConfig.ruby, "-w", TEMPLATE, in: theirs, %i[out err] => @output, chdir: folder, pgroup: true)
+    files = { in: theirs, %i[out err] => @output }
+    @pid = spawn(variables, RbConfig.ruby, "-w", TEMPLATE, **files, chdir: folder, pgroup: true)
     theirs.close
     @workers = {}
     hooks = File.join(folder, "hooks.rb")
-    start = { app: folder, config_ru: File.join(folder, "config.ru"), environment: environment,
-              hooks: (hooks if File.exist?(hooks)), threads: threads, compact: compact,
-              out_of_band: out_of_band, behind: behind, warm_up: warm_up, generation: 1, unix_sockets: sockets }
+    start = { app: folder, config_ru: File.join(folder, "config.ru"), environment:,
+              hooks: (hooks if File.exist?(hooks)), threads:, compact:,
+              out_of_band:, low_priority:, warm_up:, generation: 1, unix_sockets: sockets }
     send({ Start: start }, IO.for_fd(@front.memory, autoclose: false), @front.doorbell)
   end
 
@@ -55,7 +56,8 @@ class FakeSupervisor
 
     files.each(&:close)
     ready = worker_message(number)
-    raise "expected Ready, got #{ready.inspect}" unless ready == ["Ready", { "worker" => number, "pid" => fields["pid"] }]
+    expected = ["Ready", { "worker" => number, "pid" => fields["pid"] }]
+    raise "expected #{expected}, got #{ready.inspect}" unless ready == expected
 
     fields["pid"]
   end
@@ -75,7 +77,7 @@ class FakeSupervisor
 
   # Asks a worker where the thread is that runs a request: the lines of its answer.
   def backtrace(thread:, slot:, sequence: 1, number: 0)
-    question = { thread: thread, slot: slot, sequence: sequence }
+    question = { thread:, slot:, sequence: }
     @workers.fetch(number).sendmsg(JSON.generate({ Backtrace: question }), 0)
     name, fields = worker_message(number)
     raise "expected Backtrace, got #{name}" unless name == "Backtrace"

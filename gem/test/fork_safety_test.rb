@@ -29,7 +29,8 @@ class ForkSafetyTest < Minitest::Test
     RUBY
     port = sentences.shift
     assert_equal 2, sentences.size, sentences
-    assert_match(/\Aa socket that listens on 127\.0\.0\.1:#{port} was opened while the application was loaded/, sentences[0])
+    listens = /\Aa socket that listens on 127\.0\.0\.1:#{port} was opened while the application was loaded/
+    assert_match(listens, sentences[0])
     assert_match(/\Aa connection to 127\.0\.0\.1:#{port} was opened .* open it in after_fork\z/, sentences[1])
   end
 
@@ -87,7 +88,8 @@ class ForkSafetyTest < Minitest::Test
   def test_a_loaded_gem_that_minds_is_named_with_its_advice
     specs = Gem.loaded_specs.merge("grpc" => Gem::Specification.new("grpc", "1.60.0"))
     Gem.stub(:loaded_specs, specs) do
-      assert_match(/\Agem grpc 1\.60\.0 does not survive a fork by itself: create its clients in after_fork/, Highball::ForkSafety.gems[0])
+      advice = /\Agem grpc 1\.60\.0 does not survive a fork by itself: create its clients in after_fork/
+      assert_match(advice, Highball::ForkSafety.gems[0])
     end
   end
 end

@@ -13,22 +13,25 @@ class HooksTest < Minitest::Test
   end
 
   def test_blocks_run_in_the_order_of_the_file_with_their_arguments
-    $seen = []
-    hooks = load("after_fork { |worker| $seen << [1, worker] }\nafter_fork { |worker| $seen << [2, worker] }")
+    Thread.current[:seen] = []
+    hooks = load("after_fork { |worker| Thread.current[:seen] << [1, worker] }\n" \
+                 "after_fork { |worker| Thread.current[:seen] << [2, worker] }")
     hooks.run(:after_fork, 7) { flunk }
-    assert_equal [[1, 7], [2, 7]], $seen
+    assert_equal [[1, 7], [2, 7]], Thread.current[:seen]
   end
 
   def test_each_error_is_given_to_the_caller
     errors = []
-    load("before_fork { raise 'a' }\nbefore_fork { require 'no/such' }").run(:before_fork) { |error| errors << error.class }
+    hooks = load("before_fork { raise 'a' }\nbefore_fork { require 'no/such' }")
+    hooks.run(:before_fork) { |error| errors << error.class }
     assert_equal [RuntimeError, LoadError], errors
   end
 
   def test_constants_are_the_applications
     Object.const_set(:Worker, Class.new)
-    load("before_fork { $seen = [Worker, defined?(Hooks)] }").run(:before_fork) { |error| raise error }
-    assert_equal [Object::Worker, nil], $seen
+    hooks = load("before_fork { Thread.current[:seen] = [Worker, defined?(Hooks)] }")
+    hooks.run(:before_fork) { |error| raise error }
+    assert_equal [Object::Worker, nil], Thread.current[:seen]
   ensure
     Object.send(:remove_const, :Worker)
   end

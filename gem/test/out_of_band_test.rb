@@ -69,7 +69,7 @@ class OutOfBandTest < Minitest::Test
   def test_a_worker_collects_and_runs_its_hooks_between_requests
     [1, 3].each do |threads|
       files = { "config.ru" => "run ->(_) { [200, {}, []] }", "hooks.rb" => HOOKS }
-      FakeSupervisor.open(files, threads: threads, out_of_band: 2) do |supervisor|
+      FakeSupervisor.open(files, threads:, out_of_band: 2) do |supervisor|
         supervisor.message
         supervisor.fork_worker
         done = File.join(supervisor.folder, "done")

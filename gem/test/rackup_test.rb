@@ -16,7 +16,8 @@ class RackupTest < Minitest::Test
     Dir.mktmpdir do |folder|
       File.write(File.join(folder, "config.ru"), "run ->(_) { [200, {}, ['served']] }")
       reader, writer = IO.pipe
-      command = [RbConfig.ruby, "-I", File.join(ROOT, "gem/lib"), "-S", "rackup", "-s", "highball", "-o", "127.0.0.1", "-p", "0"]
+      rackup = %w[-S rackup -s highball -o 127.0.0.1 -p 0]
+      command = [RbConfig.ruby, "-I", File.join(ROOT, "gem/lib"), *rackup]
       variables = { "HIGHBALL_BIN" => SERVER, "HIGHBALL_RUBY_LIB" => File.join(ROOT, "gem/lib") }
       pid = spawn(variables, *command, chdir: folder, out: writer)
       writer.close

@@ -70,7 +70,9 @@ class ResponseTest < Minitest::Test
   end
 
   def test_what_would_split_a_response_is_an_error
-    [{ "A\r\nB" => "1" }, { "A B" => "1" }, { "" => "1" }, { "A" => "1\r\nB: 2" }, { "A" => "\0" }, { "A" => ["1\r"] }].each do |headers|
+    names = [{ "A\r\nB" => "1" }, { "A B" => "1" }, { "" => "1" }]
+    values = [{ "A" => "1\r\nB: 2" }, { "A" => "\0" }, { "A" => ["1\r"] }]
+    (names + values).each do |headers|
       [[], Body.new("x")].each do |body|
         answer = respond(200, headers, body)
         assert_nil answer.head, headers.inspect
@@ -124,7 +126,7 @@ class ResponseTest < Minitest::Test
   def test_a_body_of_a_response_without_content_is_closed_once_and_not_asked
     [["HEAD", 200], ["GET", 204], ["GET", 304]].each do |method, status|
       body = Body.new(failing: "asked")
-      answer = respond(status, {}, body, method: method)
+      answer = respond(status, {}, body, method:)
       assert_equal [1, %i[head end]], [body.closed, answer.kinds]
     end
   end
@@ -136,7 +138,8 @@ class ResponseTest < Minitest::Test
   end
 
   def test_a_body_is_closed_once_when_the_client_leaves
-    body = Body.new(*Array.new(100, "x" * 10_000))
+    chunks = Array.new(100, "x" * 10_000)
+    body = Body.new(*chunks)
     respond(200, {}, body) do |slot|
       assert_equal :head, front.frame(slot).first
       front.abandon(slot)
@@ -172,7 +175,8 @@ class ResponseTest < Minitest::Test
     body = Body.new("not asked")
     body.define_singleton_method(:to_path) { File.basename(__FILE__) }
     answer = Dir.chdir(__dir__) { respond(200, {}, body) }
-    assert_equal [[:file, File.expand_path(__FILE__)]], answer.frames.select { |kind, _| kind == :file }
+    files = answer.frames.select { |kind, _| kind == :file }
+    assert_equal [[:file, File.expand_path(__FILE__)]], files
     assert_equal 1, body.closed
   end
 
@@ -227,7 +231,8 @@ class ResponseTest < Minitest::Test
   end
 
   def test_an_error_that_the_ring_has_no_room_for_is_logged_all_the_same
-    body = Body.new(*Array.new(7, "x" * 9000), failing: "r" * 8_000)
+    chunks = Array.new(7, "x" * 9000)
+    body = Body.new(*chunks, failing: "r" * 8_000)
     gate = Queue.new
     body.define_singleton_method(:close) { gate << true }
     respond(200, {}, body) do |slot|
@@ -328,7 +333,7 @@ class ResponseTest < Minitest::Test
     [["HEAD", 200], ["GET", 204], ["GET", 304]].each do |method, status|
       called = false
       body = Body.new(failing: "asked")
-      answer = respond(status, { "X-A" => "1", "rack.hijack" => ->(_) { called = true } }, body, method: method)
+      answer = respond(status, { "X-A" => "1", "rack.hijack" => ->(_) { called = true } }, body, method:)
       assert_equal [%i[head end], [%w[X-A 1]]], [answer.kinds, answer.fields]
       assert_equal [false, 1], [called, body.closed]
     end

@@ -34,7 +34,9 @@ require "highball/worker"
 
 # The front's side of an exchange. It waits for the doorbell as the real one does.
 class Front
-  KINDS = { 1 => :head, 2 => :hints, 3 => :chunk, 4 => :file, 5 => :end, 6 => :error, 7 => :abort, 8 => :hijacked }.freeze
+  KINDS = {
+    1 => :head, 2 => :hints, 3 => :chunk, 4 => :file, 5 => :end, 6 => :error, 7 => :abort, 8 => :hijacked
+  }.freeze
   TIMEOUT = 20
 
   # A response, as the frames tell it.
@@ -87,8 +89,9 @@ class Front
   end
 
   # Publishes a request and returns its slot. Fields are env keys and values.
-  def publish(method: "GET", path: "/", query: "", fields: {}, body: "", file: nil, protocol: "HTTP/1.1", scheme: "http",
-              arrived: 1_700_000_000_123_456, deadline: 5_000_000_000, remote: "127.0.0.1", port: 3000)
+  def publish(method: "GET", path: "/", query: "", fields: {}, body: "", file: nil,
+              protocol: "HTTP/1.1", scheme: "http", remote: "127.0.0.1", port: 3000,
+              arrived: 1_700_000_000_123_456, deadline: 5_000_000_000)
     facts = [arrived, deadline, port, 40_000, file ? file.fileno : -1, file ? file.size : 0]
     texts = [method, path, query, "example.org", remote, protocol, scheme, body]
     TestFront.publish(@number, facts, texts, fields.to_a)

@@ -58,7 +58,7 @@ class WorkerTest < Minitest::Test
   def test_a_worker_that_is_stopped_finishes_its_request
     config = 'run ->(_) { File.write("begun", ""); sleep 0.01 until File.exist?("go"); [200, {}, ["done"]] }'
     [1, 3].each do |threads|
-      serve(config, threads: threads) do |supervisor|
+      serve(config, threads:) do |supervisor|
         slot = supervisor.front.publish
         begun = File.join(supervisor.folder, "begun")
         Timeout.timeout(20) { Thread.pass until File.exist?(begun) }
@@ -80,7 +80,7 @@ class WorkerTest < Minitest::Test
 
   def test_a_worker_that_is_stopped_waits_for_connections_that_its_application_took_over
     [1, 3].each do |threads|
-      serve(TAKES_OVER, threads: threads) do |supervisor|
+      serve(TAKES_OVER, threads:) do |supervisor|
         supervisor.front.publish(path: "/thread")
         socket = supervisor.hijacked_socket
         supervisor.front.stop(0)
@@ -105,7 +105,7 @@ class WorkerTest < Minitest::Test
 
   def test_term_stops_one_worker_gracefully_and_int_is_ignored
     [1, 3].each do |threads|
-      serve("run ->(_) { [200, {}, [Process.pid.to_s]] }", threads: threads) do |supervisor|
+      serve("run ->(_) { [200, {}, [Process.pid.to_s]] }", threads:) do |supervisor|
         pid = supervisor.request.body.to_i
         Process.kill("INT", pid)
         assert_equal pid.to_s, supervisor.request.body
@@ -116,10 +116,16 @@ class WorkerTest < Minitest::Test
   end
 
   def test_threads_run_requests_at_the_same_time
-    config = "turn = Queue.new\nother = Queue.new\n" \
-             'run ->(env) { env["PATH_INFO"] == "/a" ? (turn << 1; other.pop) : (turn.pop; other << 1); [200, {}, ["ok"]] }'
+    config = <<~RUBY
+      turn = Queue.new
+      other = Queue.new
+      run lambda { |env|
+        env["PATH_INFO"] == "/a" ? (turn << 1; other.pop) : (turn.pop; other << 1)
+        [200, {}, ["ok"]]
+      }
+    RUBY
     serve(config, threads: 2) do |supervisor|
-      slots = %w[/a /b].map { |path| supervisor.front.publish(path: path) }
+      slots = %w[/a /b].map { |path| supervisor.front.publish(path:) }
       assert_equal(%w[ok ok], slots.map { |slot| supervisor.front.answer(slot).body })
     end
   end
@@ -137,11 +143,11 @@ class WorkerTest < Minitest::Test
 
   # Runs the application's method of that name in a request, and yields its slot and one answer for each thread.
   def trace(name, threads)
-    serve(LATE, threads: threads) do |supervisor|
+    serve(LATE, threads:) do |supervisor|
       slot = supervisor.front.publish(path: "/#{name}")
       begun = File.join(supervisor.folder, "begun")
       Timeout.timeout(20) { Thread.pass until File.exist?(begun) }
-      yield supervisor, slot, Array.new(threads) { |thread| supervisor.backtrace(thread: thread, slot: slot) }
+      yield supervisor, slot, Array.new(threads) { |thread| supervisor.backtrace(thread:, slot:) }
     end
   end
 
@@ -166,17 +172,18 @@ class WorkerTest < Minitest::Test
   def test_a_worker_tells_nothing_of_a_request_that_it_does_not_run
     trace(:finish, 1) do |supervisor, slot, answers|
       refute_empty answers.first
-      assert_empty supervisor.backtrace(thread: 0, slot: slot, sequence: 2)
+      assert_empty supervisor.backtrace(thread: 0, slot:, sequence: 2)
       assert_empty supervisor.backtrace(thread: 0, slot: slot + 1)
-      assert_empty supervisor.backtrace(thread: 7, slot: slot)
+      assert_empty supervisor.backtrace(thread: 7, slot:)
       File.write(File.join(supervisor.folder, "go"), "")
       supervisor.front.answer(slot)
-      assert_empty supervisor.backtrace(thread: 0, slot: slot)
+      assert_empty supervisor.backtrace(thread: 0, slot:)
     end
   end
 
   def test_a_thread_that_is_killed_is_replaced
-    serve('run ->(env) { Thread.current.kill if env["PATH_INFO"] == "/kill"; [200, {}, ["ok"]] }', threads: 2) do |supervisor|
+    config = 'run ->(env) { Thread.current.kill if env["PATH_INFO"] == "/kill"; [200, {}, ["ok"]] }'
+    serve(config, threads: 2) do |supervisor|
       4.times { assert_match(/was ended/, supervisor.request(path: "/kill").error) }
       assert_equal "ok", supervisor.request.body
     end

@@ -1,6 +1,6 @@
-//! The scheduling policy of a thread, inherited by every process it starts, and the clock of the exchange.
+//! The scheduling policy and priority of a thread, inherited by every process it starts, and the clock of the exchange.
 //!
-//! It never changes affinity, and never takes a rank above another's.
+//! It never changes affinity, and never raises a priority.
 
 use std::io;
 
@@ -33,15 +33,17 @@ impl Policy {
     }
 }
 
-/// How nice a thread is that steps back (setpriority(2)): one that serves has nine times its share of a core that both want.
-const STEP_BACK: i32 = 10;
+/// Niceness of a thread of low priority (setpriority(2)). A thread at normal priority gets nine times its share of a core
+/// that both want.
+const LOW_PRIORITY_NICENESS: i32 = 10;
 
-/// Puts the calling thread behind those that serve. Without privileges there is no way back, nor for what it starts.
+/// Lowers the priority of the calling thread, and so of every thread and process that it starts. Without privileges it
+/// cannot be raised again.
 ///
 /// # Errors
 /// Those of nice(2).
-pub fn step_back() -> io::Result<()> {
-    rustix::process::nice(STEP_BACK)?;
+pub fn lower_priority() -> io::Result<()> {
+    rustix::process::nice(LOW_PRIORITY_NICENESS)?;
     Ok(())
 }
 

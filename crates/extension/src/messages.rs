@@ -152,8 +152,8 @@ unsafe fn fields(start: &Start) -> Value {
                 start.warm_up.as_deref().map_or(NIL, |path| text(path)),
             ),
             ("threads", fixnum(start.threads)),
-            ("compact", boolean(start.compact)),
-            ("behind", boolean(start.behind)),
+            ("compact_heap", boolean(start.compact)),
+            ("low_priority", boolean(start.low_priority)),
             ("early_hints", boolean(start.early_hints)),
             (
                 "out_of_band",

@@ -41,7 +41,7 @@ pub(crate) fn hung_up(socket: BorrowedFd<'_>) -> bool {
     poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::HUP)
 }
 
-/// Whether this process was forked from one that called [`let_go_in_children`].
+/// Whether this process was forked from one that called [`close_in_children`].
 static CHILD: AtomicBool = AtomicBool::new(false);
 
 /// What such a child closes; -1 is none.
@@ -61,7 +61,7 @@ pub(crate) fn is_child() -> bool {
 ///
 /// # Errors
 /// No memory.
-pub(crate) fn let_go_in_children(descriptors: [RawFd; 4]) -> io::Result<()> {
+pub(crate) fn close_in_children(descriptors: [RawFd; 4]) -> io::Result<()> {
     static REGISTERED: OnceLock<i32> = OnceLock::new();
     if is_child() {
         return Ok(());

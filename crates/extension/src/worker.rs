@@ -73,19 +73,19 @@ pub(crate) unsafe extern "C" fn child(_: Value) -> Value {
     boolean(process::is_child())
 }
 
-/// `Native.let_go_in_children(descriptors)`: has every process that the application forks from the template close these,
+/// `Native.close_in_children(descriptors)`: has every process that the application forks from the template close these,
 /// at most four.
 ///
 /// # Safety
 /// Called by Ruby.
-pub(crate) unsafe extern "C" fn let_go_in_children(_: Value, descriptors: Value) -> Value {
+pub(crate) unsafe extern "C" fn close_in_children(_: Value, descriptors: Value) -> Value {
     // SAFETY: Ruby calls with the GVL; an error of the system is plain data.
     unsafe {
         let mut all = [-1; 4];
         for (place, &value) in all.iter_mut().zip(list(descriptors)) {
             *place = descriptor(value);
         }
-        if let Err(error) = process::let_go_in_children(all) {
+        if let Err(error) = process::close_in_children(all) {
             raise_io("pthread_atfork", &error)
         }
     }
@@ -196,7 +196,7 @@ fn join(number: u16, control: RawFd) -> io::Result<()> {
     let worker = Worker::new(region, attached.doorbell, number)?;
     worker.keep_from_children()?;
     let [memory, bell] = worker.descriptors();
-    process::let_go_in_children([control, memory, bell, -1])?;
+    process::close_in_children([control, memory, bell, -1])?;
     let joined = Joined {
         worker,
         number,
@@ -242,12 +242,12 @@ pub(crate) unsafe extern "C" fn report(_: Value, text: Value) -> Value {
     }
 }
 
-/// `Native.asked`: waits until the supervisor wants to know where a thread is: `[thread, slot, sequence]`, see
+/// `Native.next_question`: waits until the supervisor wants to know where a thread is: `[thread, slot, sequence]`, see
 /// [`ToWorker::Backtrace`]; nil at the end.
 ///
 /// # Safety
 /// Called by Ruby.
-pub(crate) unsafe extern "C" fn asked(_: Value) -> Value {
+pub(crate) unsafe extern "C" fn next_question(_: Value) -> Value {
     // SAFETY: Ruby calls with the GVL, which it gives up while it waits. What has `Drop` is gone before anything may
     // raise.
     unsafe {
@@ -277,7 +277,7 @@ pub(crate) unsafe extern "C" fn asked(_: Value) -> Value {
     }
 }
 
-/// `Native.backtrace(slot, sequence, lines)`: answers what [`asked`] gave.
+/// `Native.backtrace(slot, sequence, lines)`: answers the question that [`next_question`] returned.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -322,14 +322,14 @@ pub(crate) unsafe extern "C" fn end_with_parent(_: Value) -> Value {
     NIL
 }
 
-/// `Native.step_back`: the calling thread goes behind those that serve, with all that it starts. There is no way back.
+/// `Native.lower_priority`: lowers the priority of the calling thread and of what it starts, for good.
 ///
 /// # Safety
 /// Called by Ruby.
-pub(crate) unsafe extern "C" fn step_back(_: Value) -> Value {
-    if let Err(error) = exchange::scheduling::step_back() {
+pub(crate) unsafe extern "C" fn lower_priority(_: Value) -> Value {
+    if let Err(error) = exchange::scheduling::lower_priority() {
         eprintln!(
-            "highball: code is loaded at the rank of what serves, for nice(2) is refused: {error}"
+            "highball: nice(2) failed: {error}; the application is loaded at normal priority and competes with workers"
         );
     }
     NIL

@@ -196,7 +196,7 @@ impl Application {
             threads: settings.threads,
             compact: settings.compact,
             batch: settings.batch_scheduling,
-            behind: false,
+            low_priority: false,
             warm_up: settings.warm_up.clone(),
             early_hints: settings.early_hints,
             out_of_band: settings.out_of_band_interval,

@@ -190,7 +190,7 @@ impl Booting {
         let files = front.dispatcher().files(None).context(exchange)?;
         let code = application.code()()?;
         let mut load = application.generation(code, generation, files, &sockets.files())?;
-        load.start.behind = replaced.is_some();
+        load.start.low_priority = replaced.is_some();
         let supervisor = supervise(&front, &log);
         if let Some(Replaced { predecessor, .. }) = &replaced {
             let greeting = &predecessor.greeting;

@@ -11,7 +11,7 @@ module Highball
         ENV["RACK_ENV"] = ENV["RAILS_ENV"] = start.environment
         Dir.chdir(start.app)
         # As `ruby` and `rackup` have it for a file in the current folder.
-        set_up_bundle(start.app)
+        load_bundle(start.app)
         require "rack"
         require "rack/builder"
         loaded = ::Rack::Builder.parse_file(start.config_ru)
@@ -22,7 +22,7 @@ module Highball
       private
 
       # Before Rack, whose version the bundle decides. The environment's BUNDLE_GEMFILE goes first, as in Bundler.
-      def set_up_bundle(folder)
+      def load_bundle(folder)
         gemfile = ENV.fetch("BUNDLE_GEMFILE", File.join(folder, "Gemfile"))
         return unless File.exist?(gemfile)
 

@@ -43,7 +43,7 @@ module Highball
     end
 
     # Between two looks at the connections that were taken over, in seconds.
-    LOOK = 0.05
+    CHECK_INTERVAL = 0.05
 
     # What the application drops without closing it goes when Ruby collects it.
     @taken = ObjectSpace::WeakMap.new
@@ -61,8 +61,8 @@ module Highball
 
       # Waits until the application or the front has closed every connection that was taken over: the
       # application's own threads may still be talking over them.
-      def outlast
-        sleep(LOOK) while @taken.keys.any? { |io| !io.closed? && !Native.hung_up?(io.fileno) }
+      def wait_until_closed
+        sleep(CHECK_INTERVAL) while @taken.keys.any? { |io| !io.closed? && !Native.hung_up?(io.fileno) }
       end
 
       # The head of a response that the application goes on with. The connection serves no other request

@@ -63,7 +63,8 @@ module Highball
 
       # A text as valid UTF-8 of at most so many bytes. Bytes that are no text of its encoding become \xNN.
       def text(value, limit)
-        value = ::String.new(::String === value ? value : "#{value}")
+        # Interpolation, for `to_s` may return another thing than a string.
+        value = ::String.new(::String === value ? value : "#{value}") # rubocop:disable Style/RedundantInterpolation
         left_out = value.bytesize - limit
         value = value.byteslice(0, limit) if left_out.positive?
         value = utf8(value)
@@ -90,8 +91,8 @@ module Highball
       # What the block returns; where it raises, what is made of that. A throw that nobody catches raises too.
       def attempt_or(otherwise)
         yield
-      rescue ::Exception => failure # rubocop:disable Lint/RescueException -- nothing may leave, whatever it is
-        otherwise.call(failure)
+      rescue ::Exception => error # rubocop:disable Lint/RescueException -- nothing may leave, whatever it is
+        otherwise.call(error)
       end
     end
   end

@@ -36,8 +36,8 @@ module Highball
       exception ? readpartial : nil
     end
 
-    def each(*)
-      block_given? ? self : enum_for(:each)
+    def each(*arguments)
+      block_given? ? self : enum_for(:each, *arguments)
     end
     alias each_line each
     alias each_byte each

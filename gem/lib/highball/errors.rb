@@ -2,6 +2,7 @@
 
 require_relative "description"
 
+# An application server for Ruby: a front in Rust, which owns the connections, and Ruby workers.
 module Highball
   # What went wrong in Highball itself.
   class Error < StandardError; end

@@ -85,8 +85,8 @@ module Highball
         local = socket.local_address
         return unless local.ip? || local.unix?
 
-        "#{connection(socket, local)} was opened while the application was loaded, and all workers share it: close it " \
-          "in before_fork, or open it in after_fork"
+        "#{connection(socket, local)} was opened while the application was loaded, and all workers share it: close " \
+          "it in before_fork, or open it in after_fork"
       end
 
       def connection(socket, local)
@@ -104,7 +104,7 @@ module Highball
 
       def file(number, path)
         flags = File.read("/proc/self/fdinfo/#{number}")[/^flags:\s*(\d+)/, 1].to_i(8)
-        return if flags & (File::WRONLY | File::RDWR) == 0 || flags & File::APPEND != 0 || !File.file?(path)
+        return if (flags & (File::WRONLY | File::RDWR)).zero? || flags & File::APPEND != 0 || !File.file?(path)
         # Active Record's own, which it opens anew in each worker, are told of with its connections.
         return "the SQLite database #{path} is open: open it anew in after_fork" if sqlite?(path)
 

@@ -22,6 +22,15 @@ module Highball
         require path
       end
 
+      # Raises NotTheWorker in a process that the application or a hook forked from the template and that came back:
+      # it must not speak for the template.
+      def refuse_children
+        return unless child?
+
+        raise NotTheWorker, "this process was forked while the application was loaded, or by a hook: " \
+                            "end it in the code that forks (fork { ... }, or exit)"
+      end
+
       private
 
       def missing(directory)

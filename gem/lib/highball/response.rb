@@ -53,7 +53,7 @@ module Highball
 
     # There is nothing that the callback of a partial hijack could write.
     def deliver_head
-      @worker_thread.head(@claim, @status, @headers.reject { |name, _| name == "rack.hijack" })
+      @worker_thread.head(@claim, @status, @headers.except("rack.hijack"))
       @worker_thread.finish(@claim)
     end
 
@@ -63,8 +63,8 @@ module Highball
       raise InvalidResponse, "the body yields other things than strings"
     end
 
-    # The head leaves together with the first chunk, each chunk when it is yielded. A body that keeps the block and calls
-    # it later gets an error: the claim is that of this response.
+    # The head leaves together with the first chunk, each chunk when it is yielded. A body that keeps the block and
+    # calls it later gets an error: the claim is that of this response.
     def deliver_each
       @worker_thread.head(@claim, @status, @headers)
       @body.each { |chunk| @worker_thread.chunk(@claim, chunk) }
@@ -126,7 +126,7 @@ module Highball
     # nothing about closing, and is left alone.
     def array
       return @body if @body.instance_of?(Array)
-      return unless RACK_3 && @body.respond_to?(:to_ary)
+      return unless RACK3 && @body.respond_to?(:to_ary)
 
       list = @body.to_ary
       @closed = true if list
@@ -141,7 +141,7 @@ module Highball
     end
 
     # Rack.release, from 1.3 on.
-    RACK_3 = ::Rack.release.to_i >= 3
-    private_constant :RACK_3
+    RACK3 = ::Rack.release.to_i >= 3
+    private_constant :RACK3
   end
 end

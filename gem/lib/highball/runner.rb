@@ -41,7 +41,7 @@ module Highball
     end
 
     def serve(env)
-      status = headers = failure = input = nil
+      status = headers = error = input = nil
       begin
         # The extension leaves a body that lies in a file to Ruby.
         input = env["rack.input"] = File.open(@worker_thread.input_path, "rb") unless env["rack.input"]
@@ -50,27 +50,27 @@ module Highball
         unless body.instance_of?(Array) && @worker_thread.respond(env, status, headers, body)
           Response.new(@worker_thread, env, status, headers, body).deliver
         end
-      rescue Exception => failure # rubocop:disable Lint/RescueException -- each must be answered
+      rescue Exception => error # rubocop:disable Lint/RescueException -- each must be answered
         raise if Native.child?
 
         # By the class: what the exception says of itself may raise as well.
-        @worker_thread.fail(Highball.describe(failure)) unless ClientGone === failure
+        @worker_thread.fail(Highball.describe(error)) unless ClientGone === error
       ensure
-        # Still unanswered: the thread is being killed, or the failure could not be told.
+        # Still unanswered: the thread is being killed, or the error could not be told.
         @worker_thread.fail("the thread was ended while it ran the request") unless @worker_thread.answered?
         input&.close
       end
-      after(env, status, headers, failure)
-      raise failure if SignalException === failure
+      after(env, status, headers, error)
+      raise error if SignalException === error
     end
 
     # Runs what the application wants done once the response is out. Rack 3 has its callables run in reverse.
-    def after(env, status, headers, failure)
+    def after(env, status, headers, error)
       finished = env["rack.response_finished"]
       replied = env["rack.after_reply"]
       return if (finished.nil? || finished.empty?) && (replied.nil? || replied.empty?)
 
-      finished&.reverse_each { |callable| guard { callable.call(env, status, headers, failure) } }
+      finished&.reverse_each { |callable| guard { callable.call(env, status, headers, error) } }
       replied&.each { |callable| guard { callable.call } }
     end
 

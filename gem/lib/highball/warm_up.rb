@@ -17,14 +17,14 @@ module Highball
       rescue StandardError, ScriptError => error
         yield "warm_up: #{path} failed: #{Highball.describe(error)}"
       ensure
-        disconnect { |error| yield "warm_up: Active Record keeps its connections: #{Highball.describe(error)}" }
+        disconnect { |cause| yield "warm_up: Active Record keeps its connections: #{Highball.describe(cause)}" }
       end
 
       private
 
       def finish(body)
         # One that is a stream of the client's has nobody to write to.
-        body.each { |_| nil } if body.respond_to?(:each)
+        body.each { |_chunk| next } if body.respond_to?(:each)
       ensure
         body.close if body.respond_to?(:close)
       end

@@ -31,18 +31,18 @@ module Highball
       handle_signals
       run_hooks(:after_fork)
       @worker_threads = Array.new(@threads) { |index| WorkerThread.new(index) }
-      answer_questions
+      answer_backtrace_requests
       Native.ready
       # One thread needs no other: this one runs the requests.
       @threads == 1 ? run_thread(@worker_threads.first) : run_threads
-      Connection.outlast
+      Connection.wait_until_closed
       run_hooks(:before_worker_exit)
     end
 
     private
 
-    # TERM asks this worker alone to finish; the supervisor then replaces it. INT is for the front: nothing happens here,
-    # and programs that the worker starts are ended by it as usual, which they would not be with "IGNORE".
+    # TERM asks this worker alone to finish; the supervisor then replaces it. INT is for the front: nothing happens
+    # here, and programs that the worker starts are ended by it as usual, which they would not be with "IGNORE".
     def handle_signals
       trap("TERM") { Native.child? ? raise(SignalException, "TERM") : Native.stop }
       trap("INT") { raise(Interrupt, "") if Native.child? }
@@ -60,14 +60,14 @@ module Highball
     end
 
     # Tells the supervisor where the threads are whose requests are late. Waits for its questions without Ruby's lock.
-    def answer_questions
+    def answer_backtrace_requests
       thread = Thread.new do
-        while (question = Native.asked)
+        while (question = Native.next_question)
           index, slot, sequence = question
           Native.backtrace(slot, sequence, backtrace(index, slot, sequence))
         end
       end
-      thread.name = "highball questions"
+      thread.name = "highball backtraces"
     end
 
     # Where the thread is, if it runs this very request.

@@ -12,11 +12,11 @@ pub enum ToTemplate {
     /// Fork a worker. Beside it: the worker's end of its own control socket. Answered by
     /// [`FromTemplate::Forked`] or [`FromTemplate::NotForked`].
     Fork {
-        /// Number of the worker's place, from 0 to the number of workers: one place is kept for a successor. One that
-        /// died is replaced in its own.
+        /// Number of the worker, from 0 to the number of workers: one number more than serve is for a successor. A worker
+        /// that died is replaced under its own number.
         worker: u16,
     },
-    /// Leave: nothing more will be forked.
+    /// Exit: nothing more will be forked.
     Exit,
 }
 
@@ -38,10 +38,10 @@ pub struct Start {
     /// Whether the template, and with it the workers, run under `SCHED_BATCH`.
     #[serde(default)]
     pub batch: bool,
-    /// Whether another generation serves meanwhile: the application is loaded behind it, see
-    /// [`step_back`](crate::scheduling::step_back). Workers are not held back.
+    /// Whether to load the application at low priority, because another generation serves meanwhile; see
+    /// [`lower_priority`](crate::scheduling::lower_priority). Workers run at normal priority.
     #[serde(default)]
-    pub behind: bool,
+    pub low_priority: bool,
     /// The path that the application is asked for before the first fork.
     #[serde(default)]
     pub warm_up: Option<String>,

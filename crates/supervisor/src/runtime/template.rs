@@ -86,7 +86,7 @@ impl Template {
         })
     }
 
-    /// Has the application loaded within so long, [`behind`](Start::behind) what serves or not.
+    /// Has the application loaded within so long, at [low priority](Start::low_priority) or not.
     ///
     /// # Errors
     /// Why it was not; the process is to be dropped then. [`BootError::Starved`] only behind what serves.
@@ -97,7 +97,7 @@ impl Template {
         within: Duration,
     ) -> Result<Booted, BootError> {
         let start = ToTemplate::Start(Start {
-            behind,
+            low_priority: behind,
             ..load.start.clone()
         });
         let exchange = load.exchange.each_ref().map(AsFd::as_fd);

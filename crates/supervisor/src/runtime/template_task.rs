@@ -72,7 +72,8 @@ impl TemplateTask {
     /// Has the application loaded: behind what serves, where something does and leaves time for it.
     async fn boot(&self) -> Result<Template, BootError> {
         let load = &self.load()?;
-        let behind = load.start.behind || self.shared.inner.borrow().fleet.generations().serve();
+        let behind =
+            load.start.low_priority || self.shared.inner.borrow().fleet.generations().serve();
         let (template, booted) = match self.try_boot(load, behind).await {
             Err(BootError::Starved) => {
                 self.shared.note(self.generation, TemplateNote::Starved);
