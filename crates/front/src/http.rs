@@ -7,6 +7,7 @@ pub mod h1;
 pub mod incoming;
 pub mod request;
 pub mod response;
+pub mod response_body;
 pub mod response_head;
 pub mod screen;
 pub mod service;

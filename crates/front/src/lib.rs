@@ -36,6 +36,7 @@ pub mod spool;
 pub use failure::{Failure, Fault, Outcome};
 pub use front::{Front, slot_bytes};
 pub use http::h1::state::IdleConnection;
-pub use net::listener::{AdoptError, BindError, FileAccess, Listener};
+pub use net::listener::{AdoptError, BindError, Listener};
+pub use net::unix_path::FileAccess;
 pub use serve::file_threads::FileThreads;
 pub use snapshot::Snapshot;

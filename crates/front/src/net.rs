@@ -1,6 +1,7 @@
 //! Sockets: what listens, who gets a connection, and the bytes of each. It knows no request.
 
 pub mod accept;
+mod acceptor;
 pub(crate) mod addresses;
 pub mod client_io;
 pub mod connections;
@@ -10,3 +11,4 @@ pub mod listener;
 mod pace;
 pub(crate) mod raw;
 pub mod stream;
+pub mod unix_path;

@@ -15,9 +15,10 @@ use crate::http::h1::connection::Connection;
 use crate::http::h1::state::{ConnectionState, IdleConnection};
 use crate::http::request::Peer;
 use crate::log::Level;
+use crate::net::acceptor::{ACCEPT_PAUSE, Accepted, Acceptor};
 use crate::net::addresses::{Addresses, Counted, TooMany};
 use crate::net::descriptors;
-use crate::net::listener::{ACCEPT_PAUSE, Accepted, Acceptor, Listener};
+use crate::net::listener::Listener;
 use crate::net::stream::Stream;
 
 /// How often the log says that accepting pauses, or that an address has too many connections.

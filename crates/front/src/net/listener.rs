@@ -1,29 +1,22 @@
-//! Sockets that listen, bound here or inherited, and accepting from each.
+//! Sockets that listen, bound here or inherited.
 //!
-//! It binds before anything else starts, so that a bad address is known at once. It never reads from a
-//! connection.
+//! It binds before anything else starts, so that a bad address is known at once. It accepts nothing: `acceptor` does.
 
-use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use config::Listen;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid};
+use rustix::fs::Mode;
 use rustix::net::SocketType;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener};
 
-use crate::http::request::Peer;
-use crate::net::stream::Stream;
-
-/// How long accepting pauses where the system has nothing to accept with.
-pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+use crate::net::acceptor::Acceptor;
+use crate::net::unix_path::{FileAccess, UnixPath};
 
 /// A socket that is bound and listens.
 #[derive(Debug)]
@@ -239,181 +232,6 @@ fn bind_private(path: &Path) -> io::Result<Socket> {
     rustix::fs::fchmod(&socket, Mode::from(0o600))?;
     socket.bind(&socket2::SockAddr::unix(path)?)?;
     Ok(socket)
-}
-
-/// Who may connect to a UNIX socket, by its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileAccess {
-    /// The file's mode.
-    pub mode: u32,
-    /// Its owner, where that is not who makes it.
-    pub user: Option<u32>,
-    /// Its group, where that is not that of who makes it.
-    pub group: Option<u32>,
-}
-
-impl FileAccess {
-    /// For the owner alone.
-    pub const PRIVATE: Self = Self {
-        mode: 0o600,
-        user: None,
-        group: None,
-    };
-
-    /// Owner and group first: the mode is not for those that the file has before.
-    fn apply(self, path: &Path) -> io::Result<()> {
-        // By a descriptor, for the name may lead elsewhere by now.
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
-        if !FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode).is_socket() {
-            return Err(io::ErrorKind::AddrInUse.into());
-        }
-        let (user, group) = (self.user.map(Uid::from_raw), self.group.map(Gid::from_raw));
-        if user.is_some() || group.is_some() {
-            rustix::fs::chownat(&file, "", user, group, AtFlags::EMPTY_PATH).map_err(|error| {
-                let (user, group) = (self.user, self.group);
-                let whom = [user.map(|uid| format!("user {uid}")), group.map(|gid| format!("group {gid}"))];
-                let whom = whom.into_iter().flatten().collect::<Vec<_>>().join(" and ");
-                io::Error::other(format!(
-                    "its file cannot be given to {whom}: {error}; only a member of the group, or root, can do that \
-                     (setting `unix_socket_group`)"
-                ))
-            })?;
-        }
-        let entry = format!("/proc/self/fd/{}", file.as_raw_fd());
-        Ok(rustix::fs::chmodat(
-            CWD,
-            entry,
-            Mode::from(self.mode),
-            AtFlags::empty(),
-        )?)
-    }
-}
-
-/// A socket's file, removed when its listener ends unless it is another's.
-#[derive(Debug)]
-pub(crate) struct UnixPath {
-    path: PathBuf,
-    owned: Cell<bool>,
-}
-
-impl UnixPath {
-    fn new(path: &Path, owned: bool) -> Self {
-        Self {
-            path: path.to_owned(),
-            owned: Cell::new(owned),
-        }
-    }
-}
-
-impl Drop for UnixPath {
-    fn drop(&mut self) {
-        if self.owned.get() {
-            // Somebody may have removed it already, which is what is wanted.
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// A listener on the runtime.
-#[derive(Debug)]
-pub(crate) enum Acceptor {
-    Tcp(TcpListener, SocketAddr),
-    Unix(UnixListener, UnixPath),
-}
-
-/// An accepted socket, before it is known whom to believe.
-#[derive(Debug)]
-pub(crate) enum Accepted {
-    /// With both its ends, the client's first.
-    Tcp(TcpStream, SocketAddr, SocketAddr),
-    Unix(UnixStream),
-}
-
-impl Accepted {
-    /// The connection and its ends.
-    pub(crate) fn known(self, trusted: &config::TrustedProxies) -> (Stream, Peer) {
-        match self {
-            Self::Tcp(stream, peer, local) => {
-                let peer = tcp_peer(peer, local, trusted);
-                (Stream::Tcp(stream), peer)
-            }
-            Self::Unix(stream) => (Stream::Unix(stream), unix_peer(trusted)),
-        }
-    }
-}
-
-impl Acceptor {
-    /// The same socket once more.
-    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
-        match self {
-            Self::Tcp(listener, _) => listener.as_fd().try_clone_to_owned(),
-            Self::Unix(listener, _) => listener.as_fd().try_clone_to_owned(),
-        }
-    }
-
-    /// Leaves the file of a UNIX socket where it is.
-    pub(crate) fn leave_file(&self) {
-        if let Self::Unix(_, path) = self {
-            path.owned.set(false);
-        }
-    }
-
-    /// Whether a client waits to be accepted: asked of the kernel.
-    pub(crate) fn has_newcomer(&self) -> bool {
-        let socket = match self {
-            Self::Tcp(listener, _) => listener.as_fd(),
-            Self::Unix(listener, _) => listener.as_fd(),
-        };
-        let mut socket = [PollFd::new(&socket, PollFlags::IN)];
-        poll(&mut socket, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-    }
-
-    /// The next connection. Out of descriptors or memory it tells `short`, and pauses instead of spinning; clients then
-    /// wait in the backlog.
-    pub(crate) async fn accept(&self, short: impl Fn(&io::Error)) -> Accepted {
-        loop {
-            let accepted = match self {
-                Self::Tcp(listener, local) => listener.accept().await.map(|(stream, peer)| {
-                    // Responses go out whole; waiting for more would only add the client's delayed ack.
-                    let _ = stream.set_nodelay(true);
-                    Accepted::Tcp(stream, peer, *local)
-                }),
-                Self::Unix(listener, _) => {
-                    let accepted = listener.accept().await;
-                    accepted.map(|(stream, _)| Accepted::Unix(stream))
-                }
-            };
-            match accepted {
-                Ok(accepted) => return accepted,
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    short(&error);
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            }
-        }
-    }
-}
-
-fn tcp_peer(peer: SocketAddr, local: SocketAddr, trusted: &config::TrustedProxies) -> Peer {
-    Peer {
-        address: peer.ip().to_canonical().to_string(),
-        port: peer.port(),
-        local_host: local.ip().to_string(),
-        local_port: local.port(),
-        trusted: trusted.contains(peer.ip()),
-    }
-}
-
-fn unix_peer(trusted: &config::TrustedProxies) -> Peer {
-    Peer {
-        address: "127.0.0.1".to_owned(),
-        port: 0,
-        local_host: "localhost".to_owned(),
-        local_port: 80,
-        trusted: trusted.contains_unix(),
-    }
 }
 
 #[cfg(test)]

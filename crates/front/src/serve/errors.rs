@@ -10,7 +10,7 @@ use http::{Response, StatusCode};
 use crate::edge::Edge;
 use crate::failure::Failure;
 use crate::http::h1::state::ConnectionState;
-use crate::http::response::ResponseBody;
+use crate::http::response_body::ResponseBody;
 use crate::http::transaction::Transaction;
 
 /// What `Allow` says of the server as a whole: the application decides for each path.

@@ -1,10 +1,9 @@
 //! The body's framing (RFC 9112 sections 6 and 7): counts and checks. Lines of the chunked
 //! coding are passed only when complete and valid; data is passed as it comes, small chunks joined; trailers are skipped.
 
+use super::small_chunks::MAX_SIZE_DIGITS;
 use super::{Head, Refusal, Screen, Stage, Step, fields, line, small_chunks};
 
-/// More digits than 2^64 needs are an attempt at an overflow.
-pub(super) const MAX_SIZE_DIGITS: usize = 16;
 /// All chunk extensions of a body together, in bytes; hyper's bound, so that the refusal is ours.
 const MAX_EXTENSION_BYTES: usize = 16 * 1024;
 /// All trailers of a body together, in bytes with their CRLFs.

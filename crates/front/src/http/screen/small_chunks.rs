@@ -6,8 +6,8 @@
 
 use std::io::Write;
 
-use super::body::MAX_SIZE_DIGITS;
-
+/// More digits than 2^64 needs are an attempt at an overflow.
+pub(super) const MAX_SIZE_DIGITS: usize = 16;
 /// Larger chunks are not worth the copy.
 const MAX_SMALL_BYTES: usize = 255;
 /// The most data that a joined chunk has.
