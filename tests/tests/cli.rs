@@ -159,8 +159,8 @@ run lambda { |env|
     let line = line.expect("a row of the worker");
     let requests = asked[&keeps];
     let told = match requests {
-        1 => "MiB of its own, 1 request".to_owned(),
-        _ => format!("MiB of its own, {requests} requests"),
+        1 => "MiB private, 1 request".to_owned(),
+        _ => format!("MiB private, {requests} requests"),
     };
     assert!(line.ends_with(&told), "{line}");
 }

@@ -14,7 +14,7 @@ use exchange::control::Start;
 use supervisor::{Bound, Limits, Load, Plan};
 
 use crate::changes::handover::VARIABLE;
-use crate::cli::arguments::Choice;
+use crate::cli::arguments::ApplicationArguments;
 use crate::system::systemd;
 use crate::system::working_folder::absolute;
 
@@ -46,7 +46,7 @@ pub(crate) struct Application<S = Rc<Settings>> {
     pub(crate) settings: S,
     pub(crate) child_environment: ChildEnvironment,
     /// To load it again.
-    choice: Choice,
+    arguments: ApplicationArguments,
 }
 
 /// The files that a generation is loaded from.
@@ -64,22 +64,22 @@ impl Application<Settings> {
     ///
     /// # Errors
     /// What is missing or wrong, with its name.
-    pub(crate) fn load(choice: Choice) -> Result<Self> {
-        let named = choice.dir.as_deref().unwrap_or(Path::new("."));
+    pub(crate) fn load(arguments: ApplicationArguments) -> Result<Self> {
+        let named = arguments.dir.as_deref().unwrap_or(Path::new("."));
         let dir = folder(named)?;
         let named = absolute(named);
         let settings = Settings::load(Sources {
             dir: dir.clone(),
-            config: choice.config.clone(),
-            flags: choice.flags.clone(),
+            config: arguments.config.clone(),
+            flags: arguments.flags.clone(),
             env: std::env::vars_os().collect(),
         });
         let settings = settings.map_err(|errors| anyhow!("{errors}"))?;
         // FoundServer again by the same path, wherever the working folder is by then.
-        let again = Choice {
+        let again = ApplicationArguments {
             dir: Some(named.clone()),
-            config: choice.config.as_deref().map(absolute),
-            flags: choice.flags,
+            config: arguments.config.as_deref().map(absolute),
+            flags: arguments.flags,
         };
         rackup(&settings.rackup, &dir).with_context(|| {
             "cannot serve this folder; run highball in the application's folder or name that: highball DIR"
@@ -90,14 +90,14 @@ impl Application<Settings> {
                 .map(|name| dir.join(name))
                 .find(|path| path.is_file())
         };
-        let config = choice.config.or_else(default);
+        let config = arguments.config.or_else(default);
         Ok(Self {
             dir,
             named,
             config: config.and_then(|path| path.canonicalize().ok()),
             settings,
             child_environment: ChildEnvironment::default(),
-            choice: again,
+            arguments: again,
         })
     }
 
@@ -109,7 +109,7 @@ impl Application<Settings> {
             config: self.config,
             settings: Rc::new(self.settings),
             child_environment: self.child_environment,
-            choice: self.choice,
+            arguments: self.arguments,
         }
     }
 }
@@ -118,8 +118,8 @@ impl Application {
     /// Returns a function that loads the same application again, by the same folder, file, flags and variables. It blocks; its
     /// errors are those of [`Application::load`].
     pub(crate) fn again(&self) -> impl FnOnce() -> Result<Application<Settings>> + Send + use<> {
-        let choice = self.choice.clone();
-        || Application::load(choice)
+        let arguments = self.arguments.clone();
+        || Application::load(arguments)
     }
 
     /// Returns a function that finds the files of a generation, in the folder as it is now. It blocks; its errors: the folder

@@ -1,5 +1,7 @@
-//! The `highball` binary: commands, exit codes (0, or 1 with one message on stderr), and the wiring of the
-//! crates. It serves no request and decides about no process itself.
+//! The `highball` program: commands and exit codes (0, or 1 with one message on stderr). It puts the crates' steps in order,
+//! and decides nothing about requests or processes itself.
+//!
+//! Begin with `cli/serve.rs`, the life of a server.
 
 #![forbid(unsafe_code)]
 
@@ -17,11 +19,11 @@ mod system;
 use std::process::ExitCode;
 
 use cli::arguments::Command;
-use cli::{arguments, check, client, serve};
+use cli::{arguments, check, client, lab, serve};
 use tikv_jemallocator::Jemalloc;
 
-/// What is free goes back to the kernel within seconds, by a thread of the allocator's own (`cli/serve.rs` starts it): the C
-/// library's keeps the peak, and giving it back there stops the front. `.cargo/config.toml` has the options.
+/// Returns free memory to the kernel within seconds, on a thread of its own (`cli/serve.rs` starts it). The C library's
+/// allocator keeps the peak, and would stop the front to return memory. `.cargo/config.toml` has the options.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
@@ -29,7 +31,7 @@ fn main() -> ExitCode {
     let command = match arguments::parse(std::env::args_os()) {
         Ok(command) => command,
         Err(answer) if !answer.use_stderr() => {
-            // Help or version. Where stdout cannot be written to there is nobody to tell.
+            // Help or version. If stdout cannot be written to, nobody can be told.
             let _ = answer.print();
             return ExitCode::SUCCESS;
         }
@@ -43,21 +45,17 @@ fn main() -> ExitCode {
         }
     };
     let result = match command {
-        Command::Serve(choice) => serve::run(choice).map(|()| ExitCode::SUCCESS),
-        Command::Check(choice) => check::run(choice).map(|()| ExitCode::SUCCESS),
-        Command::Status { server, json } => {
-            client::status(&server, json).map(|()| ExitCode::SUCCESS)
-        }
-        Command::Restart(server) => client::restart(&server).map(|()| ExitCode::SUCCESS),
-        Command::Reload(server) => client::reload(&server).map(|()| ExitCode::SUCCESS),
-        Command::Upgrade { server, binary } => {
-            client::upgrade(&server, binary.as_deref()).map(|()| ExitCode::SUCCESS)
-        }
-        Command::Stop { server, now } => client::stop(&server, now).map(|()| ExitCode::SUCCESS),
-        Command::Lab(arguments) => cli::lab::become_lab(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Check(arguments) => check::run(arguments),
+        Command::Status { server, json } => client::status(&server, json),
+        Command::Restart(server) => client::restart(&server),
+        Command::Reload(server) => client::reload(&server),
+        Command::Upgrade { server, binary } => client::upgrade(&server, binary.as_deref()),
+        Command::Stop { server, now } => client::stop(&server, now),
+        Command::Lab(arguments) => lab::become_lab(&arguments),
     };
     match result {
-        Ok(code) => code,
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("highball: {error:#}");
             ExitCode::FAILURE

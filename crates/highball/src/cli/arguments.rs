@@ -1,5 +1,4 @@
-//! The command line: commands and flags as values. One flag for each setting, made from the settings' table;
-//! the settings themselves are read and checked elsewhere.
+//! The command line as values: commands, and one flag for each setting of the table. It does not check the settings.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,13 +8,13 @@ use config::SETTINGS;
 
 use crate::cli::lab;
 
-/// What to do.
+/// A command.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Command {
     /// Serve an application.
-    Serve(Choice),
-    /// Say whether an application can be served.
-    Check(Choice),
+    Serve(ApplicationArguments),
+    /// Show the settings, and whether the application loads.
+    Check(ApplicationArguments),
     /// Show a running server.
     Status {
         /// Which one.
@@ -23,22 +22,22 @@ pub(crate) enum Command {
         /// As JSON, for programs.
         json: bool,
     },
-    /// Have a running server load the application's code anew.
+    /// Have a running server load the application's code again.
     Restart(Server),
-    /// Have a running server read its settings anew.
+    /// Have a running server read its settings again.
     Reload(Server),
-    /// Have another program take the place of a running server.
+    /// Replace a running server by another program.
     Upgrade {
         /// Which one.
         server: Server,
-        /// The program, where it is not the file that the server was started from.
+        /// The program; by default the file that the server was started from.
         binary: Option<PathBuf>,
     },
     /// Stop a running server.
     Stop {
         /// Which one.
         server: Server,
-        /// Without letting requests end.
+        /// Abort running requests.
         now: bool,
     },
     /// A command of the lab, with everything that was given to it.
@@ -47,33 +46,33 @@ pub(crate) enum Command {
 
 /// An application and settings for it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Choice {
-    /// The application's folder, where it is not the current one.
+pub(crate) struct ApplicationArguments {
+    /// The application's folder; by default the current one.
     pub(crate) dir: Option<PathBuf>,
-    /// The file of settings, where it is not in the folder.
+    /// The file of settings; by default the one in the folder.
     pub(crate) config: Option<PathBuf>,
-    /// Settings given as flags, names without dashes in front.
+    /// Settings that were given as flags: names without leading dashes, and values.
     pub(crate) flags: Vec<(String, String)>,
 }
 
-/// A running server, by any of its marks; none means that of the current folder.
+/// A running server, by one of these; by default the server of the current folder.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Server {
     /// The application's folder.
     pub(crate) dir: Option<PathBuf>,
-    /// The file of settings it was started with.
+    /// The file of settings that it was started with.
     pub(crate) config: Option<PathBuf>,
-    /// The process of its front.
+    /// Its process.
     pub(crate) pid: Option<i32>,
     /// A UNIX socket that it listens on.
     pub(crate) socket: Option<PathBuf>,
 }
 
-/// The commands beside the lab's; anything else in their place is the folder or a flag of `serve`.
+/// The commands, without those of the lab; any other first word is the folder or a flag of `serve`.
 const COMMANDS: [&str; 8] = [
     "serve", "check", "status", "restart", "reload", "upgrade", "stop", "help",
 ];
-/// What is meant for the program as a whole.
+/// Flags of the program itself.
 const GENERAL: [&str; 4] = ["-h", "--help", "-V", "--version"];
 
 /// Reads the command line, the program's own name first.
@@ -83,8 +82,8 @@ const GENERAL: [&str; 4] = ["-h", "--help", "-V", "--version"];
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> clap::error::Result<Command> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     let word = |index: usize| arguments.get(index).and_then(|word| word.to_str());
-    let asked_of = if word(1) == Some("help") { 2 } else { 1 };
-    if word(asked_of).is_some_and(|name| lab::COMMANDS.iter().any(|(known, _)| *known == name)) {
+    let command_at = if word(1) == Some("help") { 2 } else { 1 };
+    if word(command_at).is_some_and(|name| lab::COMMANDS.iter().any(|(known, _)| *known == name)) {
         return Ok(Command::Lab(arguments.split_off(1)));
     }
     let named =
@@ -97,7 +96,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> clap::erro
         .remove_subcommand()
         .expect("clap insists on a command");
     Ok(match name.as_str() {
-        "check" => Command::Check(choice(&mut matches)),
+        "check" => Command::Check(application(&mut matches)),
         "status" => Command::Status {
             json: matches.get_flag("json"),
             server: server(&mut matches),
@@ -112,7 +111,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> clap::erro
             now: matches.get_flag("now"),
             server: server(&mut matches),
         },
-        _ => Command::Serve(choice(&mut matches)),
+        _ => Command::Serve(application(&mut matches)),
     })
 }
 
@@ -120,25 +119,25 @@ fn clap() -> Clap {
     let dir = Arg::new("dir")
         .value_name("DIR")
         .value_parser(value_parser!(PathBuf))
-        .help("The application's folder [default: the current one]");
+        .help("The application's folder [default: the current folder]");
     let config = Arg::new("config")
         .long("config")
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf));
-    let own_config = config
-        .clone()
-        .help("The file of settings [default: highball.toml or config/highball.toml, if there]");
+    let own_config = config.clone().help(
+        "The file of settings [default: highball.toml or config/highball.toml, if it exists]",
+    );
     let serve = Clap::new("serve")
-        .about("Serve an application (what happens without a command)")
+        .about("Serve an application; the default command")
         .arg(dir.clone())
         .arg(own_config.clone())
         .args(settings());
     let check = Clap::new("check")
-        .about("Show the settings, and whether the application boots")
+        .about("Show the settings, load the application once, and report what is wrong")
         .arg(dir.clone())
         .arg(own_config)
         .args(settings());
-    let marks = [
+    let targets = [
         dir,
         config.help("The file of settings that the server was started with"),
         Arg::new("pid")
@@ -152,34 +151,34 @@ fn clap() -> Clap {
             .value_parser(value_parser!(PathBuf))
             .help("A UNIX socket that the server listens on"),
     ];
-    let mark_names = ["dir", "config", "pid", "socket"];
-    let marks = marks.map(|mark| {
-        let own = mark.get_id().clone();
-        mark.conflicts_with_all(mark_names.iter().filter(|name| own != **name))
+    let target_names = ["dir", "config", "pid", "socket"];
+    let targets = targets.map(|target| {
+        let own = target.get_id().clone();
+        target.conflicts_with_all(target_names.iter().filter(|name| own != **name))
     });
     let status = Clap::new("status")
         .about("Show a running server: processes, threads, queue and counters")
-        .args(marks.clone())
+        .args(targets.clone())
         .arg(switch("json", "Print JSON"));
     let restart = Clap::new("restart")
-        .about("Load the application's code anew and wait until it serves; code that fails changes nothing")
-        .args(marks.clone());
+        .about("Load the application's code again and wait until it serves; if it fails, the old code keeps serving")
+        .args(targets.clone());
     let reload = Clap::new("reload")
-        .about("Read the settings anew: what can change alive does, the rest in a new generation; a broken file changes nothing")
-        .args(marks.clone());
+        .about("Read the settings again: applies what it can in place and replaces workers for the rest; a wrong file changes nothing")
+        .args(targets.clone());
     let binary = Arg::new("binary")
         .long("binary")
         .value_name("PATH")
         .value_parser(value_parser!(PathBuf))
-        .help("The program to start [default: the file that the server was started from, as it is now]");
+        .help("The program to start [default: the file that the server was started from]");
     let upgrade = Clap::new("upgrade")
-        .about("Replace a running server by a new highball without refusing a connection; one that does not come up changes nothing")
-        .args(marks.clone())
+        .about("Replace a running server by a new highball without refusing a connection; if it fails, the old one keeps serving")
+        .args(targets.clone())
         .arg(binary);
     let stop = Clap::new("stop")
-        .about("Stop a running server and wait for its end; requests that were begun end first")
-        .args(marks)
-        .arg(switch("now", "Let no request end"));
+        .about("Stop gracefully and wait until the server has exited")
+        .args(targets)
+        .arg(switch("now", "Abort running requests"));
     // Only for the list of commands: their arguments are read by the lab.
     let lab = lab::COMMANDS.map(|(name, about)| Clap::new(name).about(about));
     Clap::new("highball")
@@ -218,14 +217,14 @@ fn settings() -> impl Iterator<Item = Arg> {
     })
 }
 
-fn choice(matches: &mut ArgMatches) -> Choice {
+fn application(matches: &mut ArgMatches) -> ApplicationArguments {
     let flags = SETTINGS.iter().flat_map(|setting| {
         let values = matches.get_many::<String>(setting.name).into_iter();
         values
             .flatten()
             .map(|value| (setting.flag(), value.clone()))
     });
-    Choice {
+    ApplicationArguments {
         flags: flags.collect(),
         dir: matches.remove_one("dir"),
         config: matches.remove_one("config"),

@@ -1,5 +1,5 @@
-//! `check`: shows the settings and where each comes from, and loads the application as `serve` would, without
-//! listening and without workers.
+//! `check`: prints the settings and where each comes from, and loads the application as `serve` would, without listening
+//! and without workers.
 
 use std::io::{self, Write};
 
@@ -8,27 +8,27 @@ use exchange::Geometry;
 use supervisor::{Booted, Template};
 
 use crate::application::{Application, FIRST_GENERATION};
-use crate::cli::arguments::Choice;
+use crate::cli::arguments::ApplicationArguments;
 use crate::system::privileges::Identity;
 
-/// The smallest exchange: the template wants one, nobody will use it.
+/// The smallest exchange: the template needs one, and nobody uses it.
 const EXCHANGE: (u16, u16, u32, u32) = (1, 1, 4096, 4096);
 
 /// Checks an application.
 ///
 /// # Errors
-/// The settings are wrong, or the application does not boot.
-pub(crate) fn run(choice: Choice) -> Result<()> {
-    let mut application = Application::load(choice)?.share();
+/// The settings are wrong, or the application does not load.
+pub(crate) fn run(arguments: ApplicationArguments) -> Result<()> {
+    let mut application = Application::load(arguments)?.share();
     // As `serve` would load it, and before there is another thread.
     let identity = Identity::find(&application.settings)?;
     identity.assume()?;
     application.child_environment.variables = identity.variables();
-    say(&settings_table(&application))?;
+    print(&settings_table(&application))?;
     let runtime = front::runtime::build().context("cannot start the runtime")?;
     let booted = runtime.block_on(boot(&application))?;
-    say(&verdict(&booted))?;
-    say(&spool_warning(&application))
+    print(&summary(&booted))?;
+    print(&spool_warning(&application))
 }
 
 async fn boot(application: &Application) -> Result<Booted> {
@@ -42,7 +42,7 @@ async fn boot(application: &Application) -> Result<Booted> {
     let mut template = Template::spawn(&load)?;
     let booted = tokio::select! {
         booted = template.boot(&load, false, load.plan.boot_timeout) => booted?,
-        // With the future goes the template.
+        // Dropping the future kills the template.
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
             anyhow::bail!("interrupted");
@@ -62,9 +62,9 @@ fn settings_table(application: &Application) -> String {
     text
 }
 
-fn verdict(booted: &Booted) -> String {
+fn summary(booted: &Booted) -> String {
     let mut text = format!(
-        "the application boots: {:.2} s, ruby {}, rack {}\n",
+        "the application loads in {:.2} s (ruby {}, rack {})\n",
         booted.seconds, booted.ruby, booted.rack
     );
     for sentence in booted.held.iter().chain(&booted.gems) {
@@ -73,7 +73,7 @@ fn verdict(booted: &Booted) -> String {
     text
 }
 
-/// A line where bodies that outgrow memory would go to memory all the same.
+/// Returns a warning if files for large bodies would be in memory.
 fn spool_warning(application: &Application) -> String {
     let directory = front::spool::place::directory();
     if application.settings.spool_dir.is_some() || !front::spool::place::is_in_memory(&directory) {
@@ -81,11 +81,11 @@ fn spool_warning(application: &Application) -> String {
     }
     let directory = directory.display();
     format!(
-        "warning: large bodies go to {directory}, which is in memory; set spool_dir to a folder on a disk\n"
+        "warning: files for large bodies go to {directory}, which is in memory; set spool_dir to a folder on a disk\n"
     )
 }
 
-fn say(text: &str) -> Result<()> {
+fn print(text: &str) -> Result<()> {
     let mut stdout = io::stdout();
     let written = stdout.write_all(text.as_bytes());
     written

@@ -8,7 +8,7 @@ use front::log::AccessLog;
 use tokio::task::spawn_local;
 
 use crate::application::Application;
-use crate::cli::arguments::Choice;
+use crate::cli::arguments::ApplicationArguments;
 use crate::shutdown::Shutdown;
 use crate::startup::opening::{Opened, StartupContext};
 use crate::startup::{self, Started};
@@ -21,17 +21,17 @@ const FILE_THREADS_TIMEOUT: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// Why it cannot be served.
-pub(crate) fn run(choice: Choice) -> Result<()> {
+pub(crate) fn run(arguments: ApplicationArguments) -> Result<()> {
     let mut context = StartupContext::of_this_process()?;
-    let served = start(choice, &mut context);
+    let served = start(arguments, &mut context);
     if let Err(error) = &served {
         context.refuse(error);
     }
     served
 }
 
-fn start(choice: Choice, context: &mut StartupContext) -> Result<()> {
-    let mut application = Application::load(choice)?.share();
+fn start(arguments: ApplicationArguments, context: &mut StartupContext) -> Result<()> {
+    let mut application = Application::load(arguments)?.share();
     let opened = Opened::open(&mut application, context)?;
     // A thread keeps the rights that it was started with, so not before they have been given up.
     let returns_memory = tikv_jemalloc_ctl::background_thread::write(true);

@@ -60,7 +60,7 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
     if let Some(seconds) = report.next_attempt_s {
         writeln!(
             page,
-            "\nno worker can serve: requests are answered 503; next start in {seconds} s"
+            "\nno worker can serve: requests get 503; next start in {seconds} s"
         )?;
     }
     let (queue, slots) = (&report.queue, &report.slots);
@@ -93,7 +93,7 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
 fn figures(process: &Process) -> String {
     let mut text = String::new();
     if let Some(bytes) = process.memory_bytes {
-        text += &format!(", {} of its own", Size(bytes));
+        text += &format!(", {} private", Size(bytes));
     }
     match process.requests {
         None => {}
@@ -213,15 +213,15 @@ highball 0.1.0 is serving /srv/app (production), pid 7, up 1 min 40 s
 
 generation 1, draining
   template     pid 8        ready     up 1 min 40 s
-  worker 0     pid 9        stopping  up 1 min 40 s, 45.0 MiB of its own, 1 request
+  worker 0     pid 9        stopping  up 1 min 40 s, 45.0 MiB private, 1 request
     thread 0   GET /a for 1 s
 
 generation 2, serving
   template     pid 10       ready     up 1 min 40 s
-  worker 0     pid 11       ready     up 1 min 40 s, 55.0 MiB of its own, 1234 requests
+  worker 0     pid 11       ready     up 1 min 40 s, 55.0 MiB private, 1234 requests
     thread 0   idle
 
-no worker can serve: requests are answered 503; next start in 3 s
+no worker can serve: requests get 503; next start in 3 s
 
 queue 1 of 256, longest 4; slots 3 of 4 free; connections 5
 requests ok 3; run again 2, of which 1 killed two workers

@@ -6,9 +6,9 @@ fn read(line: &str) -> clap::error::Result<Command> {
     parse(line.split_whitespace().map(OsString::from))
 }
 
-fn choice_of(dir: Option<&str>, flags: &[(&str, &str)]) -> Choice {
+fn arguments_of(dir: Option<&str>, flags: &[(&str, &str)]) -> ApplicationArguments {
     let owned = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
-    Choice {
+    ApplicationArguments {
         dir: dir.map(PathBuf::from),
         config: None,
         flags: flags.iter().map(owned).collect(),
@@ -22,21 +22,21 @@ fn the_definition_is_sound() {
 
 #[test]
 fn serving_is_what_happens_without_a_command() {
-    let check = |line: &str, expect: Choice| {
+    let check = |line: &str, expect: ApplicationArguments| {
         assert_eq!(read(line).unwrap(), Command::Serve(expect), "{line}")
     };
-    check("highball", Choice::default());
-    check("highball serve", Choice::default());
-    check("highball app", choice_of(Some("app"), &[]));
-    check("highball serve app", choice_of(Some("app"), &[]));
-    check("highball serve status", choice_of(Some("status"), &[]));
+    check("highball", ApplicationArguments::default());
+    check("highball serve", ApplicationArguments::default());
+    check("highball app", arguments_of(Some("app"), &[]));
+    check("highball serve app", arguments_of(Some("app"), &[]));
+    check("highball serve status", arguments_of(Some("status"), &[]));
     check(
         "highball --threads 5 app",
-        choice_of(Some("app"), &[("threads", "5")]),
+        arguments_of(Some("app"), &[("threads", "5")]),
     );
     check(
         "highball app --listen 1 --listen unix:/a --max-body-bytes=1MiB",
-        choice_of(
+        arguments_of(
             Some("app"),
             &[
                 ("listen", "1"),
@@ -45,9 +45,9 @@ fn serving_is_what_happens_without_a_command() {
             ],
         ),
     );
-    let config = Choice {
+    let config = ApplicationArguments {
         config: Some("a.toml".into()),
-        ..Choice::default()
+        ..ApplicationArguments::default()
     };
     check("highball --config a.toml", config);
 }
@@ -58,10 +58,10 @@ fn every_setting_is_a_flag_of_serve_and_of_check() {
         let flag = setting.flag();
         for command in ["", "serve", "check"] {
             let read = read(&format!("highball {command} --{flag} x"));
-            let (Command::Serve(choice) | Command::Check(choice)) = read.unwrap() else {
+            let (Command::Serve(arguments) | Command::Check(arguments)) = read.unwrap() else {
                 panic!("--{flag}: another command");
             };
-            assert_eq!(choice.flags, [(flag.clone(), "x".to_owned())]);
+            assert_eq!(arguments.flags, [(flag.clone(), "x".to_owned())]);
         }
     }
 }
