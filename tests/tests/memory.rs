@@ -34,7 +34,7 @@ fn slow_reader(server: &Server) -> Client {
     socket.set_recv_buffer_size(4096).expect("a small buffer");
     let address = server.address().into();
     socket.connect(&address).expect("it listens");
-    Client::from_tcp(TcpStream::from(socket))
+    TcpStream::from(socket).into()
 }
 
 /// Clients that have asked for the large response and have taken no more than its head.

@@ -1,10 +1,10 @@
 //! A raw client: sends exactly the bytes it is given and reads responses strictly. Repairs nothing, retries nothing.
 
-mod reading;
 pub(crate) mod response;
+mod wire;
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 
-use crate::PATIENCE;
-use response::{Ending, Fault, Framing, Head, Response};
+use response::{Ending, Fault, Head, Response};
+use wire::{Stream, Wire};
 
 /// No wait at all.
 const NOW: Timespec = Timespec {
@@ -23,17 +23,26 @@ const NOW: Timespec = Timespec {
 };
 
 /// One connection to a server.
+#[derive(Debug)]
 pub struct Client {
-    stream: Stream,
-    buffer: Vec<u8>,
-    patience: Duration,
-    /// How the server ended the connection, once it did.
-    ended: Option<Ending>,
+    wire: Wire,
 }
 
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
+/// Takes a connected socket, for tests that set options before they connect.
+impl From<TcpStream> for Client {
+    fn from(stream: TcpStream) -> Self {
+        // A test's pieces go out as they are written.
+        stream.set_nodelay(true).expect("a TCP socket");
+        let wire = Wire::new(Stream::Tcp(stream));
+        Self { wire }
+    }
+}
+
+impl From<UnixStream> for Client {
+    fn from(stream: UnixStream) -> Self {
+        let wire = Wire::new(Stream::Unix(stream));
+        Self { wire }
+    }
 }
 
 /// What can be sent: bytes or text.
@@ -56,7 +65,7 @@ impl Client {
     #[track_caller]
     pub fn connect(address: impl ToSocketAddrs + fmt::Debug) -> Self {
         match TcpStream::connect(&address) {
-            Ok(stream) => Self::from_tcp(stream),
+            Ok(stream) => stream.into(),
             Err(error) => panic!("connect to {address:?}: {error}"),
         }
     }
@@ -66,14 +75,7 @@ impl Client {
     /// # Errors
     /// As the system's connect.
     pub fn try_connect(address: impl ToSocketAddrs) -> io::Result<Self> {
-        TcpStream::connect(address).map(Self::from_tcp)
-    }
-
-    /// Takes a connected socket, for tests that set options before they connect.
-    pub fn from_tcp(stream: TcpStream) -> Self {
-        // A test's pieces go out as they are written.
-        stream.set_nodelay(true).expect("a TCP socket");
-        Self::new(Stream::Tcp(stream))
+        TcpStream::connect(address).map(Self::from)
     }
 
     /// Connects over a UNIX socket.
@@ -83,40 +85,23 @@ impl Client {
     #[track_caller]
     pub fn connect_unix(path: &Path) -> Self {
         match UnixStream::connect(path) {
-            Ok(stream) => Self::new(Stream::Unix(stream)),
+            Ok(stream) => stream.into(),
             Err(error) => panic!("connect to {}: {error}", path.display()),
-        }
-    }
-
-    /// The same, or why not.
-    ///
-    /// # Errors
-    /// As the system's connect.
-    pub fn try_connect_unix(path: &Path) -> io::Result<Self> {
-        UnixStream::connect(path).map(|stream| Self::new(Stream::Unix(stream)))
-    }
-
-    fn new(stream: Stream) -> Self {
-        Self {
-            stream,
-            buffer: Vec::new(),
-            patience: PATIENCE,
-            ended: None,
         }
     }
 
     /// The port of its own side; 0 for a UNIX socket.
     pub fn local_port(&self) -> u16 {
-        match &self.stream {
+        match &self.wire.stream {
             Stream::Tcp(stream) => stream.local_addr().map_or(0, |address| address.port()),
             Stream::Unix(_) => 0,
         }
     }
 
-    /// Waits this long for each step instead of [`PATIENCE`].
+    /// Waits this long for each step instead of [`PATIENCE`](crate::PATIENCE).
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+        self.wire.patience = patience;
         self
     }
 
@@ -137,34 +122,18 @@ impl Client {
     /// # Errors
     /// As the system's write; `WouldBlock` or `TimedOut` when the server takes no more for too long.
     pub fn try_send(&mut self, bytes: impl IntoBytes) -> io::Result<()> {
-        let patience = Some(self.patience);
-        match &mut self.stream {
-            Stream::Tcp(stream) => {
-                stream.set_write_timeout(patience)?;
-                stream.write_all(bytes.bytes())
-            }
-            Stream::Unix(stream) => {
-                stream.set_write_timeout(patience)?;
-                stream.write_all(bytes.bytes())
-            }
-        }
+        self.wire.write(bytes.bytes())
     }
 
-    /// Sends a request without a body, and waits for nothing.
+    /// Sends a request without a body, which says so (it may be of any method), and waits for nothing.
     ///
     /// # Panics
     /// When the server takes no more.
     #[track_caller]
     pub fn ask(&mut self, method: &str, target: &str) -> &mut Self {
-        self.send(bodiless(method, target))
-    }
-
-    /// The same, or why the server does not take it.
-    ///
-    /// # Errors
-    /// As [`Client::try_send`].
-    pub fn try_ask(&mut self, method: &str, target: &str) -> io::Result<()> {
-        self.try_send(bodiless(method, target))
+        self.send(format!(
+            "{method} {target} HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n"
+        ))
     }
 
     /// Sends a GET and reads the whole response.
@@ -227,40 +196,7 @@ impl Client {
     /// # Errors
     /// What went wrong.
     pub fn try_response(&mut self, method: &str) -> Result<Response, Fault> {
-        let mut interim = Vec::new();
-        let head = loop {
-            let head = self.try_head()?;
-            // 101 is final: what follows is another protocol.
-            if !(100..200).contains(&head.status) || head.status == 101 {
-                break head;
-            }
-            interim.push(head);
-        };
-        let mut response = Response {
-            head,
-            interim,
-            body: Vec::new(),
-            chunks: Vec::new(),
-        };
-        let body = match response.head.framing(method)? {
-            Framing::None => Ok(()),
-            Framing::Length(length) => self.try_bytes(length).map(|bytes| response.body = bytes),
-            Framing::Chunked => self.read_chunks(&mut response),
-            Framing::UntilClose => self.read_until_close(&mut response),
-        };
-        match body {
-            Ok(()) => Ok(response),
-            Err(Fault::Ended { ending, so_far }) => {
-                if response.body.is_empty() {
-                    response.body = so_far;
-                }
-                Err(Fault::Truncated {
-                    ending,
-                    response: Box::new(response),
-                })
-            }
-            Err(fault) => Err(fault),
-        }
+        self.wire.response(method)
     }
 
     /// Reads one head: status line and fields, interim ones as well.
@@ -280,24 +216,7 @@ impl Client {
     /// # Errors
     /// What went wrong.
     pub fn try_head(&mut self) -> Result<Head, Fault> {
-        let head = self.until(b"\r\n\r\n")?;
-        Head::parse(&head)
-    }
-
-    /// The next head when it comes within `patience`; `None` when nothing comes.
-    ///
-    /// # Panics
-    /// When something else comes, or the connection ends.
-    #[track_caller]
-    pub fn head_within(&mut self, patience: Duration) -> Option<Head> {
-        let usual = std::mem::replace(&mut self.patience, patience);
-        let head = self.try_head();
-        self.patience = usual;
-        match head {
-            Ok(head) => Some(head),
-            Err(Fault::TimedOut { so_far }) if so_far.is_empty() => None,
-            Err(fault) => panic!("{fault}"),
-        }
+        self.wire.head()
     }
 
     /// Reads the next chunk of a chunked body; `None` after the last one and its trailers.
@@ -306,7 +225,7 @@ impl Client {
     /// When it is cut short, or no chunk.
     #[track_caller]
     pub fn chunk(&mut self) -> Option<Vec<u8>> {
-        match self.try_chunk() {
+        match self.wire.chunk() {
             Ok(chunk) => chunk,
             Err(fault) => panic!("{fault}"),
         }
@@ -318,7 +237,7 @@ impl Client {
     /// When fewer come.
     #[track_caller]
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
-        match self.try_bytes(count) {
+        match self.wire.bytes(count) {
             Ok(bytes) => bytes,
             Err(fault) => panic!("{fault}"),
         }
@@ -330,7 +249,7 @@ impl Client {
     /// When it keeps the connection open.
     #[track_caller]
     pub fn rest(&mut self) -> (Vec<u8>, Ending) {
-        match self.try_rest() {
+        match self.wire.rest() {
             Ok(rest) => rest,
             Err(fault) => panic!("{fault}"),
         }
@@ -357,15 +276,11 @@ impl Client {
     /// When something came or the connection ended.
     #[track_caller]
     pub fn expect_silence(&mut self) {
-        let patience = self.patience;
-        self.patience = Duration::from_millis(1);
-        let outcome = self.fill(Instant::now() + self.patience);
-        self.patience = patience;
-        match outcome {
+        match self.wire.fill(Instant::now() + Duration::from_millis(1)) {
             Err(Fault::TimedOut { so_far }) if so_far.is_empty() => {}
             Ok(()) => panic!(
                 "unexpected bytes: {:?}",
-                String::from_utf8_lossy(&self.buffer)
+                String::from_utf8_lossy(&self.wire.buffer)
             ),
             Err(fault) => panic!("{fault}"),
         }
@@ -374,17 +289,17 @@ impl Client {
     /// Whether the connection can take another request: it is open as far as is known here, and nothing came unasked.
     pub fn is_idle(&self) -> bool {
         let flags = PollFlags::IN;
-        let polled = match &self.stream {
+        let polled = match &self.wire.stream {
             Stream::Tcp(stream) => poll(&mut [PollFd::new(stream, flags)], Some(&NOW)),
             Stream::Unix(stream) => poll(&mut [PollFd::new(stream, flags)], Some(&NOW)),
         };
-        self.ended.is_none() && self.buffer.is_empty() && polled == Ok(0)
+        self.wire.ended.is_none() && self.wire.buffer.is_empty() && polled == Ok(0)
     }
 
     /// Closes the sending half only.
     pub fn half_close(&mut self) -> &mut Self {
         // A server that closed first is no error here; reading tells.
-        let _ = match &self.stream {
+        let _ = match &self.wire.stream {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
         };
@@ -393,24 +308,10 @@ impl Client {
 
     /// Vanishes: the server gets a reset instead of an orderly end.
     pub fn reset(self) {
-        if let Stream::Tcp(stream) = &self.stream {
+        if let Stream::Tcp(stream) = &self.wire.stream {
             sockopt::set_socket_linger(stream, Some(Duration::ZERO)).expect("a TCP socket");
         }
     }
-}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
-            .field("buffer", &String::from_utf8_lossy(&self.buffer))
-            .field("ended", &self.ended)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A request without a body, which says so: it may be of any method.
-fn bodiless(method: &str, target: &str) -> String {
-    format!("{method} {target} HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n")
 }
 
 #[cfg(test)]

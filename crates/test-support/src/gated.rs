@@ -3,7 +3,8 @@
 use crate::application::Application;
 use crate::fifo::{Events, Gate};
 use crate::process::Process;
-use crate::server::{Server, ServerBuilder};
+use crate::server::Server;
+use crate::server::builder::ServerBuilder;
 use crate::until;
 
 /// A server, what its application tells, and the gate `work` at which that waits.

@@ -30,7 +30,8 @@ pub use machine::{Left, MachineError, REPORT, run_machine};
 pub use probe::Probe;
 pub use process::{Family, Process};
 pub use program::{Program, Ran, binary, lab_binary, ruby_library, workspace};
-pub use server::{Server, ServerBuilder, Stopped};
+pub use server::builder::ServerBuilder;
+pub use server::{Server, Stopped};
 pub use status::Status;
 
 /// How long a test waits for an event that must come before it fails. Long, since machines are shared:

@@ -6,7 +6,8 @@ use crate::application::reflect;
 use crate::client::IntoBytes;
 use crate::client::response::Response;
 use crate::fifo::Events;
-use crate::server::{Server, ServerBuilder};
+use crate::server::Server;
+use crate::server::builder::ServerBuilder;
 
 /// Shorter than every time-out of the server, so that a connection that it only closes by a time-out counts as left open.
 const PROMPT: Duration = Duration::from_secs(10);

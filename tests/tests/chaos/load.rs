@@ -2,6 +2,7 @@
 //! refused connection, a cut response, another status or another request's answer is a failure, and stays one.
 
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,7 +25,7 @@ impl Target {
     fn connect(&self) -> Result<Client, String> {
         let client = match self {
             Self::Tcp(address) => Client::try_connect(address),
-            Self::Unix(path) => Client::try_connect_unix(path),
+            Self::Unix(path) => UnixStream::connect(path).map(Client::from),
         };
         let client = client.map_err(|error| format!("connect: {error}"))?;
         Ok(client.patience(PATIENCE))

@@ -1,5 +1,6 @@
 //! The client against scripted responses: framing, cut responses, malformed ones, silence.
 
+use std::io::Write;
 use std::net::TcpListener;
 
 use super::*;
