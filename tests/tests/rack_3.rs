@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use test_support::{Application, Server};
+use test_support::{Application, Server, expect_echo};
 
 /// A server for `source` under each Rack, with its name.
 fn under_each_rack(source: &str) -> [(&'static str, Server); 2] {
@@ -36,21 +36,9 @@ fn the_streaming_body_of_a_101_gets_the_upgraded_connection() {
           [101, { "upgrade" => "echo" }, echo]
         }"##,
     ) {
-        let mut client = server.connect();
-        client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n");
-        let head = client.head();
-        assert_eq!(head.status, 101, "Rack {rack}");
-        assert_eq!(head.field("upgrade"), Some("echo"));
-        assert_eq!(head.field("connection"), Some("Upgrade"));
-        assert_eq!(head.field("transfer-encoding"), None);
-        for line in ["one\n", "two\n"] {
-            client.send(line);
-            assert_eq!(client.bytes(9), format!("echo {line}").as_bytes());
-            // The only thread is free meanwhile.
-            assert_eq!(server.get("/").text(), "hello");
-        }
-        client.half_close();
-        client.expect_end();
+        let head = expect_echo(&server, "/");
+        assert_eq!(head.field("connection"), Some("Upgrade"), "Rack {rack}");
+        assert_eq!(head.field("transfer-encoding"), None, "Rack {rack}");
         server.log().wait(|line| line.contains("outcome=hijacked"));
     }
 }

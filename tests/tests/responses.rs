@@ -1,7 +1,7 @@
 //! Rows 20 to 23 of the list of faults, and what a Rack application may answer with: bodies of every kind, headers of
 //! either version of Rack, hijack, hints, callbacks; `close` exactly once in every outcome.
 
-use test_support::{Application, Client, Ending, Events, Fault, Gate, Server};
+use test_support::{Application, Client, Ending, Events, Fault, Gate, Server, expect_echo};
 
 /// A server without Rack::Lint around the application, and its events.
 fn start(source: &str) -> (Server, Events) {
@@ -867,19 +867,7 @@ fn partial_hijack_hands_over_the_connection_after_the_headers() {
     );
     let mut events = application.events();
     let server = Server::application_of(application).start();
-    let mut client = server.connect();
-    client.send("GET /hijack HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n");
-    let head = client.head();
-    assert_eq!(head.status, 101);
-    assert_eq!(head.field("upgrade"), Some("echo"));
-    for line in ["one\n", "two\n"] {
-        client.send(line);
-        assert_eq!(client.bytes(9), format!("echo {line}").as_bytes());
-        // The only thread is free meanwhile.
-        assert_eq!(server.get("/").text(), "hello");
-    }
-    client.half_close();
-    client.expect_end();
+    expect_echo(&server, "/hijack");
     assert_eq!(events.wait(), "hijack closed");
     server
         .log()

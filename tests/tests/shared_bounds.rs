@@ -1,8 +1,6 @@
 //! Bounds for all clients together: what one takes is not there for another, and comes back when it leaves.
 
-use std::time::Duration;
-
-use test_support::{Application, Client, Server, until};
+use test_support::{Application, Client, Server, expect_to_wait_for_client, until};
 
 const HELLO: &str = r##"run lambda { |env| Test.text(env["rack.input"].read.bytesize.to_s) }"##;
 
@@ -52,26 +50,10 @@ fn a_body_beyond_the_spool_limit_is_refused_until_there_is_room() {
 
 #[test]
 fn an_application_waits_for_its_client_at_the_spool_limit() {
-    let application = Application::without_lint(
-        r##"PIECE = ("x" * 65_536).freeze
-        run lambda { |env| [200, {}, Test::Body.new { |to| 1024.times { to.call(PIECE) } }] }"##,
-    );
-    let mut events = application.events();
-    let server = Server::application_of(application)
-        .setting("response_memory", "64KiB")
-        .setting("spool_limit", "1MiB")
-        .start();
-    let mut client = server.connect();
-    client.ask("GET", "/");
-    client.head();
-    // 64 MiB fit neither into the limit nor into the kernel's buffers.
-    assert_eq!(events.wait_within(Duration::from_millis(500)), None);
-    let mut length = 0;
-    while let Some(chunk) = client.chunk() {
-        length += chunk.len();
-    }
-    assert_eq!(length, 1024 * 65_536);
-    assert_eq!(events.wait(), "body closed");
+    expect_to_wait_for_client(|builder| {
+        let builder = builder.setting("response_memory", "64KiB");
+        builder.setting("spool_limit", "1MiB")
+    });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use test_support::{Application, Client, Fault, Probe, Program, Server};
+use test_support::{Application, Client, Fault, Probe, Program, Server, expect_to_wait_for_client};
 
 /// One thread for everyone: any client that held it would be noticed at once.
 const HELLO: &str = r##"run lambda { |env| Test.text("hello") }"##;
@@ -132,26 +132,10 @@ fn row_27_a_reader_that_stops_is_cut_off() {
 
 #[test]
 fn row_27_the_application_waits_for_the_client_at_the_response_limit() {
-    let application = Application::without_lint(
-        r##"PIECE = ("x" * 65_536).freeze
-        run lambda { |env| [200, {}, Test::Body.new { |to| 1024.times { to.call(PIECE) } }] }"##,
-    );
-    let mut events = application.events();
-    let server = Server::application_of(application)
-        .setting("response_memory", "64KiB")
-        .setting("response_limit", "1MiB")
-        .start();
-    let mut client = server.connect();
-    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    client.head();
-    // 64 MiB fit neither into the limit nor into the kernel's buffers.
-    assert_eq!(events.wait_within(Duration::from_millis(500)), None);
-    let mut length = 0;
-    while let Some(chunk) = client.chunk() {
-        length += chunk.len();
-    }
-    assert_eq!(length, 1024 * 65_536);
-    assert_eq!(events.wait(), "body closed");
+    expect_to_wait_for_client(|builder| {
+        let builder = builder.setting("response_memory", "64KiB");
+        builder.setting("response_limit", "1MiB")
+    });
 }
 
 #[test]

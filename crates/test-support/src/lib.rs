@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod application;
+mod checks;
 mod client;
 mod directory;
 mod fifo;
@@ -20,6 +21,7 @@ mod status;
 use std::time::{Duration, Instant};
 
 pub use application::{Application, reflect};
+pub use checks::{expect_echo, expect_to_wait_for_client};
 pub use client::response::{Ending, Fault, Head, Response};
 pub use client::{Client, IntoBytes};
 pub use directory::Directory;
