@@ -212,7 +212,7 @@ fn sockets_of_the_manager_take_the_place_of_what_would_be_bound() {
         line(&format!("listening on {setting} (socket \"web\")")),
         "{lines:?}"
     );
-    let none = "local.sock (socket \"local\", which no setting asks for)";
+    let none = "local.sock (socket \"local\", not in the settings)";
     assert!(line(none), "{lines:?}");
     let check = |server: &Server| {
         for path in [&path, &other] {

@@ -1,5 +1,5 @@
-//! Looks at files while requests are served: the application's folder, the file of settings, the file that asks for a
-//! restart. Their file systems may not answer; so all of that happens in threads of its own.
+//! Looks at files while requests are served: the application's folder, the file of settings, the restart file. Their file
+//! system may hang, so this happens in threads of its own, and the front never waits.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use front::FileThreads;
 
-/// One for changes, one for the file that is watched.
+/// One for changes, one for the restart file.
 const HOUSEKEEPING_THREADS: usize = 2;
 
-/// The threads for that.
+/// Threads that may block on files.
 #[derive(Debug)]
 pub(crate) struct Housekeeping(FileThreads);
 
 impl Housekeeping {
-    /// None of the threads has started.
+    /// Threads start when they are needed.
     ///
     /// # Errors
     /// As [`FileThreads::new`].
@@ -23,10 +23,10 @@ impl Housekeeping {
         FileThreads::new("housekeeping", HOUSEKEEPING_THREADS).map(Self)
     }
 
-    /// Does `work`, which may block.
+    /// Runs `work`, which may block.
     ///
     /// # Errors
-    /// It panicked.
+    /// The work panicked.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -34,7 +34,7 @@ impl Housekeeping {
         self.0.run(work).await
     }
 
-    /// Does `work` with files of `what`, for no longer than `limit`, the setting `boot_timeout`.
+    /// Runs `work` on the files of `what`, for at most `limit` (`boot_timeout`).
     ///
     /// # Errors
     /// Those of the work, or it took too long.

@@ -1,5 +1,5 @@
-//! The sockets that a server listens on: which of those that it inherited take the place of one that the settings ask
-//! for, and which it binds itself. Accepts nothing.
+//! The sockets that a server listens on: inherited ones that stand for an address of the settings, and those that it binds
+//! itself. Accepts nothing.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -15,13 +15,13 @@ use crate::system::privileges::{User, group_named};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Origin {
-    /// The address in the settings for which it was bound, as it is written there.
+    /// The address in the settings that it was bound for, as written there.
     pub(crate) setting: Option<String>,
-    /// The name that the service manager gave it, which then owns its file.
+    /// The name that the service manager gave it; its file then belongs to the service manager.
     pub(crate) activated: Option<String>,
 }
 
-/// A socket that listened before this process was there.
+/// A socket that listened before this process started.
 #[derive(Debug)]
 pub(crate) struct Inherited {
     pub(crate) listener: Listener,
@@ -31,26 +31,26 @@ pub(crate) struct Inherited {
 /// All sockets of a server.
 #[derive(Debug)]
 pub(crate) struct Sockets {
-    own: Vec<Own>,
-    /// Inherited ones that no setting asks for any more.
+    listening: Vec<ListeningSocket>,
+    /// Inherited sockets that the settings do not name any more.
     unused: Vec<Inherited>,
 }
 
 #[derive(Debug)]
-struct Own {
+struct ListeningSocket {
     listener: Listener,
     origin: Origin,
     inherited: bool,
 }
 
 impl Sockets {
-    /// Binds what the settings ask for and was not inherited. Sockets of the service manager that no setting asks for
-    /// are listened on as well, and where only the default of `listen` asks they are the only ones.
+    /// Binds the addresses of the settings for which no socket was inherited. The server also listens on sockets of the
+    /// service manager that no setting names, and only on those if `listen` has its default.
     ///
-    /// Files of UNIX sockets are given to `user`, who the server is to be.
+    /// Files of UNIX sockets are given to `user`, which the server becomes.
     ///
     /// # Errors
-    /// What is wrong with an address, named.
+    /// An address cannot be bound; names it.
     pub(crate) fn open(
         settings: &Settings,
         user: User,
@@ -62,7 +62,7 @@ impl Sockets {
             true => &[][..],
             false => &settings.listen[..],
         };
-        let mut own = Vec::new();
+        let mut listening = Vec::new();
         for listen in wanted {
             let setting = Some(listen.to_string());
             let found = position(&inherited, listen);
@@ -70,14 +70,14 @@ impl Sockets {
                 Some(one) => (one.listener, one.origin.activated),
                 None => (Listener::bind(listen, settings.backlog, access)?, None),
             };
-            own.push(Own {
+            listening.push(ListeningSocket {
                 listener,
                 origin: Origin { setting, activated },
                 inherited: found.is_some(),
             });
         }
         let (kept, unused): (Vec<_>, Vec<_>) = inherited.into_iter().partition(activated);
-        own.extend(kept.into_iter().map(|one| Own {
+        listening.extend(kept.into_iter().map(|one| ListeningSocket {
             listener: one.listener,
             origin: Origin {
                 setting: None,
@@ -85,43 +85,49 @@ impl Sockets {
             },
             inherited: true,
         }));
-        Ok(Self { own, unused })
+        Ok(Self { listening, unused })
     }
 
-    /// Where it listens, for people.
+    /// The addresses that it listens on, for people.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.own.iter().map(|one| one.listener.name()).collect()
+        self.listening
+            .iter()
+            .map(|one| one.listener.name())
+            .collect()
     }
 
-    /// The same with what there is to know of each.
+    /// A line for the log about each socket.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
-        self.own.iter().map(|one| {
+        self.listening.iter().map(|one| {
             let name = one.listener.name();
             match (&one.origin.activated, &one.origin.setting) {
                 (None, _) => format!("listening on {name}"),
                 (Some(by), Some(_)) => format!("listening on {name} (socket {by:?})"),
                 (Some(by), None) => {
-                    format!("listening on {name} (socket {by:?}, which no setting asks for)")
+                    format!("listening on {name} (socket {by:?}, not in the settings)")
                 }
             }
         })
     }
 
-    /// The files of UNIX sockets that are this server's to remove.
+    /// The files of UNIX sockets that this server removes at its end.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        let own = self.own.iter().filter(|one| one.origin.activated.is_none());
+        let own = self
+            .listening
+            .iter()
+            .filter(|one| one.origin.activated.is_none());
         own.filter_map(|one| one.listener.path().map(Into::into))
             .collect()
     }
 
-    /// Has the front accept from all of them, and closes what nobody wants. What comes is where they came from, in the
-    /// order in which the front has them.
+    /// Has the front accept connections from them, and closes the unused ones. Returns where they came from, in the front's
+    /// order.
     ///
     /// # Errors
-    /// One can't be put on the runtime.
+    /// A socket cannot be registered with the runtime.
     pub(crate) fn accept(self, front: &Rc<Front>, backlog: u32) -> Result<Vec<Origin>> {
         let mut origins = Vec::new();
-        for one in self.own {
+        for one in self.listening {
             if one.inherited {
                 one.listener
                     .claim(backlog)
@@ -141,10 +147,10 @@ impl Sockets {
     }
 }
 
-/// Who may connect to the UNIX sockets of a server that is to be `user`.
+/// Returns who may connect to the UNIX sockets of a server that becomes `user`.
 ///
 /// # Errors
-/// There is no such group.
+/// The group does not exist.
 fn access(settings: &Settings, user: User) -> Result<FileAccess> {
     let named = settings.unix_socket_group.as_deref();
     let group = named.map(|name| group_named("unix_socket_group", name));
@@ -161,7 +167,7 @@ fn access(settings: &Settings, user: User) -> Result<FileAccess> {
     })
 }
 
-/// The inherited socket that stands for an address: that which was bound for it, else one that its clients reach.
+/// Returns the inherited socket for an address: the one that was bound for it, otherwise one that its clients reach.
 fn position(inherited: &[Inherited], listen: &Listen) -> Option<usize> {
     let text = listen.to_string();
     let bound = |one: &Inherited| one.origin.setting.as_ref() == Some(&text);
@@ -170,7 +176,7 @@ fn position(inherited: &[Inherited], listen: &Listen) -> Option<usize> {
     at.or_else(|| inherited.iter().position(reached))
 }
 
-/// Whether nobody said where to listen.
+/// Whether `listen` has its default.
 fn is_default(settings: &Settings) -> bool {
     let origins = SETTINGS.iter().zip(&settings.origins);
     let mut listen = origins.filter(|(setting, _)| setting.name == "listen");
@@ -222,12 +228,15 @@ mod tests {
         ];
         let sockets = Sockets::open(&settings, User::of_this_process(), handed).unwrap();
         assert_eq!(sockets.names(), [&*first_name, &*second_name]);
-        assert_eq!(sockets.own[1].origin.setting.as_deref(), Some(address));
-        assert!(sockets.own.iter().all(|one| one.inherited) && sockets.unused.is_empty());
+        assert_eq!(
+            sockets.listening[1].origin.setting.as_deref(),
+            Some(address)
+        );
+        assert!(sockets.listening.iter().all(|one| one.inherited) && sockets.unused.is_empty());
     }
 
     #[test]
-    fn what_no_setting_asks_for_is_kept_for_the_service_manager_alone() {
+    fn sockets_without_a_setting_are_kept_if_the_service_manager_made_them() {
         let ((left, _), (given, given_name)) = (socket(), socket());
         let handed = vec![
             inherited(left, Some("127.0.0.1:7"), None),
@@ -235,9 +244,9 @@ mod tests {
         ];
         let sockets =
             Sockets::open(&asking(&["127.0.0.1:0"]), User::of_this_process(), handed).unwrap();
-        assert_eq!((sockets.own.len(), sockets.unused.len()), (2, 1));
+        assert_eq!((sockets.listening.len(), sockets.unused.len()), (2, 1));
         let line = sockets.lines().last().unwrap();
-        let expect = "(socket \"app.socket\", which no setting asks for)";
+        let expect = "(socket \"app.socket\", not in the settings)";
         assert_eq!(line, format!("listening on {given_name} {expect}"));
     }
 

@@ -1,5 +1,5 @@
-//! Where Highball's Ruby files are: named by `HIGHBALL_RUBY_LIB`, beside the binary in a gem, or in the
-//! repository that the binary was built in. Never guesses further.
+//! Where Highball's Ruby files are: in `HIGHBALL_RUBY_LIB`, beside the program in a gem, or in the repository that the
+//! program was built in. It looks nowhere else.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ const TEMPLATE: &str = "highball/template.rb";
 /// Finds the folder of the Ruby files.
 ///
 /// # Errors
-/// It is nowhere; says where it was looked for.
+/// It is in none of these places; names them.
 pub(crate) fn find() -> Result<PathBuf> {
     let exe = std::env::current_exe().context("cannot find the path of this program")?;
     // A link in a folder of programs says nothing about where the gem is.

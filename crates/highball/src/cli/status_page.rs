@@ -1,4 +1,4 @@
-//! The status as a page for people. Only writes what the report says.
+//! The status as text for people. Writes only what the report says.
 
 use std::fmt::Write;
 
@@ -89,7 +89,7 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(page)
 }
 
-/// What a process holds and how much it has served, as far as that is known.
+/// Memory and number of requests of a process, as far as they are known.
 fn figures(process: &Process) -> String {
     let mut text = String::new();
     if let Some(bytes) = process.memory_bytes {

@@ -1,4 +1,4 @@
-//! What a running server tells of itself: the shape of `status --json`, and how it is gathered. Only reads.
+//! The status of a running server: the shape of `status --json`, and how it is gathered. Only reads.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -28,11 +28,11 @@ pub(crate) struct Report {
     pub(crate) now: u64,
     /// Where it listens.
     pub(crate) listeners: Vec<String>,
-    /// The generations that are there, the oldest first.
+    /// The generations, the oldest first.
     pub(crate) generations: Vec<Generation>,
     /// The front, and each generation's template and workers.
     pub(crate) processes: Vec<Process>,
-    /// What each thread of a worker that is ready runs.
+    /// What the threads of ready workers run.
     pub(crate) threads: Vec<Thread>,
     /// The queue.
     pub(crate) queue: Queue,
@@ -44,9 +44,9 @@ pub(crate) struct Report {
     pub(crate) counters: BTreeMap<String, u64>,
     /// Requests that were run again because their worker died.
     pub(crate) run_again: u64,
-    /// Requests that were given up because a second worker had died with them.
+    /// Requests that failed because two workers died while running them.
     pub(crate) killed_two: u64,
-    /// Where no worker can serve: the seconds until the next one is started.
+    /// While no worker can serve: the seconds until the next one starts.
     pub(crate) next_attempt_s: Option<u32>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// The server at this moment. Waits for what the kernel has to tell, for a bounded time.
+    /// Returns the status now. Waits for the kernel's figures of memory, for a bounded time.
     pub(crate) async fn report(&self) -> Report {
         let processes = self.supervisor.measured_processes().await;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -88,9 +88,9 @@ pub(crate) struct Thread {
     pub(crate) thread: u16,
     /// `idle`, `running`, or `finishing`: busy with what follows a response.
     pub(crate) state: String,
-    /// The method of the request that it runs.
+    /// The method of its request.
     pub(crate) method: Option<String>,
-    /// Its path.
+    /// The path of its request.
     pub(crate) path: Option<String>,
     /// How long it has been running or finishing, in milliseconds.
     pub(crate) since_ms: Option<u64>,
@@ -101,18 +101,18 @@ pub(crate) struct Thread {
 pub(crate) struct Queue {
     /// Now.
     pub(crate) length: usize,
-    /// The most at once since the start.
+    /// The greatest length since the start.
     pub(crate) longest: usize,
-    /// The most that are let in.
+    /// The greatest length allowed.
     pub(crate) limit: usize,
 }
 
-/// Places in the exchange.
+/// Slots of the exchange.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Slots {
-    /// In all.
+    /// All slots.
     pub(crate) total: usize,
-    /// That no request holds.
+    /// Slots without a request.
     pub(crate) free: usize,
 }
 
@@ -156,7 +156,7 @@ impl Report {
     }
 }
 
-/// A row for each thread of each worker that has threads; busy ones from the front.
+/// Returns a row for each thread of each worker that is not starting, with its request as the front knows it.
 fn rows(processes: &[Process], front: &Snapshot, threads: u16) -> Vec<Thread> {
     let alive = processes
         .iter()
