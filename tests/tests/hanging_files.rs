@@ -190,7 +190,7 @@ fn a_folder_that_does_not_answer_in_time_changes_nothing() {
     held.server.application().dir().write("hold", "");
     assert!(!held.command(&["restart"], |_| {}));
     let log = held.server.log();
-    log.wait(|line| line.contains("boot_timeout") && line.contains("given up"));
+    log.wait(|line| line.contains("boot_timeout") && line.contains("the new generation failed"));
     held.expect_service();
     assert!(held.server.stop().status.success());
 }

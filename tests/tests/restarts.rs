@@ -197,9 +197,9 @@ fn row_39_code_that_does_not_boot_leaves_the_old_one_serving() {
         &ran,
         &["boot-error-text (RuntimeError)", "config.ru:4"],
     );
-    server
-        .log()
-        .wait(|line| line.contains("given up") && line.contains("boot-error-text"));
+    server.log().wait(|line| {
+        line.contains("the new generation failed") && line.contains("boot-error-text")
+    });
     // So do hooks, which are read anew as well.
     let dir = server.application().dir();
     dir.write("config/highball.rb", "raise \"hook-error-text\"");
@@ -237,7 +237,9 @@ fn code_whose_file_is_gone_is_given_up_in_the_words_of_a_start() {
     );
     assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.output());
     let log = server.log();
-    log.wait(|line| line.contains("given up") && line.contains("there is no config.ru in /"));
+    log.wait(|line| {
+        line.contains("the new generation failed") && line.contains("there is no config.ru in /")
+    });
     std::fs::rename(&moved, &config_ru).unwrap();
     expect_success(&restart(&server, "2"), 3);
     assert_eq!(server.get("/").text(), "2 /");
@@ -284,7 +286,8 @@ fn code_that_gets_no_time_behind_what_serves_is_loaded_beside_it() {
     expect_success(&server.command(&["restart"]), 2);
     assert_eq!(server.get("/").text(), format!("{own} {own}"));
     server.log().wait(|line| {
-        line.contains("loaded once more, at the same rank") && line.contains("generation=\"2\"")
+        line.contains("loading at low priority timed out; retrying at normal priority")
+            && line.contains("generation=\"2\"")
     });
 }
 
@@ -622,7 +625,8 @@ fn a_template_that_dies_is_started_again_for_the_same_generation() {
     server.application().dir().write("version", "2");
     template.kill();
     let line = server.log().wait(|line| line.contains("signal 9 (KILL)"));
-    let text = "another one of the same generation is started and loads the code as it is now";
+    let text =
+        "starting another template of the same generation, which loads the code as it is now";
     assert!(
         line.contains(text) && line.contains("generation=\"1\""),
         "{line}"

@@ -1,4 +1,4 @@
-//! What the supervisor has to say, for the log of whoever runs it: values with their wording. Each says what happened, where,
+//! What the supervisor has to say, for the log: values with their wording. Each says what happened, where,
 //! and what is done about it. Writes nothing itself.
 
 use std::fmt;

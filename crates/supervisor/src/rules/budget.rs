@@ -1,25 +1,25 @@
 //! The budget: how much memory all processes of the server may hold together, and what is to be done where they hold
-//! more. Pure: what was weighed goes in with the time, a step comes out. It reads nothing and ends nobody.
+//! more. Pure: measured figures go in with the time, a step comes out. It reads nothing and ends no process.
 //!
-//! Counted is each process's share: a page that the server's processes have in common counts once in all, so that
-//! what a fork saves is not charged again for each worker.
+//! Each process counts with its share (PSS): a page that several processes of the server have in common counts once, so
+//! that workers are not charged for what they share after a fork.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::rules::memory::{Group, MemoryUsage, Size};
 
-/// The part of a control group's limit that is left alone: one in so many. The kernel charges a group for more than
+/// The part of a control group's limit that stays unused: one in so many. The kernel charges a group for more than
 /// the pages of its processes, and kills when the limit is reached.
 const RESERVE: u64 = 20;
-/// How long the place of a worker that had to go stays empty at least.
+/// How long a removed worker is missing at least.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
-/// How long memory that leaving workers hold is as good as free.
-const AWAITED: Duration = Duration::from_secs(30);
-/// Where memory is short again so soon after a worker came back, it came back too early.
-const RELAPSE: Duration = Duration::from_secs(10 * 60);
+/// How long memory that stopping workers hold counts as free.
+const LEAVING_MEMORY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Where memory is short again within this time after a worker came back, the pause before the next one doubles.
+const RELAPSE_WINDOW: Duration = Duration::from_secs(10 * 60);
 
 /// What the server may hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,13 +52,13 @@ impl fmt::Display for Held {
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Have this worker leave, and nobody come in its place.
+    /// Remove this worker without a replacement.
     Shrink(u16),
-    /// Have the last worker leave, for a fresh one would not be too much.
+    /// Replace the last worker, because a fresh one fits.
     Replace(u16),
-    /// Have a worker come back.
+    /// Start a worker again.
     Grow,
-    /// Say that the last worker alone is too much, however fresh.
+    /// Log that the last worker alone exceeds the budget, even when it is fresh.
     Warn,
 }
 
@@ -66,29 +66,29 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) struct Budget {
     bound: Bound,
-    /// How many workers had to go and have not come back.
+    /// Number of workers that were removed and have not come back.
     missing: u16,
-    /// How long the place of the last one stays empty.
+    /// How long the last removed one stays missing.
     pause: Duration,
-    /// When the last one had to go.
+    /// When the last one was removed.
     went: Option<Instant>,
-    /// Since when there are some that leave, or since the last one had to go.
+    /// Since when workers are stopping, or since the last one was removed.
     leaving: Option<Instant>,
     /// When the last one came back.
     came: Option<Instant>,
-    /// The least that any worker was seen to hold of its own: what one more takes at first.
+    /// Smallest private memory measured of any worker: what one more takes at first.
     least: Option<u64>,
-    /// The least that the front was seen to hold: what is more are buffers for clients, which have bounds of their own and
-    /// are given back when these have left.
+    /// Smallest memory measured of the front. What it holds beyond that are buffers for clients, which have bounds of their
+    /// own and are freed when those have left.
     least_front: Option<u64>,
-    /// Whether it was said that one worker alone is too much.
+    /// Whether it was logged that one worker alone exceeds the budget.
     warned: bool,
-    /// Whether another server of the same service is there, which uses the same groups.
+    /// Whether another server of the same service runs, which uses the same groups.
     beside: bool,
 }
 
 impl Budget {
-    /// Nobody had to go yet.
+    /// A budget under which no worker was removed so far.
     pub(crate) fn new(bound: Bound) -> Self {
         Self {
             bound,
@@ -104,7 +104,7 @@ impl Budget {
         }
     }
 
-    /// Keeps to this bound from now on; where it is another one, as if nobody had had to go.
+    /// Sets the bound. Where it changes, removed workers are forgotten.
     pub(crate) fn set_bound(&mut self, bound: Bound) {
         if self.bound != bound {
             let (beside, least_front) = (self.beside, self.least_front);
@@ -143,26 +143,26 @@ impl Budget {
 
     /// What is held and what may be; none without a budget. What another server beside this one leaves of a group is told
     /// by nothing, so groups do not count then.
-    pub(crate) fn held(&self, weights: &MemoryUsage) -> Option<Held> {
+    pub(crate) fn held(&self, usage: &MemoryUsage) -> Option<Held> {
         match self.beside {
-            true => self.within(weights, &[]),
-            false => self.within(weights, &weights.groups),
+            true => self.within(usage, &[]),
+            false => self.within(usage, &usage.groups),
         }
     }
 
     /// What the front holds for clients just now: no worker has to leave for that, unless a group has no room for it.
-    fn buffers(&self, weights: &MemoryUsage) -> u64 {
-        let least = self.least_front.unwrap_or(weights.front);
-        weights.front.saturating_sub(least)
+    fn buffers(&self, usage: &MemoryUsage) -> u64 {
+        let least = self.least_front.unwrap_or(usage.front);
+        usage.front.saturating_sub(least)
     }
 
     /// The same within these groups. Buffers of the front are neither held nor left.
-    fn within(&self, weights: &MemoryUsage, groups: &[Group]) -> Option<Held> {
-        let buffers = self.buffers(weights);
-        let held = weights.held.saturating_sub(buffers);
+    fn within(&self, usage: &MemoryUsage, groups: &[Group]) -> Option<Held> {
+        let buffers = self.buffers(usage);
+        let held = usage.held.saturating_sub(buffers);
         let left = |group: &Group| {
             let usable = group.limit - group.limit / RESERVE;
-            let left = usable.saturating_sub(group.used.saturating_sub(weights.held));
+            let left = usable.saturating_sub(group.used.saturating_sub(usage.held));
             left.saturating_sub(buffers)
         };
         let headroom = groups.iter().map(left).min();
@@ -176,18 +176,18 @@ impl Budget {
 
     /// Decides on the next step. Calm is a pool all of whose workers serve, beside which nothing is on its way: only there
     /// does anybody come.
-    pub(crate) fn step(&mut self, weights: &MemoryUsage, calm: bool, now: Instant) -> Option<Step> {
-        let own = weights.workers.iter().map(|(_, memory)| memory.private);
+    pub(crate) fn step(&mut self, usage: &MemoryUsage, calm: bool, now: Instant) -> Option<Step> {
+        let own = usage.workers.iter().map(|(_, memory)| memory.private);
         self.least = self.least.into_iter().chain(own).min();
-        self.least_front = self.least_front.into_iter().chain([weights.front]).min();
-        let awaited = self.awaited(weights, now);
-        let all = self.held(weights)?;
+        self.least_front = self.least_front.into_iter().chain([usage.front]).min();
+        let awaited = self.awaited(usage, now);
+        let all = self.held(usage)?;
         let Held { held, budget } = all;
         if held.saturating_sub(awaited) > budget {
-            let largest = weights.workers.iter();
+            let largest = usage.workers.iter();
             let largest = largest.max_by_key(|(_, memory)| memory.private);
             let (worker, memory) = largest?;
-            if weights.workers.len() > 1 {
+            if usage.workers.len() > 1 {
                 self.shrinks(now);
                 return Some(Step::Shrink(*worker));
             }
@@ -203,7 +203,7 @@ impl Budget {
         if !calm || self.beside || self.missing == 0 {
             return None;
         }
-        if !self.has_rested(now) || !self.has_room(weights) {
+        if !self.has_rested(now) || !self.has_room(usage) {
             return None;
         }
         self.missing -= 1;
@@ -212,14 +212,14 @@ impl Budget {
     }
 
     /// What leaving workers are about to give back: nobody else need go for that, unless they take their time.
-    fn awaited(&mut self, weights: &MemoryUsage, now: Instant) -> u64 {
-        if weights.leaving == 0 {
+    fn awaited(&mut self, usage: &MemoryUsage, now: Instant) -> u64 {
+        if usage.leaving == 0 {
             self.leaving = None;
             return 0;
         }
         let since = *self.leaving.get_or_insert(now);
-        if now < since + AWAITED {
-            weights.leaving
+        if now < since + LEAVING_MEMORY_TIMEOUT {
+            usage.leaving
         } else {
             0
         }
@@ -247,34 +247,34 @@ impl Budget {
     }
 
     /// Whether what the groups leave alone has room for one more worker, such as it is at first.
-    pub(crate) fn has_reserve(&self, weights: &MemoryUsage) -> bool {
+    pub(crate) fn has_reserve(&self, usage: &MemoryUsage) -> bool {
         let more = self.least.unwrap_or(0);
-        let mut groups = weights.groups.iter();
+        let mut groups = usage.groups.iter();
         groups.all(|group| group.used.saturating_add(more) <= group.limit)
     }
 
     /// Whether one more worker fits, such as it is at first; anything fits without a budget.
-    pub(crate) fn has_room(&self, weights: &MemoryUsage) -> bool {
+    pub(crate) fn has_room(&self, usage: &MemoryUsage) -> bool {
         let more = self.least.unwrap_or(0);
-        let held = self.within(weights, &weights.groups);
+        let held = self.within(usage, &usage.groups);
         held.is_none_or(|Held { held, budget }| held.saturating_add(more) <= budget)
     }
 
     /// Whether a second template and as many workers as there are fit beside these; anything fits without a budget.
-    pub(crate) fn has_room_for_all(&self, weights: &MemoryUsage) -> bool {
-        let workers = weights.workers.iter().map(|(_, memory)| memory.private);
-        let more = weights.loaded.saturating_add(workers.sum());
-        let held = self.within(weights, &weights.groups);
+    pub(crate) fn has_room_for_all(&self, usage: &MemoryUsage) -> bool {
+        let workers = usage.workers.iter().map(|(_, memory)| memory.private);
+        let more = usage.loaded.saturating_add(workers.sum());
+        let held = self.within(usage, &usage.groups);
         held.is_none_or(|Held { held, budget }| held.saturating_add(more) <= budget)
     }
 
     /// How many workers of another server like this one fit beside it, with a front and a template; none without a budget.
-    pub(crate) fn fits_beside(&self, weights: &MemoryUsage) -> Option<u16> {
-        let Held { held, budget } = self.within(weights, &weights.groups)?;
+    pub(crate) fn fits_beside(&self, usage: &MemoryUsage) -> Option<u16> {
+        let Held { held, budget } = self.within(usage, &usage.groups)?;
         let free = budget.saturating_sub(held);
-        let free = free.saturating_sub(weights.front.saturating_add(weights.loaded));
-        let workers = weights.workers.iter().map(|(_, memory)| memory.private);
-        let count = weights.workers.len().max(1) as u64;
+        let free = free.saturating_sub(usage.front.saturating_add(usage.loaded));
+        let workers = usage.workers.iter().map(|(_, memory)| memory.private);
+        let count = usage.workers.len().max(1) as u64;
         let each = workers.sum::<u64>().div_ceil(count).max(1);
         Some(u16::try_from(free / each).unwrap_or(u16::MAX))
     }
@@ -290,7 +290,7 @@ impl Budget {
     fn rest(&mut self, now: Instant) {
         let early = self
             .came
-            .is_some_and(|came| now < came + RELAPSE.max(2 * self.pause));
+            .is_some_and(|came| now < came + RELAPSE_WINDOW.max(2 * self.pause));
         self.pause = match early {
             true => LONGEST_PAUSE.min(2 * self.pause),
             false => FIRST_PAUSE,

@@ -65,7 +65,7 @@ impl Fleet {
             Event::Stop => self.stop(pool::Event::Stop { until: None }, now, &mut actions),
             Event::Kill => self.stop(pool::Event::Kill, now, &mut actions),
             Event::Tick => {
-                // First: a pool would start anew what is late for good here.
+                // First: a pool would start again what is given up here.
                 self.give_up_late(now, &mut actions);
                 self.generations
                     .each(|_| Some(pool::Event::Tick), now, &mut actions);

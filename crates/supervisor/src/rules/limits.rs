@@ -1,5 +1,5 @@
 //! The limits of a worker's life: how much it may serve, how old it may become, how much memory it may hold. Pure:
-//! figures in, a reason out. It reads nothing and ends nobody.
+//! figures in, a reason out. It reads nothing and ends no process.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub struct Limits {
     pub requests: Option<u64>,
     /// Time since it was ready.
     pub age: Option<Duration>,
-    /// Memory of its own, in bytes.
+    /// Private memory, in bytes.
     pub memory: Option<u64>,
 }
 
@@ -26,7 +26,7 @@ pub struct Limits {
 pub(crate) struct Figures {
     pub(crate) requests: u64,
     pub(crate) age: Duration,
-    /// Memory of its own, in bytes, where it was looked at.
+    /// Private memory, in bytes, where it was measured.
     pub(crate) memory: Option<u64>,
 }
 
@@ -106,16 +106,16 @@ pub enum Why {
         /// Its own limit, after the spread.
         limit: Duration,
     },
-    /// It holds so much memory that it shares with nobody.
+    /// It holds too much private memory.
     Memory {
         /// So much, in bytes.
         private: u64,
         /// The limit, in bytes.
         limit: u64,
     },
-    /// It is the last one, and the server holds too much because of it.
+    /// It is the last worker, and the server exceeds its budget because of it.
     Budget {
-        /// What it holds of its own, in bytes.
+        /// Its private memory, in bytes.
         private: u64,
         /// What all processes hold and may.
         held: Held,

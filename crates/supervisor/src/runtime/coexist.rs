@@ -1,5 +1,5 @@
 //! Another server of the same service beside this one, while an upgrade goes on: how much of it fits, and how the budget of
-//! memory is kept meanwhile. It starts no server, and of the other one it sees the end alone.
+//! memory is kept meanwhile. It starts no server, and sees only the end of the other one.
 
 use std::rc::Rc;
 
@@ -19,16 +19,16 @@ impl Supervisor {
     /// Not for a single one: what this server holds and may hold.
     pub async fn room_for_other_server(&self) -> Result<Option<u16>, Held> {
         let shared = &self.shared;
-        let seen = shared.inner.borrow().serving();
-        if seen.is_empty() || !shared.budget.borrow().is_set() {
+        let serving = shared.inner.borrow().serving();
+        if serving.is_empty() || !shared.budget.borrow().is_set() {
             return Ok(None);
         }
-        let weights = measure(&shared.inner, &seen).await;
+        let usage = measure(&shared.inner, &serving).await;
         let budget = shared.budget.borrow();
-        let fits = budget.fits_beside(&weights);
-        match (fits, budget.held(&weights)) {
+        let fits = budget.fits_beside(&usage);
+        match (fits, budget.held(&usage)) {
             (Some(0), Some(held)) => Err(held),
-            (Some(fits), _) if usize::from(fits) < seen.len() => Ok(Some(fits)),
+            (Some(fits), _) if usize::from(fits) < serving.len() => Ok(Some(fits)),
             _ => Ok(None),
         }
     }

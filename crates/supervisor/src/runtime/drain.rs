@@ -1,5 +1,5 @@
-//! How long what leaves has: `drain_timeout`, or as long as what it runs is in time, unless somebody waits for it. When
-//! that is the front knows; what follows is the pool's and the fleet's business.
+//! How long workers that leave have: `drain_timeout`, and until the deadlines of their requests, unless a change waits for
+//! them. The dispatcher knows the deadlines; the pool and the fleet decide what follows.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::rules::pool::Event;
 use crate::runtime::shared::Shared;
 use crate::runtime::supervisor::Supervisor;
 
-/// How long a worker goes on after the last deadline of what it runs, so that what is late by then is answered as such.
-const LAST_ANSWER: Duration = Duration::from_secs(1);
+/// How long a worker goes on after the last deadline of its requests, so that late ones are still answered with 504.
+const EXPIRED_ANSWER_TIME: Duration = Duration::from_secs(1);
 
 impl Supervisor {
     /// Where a generation is on its way in or out: the one that finishes what it holds, or else the earliest, and how long
@@ -37,14 +37,14 @@ impl Supervisor {
                 .shared
                 .dispatcher
                 .deadline(WorkerId::new(awaited, worker));
-            let until = in_time.map_or(until, |deadline| until.max(deadline + LAST_ANSWER));
+            let until = in_time.map_or(until, |deadline| until.max(deadline + EXPIRED_ANSWER_TIME));
             until.saturating_duration_since(now)
         });
         Some((awaited, rests.max().unwrap_or(limit).min(limit)))
     }
 
-    /// Waits until no generation is on its way in or out, and says so. Now somebody waits: what is finished there in time has
-    /// `drain_timeout` from now on, as all else had.
+    /// Waits until no generation starts or drains, and logs that. From now on requests before their deadline have
+    /// `drain_timeout` there as well.
     pub async fn settled(&self) {
         let Some((generation, rest)) = self.unsettled() else {
             return;
@@ -59,7 +59,7 @@ impl Supervisor {
         }
     }
 
-    /// Ends the generations that finish what they hold: somebody has waited for them long enough.
+    /// Kills the generations that drain: a change has waited for them long enough.
     pub fn kill_draining(&self) {
         let inner = self.shared.inner.borrow();
         let all = inner.fleet.generations().iter();
@@ -74,7 +74,7 @@ impl Supervisor {
         self.shared.decide(fleet::Event::KillDraining);
     }
 
-    /// Gives what begins from now on these times, in every generation that is there.
+    /// Sets the times for what begins from now on, in every generation.
     pub fn apply_settings(&self, boot_timeout: Duration, drain_timeout: Duration) {
         self.shared.decide(fleet::Event::ApplySettings {
             boot_timeout,
@@ -101,7 +101,7 @@ impl Shared {
             if let Some(deadline) = self.dispatcher.deadline(id) {
                 let rest = deadline.saturating_duration_since(now);
                 self.note_worker(id, WorkerNote::Prolonged { rest });
-                let until = deadline + LAST_ANSWER;
+                let until = deadline + EXPIRED_ANSWER_TIME;
                 self.handle(generation, Event::Prolong { worker, until });
             }
         }

@@ -1,4 +1,4 @@
-//! The end of a process: how long it may take, and how it ended, in words. Ends nobody.
+//! The end of a process: how long it may take, and how it ended, in words. Ends no process.
 
 use std::fmt;
 use std::time::Duration;

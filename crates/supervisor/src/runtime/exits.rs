@@ -1,5 +1,5 @@
 //! How the processes of a generation's workers ended. That one is gone is seen by its pidfd, how it ended is reported by
-//! the template that forked it, in either order; this brings the two together. It ends nobody.
+//! the template that forked it, in either order; this brings the two together. It ends no process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;

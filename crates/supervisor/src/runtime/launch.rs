@@ -1,5 +1,4 @@
-//! Whether a generation came up, for whoever waits to hear it and for the log. The fleet decides; what went wrong
-//! was found by the tasks.
+//! How a launch ends: told to its caller and to the log. The fleet decides; the tasks have found what went wrong.
 
 use std::rc::Rc;
 
@@ -30,7 +29,7 @@ impl Shared {
         });
     }
 
-    /// Remembers why a generation does not come up, for whoever waits for it.
+    /// Remembers why a generation does not come up, for the caller of its launch.
     pub(crate) fn fail(&self, generation: u32, failure: StartError) {
         if let Some(processes) = self.inner.borrow_mut().processes.get_mut(&generation) {
             processes.failure = Some(failure);

@@ -23,7 +23,8 @@ pub struct Plan {
     /// How long loading the application may take, and each start of a worker, until [`crate::Supervisor::apply_settings`] says
     /// otherwise.
     pub boot_timeout: Duration,
-    /// How long a worker that was told to leave may take to finish what is not in time, until the same says otherwise.
+    /// How long a worker that was told to exit may take to finish requests without a deadline to come, until the same says
+    /// otherwise.
     pub drain_timeout: Duration,
     /// What a worker's life is limited to.
     pub limits: Limits,

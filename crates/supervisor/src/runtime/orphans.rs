@@ -1,5 +1,5 @@
 //! What the first process of a container owes the kernel: to reap processes that lost their parent. Leaves
-//! alone what this process started itself: each template is reaped by whoever started it.
+//! alone what this process started itself: each template is reaped by the code that started it.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_waits_for_is_left_to_him() {
+    fn children_that_are_waited_for_elsewhere_are_not_reaped() {
         let (mut orphan, mut template) = (ended(), ended());
         let own = Own::new(Pid::from_child(&template));
         reap_ended();

@@ -1,4 +1,4 @@
-//! The processes of one generation, and how it came up. Data alone: the tasks change it.
+//! The processes of one generation, and how it came up. Only data: the tasks change it.
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -26,9 +26,9 @@ pub(crate) struct Processes {
     pub(crate) first: bool,
     /// What its template said when it had loaded the application.
     pub(crate) booted: Option<Booted>,
-    /// What went wrong, until it is told.
+    /// What went wrong, until the caller of the launch is told.
     pub(crate) failure: Option<StartError>,
-    /// Who waits to hear whether it serves.
+    /// The caller of its launch, who waits to hear whether it serves.
     pub(crate) verdict: Option<oneshot::Sender<Result<Booted, StartError>>>,
 }
 

@@ -17,7 +17,7 @@ use crate::runtime::processes::Processes;
 use crate::runtime::supervisor::Supervisor;
 
 /// How long a status may wait for the kernel to tell the memory of all processes.
-const WEIGHING: Duration = Duration::from_secs(1);
+const MEASURE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,22 +87,22 @@ impl Supervisor {
     pub async fn measured_processes(&self) -> Vec<Process> {
         let mut rows = self.processes();
         let pids: Vec<i32> = rows.iter().map(|row| row.pid).collect();
-        let weighed = timeout(WEIGHING, self.weigh(pids)).await;
-        for (row, memory) in rows.iter_mut().zip(weighed.unwrap_or_default()) {
+        let measured = timeout(MEASURE_TIMEOUT, self.measure(pids)).await;
+        for (row, memory) in rows.iter_mut().zip(measured.unwrap_or_default()) {
             row.memory_bytes = memory.map(|memory| memory.private);
         }
         rows
     }
 
-    async fn weigh(&self, pids: Vec<i32>) -> Vec<Option<ProcessMemory>> {
-        // One at a time: where the kernel does not answer, whoever asks again leaves no further thread behind.
+    async fn measure(&self, pids: Vec<i32>) -> Vec<Option<ProcessMemory>> {
+        // One at a time: where the kernel does not answer, another call leaves no further thread behind.
         let turn = Arc::clone(&self.measuring).acquire_owned().await;
-        let weighed = spawn_blocking(move || {
+        let measured = spawn_blocking(move || {
             let all: Vec<Option<ProcessMemory>> = pids.into_iter().map(memory::of).collect();
             drop(turn);
             all
         });
-        weighed.await.unwrap_or_default()
+        measured.await.unwrap_or_default()
     }
 
     /// Every process of the server: the front, then the template and the workers of each generation.

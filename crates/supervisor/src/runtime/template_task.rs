@@ -160,7 +160,7 @@ impl TemplateTask {
         drop(inner);
         match error {
             BootError::CalledOff => {}
-            // Whoever waits for the generation is told.
+            // The caller of the launch is told.
             error if awaited => self.shared.fail(self.generation, StartError::Boot(error)),
             error => {
                 let reason = error.to_string();

@@ -1,4 +1,4 @@
-//! Tables of weights and the steps they cause, and worlds in which workers grow while a simulated clock runs.
+//! Tables of usage and the steps they cause, and worlds in which workers grow while a simulated clock runs.
 
 use super::*;
 use crate::rules::memory::ProcessMemory;
@@ -6,7 +6,7 @@ use crate::rules::memory::ProcessMemory;
 const LOOK: Duration = Duration::from_secs(5);
 
 /// A server whose template holds 100, and each worker so much of its own.
-fn weights(workers: &[u64]) -> MemoryUsage {
+fn usage(workers: &[u64]) -> MemoryUsage {
     let memory = |private: u64| ProcessMemory {
         private,
         share: private,
@@ -21,11 +21,11 @@ fn weights(workers: &[u64]) -> MemoryUsage {
 
 /// The same, where others that leave hold so much.
 fn with_leaving(workers: &[u64], leaving: u64) -> MemoryUsage {
-    let weights = weights(workers);
+    let usage = usage(workers);
     MemoryUsage {
-        held: weights.held + leaving,
+        held: usage.held + leaving,
         leaving,
-        ..weights
+        ..usage
     }
 }
 
@@ -34,17 +34,13 @@ fn what_may_be_held_is_the_least_of_the_setting_and_what_the_groups_leave() {
     let check = |bound, groups: &[(u64, u64)], expect: Option<u64>| {
         let groups = groups.iter();
         let groups = groups.map(|&(limit, used)| Group { limit, used });
-        let weights = MemoryUsage {
+        let usage = MemoryUsage {
             held: 300,
             groups: groups.collect(),
             ..MemoryUsage::default()
         };
-        let held = Budget::new(bound).held(&weights);
-        assert_eq!(
-            held.map(|held| held.budget),
-            expect,
-            "{bound:?} {weights:?}"
-        );
+        let held = Budget::new(bound).held(&usage);
+        assert_eq!(held.map(|held| held.budget), expect, "{bound:?} {usage:?}");
     };
     check(Bound::None, &[(1000, 300)], None);
     check(Bound::Auto, &[], None);
@@ -65,7 +61,7 @@ fn what_may_be_held_is_the_least_of_the_setting_and_what_the_groups_leave() {
 fn over_the_budget_the_largest_goes_and_never_the_last_one() {
     let mut now = Instant::now();
     let check = |budget: &mut Budget, workers: &[u64], now, expect: Option<Step>| {
-        let step = budget.step(&weights(workers), true, now);
+        let step = budget.step(&usage(workers), true, now);
         assert_eq!(step, expect, "{workers:?} {budget:?}");
     };
     let budget = &mut Budget::new(Bound::Bytes(600));
@@ -85,7 +81,7 @@ fn over_the_budget_the_largest_goes_and_never_the_last_one() {
 fn the_last_worker_is_replaced_where_a_fresh_one_would_do_and_stays_where_not() {
     let mut now = Instant::now();
     let check = |budget: &mut Budget, own, calm, now, expect: Option<Step>| {
-        let step = budget.step(&weights(&[own]), calm, now);
+        let step = budget.step(&usage(&[own]), calm, now);
         assert_eq!(step, expect, "{own} {budget:?}");
     };
     // It has not grown, or not by enough.
@@ -125,7 +121,7 @@ fn memory_of_those_that_leave_counts_when_they_take_their_time() {
     check(budget, &[300, 300], now, None);
     // Without them it is too much as well.
     check(budget, &[300, 300, 51], now, Some(Step::Shrink(1)));
-    now += AWAITED - Duration::from_millis(1);
+    now += LEAVING_MEMORY_TIMEOUT - Duration::from_millis(1);
     check(budget, &[300, 300], now, None);
     now += Duration::from_millis(1);
     check(budget, &[300, 300], now, Some(Step::Shrink(1)));
@@ -137,7 +133,7 @@ fn memory_of_those_that_leave_counts_when_they_take_their_time() {
     for calm in [false, true] {
         let mut budget = Budget::new(Bound::Bytes(750));
         budget.missing = 1;
-        let grown = budget.step(&weights(&[20]), calm, now);
+        let grown = budget.step(&usage(&[20]), calm, now);
         assert_eq!(grown, calm.then_some(Step::Grow));
     }
 }
@@ -145,13 +141,13 @@ fn memory_of_those_that_leave_counts_when_they_take_their_time() {
 #[test]
 fn a_successor_may_use_what_the_groups_leave_alone() {
     let check = |used, expect| {
-        let weights = MemoryUsage {
+        let usage = MemoryUsage {
             groups: vec![Group { limit: 1000, used }],
-            ..weights(&[20])
+            ..usage(&[20])
         };
         let mut budget = Budget::new(Bound::Auto);
-        budget.step(&weights, true, Instant::now());
-        assert_eq!(budget.has_reserve(&weights), expect, "{used}");
+        budget.step(&usage, true, Instant::now());
+        assert_eq!(budget.has_reserve(&usage), expect, "{used}");
     };
     check(980, true);
     check(981, false);
@@ -160,7 +156,7 @@ fn a_successor_may_use_what_the_groups_leave_alone() {
 #[test]
 fn without_a_budget_nothing_is_too_much() {
     let mut budget = Budget::new(Bound::None);
-    let much = weights(&[u64::MAX / 8; 4]);
+    let much = usage(&[u64::MAX / 8; 4]);
     assert_eq!(budget.step(&much, true, Instant::now()), None);
     assert!(budget.has_room(&much) && budget.has_room_for_all(&much) && !budget.is_set());
 }
@@ -168,12 +164,12 @@ fn without_a_budget_nothing_is_too_much() {
 #[test]
 fn of_another_server_so_many_workers_fit_as_there_is_room_for_beside_its_template() {
     let check = |bytes, expect| {
-        let weights = MemoryUsage {
+        let usage = MemoryUsage {
             front: 50,
-            ..weights(&[200, 100])
+            ..usage(&[200, 100])
         };
         let budget = Budget::new(Bound::Bytes(bytes));
-        assert_eq!(budget.fits_beside(&weights), Some(expect), "{bytes}");
+        assert_eq!(budget.fits_beside(&usage), Some(expect), "{bytes}");
     };
     // 400 are held, and 150 of each is the mean.
     check(850, 2);
@@ -182,7 +178,7 @@ fn of_another_server_so_many_workers_fit_as_there_is_room_for_beside_its_templat
     check(699, 0);
     check(300, 0);
     let budget = Budget::new(Bound::None);
-    assert_eq!(budget.fits_beside(&weights(&[200])), None);
+    assert_eq!(budget.fits_beside(&usage(&[200])), None);
 }
 
 #[test]
@@ -193,7 +189,7 @@ fn what_a_server_beside_this_one_holds_is_no_stranger_s_and_nobody_comes_meanwhi
             limit: 1000,
             used: 990,
         }],
-        ..weights(&[100, 100])
+        ..usage(&[100, 100])
     };
     for bound in [Bound::Auto, Bound::Bytes(700)] {
         let mut budget = Budget::new(bound);
@@ -201,7 +197,7 @@ fn what_a_server_beside_this_one_holds_is_no_stranger_s_and_nobody_comes_meanwhi
         assert_eq!(budget.step(&crowded, true, now), None, "{bound:?}");
         assert!(!budget.has_room(&crowded) && !budget.has_room_for_all(&crowded));
         // Also where there is room: the other one may need it.
-        assert_eq!(budget.step(&weights(&[100]), true, now), None, "{bound:?}");
+        assert_eq!(budget.step(&usage(&[100]), true, now), None, "{bound:?}");
         assert_eq!(budget.affordable(4, bound), 2);
         budget.set_other_server(false);
         let step = budget.step(&crowded, true, now);
@@ -211,7 +207,7 @@ fn what_a_server_beside_this_one_holds_is_no_stranger_s_and_nobody_comes_meanwhi
     budget.start_alongside(Bound::Bytes(700), 2);
     budget.set_bound(Bound::Bytes(700));
     budget.set_other_server(false);
-    let grown = budget.step(&weights(&[100]), true, now);
+    let grown = budget.step(&usage(&[100]), true, now);
     assert_eq!((grown, budget.missing), (Some(Step::Grow), 1));
     // Another bound is another beginning.
     assert_eq!(budget.affordable(4, Bound::Auto), 4);
@@ -224,7 +220,7 @@ fn what_a_server_beside_this_one_holds_is_no_stranger_s_and_nobody_comes_meanwhi
 fn a_second_generation_fits_where_template_and_workers_do_once_more() {
     let check = |bytes, expect| {
         let budget = Budget::new(Bound::Bytes(bytes));
-        assert_eq!(budget.has_room_for_all(&weights(&[200, 100])), expect);
+        assert_eq!(budget.has_room_for_all(&usage(&[200, 100])), expect);
     };
     check(800, true);
     check(799, false);
@@ -234,7 +230,7 @@ fn a_second_generation_fits_where_template_and_workers_do_once_more() {
 fn a_worker_that_comes_back_too_early_stays_away_twice_as_long_the_next_time() {
     let mut budget = Budget::new(Bound::Bytes(600));
     let mut now = Instant::now();
-    let (over, under) = (weights(&[300, 300]), weights(&[300]));
+    let (over, under) = (usage(&[300, 300]), usage(&[300]));
     let mut pause = FIRST_PAUSE;
     for _ in 0..12 {
         assert_eq!(budget.step(&over, true, now), Some(Step::Shrink(1)));
@@ -330,7 +326,7 @@ fn any_growth_is_kept_within_the_budget_and_leaves_a_worker() {
 #[test]
 fn no_worker_leaves_for_buffers_of_the_front_unless_a_group_is_short() {
     let at = |front: u64, groups: &[(u64, u64)]| {
-        let workers = weights(&[300, 300]);
+        let workers = usage(&[300, 300]);
         let groups = groups.iter();
         MemoryUsage {
             held: workers.held + front,

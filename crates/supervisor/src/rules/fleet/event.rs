@@ -13,12 +13,12 @@ pub(crate) enum Event {
     /// There shall be this many workers from now on; one too many is the one that `leaves`. Not within a rollout, and
     /// beside a generation that drains only fewer.
     Resize { workers: u16, leaves: Option<u16> },
-    /// Other times are in force, for what begins from now on.
+    /// These times hold for what begins from now on.
     ApplySettings {
         boot_timeout: Duration,
         drain_timeout: Duration,
     },
-    /// Somebody waits for the generations that finish what they hold, and has waited long enough.
+    /// Kill the generations that drain: a change has waited for them long enough.
     KillDraining,
     /// Something happened in a generation.
     Pool { generation: u32, event: pool::Event },

@@ -1,13 +1,13 @@
-//! What a generation keeps to. Data alone.
+//! The rules of a generation and of the rollout that brings it up. Only data.
 
 use std::time::Duration;
 
-/// What a generation keeps to, and the rollout that brings it up.
+/// The rules of a generation, and of the rollout that brings it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// Workers that a generation has places for.
+    /// Number of workers that the generation's exchange has room for.
     pub(crate) places: u16,
-    /// Workers of a generation, not more than places.
+    /// Number of workers, at most `places`.
     pub(crate) workers: u16,
     /// How long each step of a start may take.
     pub(crate) boot_timeout: Duration,
