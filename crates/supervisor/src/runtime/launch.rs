@@ -23,17 +23,12 @@ impl Shared {
             };
             let passed = checked.is_ok();
             if let Err(reason) = checked {
-                self.fail(generation, StartError::Check(reason));
+                self.inner
+                    .borrow_mut()
+                    .fail(generation, StartError::Check(reason));
             }
             self.decide(fleet::Event::Checked { generation, passed });
         });
-    }
-
-    /// Remembers why a generation does not come up, for the caller of its launch.
-    pub(crate) fn fail(&self, generation: u32, failure: StartError) {
-        if let Some(processes) = self.inner.borrow_mut().processes.get_mut(&generation) {
-            processes.failure = Some(failure);
-        }
     }
 
     pub(crate) fn serves(&self, generation: u32) {

@@ -21,6 +21,7 @@ use crate::runtime::channel::Channel;
 use crate::runtime::exits::Exits;
 use crate::runtime::load::Load;
 use crate::runtime::processes::{Processes, TemplateHandle};
+use crate::runtime::start_error::StartError;
 use crate::runtime::worker_process::WorkerProcess;
 
 /// Takes what there is to say of a generation, by its number.
@@ -55,6 +56,18 @@ impl Inner {
     pub(crate) fn worker(&mut self, id: WorkerId) -> Option<&mut Option<WorkerProcess>> {
         let processes = self.processes.get_mut(&id.generation)?;
         processes.workers.get_mut(usize::from(id.worker))
+    }
+
+    /// Takes the handle of a worker's present life. Dropping it kills the worker.
+    fn take_worker(&mut self, id: WorkerId) -> Option<WorkerProcess> {
+        self.worker(id)?.take()
+    }
+
+    /// Remembers why a generation does not come up, for the caller of its launch.
+    pub(crate) fn fail(&mut self, generation: u32, failure: StartError) {
+        if let Some(processes) = self.processes.get_mut(&generation) {
+            processes.failure = Some(failure);
+        }
     }
 }
 
@@ -139,7 +152,10 @@ impl Shared {
             }
             Action::DismissTemplate => self.tell_template(generation, ToTemplate::Exit, None),
             Action::Fork { worker, life } => self.fork(id(worker), life),
-            Action::Abandon { worker } => drop(self.take_worker(id(worker))),
+            Action::Abandon { worker } => {
+                let process = self.inner.borrow_mut().take_worker(id(worker));
+                drop(process);
+            }
             Action::Kill { worker } => self.kill_worker(id(worker)),
             Action::Up { worker } => self.dispatcher.worker_up(id(worker)),
             Action::Reclaim { worker } => {
@@ -194,15 +210,11 @@ impl Shared {
         }
     }
 
-    fn take_worker(&self, id: WorkerId) -> Option<WorkerProcess> {
-        self.inner.borrow_mut().worker(id)?.take()
-    }
-
     /// Lets go of a worker that is gone. Returns how it ended.
     fn take_dead(&self, id: WorkerId) -> Cause {
-        let process = self.take_worker(id);
-        let pid = process.and_then(|process| process.pid);
         let mut inner = self.inner.borrow_mut();
+        let process = inner.take_worker(id);
+        let pid = process.and_then(|process| process.pid);
         let processes = inner.processes.get_mut(&id.generation);
         let unknown = || Exits::default().died(None);
         processes.map_or_else(unknown, |processes| processes.exits.died(pid))

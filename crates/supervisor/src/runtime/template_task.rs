@@ -161,7 +161,11 @@ impl TemplateTask {
         match error {
             BootError::CalledOff => {}
             // The caller of the launch is told.
-            error if awaited => self.shared.fail(self.generation, StartError::Boot(error)),
+            error if awaited => self
+                .shared
+                .inner
+                .borrow_mut()
+                .fail(self.generation, StartError::Boot(error)),
             error => {
                 let reason = error.to_string();
                 self.shared
@@ -207,6 +211,8 @@ impl TemplateTask {
         let ending = template.end(Duration::ZERO).await;
         if awaited {
             self.shared
+                .inner
+                .borrow_mut()
                 .fail(self.generation, StartError::Template(ending));
         } else if !quiet {
             let status = ending.to_string();
