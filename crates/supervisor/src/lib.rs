@@ -23,14 +23,11 @@ pub use runtime::status::{Generation, Process, Role};
 pub use runtime::supervisor::Supervisor;
 pub use runtime::template::Template;
 
-/// Draws from 0 to below a number, for tests in simulated worlds: the same ones for the same seed (xorshift).
+/// Draws from 0 to below a number, for tests in simulated worlds: the same ones for the same seed.
 #[cfg(test)]
 fn draws(seed: u64) -> impl FnMut(u64) -> u64 {
-    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    move |below| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random % below
-    }
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use rand_xoshiro::rand_core::{Rng, SeedableRng};
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    move |below| random.next_u64() % below
 }
