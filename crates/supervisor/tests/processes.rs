@@ -326,10 +326,16 @@ fn a_start_forks_every_worker_and_a_stop_leaves_no_process() {
         case.front
             .until_noted("thread \"poller\" started at config.ru:7")
             .await;
-        case.front.until_noted("): hello\nfrom 1").await;
+        case.front
+            .until("line of worker 1", |front| {
+                // Its process may not be known yet.
+                let told = |note: &String| {
+                    note.starts_with("worker 1") && note.ends_with(": hello\nfrom 1")
+                };
+                front.notes.borrow().iter().any(told)
+            })
+            .await;
         let rows = case.supervisor.processes();
-        let said = format!("worker 1 (pid {}): hello\nfrom 1", rows[3].pid);
-        case.front.until_noted(&said).await;
         let kinds: Vec<_> = rows
             .iter()
             .map(|row| (row.role, row.worker, &*row.state))

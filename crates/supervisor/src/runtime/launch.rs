@@ -23,9 +23,10 @@ impl Shared {
             };
             let passed = checked.is_ok();
             if let Err(reason) = checked {
-                self.inner
-                    .borrow_mut()
-                    .fail(generation, StartError::Check(reason));
+                let mut inner = self.inner.borrow_mut();
+                if let Some(processes) = inner.processes.get_mut(&generation) {
+                    processes.failure = Some(StartError::Check(reason));
+                }
             }
             self.decide(fleet::Event::Checked { generation, passed });
         });

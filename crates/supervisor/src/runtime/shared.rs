@@ -21,7 +21,6 @@ use crate::runtime::channel::Channel;
 use crate::runtime::exits::Exits;
 use crate::runtime::load::Load;
 use crate::runtime::processes::{Processes, TemplateHandle};
-use crate::runtime::start_error::StartError;
 use crate::runtime::worker_process::WorkerProcess;
 
 /// Takes what there is to say of a generation, by its number.
@@ -61,13 +60,6 @@ impl Inner {
     /// Takes the handle of a worker's present life. Dropping it kills the worker.
     fn take_worker(&mut self, id: WorkerId) -> Option<WorkerProcess> {
         self.worker(id)?.take()
-    }
-
-    /// Remembers why a generation does not come up, for the caller of its launch.
-    pub(crate) fn fail(&mut self, generation: u32, failure: StartError) {
-        if let Some(processes) = self.processes.get_mut(&generation) {
-            processes.failure = Some(failure);
-        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::rules::pool::{Event, Pool};
 use crate::runtime::channel::{Channel, open_pidfd};
 use crate::runtime::exit_status::KILL_TIMEOUT;
 use crate::runtime::load::{BootError, Booted, Load};
-use crate::runtime::processes::TemplateHandle;
+use crate::runtime::processes::{Processes, TemplateHandle};
 use crate::runtime::shared::Shared;
 use crate::runtime::start_error::StartError;
 use crate::runtime::template::Template;
@@ -87,15 +87,7 @@ impl TemplateTask {
             let note = TemplateNote::Held(sentence.clone());
             self.shared.note(self.generation, note);
         }
-        if let Some(processes) = self
-            .shared
-            .inner
-            .borrow_mut()
-            .processes
-            .get_mut(&self.generation)
-        {
-            processes.booted = Some(booted);
-        }
+        self.change(|processes| processes.booted = Some(booted));
         Ok(template)
     }
 
@@ -115,16 +107,10 @@ impl TemplateTask {
             plan: old.plan.clone(),
             exchange: exchange.map_err(BootError::Exchange)?,
         });
-        if let Some(processes) = self
-            .shared
-            .inner
-            .borrow_mut()
-            .processes
-            .get_mut(&self.generation)
-        {
+        self.change(|processes| {
             processes.load = Rc::clone(&load);
             processes.corrupt = false;
-        }
+        });
         let mut in_force = self.shared.serving_load.borrow_mut();
         if in_force.as_ref().is_some_and(|own| Rc::ptr_eq(own, &old)) {
             *in_force = Some(Rc::clone(&load));
@@ -152,20 +138,14 @@ impl TemplateTask {
     }
 
     fn boot_failed(&self, error: BootError) {
-        let mut inner = self.shared.inner.borrow_mut();
-        if let Some(processes) = inner.processes.get_mut(&self.generation) {
-            processes.template = None;
-        }
-        let awaited = inner.fleet.rolls_out(self.generation);
-        drop(inner);
+        self.change(|processes| processes.template = None);
+        let awaited = self.shared.inner.borrow().fleet.rolls_out(self.generation);
         match error {
             BootError::CalledOff => {}
             // The caller of the launch is told.
-            error if awaited => self
-                .shared
-                .inner
-                .borrow_mut()
-                .fail(self.generation, StartError::Boot(error)),
+            error if awaited => {
+                self.change(|processes| processes.failure = Some(StartError::Boot(error)))
+            }
             error => {
                 let reason = error.to_string();
                 self.shared
@@ -210,25 +190,16 @@ impl TemplateTask {
         let pid = template.pid();
         let ending = template.end(Duration::ZERO).await;
         if awaited {
-            self.shared
-                .inner
-                .borrow_mut()
-                .fail(self.generation, StartError::Template(ending));
+            self.change(|processes| processes.failure = Some(StartError::Template(ending)));
         } else if !quiet {
             let status = ending.to_string();
             let note = TemplateNote::Ended { pid, status };
             self.shared.note(self.generation, note);
         }
-        if let Some(processes) = self
-            .shared
-            .inner
-            .borrow_mut()
-            .processes
-            .get_mut(&self.generation)
-        {
+        self.change(|processes| {
             processes.template = None;
             processes.exits.template_gone();
-        }
+        });
         self.shared.handle(self.generation, Event::TemplateDied);
     }
 
@@ -249,10 +220,8 @@ impl TemplateTask {
                 if let Some(Some(own)) = inner.worker(self.id(worker)) {
                     own.forked(pid, pidfd);
                 }
-                if let Some(processes) = inner.processes.get_mut(&self.generation) {
-                    processes.exits.forked(pid);
-                }
                 drop(inner);
+                self.change(|processes| processes.exits.forked(pid));
                 self.shared
                     .handle(self.generation, Event::Forked { worker });
             }
@@ -264,15 +233,7 @@ impl TemplateTask {
                 pid,
                 status,
             } => {
-                if let Some(processes) = self
-                    .shared
-                    .inner
-                    .borrow_mut()
-                    .processes
-                    .get_mut(&self.generation)
-                {
-                    processes.exits.reported(pid, &status);
-                }
+                self.change(|processes| processes.exits.reported(pid, &status));
                 self.shared.log_exit(self.id(worker), pid, status);
             }
             FromTemplate::Booted { .. } | FromTemplate::BootFailed { .. } => {
@@ -304,6 +265,11 @@ impl TemplateTask {
             served,
         };
         self.shared.handle(self.generation, died);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Processes)) {
+        let mut inner = self.shared.inner.borrow_mut();
+        inner.processes.get_mut(&self.generation).map(change);
     }
 
     fn id(&self, worker: u16) -> WorkerId {
