@@ -102,7 +102,6 @@ impl Template {
         repeated: &Repeated,
     ) -> Result<Value, Malformed> {
         let record = Record::parse(record)?;
-        let keys = &self.keys;
         // SAFETY: the caller keeps the rules. Every new object goes into `pairs` or onto the stack.
         unsafe {
             let env = rb_hash_dup(self.prototype);
@@ -111,25 +110,37 @@ impl Template {
                 count: 0,
                 values: [NIL; 96],
             };
-            let (path, query) = (record.text(Text::Path), record.text(Text::Query));
+            self.put_texts(&mut pairs, &record, repeated);
+            self.put_times(&mut pairs, &record);
+            self.put_connection(&mut pairs, worker_thread, env);
+            self.put_fields(&mut pairs, &record);
+            pairs.flush();
+            Ok(env)
+        }
+    }
+
+    /// The request line, and the names and addresses of server and client.
+    ///
+    /// # Safety
+    /// The rules. May raise.
+    #[inline]
+    unsafe fn put_texts(&self, pairs: &mut Pairs, record: &Record<'_>, repeated: &Repeated) {
+        let keys = &self.keys;
+        let (path, query) = (record.text(Text::Path), record.text(Text::Query));
+        // SAFETY: the caller keeps the rules.
+        unsafe {
             // One string, as Puma has it.
             let path_info = binary(path);
             pairs.put(keys.path, path_info);
             pairs.put(keys.request_path, path_info);
-            pairs.put(
-                keys.server_name,
-                of(&repeated.server_name, record.text(Text::ServerName)),
-            );
+            let name = of(&repeated.server_name, record.text(Text::ServerName));
+            pairs.put(keys.server_name, name);
             let mut port = [0; 5];
             let digits = put_digits(&mut port, record.facts.server_port.into());
-            pairs.put(
-                keys.server_port,
-                of(&repeated.server_port, &port[5 - digits..]),
-            );
-            pairs.put(
-                keys.remote_address,
-                of(&repeated.remote_address, record.text(Text::RemoteAddress)),
-            );
+            let port = of(&repeated.server_port, &port[5 - digits..]);
+            pairs.put(keys.server_port, port);
+            let address = of(&repeated.remote_address, record.text(Text::RemoteAddress));
+            pairs.put(keys.remote_address, address);
             pairs.put(keys.uri, uri(path, query));
             if !query.is_empty() {
                 pairs.put(keys.query, binary(query));
@@ -143,13 +154,34 @@ impl Template {
                     pairs.put(key, interned(record.text(text)));
                 }
             }
-            pairs.put(keys.start, request_start(record.facts.arrived_us));
-            if record.facts.deadline_ns != 0 {
-                pairs.put(
-                    keys.deadline,
-                    DBL2NUM(record.facts.deadline_ns as f64 / 1e9),
-                );
+        }
+    }
+
+    /// When the request arrived, and when it must be done.
+    ///
+    /// # Safety
+    /// The rules. May raise.
+    #[inline]
+    unsafe fn put_times(&self, pairs: &mut Pairs, record: &Record<'_>) {
+        let deadline_ns = record.facts.deadline_ns;
+        // SAFETY: the caller keeps the rules.
+        unsafe {
+            pairs.put(self.keys.start, request_start(record.facts.arrived_us));
+            if deadline_ns != 0 {
+                pairs.put(self.keys.deadline, DBL2NUM(deadline_ns as f64 / 1e9));
             }
+        }
+    }
+
+    /// What the application calls back by: the connection, and what runs after the response.
+    ///
+    /// # Safety
+    /// The rules. May raise.
+    #[inline]
+    unsafe fn put_connection(&self, pairs: &mut Pairs, worker_thread: Value, env: Value) {
+        let keys = &self.keys;
+        // SAFETY: the caller keeps the rules.
+        unsafe {
             let connection = self.connection(worker_thread, env);
             pairs.put(keys.hijack, connection);
             if let Some(early_hints) = keys.early_hints {
@@ -157,7 +189,19 @@ impl Template {
             }
             pairs.put(keys.finished, rb_ary_new());
             pairs.put(keys.after_reply, rb_ary_new());
-            let mut fields = record.fields();
+        }
+    }
+
+    /// The header fields, the protocol that they came by, and the body.
+    ///
+    /// # Safety
+    /// The rules. May raise.
+    #[inline]
+    unsafe fn put_fields(&self, pairs: &mut Pairs, record: &Record<'_>) {
+        let keys = &self.keys;
+        let mut fields = record.fields();
+        // SAFETY: the caller keeps the rules.
+        unsafe {
             for (number, name, value) in fields.by_ref() {
                 let key = match self.known.get(usize::from(number).wrapping_sub(1)) {
                     Some(&key) => key,
@@ -180,15 +224,11 @@ impl Template {
                     let body = fields.body();
                     if !body.is_empty() {
                         let body = binary(body);
-                        pairs.put(
-                            keys.input,
-                            rb_class_new_instance(1, &raw const body, self.string_io),
-                        );
+                        let input = rb_class_new_instance(1, &raw const body, self.string_io);
+                        pairs.put(keys.input, input);
                     }
                 }
             }
-            pairs.flush();
-            Ok(env)
         }
     }
 

@@ -14,12 +14,14 @@ use rb_sys::{
 use ruby::Function::{A0, A1, A2, A3, A4, A6};
 use worker_thread::methods;
 
+mod arguments;
+mod children;
 mod env;
+mod errors;
 mod messages;
 mod process;
 mod respond;
 mod ruby;
-
 mod worker;
 mod worker_thread;
 
@@ -35,12 +37,12 @@ pub extern "C" fn Init_highball() {
                 rb_intern2(name.as_ptr().cast(), name.len() as _),
             ))
         };
-        respond::set_errors(
+        errors::set_classes(
             error("InvalidResponse"),
             error("ClientGone"),
             error("ResponseOver"),
         );
-        worker::set_error(error("NotTheWorker"));
+        children::set_error_class(error("NotTheWorker"));
         let native = rb_define_module_under(highball, c"Native".as_ptr());
         ruby::define_functions(
             native,
@@ -48,9 +50,9 @@ pub extern "C" fn Init_highball() {
                 (c"attach", A2(worker::attach)),
                 (c"prepare", A6(worker::prepare)),
                 (c"enter", A2(worker::enter)),
-                (c"child?", A0(worker::child)),
-                (c"close_in_children", A1(worker::close_in_children)),
-                (c"fork_is_worker", A1(worker::fork_is_worker)),
+                (c"child?", A0(children::child)),
+                (c"close_in_children", A1(children::native_close_in_children)),
+                (c"fork_is_worker", A1(children::native_fork_is_worker)),
                 (c"ready", A0(worker::ready)),
                 (c"report", A1(worker::report)),
                 (c"next_question", A0(worker::next_question)),

@@ -5,44 +5,11 @@ use std::ffi::c_int;
 use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 
 use exchange::control::{self, Error, FromTemplate, FromWorker, Received, Start, ToTemplate};
-use rb_sys::{
-    ID2SYM, rb_ary_new_from_values, rb_eArgError, rb_eRuntimeError, rb_hash_aset, rb_hash_new,
-    rb_intern2, rb_thread_wait_fd,
-};
+use rb_sys::{ID2SYM, rb_eRuntimeError, rb_hash_aset, rb_hash_new, rb_intern2, rb_thread_wait_fd};
 
-use crate::ruby::{self, Message, NIL, Value, boolean, copied, fixnum, integer, list, text};
-use crate::worker::refuse_children;
-
-/// A file descriptor that Ruby code names.
-///
-/// # Safety
-/// The rules of [`crate::ruby`]. Raises ArgumentError for what is none.
-pub(crate) unsafe fn descriptor(value: Value) -> RawFd {
-    match integer::<RawFd>(value).filter(|&fd| fd >= 0) {
-        Some(fd) => fd,
-        // SAFETY: the caller keeps the rules.
-        None => unsafe {
-            ruby::raise(
-                rb_eArgError,
-                &Message::new(format_args!("not a file descriptor")),
-            )
-        },
-    }
-}
-
-/// Raises what a system call failed with.
-///
-/// # Safety
-/// The rules of [`crate::ruby`]; the caller's frame is plain data.
-pub(crate) unsafe fn raise_io(what: &str, error: &std::io::Error) -> ! {
-    // SAFETY: the caller keeps the rules.
-    unsafe {
-        ruby::raise(
-            rb_eRuntimeError,
-            &Message::new(format_args!("{what}: {error}")),
-        )
-    }
-}
+use crate::arguments::{descriptor, number};
+use crate::children::refuse_children;
+use crate::ruby::{self, Message, NIL, Value, array, boolean, copied, fixnum, list, text};
 
 /// Sends a message to the supervisor; whether anybody is there to get it.
 ///
@@ -177,13 +144,6 @@ unsafe fn symbol(name: &str) -> Value {
     unsafe { ID2SYM(rb_intern2(name.as_ptr().cast(), name.len() as _)) }
 }
 
-/// # Safety
-/// The rules of [`crate::ruby`]. May raise.
-pub(crate) unsafe fn array(values: &[Value]) -> Value {
-    // SAFETY: the caller keeps the rules.
-    unsafe { rb_ary_new_from_values(values.len() as _, values.as_ptr()) }
-}
-
 /// `Native.booted(socket, ruby, rack, seconds, held, gems)`, the last two being lists of sentences.
 ///
 /// # Safety
@@ -305,22 +265,5 @@ pub(crate) unsafe extern "C" fn exited(
             },
             &[],
         )
-    }
-}
-
-/// A number that Ruby code passes.
-///
-/// # Safety
-/// The rules of [`crate::ruby`]. Raises ArgumentError for what does not fit.
-pub(crate) unsafe fn number<T: TryFrom<i64>>(value: Value) -> T {
-    match integer(value) {
-        Some(number) => number,
-        // SAFETY: the caller keeps the rules.
-        None => unsafe {
-            ruby::raise(
-                rb_eArgError,
-                &Message::new(format_args!("not a number within bounds")),
-            )
-        },
     }
 }

@@ -6,80 +6,16 @@
 mod fields;
 mod length;
 
-use std::sync::OnceLock;
-
 use exchange::coordination::Claim;
 use exchange::response::Kind;
 use rb_sys::ruby_value_type;
 
 use self::fields::build_head;
 use self::length::told_length;
-use crate::ruby::{self, Message, NIL, Value, boolean, bytes, elements, integer, is};
-use crate::worker_thread::methods::claim_from;
-use crate::worker_thread::{Refused, State, state, wait_for_room};
-
-/// The classes of errors raised here.
-struct Errors {
-    invalid_response: Value,
-    client_gone: Value,
-    response_over: Value,
-}
-
-static ERRORS: OnceLock<Errors> = OnceLock::new();
-
-/// Names the classes of errors to raise; they must live for ever.
-pub(crate) fn set_errors(invalid_response: Value, client_gone: Value, response_over: Value) {
-    let _ = ERRORS.set(Errors {
-        invalid_response,
-        client_gone,
-        response_over,
-    });
-}
-
-fn errors() -> &'static Errors {
-    ERRORS.get().expect("set when the extension is loaded")
-}
-
-/// # Safety
-/// The rules of [`crate::ruby`].
-unsafe fn raise_invalid(message: std::fmt::Arguments<'_>) -> ! {
-    // SAFETY: the caller keeps the rules.
-    unsafe { ruby::raise(errors().invalid_response, &Message::new(message)) }
-}
-
-/// # Safety
-/// The rules of [`crate::ruby`].
-pub(crate) unsafe fn raise_refused(refused: Refused) -> ! {
-    // SAFETY: the caller keeps the rules.
-    unsafe {
-        match refused {
-            Refused::Gone => ruby::raise(
-                errors().client_gone,
-                &Message::new(format_args!("the client is gone")),
-            ),
-            Refused::TooLarge(limit) => {
-                raise_invalid(format_args!("the response's head exceeds {limit} bytes"))
-            }
-            Refused::Over => raise_over(),
-        }
-    }
-}
-
-/// For what is written after its response has ended: by then the thread may run another client's request.
-///
-/// # Safety
-/// The rules of [`crate::ruby`].
-pub(crate) unsafe fn raise_over() -> ! {
-    // SAFETY: the caller keeps the rules.
-    unsafe {
-        ruby::raise(
-            errors().response_over,
-            &Message::new(format_args!(
-                "the response has ended; what is written to it comes too late"
-            )),
-        )
-    }
-}
+use crate::errors::{raise_invalid, raise_over, raise_refused};
+use crate::ruby::{self, NIL, Value, boolean, bytes, elements, integer, is};
+use crate::worker_thread::claim::claim_from;
+use crate::worker_thread::{State, state, wait_for_room};
 
 /// `worker_thread.respond(env, status, headers, list)`: the whole response to the request of `env`, with a body of strings.
 ///

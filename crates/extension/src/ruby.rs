@@ -130,6 +130,15 @@ pub(crate) unsafe fn list<'a>(value: Value) -> &'a [Value] {
     }
 }
 
+/// A new array.
+///
+/// # Safety
+/// The rules. May raise.
+pub(crate) unsafe fn array(values: &[Value]) -> Value {
+    // SAFETY: the caller keeps the rules.
+    unsafe { rb_sys::rb_ary_new_from_values(values.len() as _, values.as_ptr()) }
+}
+
 /// A small integer within bounds, or `None`. Never raises.
 pub(crate) fn integer<T: TryFrom<i64>>(value: Value) -> Option<T> {
     // SAFETY: it is checked to be a fixnum, which is no reference.

@@ -12,10 +12,14 @@ use exchange::control::{self, Error, FromWorker, Received, ToWorker};
 use exchange::worker::Worker;
 use rb_sys::{rb_eRuntimeError, rb_thread_wait_fd};
 
+use crate::arguments::{descriptor, number, raise_io};
+use crate::children::{self, refuse_children};
 use crate::env::{self, Parts};
-use crate::messages::{self, array, descriptor, number, raise_io};
+use crate::messages;
 use crate::process;
-use crate::ruby::{self, Message, NIL, Value, boolean, copied, fixnum, list, truthy, unsigned};
+use crate::ruby::{
+    self, Message, NIL, Value, array, boolean, copied, fixnum, list, truthy, unsigned,
+};
 
 /// What the template holds for its workers. The memory is not mapped there: what the application forks while it is loaded
 /// must not have it.
@@ -39,67 +43,6 @@ pub(crate) struct Joined {
 }
 
 static JOINED: OnceLock<Joined> = OnceLock::new();
-
-/// Class of the errors by which a process that was forked from a worker is told that it is none.
-static NOT_THE_WORKER: OnceLock<Value> = OnceLock::new();
-
-/// Names that class, which must live for ever.
-pub(crate) fn set_error(not_the_worker: Value) {
-    let _ = NOT_THE_WORKER.set(not_the_worker);
-}
-
-/// Raises NotTheWorker in a process that the application forked from a worker or the template: the requests, the exchange
-/// and the control socket are its parent's.
-///
-/// # Safety
-/// The rules of [`crate::ruby`].
-pub(crate) unsafe fn refuse_children() {
-    if process::is_child() {
-        // SAFETY: the caller keeps the rules; the class is set when the extension is loaded.
-        unsafe {
-            ruby::raise(
-                NOT_THE_WORKER.get().copied().unwrap_or(rb_eRuntimeError),
-                &Message::new(format_args!(
-                    "this process was forked from a worker by the application: it can't answer the worker's request. \
-                     End it in the code that forks (fork {{ ... }}, or exit)"
-                )),
-            )
-        }
-    }
-}
-
-/// `Native.child?`: whether the application forked this process from a worker or the template.
-pub(crate) unsafe extern "C" fn child(_: Value) -> Value {
-    boolean(process::is_child())
-}
-
-/// `Native.close_in_children(descriptors)`: has every process that the application forks from the template close these,
-/// at most four.
-///
-/// # Safety
-/// Called by Ruby.
-pub(crate) unsafe extern "C" fn close_in_children(_: Value, descriptors: Value) -> Value {
-    // SAFETY: Ruby calls with the GVL; an error of the system is plain data.
-    unsafe {
-        let mut all = [-1; 4];
-        for (place, &value) in all.iter_mut().zip(list(descriptors)) {
-            *place = descriptor(value);
-        }
-        if let Err(error) = process::close_in_children(all) {
-            raise_io("pthread_atfork", &error)
-        }
-    }
-    NIL
-}
-
-/// `Native.fork_is_worker(whether)`: whether the next process that this thread forks is a worker.
-///
-/// # Safety
-/// Called by Ruby.
-pub(crate) unsafe extern "C" fn fork_is_worker(_: Value, is_worker: Value) -> Value {
-    process::fork_is_worker(truthy(is_worker));
-    NIL
-}
 
 /// This process as a worker.
 ///
@@ -196,7 +139,7 @@ fn join(number: u16, control: RawFd) -> io::Result<()> {
     let worker = Worker::new(region, attached.doorbell, number)?;
     worker.keep_from_children()?;
     let [memory, bell] = worker.descriptors();
-    process::close_in_children([control, memory, bell, -1])?;
+    children::close_in_children([control, memory, bell, -1])?;
     let joined = Joined {
         worker,
         number,

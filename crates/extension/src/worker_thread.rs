@@ -16,11 +16,14 @@ use rb_sys::{
     rb_gc_mark, rb_nogvl,
 };
 
+use crate::arguments;
+use crate::children::refuse_children;
 use crate::env::{self, Repeated, Template};
-use crate::messages;
+use crate::errors::Refused;
 use crate::ruby::{self, Message, NIL, Value};
-use crate::worker::{self, Joined, joined};
+use crate::worker::{Joined, joined};
 
+pub(crate) mod claim;
 pub(crate) mod methods;
 
 /// What a worker thread holds. It lies on the heap, so that a jump of Ruby's leaves it as it is. Ruby's collector may look at it
@@ -44,16 +47,6 @@ pub(crate) struct State {
     gone: Cell<bool>,
     /// Memory for heads. No call into Ruby while it is borrowed.
     pub(crate) head: RefCell<Head>,
-}
-
-/// Why a frame did not get into the ring.
-pub(crate) enum Refused {
-    /// Nobody reads any more.
-    Gone,
-    /// It is longer than this.
-    TooLarge(usize),
-    /// The response it belongs to has ended.
-    Over,
 }
 
 struct DataType(rb_data_type_t);
@@ -99,7 +92,7 @@ unsafe extern "C" fn free(data: *mut c_void) {
 pub(crate) unsafe fn state<'a>(this: Value) -> &'a State {
     // SAFETY: the caller keeps the rules.
     unsafe {
-        worker::refuse_children();
+        refuse_children();
         state_anywhere(this)
     }
 }
@@ -125,7 +118,7 @@ pub(crate) unsafe extern "C" fn new(class: Value, number: Value) -> Value {
     // it raise, the state is leaked.
     unsafe {
         let joined = joined();
-        let number = messages::number::<u16>(number);
+        let number = arguments::number::<u16>(number);
         if number >= joined.threads {
             ruby::raise(
                 rb_sys::rb_eArgError,
@@ -247,7 +240,7 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
             }
             blocked(&raw const own.thread, None);
             // A handler of a signal or a finalizer has run, and may have forked.
-            worker::refuse_children();
+            refuse_children();
         }
     }
 }

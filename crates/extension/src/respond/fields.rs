@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use exchange::response::Head;
 use rb_sys::{rb_hash_foreach, rb_sym2str, ruby_value_type};
 
-use super::raise_invalid;
+use crate::errors::raise_invalid;
 use crate::ruby::{self, Value, bytes, elements, integer, is};
 use crate::worker_thread::State;
 

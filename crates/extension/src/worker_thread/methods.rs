@@ -7,9 +7,12 @@ use exchange::request::{BodyPlace, Record};
 use exchange::response::Kind;
 use rb_sys::{rb_eRuntimeError, ruby_value_type};
 
+use super::claim::{claim_from, claim_number};
 use super::{state, state_anywhere};
-use crate::messages::{descriptor, number, send_from_worker};
-use crate::process;
+use crate::arguments::{descriptor, number};
+use crate::children;
+use crate::errors::{raise_over, raise_refused};
+use crate::messages::send_from_worker;
 use crate::respond;
 use crate::ruby::{self, Message, NIL, Value, boolean, bytes, copied, fixnum};
 
@@ -34,28 +37,6 @@ pub(crate) unsafe extern "C" fn claim_of(this: Value, env: Value) -> Value {
     claim.map_or(NIL, claim_number)
 }
 
-/// A claim as a number for Ruby: the slot in its low 16 bits, the publication above them.
-fn claim_number(claim: Claim) -> Value {
-    let number = i64::from(claim.sequence) << 16 | i64::from(claim.slot);
-    // SAFETY: 48 bits fit into a fixnum, which is no reference.
-    unsafe { rb_sys::LONG2FIX(number) }
-}
-
-/// The claim that a number of [`claim_number`] stands for.
-///
-/// # Safety
-/// The rules of [`crate::ruby`]. Raises ResponseOver for anything else: nil stands for no request.
-pub(crate) unsafe fn claim_from(number: Value) -> Claim {
-    match ruby::integer::<u64>(number) {
-        Some(number) => Claim {
-            slot: number as u16,
-            sequence: (number >> 16) as u32,
-        },
-        // SAFETY: the caller keeps the rules.
-        None => unsafe { respond::raise_over() },
-    }
-}
-
 /// `worker_thread.holds?(slot, sequence)`: whether its thread runs this very publication of a request, or what follows its response.
 ///
 /// # Safety
@@ -78,7 +59,7 @@ pub(crate) unsafe extern "C" fn holds(this: Value, slot: Value, sequence: Value)
 /// Called by Ruby.
 pub(crate) unsafe extern "C" fn answered(this: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
-    boolean(process::is_child() || unsafe { state_anywhere(this) }.claim().is_none())
+    boolean(children::is_child() || unsafe { state_anywhere(this) }.claim().is_none())
 }
 
 /// `worker_thread.hijacked?`: whether the application has taken the connection of the request that it holds.
@@ -133,7 +114,7 @@ pub(crate) unsafe extern "C" fn finish(this: Value, claim: Value) -> Value {
         let claim = claim_from(claim);
         let own = state(this);
         if own.running.get() != Some(claim) {
-            respond::raise_over();
+            raise_over();
         }
         if let Some(claim) = own.claim().filter(|_| !own.hijacked.get()) {
             respond::frame(this, claim, Kind::End, NIL);
@@ -201,7 +182,7 @@ pub(crate) unsafe extern "C" fn begin_out_of_band(this: Value) -> Value {
 /// # Safety
 /// Called by Ruby.
 pub(crate) unsafe extern "C" fn end_out_of_band(this: Value) -> Value {
-    if !process::is_child() {
+    if !children::is_child() {
         // SAFETY: Ruby calls with the GVL.
         unsafe { state(this) }.thread.end_out_of_band();
     }
@@ -218,7 +199,7 @@ pub(crate) unsafe extern "C" fn hijack(this: Value, claim: Value, socket: Value)
         let (claim, socket) = (claim_from(claim), descriptor(socket));
         let own = state(this);
         if let Err(refused) = own.job_of(claim) {
-            respond::raise_refused(refused);
+            raise_refused(refused);
         }
         if !own.open(claim) {
             ruby::raise(
