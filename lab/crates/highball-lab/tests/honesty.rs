@@ -281,7 +281,13 @@ fn a_saturated_generator_refuses_to_rank() {
          [[load]]\nconnections = 8\n\
          [stack.one]\nurl = \"{url}\"\n[stack.other]\nurl = \"{url}\"\n",
     ));
-    assert_eq!(code, Some(0));
+    let failures: Vec<_> = results
+        .trials
+        .iter()
+        .filter_map(|trial| trial.failure.as_ref())
+        .collect();
+    assert_eq!(code, Some(0), "{failures:?}");
+    for t in &results.trials { eprintln!("{:?}", t.outcome); }
     let judgement = judge(&results);
     let rate = judgement.finding(Measure::Rate, Some("c8")).unwrap();
     assert!(rate.ranking().is_empty(), "{:?}", judgement.set_aside);
@@ -303,7 +309,12 @@ fn a_server_that_stalls_shows_it_in_p99() {
         "stacks = [\"stalling\"]\ntrials = 1\nduration = \"{duration}s\"\n[[load]]\nrate = 150\n\
          [stack.stalling]\nkind = \"thin\"\nenvironment = {{ STALL = \"{stall}\", EVERY = \"{every}\" }}\n",
     ));
-    assert_eq!(code, Some(0));
+    let failures: Vec<_> = results
+        .trials
+        .iter()
+        .filter_map(|trial| trial.failure.as_ref())
+        .collect();
+    assert_eq!(code, Some(0), "{failures:?}");
     let outcome = &results.trials[0].outcome;
     // A tenth of the requests come due in a stall and wait for its end: of those a tenth wait longer than nine tenths of it.
     // That the requests themselves were answered at once, once they were sent, must not hide it.
