@@ -100,17 +100,13 @@ gem: build ## Build the gem, with both programs and the extension in it, into ta
 bench: ## Measure against Puma, Unicorn and Passenger; writes docs/performance.md (BENCH=--quick: a short look)
 	scripts/install bench
 	$(MAKE) build
-	$(CARGO) build --release -p highball-lab-bench
-	scripts/redmine target/bench/redmine
-	$(CARGO_TARGET_DIR)/release/highball-bench --highball $(HIGHBALL) --redmine target/bench/redmine $(BENCH)
+	$(HIGHBALL)-lab bench lab/bench/performance.toml $(BENCH)
 
 .PHONY: bench-restart
-bench-restart: ## Measure what restarts of Redmine at 60 % load do to its latency; writes docs/reliability (BENCH=--rounds 3: fewer)
+bench-restart: ## Measure what restarts of Redmine at 60 % load do to its latency; writes docs/reliability/restart.md
 	scripts/install bench
 	$(MAKE) build
-	$(CARGO) build --release -p highball-lab-bench
-	scripts/redmine target/bench/redmine
-	$(CARGO_TARGET_DIR)/release/highball-bench --restart --highball $(HIGHBALL) --redmine target/bench/redmine $(BENCH)
+	$(HIGHBALL)-lab bench lab/bench/restart.toml --output docs/reliability $(BENCH)
 
 BENCH_LOAD ?= 5 5
 .PHONY: bench-load

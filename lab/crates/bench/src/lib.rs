@@ -1,15 +1,11 @@
-//! The benchmark of Highball itself, `make bench`: fixed workloads, fixed peers, fixed targets, on the stacks of the lab.
-//! Comparisons that users make of their own applications never pass through here.
+//! The benchmark of the project itself: comparisons like any other, each with targets, as data in `lab/bench/*.toml`
+//! ([`plan`]); a verdict on each target ([`verdict`]), and a page of all ([`page`]). It measures nothing and starts nothing:
+//! comparisons are run by the `compare` crate.
 
 #![forbid(unsafe_code)]
 
-pub mod idle;
-pub mod report;
-mod requests;
-pub mod restart;
-pub mod results;
-pub mod session;
-pub mod stack;
-pub mod trial;
-pub mod workload;
-pub mod wrk;
+mod figure;
+pub mod page;
+pub mod plan;
+mod table;
+pub mod verdict;

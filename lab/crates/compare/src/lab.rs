@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-pub use load::Load;
 pub(super) use load::MAX_CONNECTIONS;
+pub use load::{Load, Restart};
 
 use loadgen::duration;
 use stacks::toml_file;

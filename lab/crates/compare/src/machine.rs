@@ -2,7 +2,6 @@
 //! part, and how busy the machine was with other things. It records no name, address or path of the machine.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
@@ -18,45 +17,10 @@ pub struct Machine {
     pub versions: Vec<(String, String)>,
 }
 
-/// Debian packages whose versions matter.
-const PACKAGES: [&str; 10] = [
-    "ruby3.1",
-    "puma",
-    "unicorn",
-    "passenger",
-    "wrk",
-    "ruby-rack",
-    "ruby-sinatra",
-    "ruby-rails",
-    "redmine",
-    "libsqlite3-0",
-];
-
 /// The one fact that changes all the time.
 const LOAD_AVERAGE: &str = "Load average at the start";
 
 impl Machine {
-    /// Describes this machine with the software that matters to the benchmark. What cannot be found out is left out.
-    pub fn capture(highball: &Path) -> Self {
-        let mut versions: Vec<(String, String)> = PACKAGES
-            .iter()
-            .filter_map(|name| Some(((*name).to_owned(), package_version(name)?)))
-            .collect();
-        let mut version = |name: &str, value: Option<String>| {
-            versions.extend(value.map(|value| (name.to_owned(), value)))
-        };
-        version("ruby", output("ruby", &["--version"]));
-        version(
-            "highball",
-            output(&highball.to_string_lossy(), &["--version"]),
-        );
-        version("commit", commit());
-        Self {
-            facts: facts(),
-            versions,
-        }
-    }
-
     /// Describes this machine with the versions of the programs that took part, each named once.
     pub fn with(programs: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut versions: Vec<(String, String)> = programs.into_iter().collect();
@@ -144,37 +108,12 @@ pub fn timestamp() -> String {
     format!("{:.0}", jiff::Timestamp::now())
 }
 
-fn commit() -> Option<String> {
-    let id = output("git", &["rev-parse", "--short=12", "HEAD"])?;
-    let changes = output(
-        "git",
-        &[
-            "status",
-            "--porcelain",
-            "--untracked-files=no",
-            "--",
-            "crates",
-            "gem",
-            "lab",
-        ],
-    );
-    Some(if changes.is_some_and(|changes| !changes.is_empty()) {
-        format!("{id} and uncommitted changes")
-    } else {
-        id
-    })
-}
-
 fn distribution() -> Option<String> {
     let text = read("/etc/os-release")?;
     let name = text
         .lines()
         .find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     Some(name.trim_matches('"').to_owned())
-}
-
-fn package_version(name: &str) -> Option<String> {
-    output("dpkg-query", &["-W", "-f=${Version}", name]).filter(|version| !version.is_empty())
 }
 
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
@@ -208,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_machine_is_described_without_a_server() {
-        let machine = Machine::capture(Path::new("/nonexistent/highball"));
+        let machine = Machine::with(Vec::new());
         assert!(machine.facts.iter().any(|(name, _)| name == "Kernel"));
         assert!(machine.versions.iter().all(|(name, _)| name != "highball"));
     }

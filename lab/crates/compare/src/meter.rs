@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use proc::machine::MachineCpu;
-use proc::own_cpu;
+use proc::{Memory, own_cpu};
 
 use super::results::{Footprint, Limit, Placement};
 use loadgen::Progress;
@@ -129,7 +129,11 @@ fn watch(
 
 /// Memory of a process tree, in bytes.
 pub(super) fn footprint(tree: &mut ProcessTree) -> Footprint {
-    let memory = tree.memory();
+    as_footprint(tree.memory())
+}
+
+/// Memory as results keep it.
+pub(super) fn as_footprint(memory: Memory) -> Footprint {
     Footprint {
         pss: memory.pss,
         private_dirty: memory.private_dirty,

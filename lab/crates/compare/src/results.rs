@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
-use loadgen::outcome::Outcome;
+use loadgen::outcome::{Latency, Outcome};
 use loadgen::plan::Arrivals;
 pub use stacks::described::{Application, Stack};
 
@@ -159,6 +159,57 @@ pub struct Trial {
     pub left_behind: usize,
     /// What limited the rate.
     pub limit: Limit,
+    /// What idle connections beside the load did to it; then `outcome` is that of the load beside them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside_idle: Option<BesideIdle>,
+    /// What a restart under an open loop did to its latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<UnderRestart>,
+}
+
+/// A load beside idle connections, and the same load before and after.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BesideIdle {
+    /// The idle ones.
+    pub connections: usize,
+    /// The longest that a new client waited for its answer while they were open, in milliseconds.
+    pub newcomer_ms: f64,
+    /// Memory of the process that clients talk to, while they were open.
+    pub front: Footprint,
+    /// The same before they were opened.
+    pub front_before: Footprint,
+    /// The load's rate over the mean of that without them.
+    pub rate_ratio: f64,
+    /// The same of the CPU time per request.
+    pub cpu_ratio: f64,
+}
+
+/// An open loop during which the stack was restarted.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct UnderRestart {
+    /// Good responses a second of the closed loop before it.
+    pub capacity: f64,
+    /// Requests a second of the open loop.
+    pub rate: f64,
+    /// Seconds until the command that restarts had ended.
+    pub served_s: f64,
+    /// Seconds until no process of before was left.
+    pub gone_s: f64,
+    /// Until the restart began.
+    pub before: Stretch,
+    /// From then on until no process of before was left.
+    pub during: Stretch,
+    /// From then on.
+    pub after: Stretch,
+}
+
+/// The requests that were due in a stretch of time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stretch {
+    /// How many failed; their latency is the time-out at least.
+    pub errors: u64,
+    /// From the moment that a request was due.
+    pub latency: Latency,
 }
 
 /// How the server was brought to a steady state.

@@ -8,6 +8,9 @@ use super::results::Trial;
 use super::trial_context::TrialContext;
 use loadgen::plan::{End, Mode};
 
+mod idle;
+mod restart;
+
 /// Runs `load` against a fresh server of `participant`; `name` is the folder of its files.
 ///
 /// # Errors
@@ -25,7 +28,15 @@ pub(super) fn run(
     warm_up.mode = warm_up_mode(context, load, warm_up.mode);
     server.warm_up(context, &warm_up)?;
     let plan = context.plan_of(&server, load, seed);
-    let measured = server.measure(context, &plan)?;
+    let measured = match load.idle {
+        Some(count) => idle::measure(context, &mut server, &plan, count)?,
+        None => server.measure(context, &plan)?,
+    };
+    if let Some(restart) = &load.restart {
+        let capacity = measured.outcome.good_per_second();
+        let under = restart::measure(context, &mut server, restart, capacity, seed)?;
+        server.trial.restart = Some(under);
+    }
     // Where the load itself has met wrong responses, their count says more.
     if measured.outcome.errors.unexpected == 0 {
         server.is_honest(context)?;

@@ -11,6 +11,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use ::stacks::keeper;
 
+mod bench;
 mod compare;
 mod load;
 mod stacks;
@@ -27,6 +28,9 @@ pub enum Command {
     Study(study::Arguments),
     /// What can be compared here: installed, in which version, or how to install it.
     Stacks(stacks::Arguments),
+    /// Run the benchmark of the project itself, or write its page again.
+    #[command(hide = true)]
+    Bench(bench::Arguments),
     /// Starts a stack's processes and ends them with the lab, which alone runs this.
     #[command(name = keeper::COMMAND, hide = true)]
     KeepStack(keeper::Arguments),
@@ -42,6 +46,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Study(arguments) => study::run(&arguments),
         Command::Stacks(arguments) => stacks::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::KeepStack(arguments) => keeper::keep(&arguments).map(|()| ExitCode::SUCCESS),
     }
 }

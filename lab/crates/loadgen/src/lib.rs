@@ -11,6 +11,7 @@ pub mod duration;
 mod engine;
 mod framing;
 mod headroom;
+pub mod idle;
 pub mod outcome;
 pub mod page;
 pub mod plan;

@@ -42,6 +42,10 @@ pub struct Definition {
     /// What is started, in this order, each once the one before is up; clients talk to the last.
     #[serde(default, rename = "process")]
     pub(super) processes: Vec<ProcessTemplate>,
+    /// A command that loads the application again without a break; templates, of which `program` is known. The number of
+    /// the process that clients talk to is its last argument.
+    #[serde(default)]
+    pub(super) restart: Vec<String>,
     /// Where it was read from, for messages.
     #[serde(skip)]
     pub(super) source: PathBuf,
@@ -180,6 +184,7 @@ impl Definition {
             url: Some(url.to_owned()),
             programs: Vec::new(),
             files: Vec::new(),
+            restart: Vec::new(),
             processes: Vec::new(),
             source: PathBuf::from(format!("the stack {id}")),
         };

@@ -11,7 +11,7 @@ pub use catalogue::Catalogue;
 pub use definition::Definition;
 pub use presence::Presence;
 pub use program::server_program;
-pub use running::{Running, Stopped};
+pub use running::{Restarted, Running, Stopped};
 
 pub mod application;
 mod catalogue;

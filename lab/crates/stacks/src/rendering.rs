@@ -1,6 +1,7 @@
 //! The templates of a stack filled in: for a start with paths and ports, for a report with names in their places.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use anyhow::{Result, anyhow};
 use minijinja::syntax::SyntaxConfig;
@@ -154,6 +155,20 @@ impl Definition {
             Ok((file.path.clone(), text))
         };
         self.files.iter().map(render).collect()
+    }
+
+    /// The command that restarts it, without the number of the process; empty where it has none.
+    pub(super) fn restart_command(
+        &self,
+        filling: &Filling,
+        highball: &Path,
+    ) -> Result<Vec<String>> {
+        let values = BTreeMap::from([("program", self.program_paths(highball))]);
+        let what = format!("{}, restart", self.source.display());
+        let words = self.restart.iter();
+        words
+            .map(|word| filling.text(&what, word, &values))
+            .collect()
     }
 
     /// Ruby processes and threads of each that `deployment` gives it.

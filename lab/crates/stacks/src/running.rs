@@ -21,6 +21,9 @@ use loadgen::plan::Target;
 mod boot;
 mod log;
 mod placement;
+mod restart;
+
+pub use restart::Restarted;
 
 /// Between two looks at a server that starts or stops.
 const POLL: Duration = Duration::from_millis(10);
@@ -39,6 +42,8 @@ pub struct Running {
     tree: ProcessTree,
     scratch: PathBuf,
     started: Vec<Started>,
+    /// The command that restarts it; empty where there is none.
+    restart: Vec<String>,
     /// `None` for a server that was started elsewhere.
     kept: Option<Box<Kept>>,
 }
@@ -110,6 +115,7 @@ impl Running {
             tree: ProcessTree::below(kept.pid()),
             scratch,
             started: Vec::new(),
+            restart: definition.restart_command(&filling, &deployment.highball)?,
             kept: Some(Box::new(kept)),
         };
         let up = running.bring_up(definition, &values, &filling, deployment);
@@ -139,6 +145,7 @@ impl Running {
             tree: ProcessTree::rooted(-1),
             scratch: deployment.scratch.clone(),
             started: Vec::new(),
+            restart: Vec::new(),
             kept: None,
         })
     }

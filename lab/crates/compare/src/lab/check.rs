@@ -16,6 +16,9 @@ pub(super) const MAX_WORKERS: usize = 1024;
 const MAX_THREADS: usize = 1024;
 const TRIALS: RangeInclusive<usize> = 1..=1000;
 const CONNECTIONS: RangeInclusive<usize> = 1..=super::load::MAX_CONNECTIONS;
+/// More than loopback addresses of their own have local ports for.
+const IDLE: RangeInclusive<usize> = 1..=100_000;
+const SHARE: RangeInclusive<f64> = 0.05..=0.95;
 const RATE: RangeInclusive<f64> = 0.1..=1_000_000.0;
 const WEIGHT: RangeInclusive<f64> = 1e-6..=1e6;
 const PRECISION: RangeInclusive<f64> = 0.01..=0.5;
@@ -215,6 +218,26 @@ fn check_load(load: &Load) -> Checked {
         counts,
     )?;
     whole("calls", load.calls.unwrap_or(1), 1..=1_000_000)?;
+    if load.rate.is_some() && (load.idle.is_some() || load.restart.is_some()) {
+        let key = if load.idle.is_some() {
+            "idle"
+        } else {
+            "restart"
+        };
+        let message = "only a closed loop has it; give connections and no rate";
+        return Err(Fault::new(&[key], message));
+    }
+    if load.idle.is_some() && load.restart.is_some() {
+        let message = "a load has either idle connections or a restart";
+        return Err(Fault::new(&["restart"], message));
+    }
+    whole("idle", load.idle.unwrap_or(1), IDLE)?;
+    if let Some(restart) = &load.restart {
+        let below = |fault: Fault| fault.below(&["restart"]);
+        number("share", restart.share, SHARE).map_err(below)?;
+        time("before", restart.before, DURATION).map_err(below)?;
+        time("after", restart.after, DURATION).map_err(below)?;
+    }
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if !load.id.chars().all(plain) {
         let message = format!(

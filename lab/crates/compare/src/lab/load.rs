@@ -37,6 +37,26 @@ pub struct Load {
     /// Warms up with so many requests, whatever the rate then does, and not until it is steady.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up_requests: Option<u64>,
+    /// Measures a closed loop three times: the second time beside so many idle connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<usize>,
+    /// After a closed loop has told how much a stack can do, restarts it under an open one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart: Option<Restart>,
+}
+
+/// A restart under load. The stack's file says how it is restarted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restart {
+    /// The open loop's rate, as a share of what the closed loop reached.
+    pub share: f64,
+    /// How long it lasts before the restart begins.
+    #[serde(with = "duration")]
+    pub before: Duration,
+    /// How long it lasts from then on; the restart must be over by then.
+    #[serde(with = "duration")]
+    pub after: Duration,
 }
 
 impl Load {
@@ -92,6 +112,15 @@ impl Load {
             Some(calls) => parts.push(format!("{calls} requests on a connection")),
             None => {}
         }
+        parts.extend(
+            self.idle
+                .map(|count| format!("beside {count} idle connections")),
+        );
+        parts.extend(
+            self.restart
+                .as_ref()
+                .map(|restart| format!("then a restart at {:.0} % of that", restart.share * 100.0)),
+        );
         parts.join(", ")
     }
 

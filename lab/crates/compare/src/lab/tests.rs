@@ -55,6 +55,18 @@ fn what_is_wrong_is_told_with_its_line() {
         ":4: unknown key rates; the nearest known one is rate",
     );
     check(
+        "[[load]]\nrate = 4\nidle = 10\n",
+        ":3: load.0.idle: only a closed loop has it; give connections and no rate",
+    );
+    check(
+        "[[load]]\nconnections = 4\nidle = 10\nrestart = { share = 0.6, before = \"1s\", after = \"1s\" }\n",
+        ":4: load.0.restart: a load has either idle connections or a restart",
+    );
+    check(
+        "[[load]]\nconnections = 4\nrestart = { share = 1.5, before = \"1s\", after = \"1s\" }\n",
+        ":3: load.0.restart.share: 1.5 is out of range; it goes from 0.05 to 0.95",
+    );
+    check(
         "\nworkers = 0\n",
         ":2: workers: 0 is out of range; it goes from 1 to 1024",
     );

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use loadgen::page::{self, exchange_on, get_request};
-use loadgen::plan::Target;
+use crate::page::{self, exchange_on, get_request};
+use crate::plan::Target;
 
 /// Connections from one source address. Each has its own range of ephemeral ports (28,000 on Linux by
 /// default), which other connections of the machine need too.

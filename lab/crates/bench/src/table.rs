@@ -6,18 +6,18 @@ use compare::statistics::median;
 
 /// A table whose rows are as long as its head.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub(super) fn new(heads: &[&str]) -> Self {
+    pub(crate) fn new(heads: &[&str]) -> Self {
         Self {
             rows: vec![heads.iter().map(|head| (*head).to_owned()).collect()],
         }
     }
 
-    pub(super) fn row(&mut self, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 }
@@ -36,7 +36,7 @@ impl fmt::Display for Table {
 }
 
 /// A number with about three significant digits, and thousands separated.
-pub(super) fn figure(value: f64) -> String {
+pub(crate) fn figure(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude >= 1000.0 {
         thousands(value.round() as i64)
@@ -50,7 +50,7 @@ pub(super) fn figure(value: f64) -> String {
 }
 
 /// The median with the extremes, or a dash.
-pub(super) fn spread(values: &[f64]) -> String {
+pub(crate) fn spread(values: &[f64]) -> String {
     let Some(middle) = median(values) else {
         return "–".to_owned();
     };

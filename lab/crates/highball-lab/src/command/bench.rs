@@ -1,0 +1,141 @@
+//! `highball-lab bench`: the project's own benchmark, part by part, and its page. How a part is measured is the
+//! comparison's. A missed target is a finding and no failure.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ::stacks::server_program;
+use anyhow::{Context as _, Result, bail};
+use bench::page::{self, Found};
+use bench::plan::{Benchmark, Part};
+
+use super::compare::{INTERRUPTED, command_line, failures};
+use compare::RunOptions;
+use compare::lab::Lab;
+
+/// What `highball-lab bench` takes.
+#[derive(Debug, Default, PartialEq, clap::Args)]
+pub struct Arguments {
+    /// The benchmark, a file of lab/bench
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Only this part or family of parts (hello, list); may be repeated. What an earlier run found on the others stays
+    #[arg(long, value_name = "PART")]
+    only: Vec<String>,
+    /// Starts of each stack under each load [default: as in the file]
+    #[arg(long, value_name = "N")]
+    trials: Option<usize>,
+    /// Few and short trials, for figures that are indicative only
+    #[arg(long)]
+    quick: bool,
+    /// Where the page goes, and a folder of its name with the results of each part [default: docs, with --quick target/bench]
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Where applications are made ready, and trials have their files meanwhile
+    #[arg(long, value_name = "DIR", default_value = "target/bench/work")]
+    work: PathBuf,
+    /// Write the page again from what was found, and measure nothing
+    #[arg(long, conflicts_with_all = ["trials", "quick", "only"])]
+    report_only: bool,
+}
+
+const QUICK_TRIALS: usize = 2;
+const QUICK_DURATION: Duration = Duration::from_secs(3);
+const QUICK_WARM_UP: Duration = Duration::from_secs(15);
+
+/// Measures the parts that were asked for and writes the page of all.
+///
+/// # Errors
+/// The file is wrong, nothing can be measured, what was found can't be written, or a trial failed.
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let benchmark = Benchmark::read(&arguments.file)?;
+    let name = arguments
+        .file
+        .file_stem()
+        .context("a benchmark is a file")?;
+    let name = name.to_string_lossy().into_owned();
+    let usual = if arguments.quick {
+        "target/bench"
+    } else {
+        "docs"
+    };
+    let output = arguments.output.clone().unwrap_or_else(|| usual.into());
+    let folder = output.join(&name);
+    let mut failed = Vec::new();
+    if !arguments.report_only {
+        let stop = super::stop_on_signals()?;
+        for part in benchmark.select(&arguments.only)? {
+            let folder = folder.join(&part.id);
+            discard(&folder)?;
+            let options = RunOptions {
+                highball: server_program(),
+                command: command_line(),
+                folder: folder.clone(),
+                work: arguments.work.clone(),
+                resume: false,
+                stop: &stop,
+            };
+            eprintln!("{name}: {}", part.title);
+            let results = compare::run(&arguments.lab(part), &options)?;
+            if stop.load(Ordering::Relaxed) && results.finished.is_none() {
+                return Ok(ExitCode::from(INTERRUPTED));
+            }
+            let page = report::Page {
+                results: &results,
+                study: None,
+            };
+            report::write(&page, &folder)?;
+            failed.extend(failures(&results));
+        }
+    }
+    write_page(&benchmark, &name, &output)?;
+    match failed.first() {
+        Some(text) => bail!("{text}"),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Writes the page on everything that was found by now, and prints a line for each target.
+fn write_page(benchmark: &Benchmark, name: &str, output: &Path) -> Result<()> {
+    let folder = output.join(name);
+    let mut found: Vec<Found<'_>> = Vec::new();
+    for part in &benchmark.parts {
+        let place = folder.join(&part.id);
+        let is_there = place.join("results.json").is_file();
+        let results = is_there.then(|| compare::read(&place)).transpose()?;
+        found.push((part, results));
+    }
+    let notes = fs::read_to_string(folder.join("notes.md")).unwrap_or_default();
+    let path = output.join(format!("{name}.md"));
+    fs::write(&path, page::render(benchmark, &found, &notes, name))
+        .with_context(|| format!("can't write {}", path.display()))?;
+    super::print(&format!(
+        "{}\nreport: {}\n",
+        page::verdicts(&found),
+        path.display()
+    ))
+}
+
+/// Removes what an earlier run found on a part.
+fn discard(folder: &Path) -> Result<()> {
+    match folder.join("results.json").is_file() {
+        true => {
+            fs::remove_dir_all(folder).with_context(|| format!("can't remove {}", folder.display()))
+        }
+        false => Ok(()),
+    }
+}
+
+impl Arguments {
+    fn lab(&self, part: &Part) -> Lab {
+        let mut lab = match self.quick {
+            true => part.shortened(QUICK_TRIALS, QUICK_DURATION, QUICK_WARM_UP),
+            false => part.compare.clone(),
+        };
+        lab.trials = self.trials.unwrap_or(lab.trials);
+        lab
+    }
+}
