@@ -287,7 +287,9 @@ fn a_saturated_generator_refuses_to_rank() {
         .filter_map(|trial| trial.failure.as_ref())
         .collect();
     assert_eq!(code, Some(0), "{failures:?}");
-    for t in &results.trials { eprintln!("{:?}", t.outcome); }
+    for t in &results.trials {
+        eprintln!("{:?}", t.outcome);
+    }
     let judgement = judge(&results);
     let rate = judgement.finding(Measure::Rate, Some("c8")).unwrap();
     assert!(rate.ranking().is_empty(), "{:?}", judgement.set_aside);
