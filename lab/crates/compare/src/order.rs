@@ -3,7 +3,9 @@
 //! Machines drift over minutes: the stacks of one load stand next to each other and share that, and whoever goes first is
 //! another one each time.
 
-use loadgen::random::Random;
+use rand::seq::SliceRandom as _;
+use rand::{Rng as _, SeedableRng as _};
+use rand_xoshiro::SplitMix64;
 
 /// What stands next to each other in a round.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,17 +37,17 @@ pub(super) fn order(
     loads: usize,
     stacks: usize,
 ) -> Vec<Group> {
-    let mut random = Random::new(seed);
+    let mut random = SplitMix64::seed_from_u64(seed);
     let mut groups = Vec::new();
     for round in 1..=rounds.max(searches) {
         let trials = if round <= rounds { loads } else { 0 };
         let mut tasks: Vec<Task> = (0..trials).map(Task::Trial).collect();
         tasks.extend((round <= searches).then_some(Task::Search));
-        random.shuffle(&mut tasks);
-        let seed = random.bits();
+        tasks.shuffle(&mut random);
+        let seed = random.next_u64();
         for task in tasks {
             let mut stacks: Vec<usize> = (0..stacks).collect();
-            random.shuffle(&mut stacks);
+            stacks.shuffle(&mut random);
             groups.push(Group {
                 round,
                 task,

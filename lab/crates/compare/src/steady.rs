@@ -89,22 +89,23 @@ impl WarmupSeries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadgen::random::Random;
+    use rand::{RngExt as _, SeedableRng as _};
+    use rand_xoshiro::SplitMix64;
 
     /// The longest warm-up by default, in seconds.
     const CAP: usize = 30;
 
     /// A draw from the normal distribution (Box and Muller).
-    fn normal(random: &mut Random) -> f64 {
-        let radius = (-2.0 * (1.0 - random.fraction()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * random.fraction()).cos()
+    fn normal(random: &mut SplitMix64) -> f64 {
+        let radius = (-2.0 * (1.0 - random.random::<f64>()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * random.random::<f64>()).cos()
     }
 
     /// After how many seconds each of a thousand warm-ups ends whose rate is `rate_at` of the second with so much noise of
     /// each second; `None` where it does not in the time that it has.
     fn ends(noise: f64, rate_at: impl Fn(usize) -> f64) -> Vec<Option<usize>> {
         let one = |seed| {
-            let mut random = Random::new(seed);
+            let mut random = SplitMix64::seed_from_u64(seed);
             let mut rates = Vec::new();
             (0..CAP).find_map(|second| {
                 rates.push(1000.0 * rate_at(second) * (1.0 + noise * normal(&mut random)));

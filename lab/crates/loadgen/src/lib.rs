@@ -15,4 +15,3 @@ pub mod idle;
 pub mod outcome;
 pub mod page;
 pub mod plan;
-pub mod random;

@@ -1,7 +1,8 @@
 //! Searches on a simulated server.
 
 use super::*;
-use loadgen::random::Random;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_xoshiro::SplitMix64;
 
 /// Searches with a server that holds a rate where `holds` says so; gives the steps.
 fn search(start: f64, mut holds: impl FnMut(f64) -> bool) -> Vec<Step> {
@@ -72,9 +73,9 @@ fn one_bad_moment_does_not_end_a_search() {
 #[test]
 fn a_noisy_edge_is_found_about_where_it_is() {
     for seed in 0..200 {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64::seed_from_u64(seed);
         // Held for certain up to 950, never from 1050, by chance between.
-        let steps = search(30.0, |rate| rate < 950.0 + 100.0 * random.fraction());
+        let steps = search(30.0, |rate| rate < 950.0 + 100.0 * random.random::<f64>());
         let (held, _) = of(30.0, &steps).bracket();
         assert!((900.0..1050.0).contains(&held), "seed {seed}: {held}");
     }

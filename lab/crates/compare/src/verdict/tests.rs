@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::results::{Limit, Peak, Stack};
-use loadgen::random::Random;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_xoshiro::SplitMix64;
 
 /// Two stacks and one closed loop; no trial yet.
 fn comparison() -> Results {
@@ -62,9 +63,9 @@ fn on_rate(results: &Results) -> Versus {
 }
 
 /// A draw from the normal distribution (Box and Muller).
-fn normal(random: &mut Random) -> f64 {
-    let radius = (-2.0 * (1.0 - random.fraction()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * random.fraction()).cos()
+fn normal(random: &mut SplitMix64) -> f64 {
+    let radius = (-2.0 * (1.0 - random.random::<f64>()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * random.random::<f64>()).cos()
 }
 
 /// How many of `count` simulated comparisons of five rounds call the second stack better, too close and worse. Rounds
@@ -73,7 +74,7 @@ fn simulate(count: u64, between: f64, speed: f64) -> [usize; 3] {
     let mut calls = [0; 3];
     let mut results = rounds(&[1.0; 5], &[1.0; 5]);
     for seed in 0..count {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64::seed_from_u64(seed);
         for pair in results.trials.chunks_mut(2) {
             let drift = (0.05 * normal(&mut random)).exp();
             for (trial, speed) in pair.iter_mut().zip([1.0, speed]) {
@@ -114,7 +115,7 @@ fn ten_per_cent_more_work_is_found_slower() {
 fn equal_latencies_are_too_close_to_call() {
     let mut false_calls = 0;
     for seed in 0..200 {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64::seed_from_u64(seed);
         let mut results = rounds(&[100.0; 5], &[100.0; 5]);
         for trial in &mut results.trials {
             let start = (0.05 * normal(&mut random)).exp();

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use crate::plan::{Arrivals, Request};
-use crate::random::Random;
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use rand_xoshiro::SplitMix64;
 
 /// Keeps the draw of kinds apart from the draw of times: another set of requests must not move the arrivals.
 const KINDS: u64 = 0x6b69_6e64;
@@ -21,7 +22,7 @@ pub(super) struct Arrival {
 /// Draws kinds of requests by their weights.
 #[derive(Debug, Clone)]
 pub(super) struct Draw {
-    random: Random,
+    random: SplitMix64,
     /// Running sums of the weights.
     bounds: Vec<f64>,
 }
@@ -34,7 +35,11 @@ impl Draw {
             Some(*sum)
         });
         Self {
-            random: Random::new(Random::new(seed ^ KINDS).bits().wrapping_add(stream)),
+            random: SplitMix64::seed_from_u64(
+                SplitMix64::seed_from_u64(seed ^ KINDS)
+                    .next_u64()
+                    .wrapping_add(stream),
+            ),
             bounds: bounds.collect(),
         }
     }
@@ -45,7 +50,7 @@ impl Draw {
         if last == 0 {
             return 0;
         }
-        let point = self.random.fraction() * self.bounds[last];
+        let point = self.random.random::<f64>() * self.bounds[last];
         self.bounds
             .iter()
             .position(|bound| point < *bound)
@@ -59,7 +64,7 @@ pub(super) struct Schedule {
     arrivals: Arrivals,
     gap: f64,
     end: u64,
-    times: Random,
+    times: SplitMix64,
     draw: Draw,
     /// Nanoseconds; for equal distances the number of the arrival, which adds up no rounding.
     position: f64,
@@ -78,11 +83,16 @@ impl Schedule {
             arrivals,
             gap: 1e9 / rate,
             end: nanoseconds(duration),
-            times: Random::new(seed),
+            times: SplitMix64::seed_from_u64(seed),
             draw: Draw::new(requests, seed, 0),
             position: 0.0,
         }
     }
+}
+
+/// A draw from the exponential distribution with the given mean, in the mean's unit.
+fn exponential(random: &mut SplitMix64, mean: f64) -> f64 {
+    -mean * (1.0 - random.random::<f64>()).ln()
 }
 
 impl Iterator for Schedule {
@@ -96,7 +106,7 @@ impl Iterator for Schedule {
                 at
             }
             Arrivals::Poisson => {
-                self.position += self.times.exponential(self.gap);
+                self.position += exponential(&mut self.times, self.gap);
                 self.position
             }
         } as u64;
@@ -137,6 +147,13 @@ pub(super) fn nanoseconds(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_exponential_has_its_mean() {
+        let mut random = SplitMix64::seed_from_u64(1);
+        let sum: f64 = (0..20_000).map(|_| exponential(&mut random, 5.0)).sum();
+        assert!((sum / 20_000.0 - 5.0).abs() < 0.2);
+    }
 
     fn requests(weights: &[f64]) -> Vec<Request> {
         let request = |weight: &f64| Request {

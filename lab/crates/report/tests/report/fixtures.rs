@@ -11,7 +11,8 @@ use compare::results::{
 };
 use compare::statistics::Estimate;
 use loadgen::outcome::{Latency, OfRequest, Outcome, Second};
-use loadgen::random::Random;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_xoshiro::SplitMix64;
 use report::then_and_now::{Finding, Row, ThenAndNow};
 
 /// What a stack is like.
@@ -69,7 +70,7 @@ const OPEN_RATE: f64 = 2_000.0;
 
 /// The whole comparison.
 pub(crate) fn comparison() -> Results {
-    let mut random = Random::new(2009);
+    let mut random = SplitMix64::seed_from_u64(2009);
     let mut results = frame();
     let mut position = 0;
     for round in 1..=ROUNDS {
@@ -283,7 +284,7 @@ fn stack(character: &Character) -> Stack {
     }
 }
 
-fn trial(character: &Character, load: &str, start: f64, random: &mut Random) -> Trial {
+fn trial(character: &Character, load: &str, start: f64, random: &mut SplitMix64) -> Trial {
     let open = load != "closed-12";
     let rate = if open {
         OPEN_RATE
@@ -325,7 +326,7 @@ fn trial(character: &Character, load: &str, start: f64, random: &mut Random) -> 
         boot_s: 1.9 * (0.05 * normal(random)).exp(),
         warm_up: WarmUp {
             seconds: 12.0,
-            settled: random.fraction() > 0.1,
+            settled: random.random::<f64>() > 0.1,
             rates: (0..12)
                 .map(|second| rate * (1.0 - 0.5 * (-f64::from(second) / 4.0).exp()))
                 .collect(),
@@ -359,7 +360,7 @@ fn trial(character: &Character, load: &str, start: f64, random: &mut Random) -> 
             ..Outcome::default()
         },
         cpu_s: character.cpu_s * count as f64 * (0.01 * normal(random)).exp(),
-        other_cores: random.fraction() * 0.21,
+        other_cores: random.random::<f64>() * 0.21,
         memory: MemoryUse {
             idle: megabytes(character.idle),
             under_load,
@@ -373,11 +374,11 @@ fn trial(character: &Character, load: &str, start: f64, random: &mut Random) -> 
 }
 
 /// 3,000 latencies around `middle` milliseconds stand for all of a trial's.
-fn latencies(character: &Character, middle: f64, random: &mut Random) -> Latency {
+fn latencies(character: &Character, middle: f64, random: &mut SplitMix64) -> Latency {
     let mut latency = Latency::default();
     for _ in 0..3_000 {
         let (share, times) = character.slow;
-        let slow = if random.fraction() < share {
+        let slow = if random.random::<f64>() < share {
             times
         } else {
             1.0
@@ -412,7 +413,7 @@ fn spoil(results: &mut Results) {
     }
 }
 
-fn peak(character: &Character, round: usize, random: &mut Random) -> Peak {
+fn peak(character: &Character, round: usize, random: &mut SplitMix64) -> Peak {
     let limit = character.rate * 0.94 * (0.02 * normal(random)).exp();
     let mut rates = vec![500.0];
     while rates[rates.len() - 1] < limit {
@@ -479,7 +480,7 @@ fn peak(character: &Character, round: usize, random: &mut Random) -> Peak {
 }
 
 /// A draw from the normal distribution (Box and Muller).
-fn normal(random: &mut Random) -> f64 {
-    let radius = (-2.0 * (1.0 - random.fraction()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * random.fraction()).cos()
+fn normal(random: &mut SplitMix64) -> f64 {
+    let radius = (-2.0 * (1.0 - random.random::<f64>()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * random.random::<f64>()).cos()
 }
