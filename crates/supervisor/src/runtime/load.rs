@@ -108,7 +108,7 @@ pub enum BootError {
     /// There is no memory or descriptor for an exchange in place of one that is corrupt.
     #[error("cannot make the exchange: {0}")]
     Exchange(io::Error),
-    /// It took too long, for it stood behind what serves ([`Start::behind`]) and still wants a core.
+    /// It took too long at a low priority ([`Start::low_priority`]), and still waits for a core.
     #[error("loading the application at low priority timed out")]
     Starved,
     /// The server stops.

@@ -89,15 +89,15 @@ impl Template {
     /// Has the application loaded within so long, at [low priority](Start::low_priority) or not.
     ///
     /// # Errors
-    /// Why it was not; the process is to be dropped then. [`BootError::Starved`] only behind what serves.
+    /// Why it was not; the process is to be dropped then. [`BootError::Starved`] only at a low priority.
     pub async fn boot(
         &mut self,
         load: &Load,
-        behind: bool,
+        low_priority: bool,
         within: Duration,
     ) -> Result<Booted, BootError> {
         let start = ToTemplate::Start(Start {
-            low_priority: behind,
+            low_priority,
             ..load.start.clone()
         });
         let exchange = load.exchange.each_ref().map(AsFd::as_fd);
@@ -113,7 +113,7 @@ impl Template {
         };
         let answer = tokio::time::timeout(within, answer)
             .await
-            .map_err(|_| self.too_late(within, behind))??;
+            .map_err(|_| self.too_late(within, low_priority))??;
         match answer.map(|received| received.message) {
             Some(FromTemplate::Booted {
                 pid: _,
@@ -150,8 +150,8 @@ impl Template {
     }
 
     /// What it means that it has not loaded in time.
-    fn too_late(&self, limit: Duration, behind: bool) -> BootError {
-        if behind && wants_a_core(self.pid()) {
+    fn too_late(&self, limit: Duration, low_priority: bool) -> BootError {
+        if low_priority && wants_a_core(self.pid()) {
             // At the rank of all others it might have come to an end.
             BootError::Starved
         } else {

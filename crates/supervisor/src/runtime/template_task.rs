@@ -69,12 +69,12 @@ impl TemplateTask {
         }
     }
 
-    /// Has the application loaded: behind what serves, where something does and leaves time for it.
+    /// Has the application loaded: at a low priority where something serves and leaves time for it.
     async fn boot(&self) -> Result<Template, BootError> {
         let load = &self.load()?;
-        let behind =
+        let low_priority =
             load.start.low_priority || self.shared.inner.borrow().fleet.generations().serve();
-        let (template, booted) = match self.try_boot(load, behind).await {
+        let (template, booted) = match self.try_boot(load, low_priority).await {
             Err(BootError::Starved) => {
                 self.shared.note(self.generation, TemplateNote::Starved);
                 self.try_boot(load, false).await?
@@ -118,7 +118,11 @@ impl TemplateTask {
         Ok(load)
     }
 
-    async fn try_boot(&self, load: &Load, behind: bool) -> Result<(Template, Booted), BootError> {
+    async fn try_boot(
+        &self,
+        load: &Load,
+        low_priority: bool,
+    ) -> Result<(Template, Booted), BootError> {
         let mut template = Template::spawn(load)?;
         if let Some(handle) = self.shared.inner.borrow_mut().template(self.generation) {
             handle.pid = Some(template.pid());
@@ -126,7 +130,7 @@ impl TemplateTask {
         }
         let rules = self.shared.inner.borrow().fleet.rules(self.generation);
         let within = rules.map_or(load.plan.boot_timeout, |rules| rules.boot_timeout);
-        match template.boot(load, behind, within).await {
+        match template.boot(load, low_priority, within).await {
             Ok(booted) => Ok((template, booted)),
             Err(error) => {
                 // Its end takes time as well, for which the front must not stand still.
