@@ -2,7 +2,8 @@
 
 require_relative "lib/highball/version"
 
-# A gem for one platform and one Ruby: the server, the lab and the extension are in it, built. `make gem` builds them first.
+# A gem for one platform and one Ruby: the server, the lab and the extension are in it, built. `make gem` builds them
+# first.
 Gem::Specification.new do |spec|
   spec.name = "highball"
   spec.version = Highball::VERSION

@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use front::screen::{Head, Limits, Phase, Refusal, Screen};
+use front::http::screen::{Head, Limits, Phase, Refusal, Screen};
 use libfuzzer_sys::fuzz_target;
 
 const LIMITS: Limits = Limits {

@@ -64,7 +64,7 @@ class ForkSafetyTest < Minitest::Test
         database = SQLite3::Database.new(#{file.path.dump})
         database.execute("create table t (a)")
       RUBY
-      assert_equal ["the SQLite database #{file.path} is open: open it anew in after_fork"], sentences
+      assert_equal ["the SQLite database #{file.path} is open: open it again in after_fork"], sentences
     end
   end
 

@@ -1,6 +1,6 @@
 //! The control messages between the supervisor, the template and the workers (`messages.rs`): their encoding, and their
-//! transport with file descriptors. They carry life and death of processes, never request data (that is the exchange's),
-//! and this file decides nothing.
+//! transport with file descriptors. They report starts and ends of processes and never carry request data (the
+//! exchange does). This file decides nothing.
 //!
 //! One message is one datagram of a `SOCK_SEQPACKET` socket pair: JSON of at most [`LIMIT`] bytes,
 //! file descriptors beside it (`SCM_RIGHTS`). The end of a socket means that the peer process died.
@@ -196,7 +196,7 @@ fn send_bytes(
 ///
 /// # Errors
 ///
-/// [`Error::Malformed`] for what is no message; [`Error::Io`] otherwise.
+/// [`Error::Malformed`] where the bytes are no message; [`Error::Io`] otherwise.
 pub fn receive<M: Message>(socket: impl AsFd) -> Result<Option<Received<M>>, Error> {
     receive_with(socket.as_fd(), RecvFlags::empty())
 }

@@ -157,8 +157,8 @@ impl Coordination<'_> {
         self.pass_on();
     }
 
-    /// After a claim: whoever was woken for what is left may have lost its request to this thread, or left
-    /// it to others. Wakes one more where fewer threads are on their way than requests wait.
+    /// Runs after a claim: the thread that was woken for the next request may have lost that to this thread, or left it
+    /// to others. Wakes one more thread where fewer are on their way than requests wait.
     fn pass_on(&self) {
         let (waiting, available) = (self.ring.waiting(), self.availability);
         if waiting > 0
@@ -169,10 +169,10 @@ impl Coordination<'_> {
         }
     }
 
-    /// Takes the turn to work between requests, where no request waits, no other thread of this worker has one or is
-    /// about to, no other worker has the turn, and of several workers another one idles, to which goes what comes
-    /// meanwhile: a worker that works between requests is woken for none. Call it only while holding the GVL, from a
-    /// thread that has no request; [`Coordination::end_out_of_band`] gives the turn back.
+    /// Takes the turn to work between requests. False unless no request waits, no other thread of this worker has a
+    /// request or is about to claim one, no other worker has the turn, and (of several workers) another one is idle and
+    /// can take requests meanwhile: a worker that works between requests is woken for none. Call it only while holding
+    /// the GVL, from a thread that has no request; [`Coordination::end_out_of_band`] gives the turn back.
     #[must_use]
     pub fn begin_out_of_band(&self, thread: u16) -> bool {
         let available = self.availability;

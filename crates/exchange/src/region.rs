@@ -154,7 +154,7 @@ impl Region {
         self.geometry
     }
 
-    /// Whether the header is still what it was made with; the workers that come read it.
+    /// Whether the header is still as it was written at the start. Later workers read it.
     pub(crate) fn has_its_header(&self) -> bool {
         // SAFETY: the mapping is at least a page long and page aligned; any bytes make a valid `Header`. Volatile, for
         // a broken worker may write there.

@@ -1,7 +1,7 @@
 //! The response ring: frames that a worker writes into its slot and the front reads out.
 //!
 //! A frame is sixteen bytes (kind, length, and sequence of the claim, each `u32`, little endian; then nothing) and its
-//! payload, padded to eight. The word `put` carries the sequence as well: who does not hold the claim can neither
+//! payload, padded to eight. The word `put` carries the sequence as well: a thread that does not hold the claim can neither
 //! make bytes visible nor have them taken for those of another request.
 //! A response is any number of [`Kind::Hints`], then [`Kind::Head`], then chunks or one file, then
 //! [`Kind::End`]; or [`Kind::Error`] or [`Kind::Hijacked`] where the application went another way. This module moves bytes; it

@@ -23,7 +23,7 @@ impl Room<'_> {
     /// writer no longer holds the claim, as `holds_claim` says: who ends a response calls [`Room::wake_wanting`]
     /// afterwards, and `taken` may count another response's bytes by then.
     ///
-    /// What was written must be visible to the front, and the front told, before.
+    /// What was written must be visible to the front, and the front notified, before.
     pub fn wait(
         &self,
         put: u64,

@@ -7,10 +7,10 @@ use std::io;
 /// A policy of the kernel's for threads of equal rank (sched(7)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// `SCHED_OTHER`: who is woken may preempt who runs.
+    /// `SCHED_OTHER`: a thread that wakes may preempt a running one.
     #[default]
     Default,
-    /// `SCHED_BATCH`: who is woken waits for the end of a slice. Fewer task switches, later starts.
+    /// `SCHED_BATCH`: a thread that wakes waits for the end of a time slice. Fewer task switches, later starts.
     Batch,
 }
 
@@ -18,7 +18,7 @@ impl Policy {
     /// Puts the calling thread under it.
     ///
     /// # Errors
-    /// Whatever `sched_setscheduler(2)` says; a sandbox may forbid it.
+    /// Those of `sched_setscheduler(2)`; a sandbox may forbid it.
     pub fn apply(self) -> io::Result<()> {
         let policy = match self {
             Self::Default => libc::SCHED_OTHER,

@@ -208,7 +208,7 @@ impl WorkerThread {
         response::longest(&self.worker.region)
     }
 
-    /// Makes what was put visible to the front, and wakes it where it sleeps.
+    /// Makes the frames that were put visible to the front, and wakes it where it sleeps.
     pub fn flush(&self, job: &Job) {
         if self.writer(job).commit() {
             self.notify(job.claim.slot);
@@ -244,7 +244,7 @@ impl WorkerThread {
             .slot_states()
             .finish(job.claim, self.index)
         {
-            // Another thread may wait to write what comes too late now.
+            // Another thread may wait for room, and can write nothing more now.
             self.worker.region.room(job.claim.slot).wake_wanting();
             self.notify(job.claim.slot);
         }

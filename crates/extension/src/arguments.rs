@@ -26,7 +26,7 @@ pub(crate) unsafe fn number<T: TryFrom<i64>>(value: Value) -> T {
 /// A file descriptor that Ruby code names.
 ///
 /// # Safety
-/// The rules of [`crate::ruby`]. Raises ArgumentError for what is none.
+/// The rules of [`crate::ruby`]. Raises ArgumentError for anything else.
 pub(crate) unsafe fn descriptor(value: Value) -> RawFd {
     match integer::<RawFd>(value).filter(|&fd| fd >= 0) {
         Some(fd) => fd,

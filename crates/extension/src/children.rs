@@ -1,5 +1,5 @@
-//! Processes that the application forks from the template or a worker. They are no workers: they let go of what is their
-//! parent's, and every function that would use it refuses them.
+//! Processes that the application forks from the template or a worker. They are no workers: they close what belongs
+//! to their parent, and every function that would use it refuses them.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -20,14 +20,14 @@ static DESCRIPTORS: [AtomicI32; 4] = [const { AtomicI32::new(-1) }; 4];
 /// The thread whose next fork makes a worker; 0 is none. A forked process has its thread's number.
 static FORKS_WORKER: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether this process was forked from the worker or the template: by the application, which may do so at any time.
+/// Whether the application forked this process from a worker or the template, which it may do at any time.
 pub(crate) fn is_child() -> bool {
     CHILD.load(Ordering::Relaxed)
 }
 
-/// Has every process that is forked from this one, workers aside, close these descriptors at once, and know that it
-/// [`is_child`]. The copies of a child would keep its parent's end from being noticed, and let it speak in its parent's
-/// name. What an earlier call named is forgotten. Does nothing in such a child.
+/// Has every process that is forked from this one, except workers, close these descriptors at once and know that it
+/// [`is_child`]. With copies of them, a child would hide its parent's end, and could send messages in its parent's name.
+/// Replaces the descriptors of an earlier call. Does nothing in such a child.
 ///
 /// # Errors
 /// No memory.
@@ -74,7 +74,7 @@ unsafe extern "C" fn become_child() {
     }
 }
 
-/// Class of the errors by which a process that was forked from a worker is told that it is none.
+/// Class of the error that a process which was forked from a worker gets when it acts as one.
 static NOT_THE_WORKER: OnceLock<Value> = OnceLock::new();
 
 /// Names that class, which must live for ever.

@@ -18,13 +18,13 @@ use rb_sys::{
 use crate::ruby::{NIL, Value, binary, bytes, interned};
 
 /// Values that a thread's requests tend to have in common, kept to be used again: frozen strings.
-pub(crate) struct Repeated {
+pub(crate) struct CachedStrings {
     server_name: Cell<Value>,
     server_port: Cell<Value>,
     remote_address: Cell<Value>,
 }
 
-impl Default for Repeated {
+impl Default for CachedStrings {
     fn default() -> Self {
         let nothing = || Cell::new(NIL);
         Self {
@@ -35,24 +35,24 @@ impl Default for Repeated {
     }
 }
 
-impl Repeated {
+impl CachedStrings {
     /// What Ruby's collector must keep.
     pub(crate) fn values(&self) -> [Value; 3] {
         [&self.server_name, &self.server_port, &self.remote_address].map(Cell::get)
     }
 }
 
-/// The frozen string with these bytes: the one in `place` where it has them.
+/// The frozen string with these bytes: the one in `cell` where it has them.
 ///
 /// # Safety
 /// The rules. May raise.
-unsafe fn of(place: &Cell<Value>, text: &[u8]) -> Value {
+unsafe fn cached(cell: &Cell<Value>, text: &[u8]) -> Value {
     // SAFETY: the caller keeps the rules; what is not nil is a string.
     unsafe {
-        if place.get() == NIL || bytes(place.get()) != text {
-            place.set(rb_obj_freeze(binary(text)));
+        if cell.get() == NIL || bytes(cell.get()) != text {
+            cell.set(rb_obj_freeze(binary(text)));
         }
-        place.get()
+        cell.get()
     }
 }
 
@@ -99,7 +99,7 @@ impl Template {
         &self,
         record: &[u8],
         worker_thread: Value,
-        repeated: &Repeated,
+        cached_strings: &CachedStrings,
     ) -> Result<Value, Malformed> {
         let record = Record::parse(record)?;
         // SAFETY: the caller keeps the rules. Every new object goes into `pairs` or onto the stack.
@@ -110,7 +110,7 @@ impl Template {
                 count: 0,
                 values: [NIL; 96],
             };
-            self.put_texts(&mut pairs, &record, repeated);
+            self.put_texts(&mut pairs, &record, cached_strings);
             self.put_times(&mut pairs, &record);
             self.put_connection(&mut pairs, worker_thread, env);
             self.put_fields(&mut pairs, &record);
@@ -124,7 +124,12 @@ impl Template {
     /// # Safety
     /// The rules. May raise.
     #[inline]
-    unsafe fn put_texts(&self, pairs: &mut Pairs, record: &Record<'_>, repeated: &Repeated) {
+    unsafe fn put_texts(
+        &self,
+        pairs: &mut Pairs,
+        record: &Record<'_>,
+        cached_strings: &CachedStrings,
+    ) {
         let keys = &self.keys;
         let (path, query) = (record.text(Text::Path), record.text(Text::Query));
         // SAFETY: the caller keeps the rules.
@@ -133,13 +138,16 @@ impl Template {
             let path_info = binary(path);
             pairs.put(keys.path, path_info);
             pairs.put(keys.request_path, path_info);
-            let name = of(&repeated.server_name, record.text(Text::ServerName));
+            let name = cached(&cached_strings.server_name, record.text(Text::ServerName));
             pairs.put(keys.server_name, name);
             let mut port = [0; 5];
             let digits = put_digits(&mut port, record.facts.server_port.into());
-            let port = of(&repeated.server_port, &port[5 - digits..]);
+            let port = cached(&cached_strings.server_port, &port[5 - digits..]);
             pairs.put(keys.server_port, port);
-            let address = of(&repeated.remote_address, record.text(Text::RemoteAddress));
+            let address = cached(
+                &cached_strings.remote_address,
+                record.text(Text::RemoteAddress),
+            );
             pairs.put(keys.remote_address, address);
             pairs.put(keys.uri, uri(path, query));
             if !query.is_empty() {

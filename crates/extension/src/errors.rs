@@ -7,11 +7,11 @@ use crate::ruby::{self, Message, Value};
 /// Why a frame did not get into the ring.
 pub(crate) enum Refused {
     /// Nobody reads any more.
-    Gone,
+    ClientGone,
     /// It is longer than this.
     TooLarge(usize),
     /// The response it belongs to has ended.
-    Over,
+    ResponseOver,
 }
 
 /// The classes of the errors.
@@ -53,19 +53,19 @@ pub(crate) unsafe fn raise_refused(refused: Refused) -> ! {
     // SAFETY: the caller keeps the rules.
     unsafe {
         match refused {
-            Refused::Gone => ruby::raise(
+            Refused::ClientGone => ruby::raise(
                 errors().client_gone,
                 &Message::new(format_args!("the client is gone")),
             ),
             Refused::TooLarge(limit) => {
                 raise_invalid(format_args!("the response's head exceeds {limit} bytes"))
             }
-            Refused::Over => raise_over(),
+            Refused::ResponseOver => raise_over(),
         }
     }
 }
 
-/// For what is written after its response has ended: by then the thread may run another client's request.
+/// For a write after the end of its response: by then the thread may run another client's request.
 ///
 /// # Safety
 /// The rules of [`crate::ruby`].
@@ -74,9 +74,7 @@ pub(crate) unsafe fn raise_over() -> ! {
     unsafe {
         ruby::raise(
             errors().response_over,
-            &Message::new(format_args!(
-                "the response has ended; what is written to it comes too late"
-            )),
+            &Message::new(format_args!("cannot write to a response that has ended")),
         )
     }
 }

@@ -1,5 +1,5 @@
-//! The control messages of [`exchange::control`], for Ruby code: what the template is told, and what the
-//! template says. Requests never pass here.
+//! The control messages of [`exchange::control`], for Ruby code: those to the template, and those
+//! from it. Requests never pass here.
 
 use std::ffi::c_int;
 use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
@@ -11,7 +11,7 @@ use crate::arguments::{descriptor, number};
 use crate::children::refuse_children;
 use crate::ruby::{self, Message, NIL, Value, array, boolean, copied, fixnum, list, text};
 
-/// Sends a message to the supervisor; whether anybody is there to get it.
+/// Sends a message to the supervisor. False where the supervisor is gone.
 ///
 /// # Safety
 /// The rules of [`crate::ruby`]; the descriptors are open. Raises where it cannot be sent.
@@ -42,7 +42,7 @@ pub(crate) unsafe fn send_from_worker(socket: RawFd, message: FromWorker, fds: &
     unsafe { sent(socket, message, fds) }
 }
 
-/// `Native.receive(socket)`: waits for the supervisor's next word.
+/// `Native.receive(socket)`: waits for the supervisor's next message.
 ///
 /// Returns `[:start, memory, doorbell, fields]`, `[:fork, worker, socket]`, `[:exit]`, or nil at the end.
 ///

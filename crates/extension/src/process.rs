@@ -26,7 +26,7 @@ pub(crate) fn pidfd(pid: i32) -> io::Result<OwnedFd> {
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
-/// Kills a child, also one that stands still. One that has ended is left as it is.
+/// Kills a child, also a stopped one. Does nothing where it has ended.
 pub(crate) fn kill(pidfd: BorrowedFd<'_>) {
     let _ = pidfd_send_signal(pidfd, Signal::KILL);
 }

@@ -11,7 +11,7 @@ use exchange::response::Kind;
 use rb_sys::ruby_value_type;
 
 use self::fields::build_head;
-use self::length::told_length;
+use self::length::declared_length;
 use crate::errors::{raise_invalid, raise_over, raise_refused};
 use crate::ruby::{self, NIL, Value, boolean, bytes, elements, integer, is};
 use crate::worker_thread::claim::claim_from;
@@ -49,7 +49,14 @@ pub(crate) unsafe extern "C" fn respond(
             || !elements(list)
                 .iter()
                 .all(|&part| is(part, ruby_value_type::RUBY_T_STRING))
-            || !put_head(this, claim, Kind::Head, status, headers, told_length(list))
+            || !put_head(
+                this,
+                claim,
+                Kind::Head,
+                status,
+                headers,
+                declared_length(list),
+            )
         {
             return boolean(false);
         }
@@ -190,7 +197,7 @@ unsafe fn put_bytes(this: Value, claim: Claim, string: Value) {
 /// Builds a head and puts it into the ring. False, with nothing written, for what needs Ruby code: a `rack.hijack`, or
 /// values that are neither strings nor arrays of strings.
 ///
-/// A `length` is told as Content-Length, unless the application frames the body itself or the status has no content.
+/// A `length` is sent as Content-Length, unless the application frames the body itself or the status has no content.
 /// Hints are passed over once the head is out or the response has ended.
 ///
 /// Between the building and the frame no Ruby code runs and the GVL is kept, for another thread may build a head in the

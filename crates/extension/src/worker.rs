@@ -31,7 +31,7 @@ struct Attached {
 static ATTACHED: Mutex<Option<Attached>> = Mutex::new(None);
 
 /// This process as a worker.
-pub(crate) struct Joined {
+pub(crate) struct ThisWorker {
     /// Its place in the exchange.
     pub(crate) worker: Arc<Worker>,
     /// Its number.
@@ -42,16 +42,16 @@ pub(crate) struct Joined {
     pub(crate) control: RawFd,
 }
 
-static JOINED: OnceLock<Joined> = OnceLock::new();
+static THIS_WORKER: OnceLock<ThisWorker> = OnceLock::new();
 
 /// This process as a worker.
 ///
 /// # Safety
 /// The rules of [`crate::ruby`]. Raises where it is none, also where it was forked from one.
-pub(crate) unsafe fn joined() -> &'static Joined {
+pub(crate) unsafe fn this_worker() -> &'static ThisWorker {
     // SAFETY: the caller keeps the rules.
     unsafe { refuse_children() };
-    match JOINED.get() {
+    match THIS_WORKER.get() {
         Some(joined) => joined,
         // SAFETY: the caller keeps the rules.
         None => unsafe {
@@ -140,25 +140,25 @@ fn join(number: u16, control: RawFd) -> io::Result<()> {
     worker.keep_from_children()?;
     let [memory, bell] = worker.descriptors();
     children::close_in_children([control, memory, bell, -1])?;
-    let joined = Joined {
+    let joined = ThisWorker {
         worker,
         number,
         threads,
         control,
     };
-    JOINED
+    THIS_WORKER
         .set(joined)
         .map_err(|_| io::Error::other("this process is a worker already"))
 }
 
-/// `Native.ready`: tells the supervisor that requests are served.
+/// `Native.ready`: reports to the supervisor that this worker serves requests.
 ///
 /// # Safety
 /// Called by Ruby.
 pub(crate) unsafe extern "C" fn ready(_: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
     unsafe {
-        let joined = joined();
+        let joined = this_worker();
         let message = FromWorker::Ready {
             worker: joined.number,
             pid: std::process::id() as i32,
@@ -174,7 +174,7 @@ pub(crate) unsafe extern "C" fn ready(_: Value) -> Value {
 pub(crate) unsafe extern "C" fn report(_: Value, text: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
     unsafe {
-        let control = joined().control;
+        let control = this_worker().control;
         messages::send_from_worker(
             control,
             FromWorker::Error {
@@ -194,7 +194,7 @@ pub(crate) unsafe extern "C" fn next_question(_: Value) -> Value {
     // SAFETY: Ruby calls with the GVL, which it gives up while it waits. What has `Drop` is gone before anything may
     // raise.
     unsafe {
-        let control = joined().control;
+        let control = this_worker().control;
         loop {
             rb_thread_wait_fd(control as c_int);
             // A finalizer may have run meanwhile, and forked.
@@ -232,7 +232,7 @@ pub(crate) unsafe extern "C" fn backtrace(
 ) -> Value {
     // SAFETY: Ruby calls with the GVL. What may raise comes before what has `Drop`.
     unsafe {
-        let control = joined().control;
+        let control = this_worker().control;
         let (slot, sequence) = (number(slot), number(sequence));
         let message = FromWorker::Backtrace {
             slot,
@@ -249,7 +249,7 @@ pub(crate) unsafe extern "C" fn backtrace(
 /// Called by Ruby.
 pub(crate) unsafe extern "C" fn stop(_: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
-    unsafe { joined() }.worker.stop();
+    unsafe { this_worker() }.worker.stop();
     NIL
 }
 

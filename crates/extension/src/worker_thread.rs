@@ -18,10 +18,10 @@ use rb_sys::{
 
 use crate::arguments;
 use crate::children::refuse_children;
-use crate::env::{self, Repeated, Template};
+use crate::env::{self, CachedStrings, Template};
 use crate::errors::Refused;
 use crate::ruby::{self, Message, NIL, Value};
-use crate::worker::{Joined, joined};
+use crate::worker::{ThisWorker, this_worker};
 
 pub(crate) mod claim;
 pub(crate) mod methods;
@@ -30,7 +30,7 @@ pub(crate) mod methods;
 /// at any call into Ruby, so what changes is in cells.
 pub(crate) struct State {
     thread: WorkerThread,
-    joined: &'static Joined,
+    joined: &'static ThisWorker,
     template: &'static Template,
     /// The request, until it is handed back.
     job: Cell<Option<Job>>,
@@ -38,7 +38,7 @@ pub(crate) struct State {
     running: Cell<Option<Claim>>,
     /// The env of what it runs.
     env: Cell<Value>,
-    repeated: Repeated,
+    cached_strings: CachedStrings,
     /// Whether a head is in the ring.
     begun: Cell<bool>,
     /// Whether the application has the connection.
@@ -73,7 +73,7 @@ unsafe extern "C" fn mark(data: *mut c_void) {
     unsafe {
         let state = &*data.cast::<State>();
         rb_gc_mark(state.env.get());
-        for value in state.repeated.values() {
+        for value in state.cached_strings.values() {
             rb_gc_mark(value);
         }
     }
@@ -117,7 +117,7 @@ pub(crate) unsafe extern "C" fn new(class: Value, number: Value) -> Value {
     // SAFETY: Ruby calls with the GVL. The state belongs to the new object once that exists; should making
     // it raise, the state is leaked.
     unsafe {
-        let joined = joined();
+        let joined = this_worker();
         let number = arguments::number::<u16>(number);
         if number >= joined.threads {
             ruby::raise(
@@ -138,7 +138,7 @@ pub(crate) unsafe extern "C" fn new(class: Value, number: Value) -> Value {
             job: Cell::new(None),
             running: Cell::new(None),
             env: Cell::new(NIL),
-            repeated: Repeated::default(),
+            cached_strings: CachedStrings::default(),
             begun: Cell::new(false),
             hijacked: Cell::new(false),
             gone: Cell::new(false),
@@ -222,7 +222,7 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
             if let Some(job) = own.thread.claim() {
                 own.begin(job);
                 let record = own.thread.record(&job);
-                match own.template.build(record, this, &own.repeated) {
+                match own.template.build(record, this, &own.cached_strings) {
                     Ok(env) => {
                         own.env.set(env);
                         return env;
@@ -271,8 +271,8 @@ impl State {
     pub(crate) fn job_of(&self, claim: Claim) -> Result<Job, Refused> {
         let job = self.job.get().filter(|job| job.claim == claim);
         job.ok_or(match self.gone.get() && self.running.get() == Some(claim) {
-            true => Refused::Gone,
-            false => Refused::Over,
+            true => Refused::ClientGone,
+            false => Refused::ResponseOver,
         })
     }
 
@@ -304,11 +304,11 @@ impl State {
             Err(WriteError::Abandoned) => {
                 self.gone.set(true);
                 self.hand_back();
-                Some(Err(Refused::Gone))
+                Some(Err(Refused::ClientGone))
             }
             Err(WriteError::NotClaimed) => {
                 self.hand_back();
-                Some(Err(Refused::Over))
+                Some(Err(Refused::ResponseOver))
             }
         }
     }
@@ -339,14 +339,14 @@ impl State {
             return false;
         };
         let text = &text[..text.len().min(self.thread.longest())];
-        let told = self.thread.try_frame(&mut job, Kind::Error, &[text]) != Err(WriteError::Full);
-        if !told {
+        let sent = self.thread.try_frame(&mut job, Kind::Error, &[text]) != Err(WriteError::Full);
+        if !sent {
             // Where even this has no room, a response without its end says the same.
             let _ = self.thread.try_frame(&mut job, Kind::Abort, &[]);
         }
         self.job.set(Some(job));
         self.hand_back();
-        told
+        sent
     }
 }
 

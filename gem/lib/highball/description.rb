@@ -19,9 +19,9 @@ module Highball
     CLASS_NAME = ::Module.instance_method(:to_s)
     BACKTRACE = ::Exception.instance_method(:backtrace)
 
-    # Encodings of text of which nobody has said what it is.
-    UNTOLD = [::Encoding::BINARY, ::Encoding::US_ASCII].freeze
-    private_constant :CLASS, :CLASS_NAME, :BACKTRACE, :UNTOLD
+    # Encodings of text whose encoding nobody has declared.
+    UNDECLARED = [::Encoding::BINARY, ::Encoding::US_ASCII].freeze
+    private_constant :CLASS, :CLASS_NAME, :BACKTRACE, :UNDECLARED
 
     class << self
       # The name of its class.
@@ -29,7 +29,7 @@ module Highball
         text(CLASS_NAME.bind_call(CLASS.bind_call(error)), LINE_BYTES)
       end
 
-      # Its message; where it cannot tell it, what it does instead.
+      # Its message; where its message raises, a text that says so.
       def message(error)
         attempt_or(->(failure) { "(its message raises #{class_name(failure)})" }) do
           text(error.message, MESSAGE_BYTES)
@@ -73,7 +73,7 @@ module Highball
 
       def utf8(value)
         # Most of what is called binary is UTF-8.
-        value.force_encoding(::Encoding::UTF_8) if UNTOLD.include?(value.encoding)
+        value.force_encoding(::Encoding::UTF_8) if UNDECLARED.include?(value.encoding)
         unless value.encoding == ::Encoding::UTF_8
           value = attempt(value.b) { value.encode(::Encoding::UTF_8, invalid: :replace, undef: :replace) }
         end

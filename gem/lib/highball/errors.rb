@@ -14,14 +14,14 @@ module Highball
   # Nobody reads the response any more. It ends the iteration over a body and is no error of the application.
   class ClientGone < Error; end
 
-  # What belongs to a response that has ended is written or asked for: a body's block or a stream was kept, or another
+  # Code writes to a response that has ended, or asks for its connection: it kept a body's block or a stream, or another
   # thread still writes. By then the worker's thread may run another client's request.
   class ResponseOver < Error; end
 
   # This process was forked from a worker by the application. It has nothing of the worker's: no request, no connection.
   class NotTheWorker < Error; end
 
-  # Of a longer chain of causes, which may be a circle, the first ones are told.
+  # The most causes of an exception that are described: a chain of causes may be a circle.
   CAUSES = 10
   private_constant :CAUSES
 

@@ -4,10 +4,10 @@ require "socket"
 
 module Highball
   # What a fork would lose or share of what this process holds, in sentences: threads, sockets, files open for
-  # writing, Active Record's connections, and gems known to mind a fork. It only looks; docs/fork-safety.md says what
-  # to do about each.
+  # writing, Active Record's connections, and gems known not to survive a fork by themselves. It changes nothing;
+  # docs/fork-safety.md says what to do about each.
   module ForkSafety
-    # Gems that keep threads or connections of their own, and what their authors tell to do.
+    # Gems that keep threads or connections of their own, and what their authors recommend.
     GEMS = {
       "bunny" => "open its connections in after_fork",
       "gobject-introspection" => "use it in after_fork only",
@@ -22,7 +22,7 @@ module Highball
       "sequel" => "call DB.disconnect in before_fork"
     }.freeze
 
-    # More than so many sentences tell nothing more.
+    # The most sentences that are reported.
     LIMIT = 50
 
     SQLITE_MAGIC = "SQLite format 3\0"
@@ -105,8 +105,8 @@ module Highball
       def file(number, path)
         flags = File.read("/proc/self/fdinfo/#{number}")[/^flags:\s*(\d+)/, 1].to_i(8)
         return if (flags & (File::WRONLY | File::RDWR)).zero? || flags & File::APPEND != 0 || !File.file?(path)
-        # Active Record's own, which it opens anew in each worker, are told of with its connections.
-        return "the SQLite database #{path} is open: open it anew in after_fork" if sqlite?(path)
+        # Active Record opens its own again in each worker; they are reported with its connections.
+        return "the SQLite database #{path} is open: open it again in after_fork" if sqlite?(path)
 
         "the file #{path} is open for writing, and all workers share its position: open it for appending, or in " \
           "after_fork"
@@ -124,7 +124,7 @@ module Highball
 
         ["Active Record holds #{count} of the connections above; each worker opens its own: nothing is to be done"]
       rescue StandardError
-        # Another version's way; what it holds is among the sockets and files.
+        # Another version has another interface; its connections are among the sockets and files.
         []
       end
     end

@@ -93,7 +93,7 @@ module Highball
 
     # The worker writes the head, the application the rest, for as long as it likes.
     def deliver_by_hijack(callback)
-      # Before the connection is taken: what is wrong with the head can still be answered.
+      # Before the connection is taken: an error in the head can still be answered.
       head = Connection.head(@status, @headers)
       io = Connection.take_over(@worker_thread, @claim)
       begin

@@ -56,7 +56,7 @@ module Highball
         # By the class: what the exception says of itself may raise as well.
         @worker_thread.fail(Highball.describe(error)) unless ClientGone === error
       ensure
-        # Still unanswered: the thread is being killed, or the error could not be told.
+        # Still unanswered: the thread is being killed, or the error could not be sent.
         @worker_thread.fail("the thread was ended while it ran the request") unless @worker_thread.answered?
         input&.close
       end

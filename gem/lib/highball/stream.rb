@@ -40,7 +40,7 @@ module Highball
       self
     end
 
-    # Nothing to do: what was written is on its way.
+    # Nothing to do: each write goes out at once.
     def flush
       raise IOError, "closed stream" if closed?
 

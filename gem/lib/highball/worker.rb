@@ -11,7 +11,7 @@ module Highball
   # It ends at once when its control socket does, that is when the front dies: a native thread sees to
   # it, which needs nothing from Ruby.
   class Worker
-    # Of a deeper backtrace the innermost lines are told.
+    # The most lines of a backtrace that are reported, innermost first.
     BACKTRACE_LINES = 400
 
     def initialize(app:, hooks:, number:, threads:, control:, out_of_band: nil)
@@ -59,7 +59,7 @@ module Highball
       Runner.new(@app, worker_thread, @out_of_band).run
     end
 
-    # Tells the supervisor where the threads are whose requests are late. Waits for its questions without Ruby's lock.
+    # Answers the supervisor's questions where a thread is whose request is late. Waits for them without Ruby's lock.
     def answer_backtrace_requests
       thread = Thread.new do
         while (question = Native.next_question)
@@ -103,7 +103,7 @@ module Highball
         run_thread(worker_thread)
         finished = true
       ensure
-        # In a process that the application forked, nobody else would tell what it ends with.
+        # In a process that the application forked, nobody else would report what it ends with.
         Thread.current.report_on_exception = true if Native.child?
         ended << [worker_thread, finished]
       end

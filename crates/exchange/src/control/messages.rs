@@ -1,9 +1,9 @@
-//! What the processes say to each other: the types alone. How they are sent is `control.rs`, how they are shortened
+//! The types of the control messages alone. How they are sent is `control.rs`, how they are shortened
 //! `shorten.rs`.
 
 use serde::{Deserialize, Serialize};
 
-/// What the supervisor tells the template.
+/// Messages from the supervisor to the template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToTemplate {
     /// Load the application. Beside it: the exchange's memory (memfd), then the front's doorbell
@@ -42,7 +42,7 @@ pub struct Start {
     /// [`lower_priority`](crate::scheduling::lower_priority). Workers run at normal priority.
     #[serde(default)]
     pub low_priority: bool,
-    /// The path that the application is asked for before the first fork.
+    /// Path of a request to the application before the first fork.
     #[serde(default)]
     pub warm_up: Option<String>,
     /// Whether envs have `rack.early_hints`.
@@ -57,7 +57,7 @@ pub struct Start {
     pub unix_sockets: Vec<String>,
 }
 
-/// What the template tells the supervisor.
+/// Messages from the template to the supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromTemplate {
     /// The application is loaded; workers can be forked.
@@ -70,9 +70,9 @@ pub enum FromTemplate {
         rack: String,
         /// How long loading took.
         seconds: f64,
-        /// What a fork loses or shares of what the application holds, a sentence each.
+        /// What the application holds that a fork loses or shares, a sentence each.
         held: Vec<String>,
-        /// Loaded gems that are known to mind a fork, a sentence each.
+        /// Loaded gems that are known not to survive a fork by themselves, a sentence each.
         gems: Vec<String>,
     },
     /// The application raised while it was loaded; the template exits.
@@ -91,7 +91,7 @@ pub enum FromTemplate {
         /// Its process.
         pid: i32,
     },
-    /// A worker that was asked for could not be forked; nothing is left of it.
+    /// The requested worker could not be forked; no process is left.
     NotForked {
         /// Number of the worker.
         worker: u16,
@@ -109,10 +109,10 @@ pub enum FromTemplate {
     },
 }
 
-/// What the supervisor tells a worker.
+/// Messages from the supervisor to a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToWorker {
-    /// Tell where a thread is, if it still runs this very request. Answered by [`FromWorker::Backtrace`].
+    /// Report where a thread is, if it still runs this request. Answered by [`FromWorker::Backtrace`].
     Backtrace {
         /// The thread, from 0.
         thread: u16,
@@ -123,7 +123,7 @@ pub enum ToWorker {
     },
 }
 
-/// What a worker tells the supervisor.
+/// Messages from a worker to the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromWorker {
     /// Its threads serve requests.
@@ -141,7 +141,7 @@ pub enum FromWorker {
         thread: u16,
         /// Slot of the request in the exchange.
         slot: u32,
-        /// The slot's sequence number at the claim: tells a late message from a current one.
+        /// The slot's sequence number at the claim. It distinguishes a late message from a current one.
         sequence: u64,
     },
     /// The answer to [`ToWorker::Backtrace`].

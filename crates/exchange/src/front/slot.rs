@@ -1,4 +1,4 @@
-//! What the front itself knows of a slot: its own copies of what it must not have to believe the workers.
+//! What the front itself knows of a slot: its own copies, so that it need not trust the words that workers can write.
 
 use crate::region::Region;
 use crate::response::Reader;

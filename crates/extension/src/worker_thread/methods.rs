@@ -26,7 +26,7 @@ pub(crate) unsafe extern "C" fn own_number(this: Value) -> Value {
 }
 
 /// `worker_thread.claim_of(env)`: what stands for the request of `env`, where its thread runs it, or what follows its response;
-/// nil otherwise. Each write of the response gives it, so that one that comes too late is told from those of the next
+/// nil otherwise. Each write of the response gives it, so that a late one is distinguished from those of the next
 /// request.
 ///
 /// # Safety
@@ -133,7 +133,7 @@ pub(crate) unsafe extern "C" fn fail(this: Value, text: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
     unsafe {
         let own = state(this);
-        let told = match ruby::is(text, ruby_value_type::RUBY_T_STRING) {
+        let sent = match ruby::is(text, ruby_value_type::RUBY_T_STRING) {
             // There is no response to fail any more.
             _ if own.hijacked.get() => {
                 own.hand_back();
@@ -142,7 +142,7 @@ pub(crate) unsafe extern "C" fn fail(this: Value, text: Value) -> Value {
             true => own.fail(bytes(text)),
             false => own.fail(b""),
         };
-        if !told {
+        if !sent {
             report(this, text);
         }
     }
