@@ -2,6 +2,7 @@
 //! that the kernel does not let us look at, is `None`.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use procfs::process::{Process, Task};
@@ -91,9 +92,12 @@ pub fn has_only_threads_in(pid: i32, states: &[char]) -> bool {
 
 /// Returns how long the calling thread was ready to run and waited for a core; zero on kernels that do not count it.
 pub fn thread_run_delay() -> Duration {
-    // A thread of a process is a folder like that of a process.
-    let own = Process::new_with_root("/proc/thread-self".into());
-    let counted = own.and_then(|thread| thread.schedstat());
+    // A thread of a process is a folder like that of a process. Its path has to end with the number, which the link
+    // `thread-self` does not: it leads to `PID/task/TID`.
+    let counted = fs::read_link("/proc/thread-self").ok().and_then(|own| {
+        let thread = Process::new_with_root(Path::new("/proc").join(own)).ok()?;
+        thread.schedstat().ok()
+    });
     Duration::from_nanos(counted.map_or(0, |counted| counted.run_delay))
 }
 
@@ -137,6 +141,8 @@ fn file(pid: i32, name: &str) -> Option<Vec<u8>> {
 mod tests {
     use procfs::FromRead as _;
 
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -176,8 +182,19 @@ mod tests {
     }
 
     #[test]
-    fn the_delay_of_a_thread_never_falls() {
-        let before = thread_run_delay();
-        assert!(thread_run_delay() >= before);
+    fn a_thread_among_more_than_there_are_cores_has_waited_for_one() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let busy = || {
+            let (begun, before) = (Instant::now(), thread_run_delay());
+            while begun.elapsed() < Duration::from_millis(200) {}
+            thread_run_delay() - before
+        };
+        let waited: Duration = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..2 * cores).map(|_| scope.spawn(busy)).collect();
+            let delays = threads.into_iter().map(|thread| thread.join());
+            delays.map(|delay| delay.expect("it ends")).sum()
+        });
+        // Each has a core for half of the time at most.
+        assert!(waited > Duration::from_millis(50), "{waited:?}");
     }
 }
