@@ -305,7 +305,7 @@ fn row_18_a_client_that_vanishes_within_its_body_never_reaches_the_application()
             let path = format!("path=\"/{name}\"");
             let line = (probe.server.log()).wait_after(before, |line| line.contains(&path));
             assert!(
-                line.contains("outcome=client_gone") || line.contains("outcome=refused"),
+                line.contains("outcome=client_closed") || line.contains("outcome=bad_request"),
                 "{line}"
             );
             probe.assert_untouched(name);

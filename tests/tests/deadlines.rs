@@ -122,7 +122,11 @@ fn row_35_an_endless_loop_gets_504_at_its_deadline_and_its_worker_is_replaced() 
         assert_ne!(client.response().text(), worker.0.to_string());
     }
     late.replaced(worker);
-    late.logged(&["path=\"/late/spin\"", "status=504", "outcome=expired"]);
+    late.logged(&[
+        "path=\"/late/spin\"",
+        "status=504",
+        "outcome=deadline_exceeded",
+    ]);
     assert_eq!(late.events.rest(), [""; 0], "it was run again");
 }
 
@@ -160,7 +164,11 @@ fn row_35_a_response_that_stands_still_is_cut_and_its_worker_is_replaced() {
     late.logged(&["  | ", "config.ru:8:in `spin'"]);
     assert_ne!(waiting.response().text(), worker.0.to_string());
     late.replaced(worker);
-    late.logged(&["path=\"/late/begun/spin\"", "status=200", "outcome=expired"]);
+    late.logged(&[
+        "path=\"/late/begun/spin\"",
+        "status=200",
+        "outcome=deadline_exceeded",
+    ]);
 }
 
 #[test]
@@ -172,7 +180,7 @@ fn row_35_a_worker_that_is_stopped_within_a_response_is_replaced() {
     late.replaced(worker);
     let path = "path=\"/late/begun/stand\"";
     late.logged(&["without having said where", path]);
-    late.logged(&[path, "status=200", "outcome=expired"]);
+    late.logged(&[path, "status=200", "outcome=deadline_exceeded"]);
 }
 
 #[test]
@@ -196,7 +204,7 @@ fn events_that_keep_coming_outlive_the_time_of_their_request() {
     // Its thread notices with one of the next events.
     late.step.open();
     late.late.admit(1);
-    late.logged(&["path=\"/late/events\"", "outcome=client_gone"]);
+    late.logged(&["path=\"/late/events\"", "outcome=client_closed"]);
 }
 
 #[test]
@@ -366,7 +374,7 @@ fn a_request_whose_client_has_left_is_late_as_well() {
     let client = late.server.ask("GET", "/late/sleep");
     let worker = late.begun("sleep");
     client.reset();
-    late.logged(&["path=\"/late/sleep\"", "outcome=client_gone"]);
+    late.logged(&["path=\"/late/sleep\"", "outcome=client_closed"]);
     late.replaced(worker);
     assert_eq!(late.events.rest(), [""; 0], "it was run again");
 }

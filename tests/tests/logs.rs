@@ -65,10 +65,10 @@ fn each_request_is_one_line_with_every_key() {
         ("/ok", "200", "5", "ok"),
         ("/missing", "404", "7", "ok"),
         ("/fail", "500", "", "app_error"),
-        ("/", "400", "", "refused"),
+        ("/", "400", "", "bad_request"),
     ]) {
         // Of a request that was refused nothing need be known.
-        let known = outcome != "refused";
+        let known = outcome != "bad_request";
         assert!(!known || line["method"] == "GET", "{line:?}");
         assert!(
             !known || line["path"] == path || line["path"].starts_with("/ok?"),

@@ -69,7 +69,7 @@ fn memory_of_slow_readers_goes_back_when_they_leave() {
 fn all_slow_readers_together_keep_to_one_bound() {
     let server = Server::app(APPLICATION)
         .setting("send_timeout", "1h")
-        .setting("response_memory_total", "8MiB")
+        .setting("response_buffer_total_bytes", "8MiB")
         .start();
     let before = memory(server.process());
     let mut readers = slow_readers(&server, 200);

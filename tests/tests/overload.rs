@@ -64,7 +64,7 @@ fn row_36_while_every_worker_dies_at_its_start_requests_get_503_until_one_serves
     waiting.send("GET /later HTTP/1.1\r\nHost: a\r\n\r\n");
     expect_retry(&mut waiting);
     expect_logged(&server, "/later", "no_worker");
-    assert!(server.status().number("/next_attempt_s") >= 1);
+    assert!(server.status().number("/next_start_s") >= 1);
     let page = server.command(&["status"]);
     assert!(
         page.stdout.contains("no worker can serve"),
@@ -76,7 +76,7 @@ fn row_36_while_every_worker_dies_at_its_start_requests_get_503_until_one_serves
         .log()
         .wait(|line| line.contains("a worker serves again"));
     waiting.get("/").expect(200);
-    assert!(server.status().0["next_attempt_s"].is_null());
+    assert!(server.status().0["next_start_s"].is_null());
 }
 
 #[test]
@@ -309,8 +309,8 @@ fn each_way_in_which_a_request_can_end_is_one_line_and_one_count() {
         ("kill", 502, "worker_died"),
         ("hijack", 200, "hijacked"),
         ("large", 413, "too_large"),
-        ("bad", 400, "refused"),
-        ("half", 408, "timeout"),
+        ("bad", 400, "bad_request"),
+        ("half", 408, "client_timeout"),
     ] {
         send(kind, outcome).response().expect(status);
     }
@@ -320,17 +320,17 @@ fn each_way_in_which_a_request_can_end_is_one_line_and_one_count() {
     waiting.gate.admit(1);
     torn.rest();
     waiting.events.take(1);
-    let mut half = send("half", "client_gone");
+    let mut half = send("half", "client_closed");
     half.half_close();
     half.response().expect(400);
 
-    send("late", "expired").response().expect(504);
+    send("late", "deadline_exceeded").response().expect(504);
     waiting.gate.admit(1);
     waiting.events.take(1);
     // One runs and one waits from here on.
-    let runs = send("gate", "client_gone");
+    let runs = send("gate", "client_closed");
     waiting.events.take(1);
-    let waits = send("ok", "client_gone");
+    let waits = send("ok", "client_closed");
     until("one is in the queue", || {
         waiting.server.status().number("/queue/length") == 1
     });
@@ -339,10 +339,10 @@ fn each_way_in_which_a_request_can_end_is_one_line_and_one_count() {
     until("nothing is in the queue", || {
         waiting.server.status().number("/queue/length") == 0
     });
-    send("hasty", "expired").response().expect(503);
+    send("hasty", "deadline_exceeded").response().expect(503);
     runs.reset();
     until("they have left", || {
-        waiting.server.status().number("/counters/client_gone") == 3
+        waiting.server.status().number("/counters/client_closed") == 3
     });
     waiting.gate.admit(1);
 

@@ -71,7 +71,7 @@ fn row_37_a_request_whose_deadline_passed_in_the_queue_never_reaches_ruby() {
     waiting
         .server
         .log()
-        .wait(|line| line.contains("path=\"/late\"") && line.contains("outcome=expired"));
+        .wait(|line| line.contains("path=\"/late\"") && line.contains("outcome=deadline_exceeded"));
     waiting.gate.open();
     waiting.server.get("/").expect(200);
     assert_eq!(waiting.events.rest(), [""; 0]);
@@ -88,7 +88,7 @@ fn row_37_a_request_whose_client_left_the_queue_never_reaches_ruby() {
     waiting
         .server
         .log()
-        .wait(|line| line.contains("path=\"/gone\"") && line.contains("outcome=client_gone"));
+        .wait(|line| line.contains("path=\"/gone\"") && line.contains("outcome=client_closed"));
     waiting.gate.open();
     first.response().expect(200);
     waiting.server.get("/").expect(200);

@@ -1031,7 +1031,7 @@ fn a_body_without_end_is_closed_once_when_its_client_leaves() {
         assert_eq!(server.get("/other").text(), "hello");
         server
             .log()
-            .wait(|line| line.contains("outcome=client_gone"));
+            .wait(|line| line.contains("outcome=client_closed"));
         assert_eq!(all_events(server, events), [""; 0]);
     }
 }

@@ -29,7 +29,7 @@ fn spooled(server: &Server) -> u64 {
 #[test]
 fn a_body_beyond_the_spool_limit_is_refused_until_there_is_room() {
     let server = Server::app(HELLO)
-        .setting("spool_limit", "1MiB")
+        .setting("spool_max_bytes", "1MiB")
         .setting("min_body_rate", "none")
         .start();
     let mut first = upload(&server, 900_000);
@@ -37,7 +37,7 @@ fn a_body_beyond_the_spool_limit_is_refused_until_there_is_room() {
     let refused = server.connect().post("/", vec![b'b'; 500_000]);
     refused.expect(503);
     assert!(refused.field("retry-after").is_some());
-    let line = server.log().wait(|line| line.contains("spool_limit"));
+    let line = server.log().wait(|line| line.contains("spool_max_bytes"));
     assert!(line.contains("could not be stored"), "{line}");
     // What was begun goes on, and a request that needs no file is not affected.
     server.connect().post("/", vec![b'b'; 50_000]).expect(200);
@@ -51,8 +51,8 @@ fn a_body_beyond_the_spool_limit_is_refused_until_there_is_room() {
 #[test]
 fn an_application_waits_for_its_client_at_the_spool_limit() {
     expect_to_wait_for_client(|builder| {
-        let builder = builder.setting("response_memory", "64KiB");
-        builder.setting("spool_limit", "1MiB")
+        let builder = builder.setting("response_buffer_bytes", "64KiB");
+        builder.setting("spool_max_bytes", "1MiB")
     });
 }
 

@@ -133,8 +133,8 @@ fn row_27_a_reader_that_stops_is_cut_off() {
 #[test]
 fn row_27_the_application_waits_for_the_client_at_the_response_limit() {
     expect_to_wait_for_client(|builder| {
-        let builder = builder.setting("response_memory", "64KiB");
-        builder.setting("response_limit", "1MiB")
+        let builder = builder.setting("response_buffer_bytes", "64KiB");
+        builder.setting("response_spool_max_bytes", "1MiB")
     });
 }
 
@@ -172,7 +172,7 @@ fn a_reader_below_the_least_rate_is_cut_off() {
         ended()
     });
     let line = log.wait(|line| line.contains("path=\"/big\""));
-    assert!(line.contains("outcome=timeout"), "{line}");
+    assert!(line.contains("outcome=client_timeout"), "{line}");
 }
 
 #[test]

@@ -103,9 +103,9 @@ fn row_34_a_safe_request_is_run_again_once_and_named_when_it_has_killed_two_work
         let request = format!("method={method} path=\"/deadly\"");
         assert!(named.contains(&request), "{named}");
         assert_eq!(named.matches("(signal 9 (KILL))").count(), 2, "{named}");
-        let retried = working.server.status().number("/run_again");
+        let retried = working.server.status().number("/retried");
         assert_eq!(retried, 2, "one of each path");
-        assert_eq!(working.server.status().number("/killed_two"), 1);
+        assert_eq!(working.server.status().number("/killed_two_workers"), 1);
     }
 }
 

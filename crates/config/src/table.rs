@@ -166,7 +166,7 @@ settings! {
         /// The memory that front, templates and workers may use together.
         ///
         /// Shared pages count once (Pss and SwapPss in `/proc/PID/smaps_rollup`). Memory that the front uses for
-        /// clients, above the least that it ever used, has limits of its own (`response_memory_total`) and does not
+        /// clients, above the least that it ever used, has limits of its own (`response_buffer_total_bytes`) and does not
         /// count. In any case the limit is what other processes leave in the server's control groups; `auto` is
         /// that alone, less a twentieth of each group's limit. Checked every 5 seconds.
         ///
@@ -350,18 +350,18 @@ settings! {
 
     "Responses" {
         /// The part of a response that is kept in memory for a slow client; the rest goes to a file.
-        response_memory: usize = Kind::Bytes { min: 4 * KIB, max: GIB }, default "1MiB", reload AtOnce;
+        response_buffer_bytes: usize = Kind::Bytes { min: 4 * KIB, max: GIB }, default "1MiB", reload AtOnce;
 
         /// The memory that all responses together may use.
         ///
         /// Above it a response goes to its file from 16 KiB on, and slow clients are sent smaller pieces at a time.
         /// A client that keeps up with its response still gets it from memory.
-        response_memory_total: usize = Kind::Bytes { min: MIB, max: TIB }, default "256MiB", reload AtOnce;
+        response_buffer_total_bytes: usize = Kind::Bytes { min: MIB, max: TIB }, default "256MiB", reload AtOnce;
 
         /// The size to which that file may grow for one response.
         ///
         /// At this size the application waits for the client.
-        response_limit: u64 = Kind::Bytes { min: 4 * KIB, max: TIB }, default "1GiB", reload AtOnce;
+        response_spool_max_bytes: u64 = Kind::Bytes { min: 4 * KIB, max: TIB }, default "1GiB", reload AtOnce;
 
         /// The folder for bodies of requests and responses that do not fit in memory.
         ///
@@ -373,7 +373,7 @@ settings! {
         ///
         /// Above it a request whose body needs a file gets 503, and an application whose response needs one waits
         /// for its client.
-        spool_limit: u64 = Kind::Bytes { min: MIB, max: TIB }, default "10GiB", reload AtOnce;
+        spool_max_bytes: u64 = Kind::Bytes { min: MIB, max: TIB }, default "10GiB", reload AtOnce;
 
         /// Whether the application gets `rack.early_hints`, to send 103 (Early Hints) before its response.
         ///

@@ -24,11 +24,11 @@ pub struct Snapshot {
     /// Requests ended, by outcome.
     pub requests: BTreeMap<&'static str, u64>,
     /// Requests run again after their worker died.
-    pub run_again: u64,
+    pub retried: u64,
     /// Requests given up after two workers had died with them.
-    pub killed_two: u64,
+    pub killed_two_workers: u64,
     /// Where no worker can serve: the seconds until the next one is started, rounded up.
-    pub next_attempt_s: Option<u32>,
+    pub next_start_s: Option<u32>,
     /// Requests that a worker has now.
     pub running: Vec<Running>,
     /// Threads that are busy with what follows a response.
@@ -118,9 +118,9 @@ impl Snapshot {
             connections: edge.connections.len(),
             resting: edge.connections.resting(),
             requests: outcomes.map(|one| (one.name(), count(one))).collect(),
-            run_again: dispatcher.retries,
-            killed_two: dispatcher.poison,
-            next_attempt_s: dispatcher.next_attempt_s,
+            retried: dispatcher.retries,
+            killed_two_workers: dispatcher.poison,
+            next_start_s: dispatcher.next_start_s,
             running: running.collect(),
             finishing: finishing.collect(),
         }

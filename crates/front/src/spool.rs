@@ -40,7 +40,7 @@ pub enum SpoolError {
     #[error("no space left for bodies in {}", .0.display())]
     Full(Arc<Path>),
     /// The files of all spools take as much as they may.
-    #[error("no space left for bodies: all of them together have reached `spool_limit`")]
+    #[error("no space left for bodies: all of them together have reached `spool_max_bytes`")]
     Limit,
     /// Anything else.
     #[error("cannot keep a body in {}: {source}", directory.display())]

@@ -123,7 +123,7 @@ fn a_client_that_ends_within_its_body_never_reaches_a_worker() {
     // Now the head has been read.
     assert_eq!(client.head().status, 100);
     client.reset();
-    server.until(|now| now.requests["client_gone"] == 2 && now.connections == 0);
+    server.until(|now| now.requests["client_closed"] == 2 && now.connections == 0);
     assert!(server.seat().try_take().is_none());
     assert_eq!(server.end(), 2);
 }

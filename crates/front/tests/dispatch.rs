@@ -269,7 +269,7 @@ fn a_request_whose_deadline_passes_in_the_queue_never_reaches_a_worker() {
             client.response().expect(503).field("retry-after"),
             Some("1")
         );
-        server.expect_outcome(&format!("/{number}"), "expired");
+        server.expect_outcome(&format!("/{number}"), "deadline_exceeded");
     }
     server.until_quiet();
     assert!(server.seat().try_take().is_none());
@@ -290,7 +290,7 @@ fn deadlines_may_differ_by_path_and_the_later_request_may_be_late_first() {
     let mut hasty = server.ask("/hasty/1");
     let mut last = server.ask("/hastyish");
     hasty.response().expect(503);
-    server.expect_outcome("/hasty/1", "expired");
+    server.expect_outcome("/hasty/1", "deadline_exceeded");
     server.until(|now| now.queue.length == 3);
     taken.answer_path();
     running.response().expect(200);
@@ -309,7 +309,7 @@ fn a_request_whose_deadline_passes_in_a_worker_is_a_504_and_its_slot_comes_back(
     let mut seat = server.seat();
     let mut taken = seat.take();
     client.response().expect(504);
-    server.expect_outcome("/slow", "expired");
+    server.expect_outcome("/slow", "deadline_exceeded");
     taken.until_abandoned();
     assert_eq!(server.with(|front| front.snapshot()).slots.free, 1);
     assert!(taken.frame(Kind::Chunk, b"late").is_err());
@@ -337,8 +337,8 @@ fn a_request_whose_client_leaves_while_it_waits_never_reaches_a_worker() {
         server.until(|now| now.queue.length == 2);
         clients.into_iter().for_each(leave);
         server.until(|now| now.queue.length == 0);
-        server.expect_outcome(path, "client_gone");
-        server.expect_outcome(&format!("{path}/2"), "client_gone");
+        server.expect_outcome(path, "client_closed");
+        server.expect_outcome(&format!("{path}/2"), "client_closed");
     }
     taken.answer_path();
     running.response().expect(200);
@@ -355,7 +355,7 @@ fn a_request_whose_client_leaves_while_it_runs_is_abandoned_and_its_slot_comes_b
     let taken = seat.take();
     client.reset();
     taken.until_abandoned();
-    server.expect_outcome("/gone", "client_gone");
+    server.expect_outcome("/gone", "client_closed");
     taken.finish();
     server.until_quiet();
     assert_eq!(server.end(), 1);

@@ -265,8 +265,8 @@ fn requests_of_two_edges_are_taken_in_the_order_in_which_they_came() {
 #[test]
 fn a_large_body_goes_both_ways_and_a_slow_client_holds_its_worker_up() {
     let edges = Edges::start(|settings| {
-        settings.response_memory = 64 * 1024;
-        settings.response_limit = 512 * 1024;
+        settings.response_buffer_bytes = 64 * 1024;
+        settings.response_spool_max_bytes = 512 * 1024;
     });
     let mut client = edges.connect(1);
     let body = vec![b'x'; 300 * 1024];

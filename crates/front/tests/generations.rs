@@ -142,8 +142,8 @@ fn a_worker_that_is_to_leave_one_of_two_generations_leaves_nothing_waiting() {
 fn a_generation_that_is_gone_leaves_its_response_to_a_slow_client() {
     const CHUNK: usize = 16 * 1024;
     let server = Server::start(|settings| {
-        settings.response_memory = 4096;
-        settings.response_limit = 4096;
+        settings.response_buffer_bytes = 4096;
+        settings.response_spool_max_bytes = 4096;
     });
     let mut client = server.ask("/large");
     let mut seat = server.seat();

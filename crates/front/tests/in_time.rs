@@ -60,7 +60,7 @@ fn the_latest_deadline_of_what_a_worker_runs_counts_that_of_its_path_included() 
     expect_hours(&server, 0, 1);
     // Its client's leaving does not change what it does to the world.
     client.reset();
-    server.until(|now| now.requests["client_gone"] == 1);
+    server.until(|now| now.requests["client_closed"] == 1);
     expect_hours(&server, 0, 1);
     taken.finish();
     drop(other);
@@ -188,7 +188,7 @@ fn what_has_no_deadline_to_come_ends_with_the_drain_of_a_front_that_was_replaced
     reads.join().expect("it reads to the end");
     // Cut by the drain, and late besides.
     let line = server.logged("/short");
-    let cut = ["outcome=aborted", "outcome=expired"];
+    let cut = ["outcome=aborted", "outcome=deadline_exceeded"];
     assert!(
         cut.iter().any(|end| line.trim_end().ends_with(end)),
         "{line}"

@@ -309,7 +309,7 @@ fn while_no_worker_can_serve_what_waits_and_what_comes_is_told_when_to_come_agai
         waiting.push(client);
     }
     let snapshot = server.with(|front| front.snapshot());
-    assert!(matches!(snapshot.next_attempt_s, Some(3500..=3600)));
+    assert!(matches!(snapshot.next_start_s, Some(3500..=3600)));
     assert_eq!(snapshot.requests["no_worker"], 6);
     // The next attempt is under way: it may be any moment.
     outage(&server, Some(Duration::ZERO));

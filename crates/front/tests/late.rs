@@ -239,7 +239,7 @@ fn a_request_whose_client_left_before_its_deadline_is_late_as_well() {
     taken.until_abandoned();
     assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
     assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::LateRequest));
-    server.expect_outcome("/late", "client_gone");
+    server.expect_outcome("/late", "client_closed");
 }
 
 /// Begins a response and goes on with it until the deadline is over that its request had at first.
@@ -289,15 +289,15 @@ fn a_response_that_stands_still_is_cut_and_its_thread_is_late() {
         assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::LateRequest));
         assert_eq!(next(&alarms), Alarm::Spent(FIRST));
         assert!(server.logged("/late").contains("status=200"));
-        server.expect_outcome("/late", "expired");
+        server.expect_outcome("/late", "deadline_exceeded");
     }
 }
 
 #[test]
 fn an_application_that_waits_for_its_client_is_not_late() {
     let (server, alarms) = start(|settings| {
-        settings.response_memory = 4096;
-        settings.response_limit = 1 << 20;
+        settings.response_buffer_bytes = 4096;
+        settings.response_spool_max_bytes = 1 << 20;
     });
     let mut client = server.ask("/late");
     let mut seat = server.seat();
@@ -340,7 +340,7 @@ fn a_thread_has_its_time_once_more_to_notice_that_the_client_of_its_response_lef
     assert!(alarms.try_recv().is_err(), "it is late at once");
     assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
     assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::LateRequest));
-    server.expect_outcome("/stream", "client_gone");
+    server.expect_outcome("/stream", "client_closed");
 }
 
 /// Has the application take the connection of a request over; its end of it.

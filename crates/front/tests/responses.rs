@@ -84,7 +84,7 @@ fn blocks(count: usize) -> Vec<u8> {
 fn a_slow_reader_never_holds_a_worker() {
     // Beyond the ring (256 KiB) and the sockets' buffers; then beyond memory, on disk.
     for (count, memory) in [(20, 64 << 20), (1000, 64 << 10)] {
-        let server = Server::start(|settings| settings.response_memory = memory);
+        let server = Server::start(|settings| settings.response_buffer_bytes = memory);
         let mut seat = server.seat();
         let mut client = server.ask("/large");
         // It returns although nobody has read a byte.
@@ -103,8 +103,8 @@ fn a_slow_reader_never_holds_a_worker() {
 #[test]
 fn an_application_waits_where_the_file_has_reached_its_bound() {
     let server = Server::start(|settings| {
-        settings.response_memory = 4096;
-        settings.response_limit = 1 << 20;
+        settings.response_buffer_bytes = 4096;
+        settings.response_spool_max_bytes = 1 << 20;
     });
     let player = server.worker(0);
     let mut client = server.ask("/bounded");
@@ -129,8 +129,8 @@ fn an_application_waits_where_the_file_has_reached_its_bound() {
 #[test]
 fn a_response_that_waited_for_its_client_gives_its_slot_back_with_its_last_byte() {
     let server = Server::start(|settings| {
-        settings.response_memory = 4096;
-        settings.response_limit = 4096;
+        settings.response_buffer_bytes = 4096;
+        settings.response_spool_max_bytes = 4096;
     });
     let mut client = server.ask("/large");
     let mut seat = server.seat();
@@ -148,8 +148,8 @@ fn a_response_that_waited_for_its_client_gives_its_slot_back_with_its_last_byte(
 #[test]
 fn a_client_that_takes_nothing_is_cut_off_and_its_worker_freed() {
     let server = Server::start(|settings| {
-        settings.response_memory = 4096;
-        settings.response_limit = 4096;
+        settings.response_buffer_bytes = 4096;
+        settings.response_spool_max_bytes = 4096;
         settings.send_timeout = Duration::from_millis(100);
     });
     let mut seat = server.seat();
@@ -158,7 +158,7 @@ fn a_client_that_takes_nothing_is_cut_off_and_its_worker_freed() {
     taken.head(200, &[]);
     while taken.frame(Kind::Chunk, &[0; 32 * 1024]).is_ok() {}
     taken.finish();
-    server.expect_outcome("/stuck", "timeout");
+    server.expect_outcome("/stuck", "client_timeout");
     server.until_quiet();
     server.until(|now| now.connections == 0);
     // What was in the buffers, and then no orderly end.
@@ -177,7 +177,7 @@ fn a_client_that_leaves_a_stream_frees_its_worker() {
     client.reset();
     taken.until_abandoned();
     taken.finish();
-    server.expect_outcome("/pauses", "client_gone");
+    server.expect_outcome("/pauses", "client_closed");
     server.until_quiet();
 }
 

@@ -57,7 +57,7 @@ fn a_safe_request_that_has_killed_two_workers_is_a_502_and_named_in_the_log() {
     let workers = "worker 0 of generation 1 (signal 11 (SEGV)), then worker 1 of generation 1 (signal 11 (SEGV))";
     assert!(named.contains(workers), "{named}");
     let snapshot = server.with(|front| front.snapshot());
-    assert_eq!((snapshot.run_again, snapshot.killed_two), (1, 1));
+    assert_eq!((snapshot.retried, snapshot.killed_two_workers), (1, 1));
     server.until_quiet();
     // The next worker in a place of theirs serves.
     client.send("GET /next HTTP/1.1\r\nHost: test\r\n\r\n");
@@ -124,7 +124,7 @@ fn requests_that_a_worker_died_with_are_run_again_one_at_a_time_so_that_one_alon
     server.seat().take().answer_path();
     assert_eq!(innocent.response().text(), "/second");
     let snapshot = server.with(|front| front.snapshot());
-    assert_eq!((snapshot.run_again, snapshot.killed_two), (2, 1));
+    assert_eq!((snapshot.retried, snapshot.killed_two_workers), (2, 1));
     server.until_quiet();
 }
 
@@ -471,7 +471,7 @@ fn a_hijack_whose_client_is_gone_is_closed() {
             taken.finish();
         }
         expect_closed(ours);
-        server.expect_outcome("/gone", "client_gone");
+        server.expect_outcome("/gone", "client_closed");
         server.until_quiet();
     }
 }
@@ -499,6 +499,6 @@ fn a_hijack_whose_socket_does_not_come_ends_at_its_deadline() {
     taken.frame(Kind::Hijacked, b"").expect("there is room");
     taken.finish();
     client.response().expect(504);
-    server.expect_outcome("/half", "expired");
+    server.expect_outcome("/half", "deadline_exceeded");
     server.until_quiet();
 }

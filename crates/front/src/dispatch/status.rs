@@ -48,7 +48,7 @@ pub struct DispatcherStatus {
     /// Requests that were given up after two workers had died with them.
     pub poison: u64,
     /// Where no worker can serve: the seconds until the next one is started, rounded up.
-    pub next_attempt_s: Option<u32>,
+    pub next_start_s: Option<u32>,
     /// Requests that a worker has.
     pub running: Vec<RunningRequest>,
     /// Threads that are busy with what follows a response.
@@ -77,7 +77,7 @@ impl DispatcherStatus {
             free_slots: all_slots - taken,
             retries: state.crashes.retries,
             poison: state.crashes.poison.count(),
-            next_attempt_s: state.outage.map(seconds),
+            next_start_s: state.outage.map(seconds),
             running: generations.iter().flat_map(running).collect(),
             finishing: finishing.collect(),
         }

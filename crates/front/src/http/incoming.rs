@@ -39,10 +39,10 @@ impl ResponseStore {
     /// Returns an empty store within the limits of these settings.
     pub fn new(settings: &Settings) -> Self {
         Self {
-            memory: SharedBytes::new(settings.response_memory_total),
-            spools: SpoolPlace::new(settings.spool_dir.as_deref(), settings.spool_limit),
-            memory_limit: Cell::new(settings.response_memory),
-            file_limit: Cell::new(settings.response_limit),
+            memory: SharedBytes::new(settings.response_buffer_total_bytes),
+            spools: SpoolPlace::new(settings.spool_dir.as_deref(), settings.spool_max_bytes),
+            memory_limit: Cell::new(settings.response_buffer_bytes),
+            file_limit: Cell::new(settings.response_spool_max_bytes),
             dispatcher: OnceCell::new(),
         }
     }
@@ -54,11 +54,11 @@ impl ResponseStore {
 
     /// Keeps the limits of these settings from now on.
     pub fn apply(&self, settings: &Settings) {
-        let spool_limit = usize::try_from(settings.spool_limit).unwrap_or(usize::MAX);
-        self.spools.space.set_limit(spool_limit);
-        self.memory.set_limit(settings.response_memory_total);
-        self.memory_limit.set(settings.response_memory);
-        self.file_limit.set(settings.response_limit);
+        let spool_max_bytes = usize::try_from(settings.spool_max_bytes).unwrap_or(usize::MAX);
+        self.spools.space.set_limit(spool_max_bytes);
+        self.memory.set_limit(settings.response_buffer_total_bytes);
+        self.memory_limit.set(settings.response_buffer_bytes);
+        self.file_limit.set(settings.response_spool_max_bytes);
     }
 
     /// There is room for more of a response.

@@ -106,12 +106,12 @@ fn what_is_unknown_is_marked() {
         app: Some(Duration::ZERO),
         worker: None,
         generation: None,
-        outcome: "client_gone",
+        outcome: "client_closed",
     };
     assert_eq!(
         without_time(&logged(Format::Text, |log| log.record(&entry))),
         "time= method=\"\" path=\"\" status=- bytes=18446744073709551615 queue_ms=- app_ms=0.00 worker=- generation=- \
-         outcome=client_gone\n"
+         outcome=client_closed\n"
     );
     let json = logged(Format::Json, |log| log.record(&entry));
     assert!(json.contains("\"status\":null,") && json.contains("\"worker\":null,"));

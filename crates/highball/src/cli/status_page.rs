@@ -57,7 +57,7 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
             writeln!(page, "    thread {:<3} {}", thread.thread, activity(thread))?;
         }
     }
-    if let Some(seconds) = report.next_attempt_s {
+    if let Some(seconds) = report.next_start_s {
         writeln!(
             page,
             "\nno worker can serve: requests get 503; next start in {seconds} s"
@@ -80,11 +80,15 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
     if !any {
         write!(page, " none yet")?;
     }
-    if report.run_again > 0 {
-        write!(page, "; run again {}", report.run_again)?;
+    if report.retried > 0 {
+        write!(page, "; run again {}", report.retried)?;
     }
-    if report.killed_two > 0 {
-        write!(page, ", of which {} killed two workers", report.killed_two)?;
+    if report.killed_two_workers > 0 {
+        write!(
+            page,
+            ", of which {} killed two workers",
+            report.killed_two_workers
+        )?;
     }
     writeln!(page)
 }
@@ -203,9 +207,9 @@ mod tests {
             slots: Slots { total: 4, free: 3 },
             connections: 5,
             counters: [("ok".to_owned(), 3), ("shed".to_owned(), 0)].into(),
-            run_again: 2,
-            killed_two: 1,
-            next_attempt_s: Some(3),
+            retried: 2,
+            killed_two_workers: 1,
+            next_start_s: Some(3),
         };
         let expect = "\
 highball 0.1.0 is serving /srv/app (production), pid 7, up 1 min 40 s

@@ -43,11 +43,11 @@ pub(crate) struct Report {
     /// Requests that ended, by outcome.
     pub(crate) counters: BTreeMap<String, u64>,
     /// Requests that were run again because their worker died.
-    pub(crate) run_again: u64,
+    pub(crate) retried: u64,
     /// Requests that failed because two workers died while running them.
-    pub(crate) killed_two: u64,
+    pub(crate) killed_two_workers: u64,
     /// While no worker can serve: the seconds until the next one starts.
-    pub(crate) next_attempt_s: Option<u32>,
+    pub(crate) next_start_s: Option<u32>,
 }
 
 /// Gathers the status.
@@ -148,9 +148,9 @@ impl Report {
                 .into_iter()
                 .map(|(name, count)| (name.to_owned(), count))
                 .collect(),
-            run_again: front.run_again,
-            killed_two: front.killed_two,
-            next_attempt_s: front.next_attempt_s,
+            retried: front.retried,
+            killed_two_workers: front.killed_two_workers,
+            next_start_s: front.next_start_s,
             ..self
         }
     }
