@@ -120,9 +120,11 @@ impl Dispatcher {
         let state = self.state.borrow();
         let mut all = state.generations.all.iter().rev();
         let found = all.find(|one| generation.is_none_or(|number| one.number == number));
-        let found = found.ok_or_else(|| io::Error::other("no such generation is left"))?;
+        let found = found.ok_or_else(|| io::Error::other("the generation is gone"))?;
         if !found.slots.is_sound() {
-            return Err(io::Error::other("no exchange could be made yet"));
+            return Err(io::Error::other(
+                "the exchange is corrupt and was not replaced yet",
+            ));
         }
         let (memory, bell) = found.slots.exchange.files();
         Ok([memory.try_clone_to_owned()?, bell.try_clone_to_owned()?])

@@ -123,11 +123,11 @@ impl Edge {
         }
     }
 
-    /// Says where bodies that outgrow memory go to memory all the same, unless that was asked for.
+    /// Warns where files of large bodies lie in memory, unless the settings ask for that.
     fn warn_of_memory(&self) {
         let directory = &self.responses.spools.directory;
         if self.settings.get().spool_dir.is_none() && spool::place::is_in_memory(directory) {
-            let text = "bodies that outgrow memory go to a file system in memory, for no folder on a disk was found; set spool_dir";
+            let text = "large bodies go to a file system in memory: found no folder on a disk; set spool_dir";
             let fields: [(&str, &dyn Display); 1] = [("directory", &directory.display())];
             self.log.event(Level::Warn, text, &fields);
         }

@@ -306,7 +306,7 @@ impl Gathered {
     }
 }
 
-/// The line that tells of lines which the output did not take.
+/// The line that counts lines which the output did not take.
 fn dropped(json: bool, lines: u64, into: &mut Vec<u8>) {
     let format = if json { Format::Json } else { Format::Text };
     let mut stamp = Stamp::default();

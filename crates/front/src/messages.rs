@@ -83,8 +83,7 @@ pub trait Dispatch {
     /// a worker is about to take is left to it.
     fn client_left(&self, id: RequestId, certain: bool);
 
-    /// The client has all that it was promised, or wants no body. The worker may end in peace, and is told only when it
-    /// writes more.
+    /// The client has all that it was promised, or wants no body. The worker is told only when it writes more.
     fn no_more(&self, id: RequestId);
 
     /// Nobody wants the response any more. A request that waits is dropped, one that runs goes on unwatched.

@@ -37,7 +37,7 @@ impl Front {
         ending.stop();
         let cut = ending.fail_all();
         if cut > 0 {
-            let text = "requests are cut before their deadline, for the server ends now";
+            let text = "requests cut before their deadline: the server stops immediately";
             let log = &self.edge.log;
             log.event(Level::Warn, text, &[("requests", &cut)]);
         }

@@ -1,5 +1,4 @@
-//! What the front can say of itself at one moment, for `highball status` and whoever asks next. It only
-//! reads.
+//! The state of the front at one moment, for `highball status`. It only reads.
 
 use std::collections::BTreeMap;
 

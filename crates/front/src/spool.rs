@@ -2,7 +2,7 @@
 //!
 //! A request's body is appended and then flushed, so that a worker can open the file. A response's is
 //! appended at one end and read at the other, and never touches the disk while the reader keeps up. The front
-//! never blocks on the disk: files are made, written and read on tokio's blocking threads, and whoever appends
+//! never blocks on the disk: files are made, written and read on tokio's blocking threads, and an appending task
 //! waits while one batch is being written and the next is full. Nothing is left behind in any outcome: the
 //! file has no name.
 

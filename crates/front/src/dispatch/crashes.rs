@@ -62,7 +62,7 @@ impl Crashes {
     ) -> Vec<Rc<PendingRequest>> {
         let held = generation.reclaim_worker(worker);
         for slot in generation.slots.numbers() {
-            // Also those of which it had only frames to say, or whose bell it did not live to ring.
+            // Also where it died before it set the completion bit or rang the doorbell.
             if generation.slots.is_done_by(slot, worker) {
                 frames.take(generation, slot);
             }

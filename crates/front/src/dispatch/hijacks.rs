@@ -69,7 +69,7 @@ impl Hijacks {
         }
     }
 
-    /// What a dead worker announced stays incomplete: all it sent was delivered before its death was told.
+    /// What a dead worker announced stays incomplete: all that it sent was delivered before the supervisor reported its death.
     pub(super) fn worker_died(&mut self, worker: u16) {
         let dead =
             |request: &PendingRequest| request.worker.get().is_some_and(|by| by.worker == worker);

@@ -39,7 +39,7 @@ impl Generations {
         shares: usize,
     ) -> io::Result<()> {
         let Some(other) = self.all.first() else {
-            return Err(io::Error::other("no generation is left"));
+            return Err(io::Error::other("all generations are gone"));
         };
         let doorbell = other.slots.exchange.doorbell().try_clone()?;
         let exchange = exchange::Front::with_doorbell(geometry, doorbell)?;

@@ -207,7 +207,7 @@ fn log_foreign_socket(log: &AccessLog, by: WorkerId, owner: Option<u16>) {
         None => "no worker has".to_owned(),
     };
     let text = format!(
-        "worker {} sent a socket for the connection of a request that {owner}; it is refused",
+        "worker {} sent a socket for the connection of a request that {owner}; closing the socket",
         by.worker
     );
     let generation: [(&str, &dyn Display); 1] = [("generation", &by.generation)];

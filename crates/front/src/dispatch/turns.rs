@@ -1,4 +1,4 @@
-//! When the dispatcher takes what workers have written, and looks at deadlines: around the runtime's sleep, and with each
+//! When the dispatcher takes what workers have written, and checks deadlines: around the runtime's sleep, and with each
 //! tick.
 
 use std::cell::Cell;
@@ -100,7 +100,7 @@ impl Turns {
             } = generation;
             deadlines.check(slots, workers, check, &mut alarms);
             for slot in generation.slots.numbers() {
-                // A worker may have died, or a word been overwritten, between the news and the bit that tells of it.
+                // A worker may have died, or a word been overwritten, between writing a frame and setting its bit.
                 if generation.slots.request(slot).is_some()
                     && generation.slots.exchange.publication(slot).has_news()
                 {

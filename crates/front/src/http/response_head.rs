@@ -34,11 +34,11 @@ pub fn parse(payload: Bytes) -> Result<ResponseHead, &'static str> {
     let mut wrong = None;
     let status = Head::parse(&payload, |name, value| {
         let Ok(name) = HeaderName::from_bytes(&payload[name]) else {
-            wrong = Some("a header name that is no token");
+            wrong = Some("a header name is not a token");
             return;
         };
         let Ok(value) = HeaderValue::from_maybe_shared(payload.slice(value)) else {
-            wrong = Some("a header value with a control character");
+            wrong = Some("a header value contains a control character");
             return;
         };
         match name {
@@ -107,7 +107,7 @@ pub fn declared_length(fields: &HeaderMap) -> Result<Option<u64>, &'static str> 
     number
         .and_then(|digits| digits.parse().ok())
         .map(Some)
-        .ok_or("a content length that is no number")
+        .ok_or("a content length is not a number")
 }
 
 /// Whether the message has no content, whatever the application says (RFC 9110 sections 9.3.2, 15.3.5, 15.3.6

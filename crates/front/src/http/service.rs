@@ -67,7 +67,7 @@ pub async fn answer(
             *connection.hijacked.borrow_mut() = Some(transaction);
             return std::future::pending().await;
         }
-        // Dropping the watch tells of it.
+        // Dropping the watch logs it.
         Err(Failure::ClientGone) if connection.io.is_gone() => return Err(ClientGone),
         Err(failure) => {
             abandon(&edge, &transaction);

@@ -2,9 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
+
 const BYTES: usize = "1970-01-01T00:00:00.000Z".len();
 
-/// The last stamp; within a second only its milliseconds are written anew.
+/// The last stamp; within a second only its milliseconds are written again.
 #[derive(Debug)]
 pub(super) struct Stamp {
     second: u64,
@@ -33,18 +35,12 @@ impl Stamp {
     }
 
     fn write_second(&mut self) {
-        let (year, month, day) = date(self.second / 86400);
-        let second = self.second % 86400;
-        let parts = [
-            (0, 4, year),
-            (5, 2, month),
-            (8, 2, day),
-            (11, 2, second / 3600),
-            (14, 2, second / 60 % 60),
-            (17, 2, second % 60),
-        ];
-        for (at, digits, value) in parts {
-            self.write_digits(at, digits, value);
+        let second = i64::try_from(self.second).unwrap_or(i64::MAX);
+        // Only after the year 9999 there is no time, or no room for it.
+        let time = Timestamp::from_second(second).unwrap_or(Timestamp::MAX);
+        let text = format!("{time:.3}");
+        if let Ok(text) = text.as_bytes().try_into() {
+            self.text = text;
         }
     }
 
@@ -54,29 +50,6 @@ impl Stamp {
             value /= 10;
         }
     }
-}
-
-/// Year, month and day of a day since 1970, by counting from 1 March of the year 0, where a leap day comes
-/// last: 146097 days are 400 years, and months from March on repeat 153 days every five.
-fn date(day: u64) -> (u64, u64, u64) {
-    let day = day + 719_468;
-    let era = day / 146_097;
-    let day_of_era = day % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    (
-        era * 400 + year_of_era + u64::from(month <= 2),
-        month,
-        day_of_month,
-    )
 }
 
 #[cfg(test)]

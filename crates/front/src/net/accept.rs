@@ -161,7 +161,7 @@ impl Acceptors {
     /// Logs that a connection is closed because its address has as many as it may.
     fn refuse_address(&self, peer: &Peer, error: &TooMany) {
         if self.is_time_to_log(&self.logged_address_ms) {
-            let text = "connections of an address are closed at once, for it has as many as it may";
+            let text = "closing new connections of an address that has too many";
             let fields: [(&str, &dyn Display); 2] = [("address", &peer.address), ("reason", error)];
             self.edge.log.event(Level::Warn, text, &fields);
         }
@@ -181,7 +181,7 @@ impl Acceptors {
             if waits() {
                 connections.close_first_idle(None);
             }
-            // Nothing tells whether one waits.
+            // No event says whether one waits.
             let _ = tokio::time::timeout(ACCEPT_PAUSE, ended).await;
         }
     }

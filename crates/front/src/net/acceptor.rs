@@ -69,7 +69,7 @@ impl Acceptor {
         poll(&mut socket, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
-    /// The next connection. Out of descriptors or memory it tells `short`, and pauses instead of spinning; clients then
+    /// The next connection. Out of descriptors or memory it calls `short`, and pauses instead of spinning; clients then
     /// wait in the backlog.
     pub(crate) async fn accept(&self, short: impl Fn(&io::Error)) -> Accepted {
         loop {

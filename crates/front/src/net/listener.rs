@@ -42,7 +42,7 @@ pub struct BindError {
 #[derive(Debug, thiserror::Error)]
 pub enum AdoptError {
     /// It is another kind of file, or a socket that does not listen.
-    #[error("it is no stream socket that listens")]
+    #[error("it is not a listening stream socket")]
     NoListener,
     /// It has neither an address of the internet nor a path.
     #[error("it has neither an IP address nor a path")]
@@ -72,7 +72,7 @@ impl Listener {
         Ok(Self { socket })
     }
 
-    /// Has the kernel hold so many connections before they are accepted, and name this process to whoever asks for the
+    /// Has the kernel hold so many connections before they are accepted, and name this process to a client that asks for the
     /// peer of a UNIX socket: both stay as the process left them that bound it.
     ///
     /// # Errors

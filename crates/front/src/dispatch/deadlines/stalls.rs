@@ -35,7 +35,7 @@ struct Look {
     called: bool,
     /// Whether a thread of it is neither waiting for a request nor looking for one.
     works: bool,
-    /// Whether requests wait that nobody has come for in time.
+    /// Whether requests wait that no thread has claimed in time.
     wanted: bool,
 }
 
@@ -92,7 +92,7 @@ impl Stalls {
     }
 
     /// Looks at the workers that serve, and adds those that stall. `wanted` says whether requests wait that no thread has
-    /// come for in time.
+    /// claimed in time.
     pub(super) fn check(
         &mut self,
         slots: &Slots,
