@@ -131,7 +131,7 @@ impl Coordination<'_> {
     }
 
     /// Parks the thread until it is woken. Without the GVL. `yielded` says that [`Coordination::find`] said so;
-    /// `interrupted` is raised by whoever wants the thread back before it calls [`ThreadStates::wake`].
+    /// `interrupted` is raised by whoever wants the thread back before it calls `ThreadStates::wake`.
     pub fn wait(&self, thread: u16, yielded: bool, interrupted: &AtomicU32) {
         let threads = self.availability.threads;
         let worker = threads.worker_of(usize::from(thread));

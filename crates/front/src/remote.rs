@@ -2,7 +2,7 @@
 //! thread. Channels of tokio carry them: what is sent while the other thread is busy costs it one wake-up.
 //!
 //! No channel has a limit of its own. Towards the dispatcher a request has a few messages at most, and an edge has as many
-//! requests as connections; towards the edge a response has [`WINDOW_BYTES`] at most on the way.
+//! requests as connections; towards the edge a response has `WINDOW_BYTES` at most on the way.
 //!
 //! It decides nothing about requests.
 
