@@ -83,7 +83,7 @@ impl Case {
         self.server.replaced_by(Process(pid.expect("its number")))
     }
 
-    /// Writes the settings anew and has them read.
+    /// Writes the settings again and has them read.
     #[track_caller]
     fn reload(&self, settings: &str) -> Ran {
         let dir = self.server.application().dir();

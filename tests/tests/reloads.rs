@@ -1,4 +1,4 @@
-//! Settings that are read anew: what is broken changes nothing and says why, and what is good applies, at once or with
+//! Settings that are read again: what is broken changes nothing and says why, and what is good applies, at once or with
 //! the generation that it takes.
 
 use test_support::{Application, Client, Ran, Server, until};
@@ -10,7 +10,7 @@ fn start(source: &str) -> Server {
     Server::app(source).settings_file(FILE).start()
 }
 
-/// Writes the file anew, these lines after the usual ones, and has it read.
+/// Writes the file again, these lines after the usual ones, and has it read.
 fn reload(server: &Server, lines: &str) -> Ran {
     let dir = server.application().dir();
     dir.write("highball.toml", format!("{FILE}{lines}"));

@@ -200,7 +200,7 @@ fn row_39_code_that_does_not_boot_leaves_the_old_one_serving() {
     server.log().wait(|line| {
         line.contains("the new generation failed") && line.contains("boot-error-text")
     });
-    // So do hooks, which are read anew as well.
+    // So do hooks, which are read again as well.
     let dir = server.application().dir();
     dir.write("config/highball.rb", "raise \"hook-error-text\"");
     let ran = restart(&server, "1");
@@ -271,7 +271,7 @@ fn new_code_is_loaded_behind_what_serves_and_its_workers_run_beside() {
 }
 
 #[test]
-fn code_that_gets_no_time_behind_what_serves_is_loaded_beside_it() {
+fn code_that_gets_no_time_at_low_priority_is_loaded_at_normal_priority() {
     // Behind what serves it comes to no end, as if there was no time for it.
     let (own, behind) = ranks();
     let code = format!("{RANKED}\nloop {{}} if NICE == \"{behind}\"");

@@ -166,7 +166,7 @@ fn a_worker_is_stuck_after_the_grace_and_spent_when_it_runs_nothing_that_is_in_t
     assert!(alarms.try_recv().is_err(), "one is enough");
     server.bury(0);
     server.until_quiet();
-    // Its successor begins anew.
+    // Its successor begins again.
     let mut client = server.ask("/late");
     let mut seat = server.seat();
     let taken = seat.take();

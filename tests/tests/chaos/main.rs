@@ -1,5 +1,5 @@
 //! The counted zero: a constant load with unique ids, while code is restarted all at once and worker by worker, the server is
-//! upgraded, broken code is deployed, settings are read anew, workers are stopped, and workers and templates are killed, also
+//! upgraded, broken code is deployed, settings are read again, workers are stopped, and workers and templates are killed, also
 //! amid a restart and an upgrade; directly, and through HAProxy and nginx. And the soak: what a server holds after a long time of restarts.
 //!
 //! `make test` runs the first whole and the second in short, `make chaos` and `make soak` for longer: the variables `CHAOS`
@@ -222,7 +222,7 @@ impl Run {
         assert!(old.wait_gone(2 * PATIENCE), "the old server is still there");
     }
 
-    /// Has settings read anew: first a file that is broken, which changes nothing. Restarts go worker by worker after the
+    /// Has settings read again: first a file that is broken, which changes nothing. Restarts go worker by worker after the
     /// first one, all at once after the second, and so on.
     fn reload(&mut self) {
         self.reloads += 1;

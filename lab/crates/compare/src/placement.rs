@@ -1,4 +1,4 @@
-//! Which cores servers and generator run on. Pure, save that it asks the kernel which cores there are.
+//! Which cores servers and generator run on. Pure, except that it asks the kernel which cores there are.
 
 use anyhow::{Result, bail};
 use rustix::thread::{CpuSet, sched_getaffinity};

@@ -225,7 +225,7 @@ fn notes(
     ));
     if plan.connections != ConnectionUse::PerRequest {
         notes.push(
-            "Keep-Alive requests: whole responses less the connections that had to be opened anew."
+            "Keep-Alive requests: whole responses less the connections that had to be opened again."
                 .to_owned(),
         );
     }

@@ -23,7 +23,7 @@ mod run;
 
 /// An application that works for as many milliseconds of CPU as `WORK` says, answers a request of a load each `PACE`
 /// milliseconds, from its hundredth request on does what `LIE` says, and stalls each `EVERY` milliseconds for as many as
-/// `STALL` says. Its pace is that of a clock and catches up with it; the clock starts anew with each load, before which the
+/// `STALL` says. Its pace is that of a clock and catches up with it; the clock starts again with each load, before which the
 /// lab asks on connections that it closes.
 const APPLICATION: &str = r"
 work = ENV.fetch('WORK', '0').to_f / 1000

@@ -94,7 +94,7 @@ fn answer(queue: &Receiver<Waiting>) {
     loop {
         let mut waiting = match queue.try_recv() {
             Ok(waiting) => waiting,
-            // Between two runs: the clock starts anew, or the next one would get a burst.
+            // Between two runs: the clock starts again, or the next one would get a burst.
             Err(_) => match queue.recv() {
                 Ok(waiting) => {
                     due = Instant::now();

@@ -244,7 +244,7 @@ fn a_worker_that_comes_back_too_early_stays_away_twice_as_long_the_next_time() {
         now += LOOK;
         pause = LONGEST_PAUSE.min(2 * pause);
     }
-    // After a long time without trouble it begins anew.
+    // After a long time without trouble it begins again.
     now += 2 * LONGEST_PAUSE;
     assert_eq!(budget.step(&over, true, now), Some(Step::Shrink(1)));
     now += FIRST_PAUSE;

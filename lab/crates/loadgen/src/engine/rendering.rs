@@ -1,4 +1,4 @@
-//! Requests as bytes, made once before a load; and the cookies of a session, which make them anew once for each
+//! Requests as bytes, made once before a load; and the cookies of a session, which make them again once for each
 //! login. It sends nothing.
 
 use std::io::Write;

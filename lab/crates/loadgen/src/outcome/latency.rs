@@ -48,7 +48,7 @@ impl Latency {
     }
 
     /// The value that `percent` of the times do not exceed, in milliseconds; `None` where fewer than ten times lie
-    /// beyond it, because then it is chance (p99 wants a thousand), save for medians and the maximum.
+    /// beyond it, because then it is chance (p99 wants a thousand), except for medians and the maximum.
     pub fn percentile_ms(&self, percent: f64) -> Option<f64> {
         let beyond = self.0.len() as f64 * (1.0 - percent / 100.0);
         let enough = percent <= 50.0 || percent >= 100.0 || beyond >= 9.999;
