@@ -49,7 +49,7 @@ pub fn report(workspace: &Workspace) -> Result<String> {
             .map(|(_, lines)| lines)
             .sum::<usize>()
     };
-    let lab = |name: &str| name == "crates/lab" || name.starts_with("lab/");
+    let lab = |name: &str| name.starts_with("lab/");
     let mut text = String::new();
     for (name, lines) in &rows {
         writeln!(text, "{lines:>6}  {name}")?;

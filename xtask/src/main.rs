@@ -1,4 +1,5 @@
-//! The commands of the repository that need its source tree or its list of packages. The checks themselves are tests: `cargo test -p xtask`.
+//! The commands of the repository that need its source tree or its list of packages. The checks themselves are tests:
+//! `cargo test -p xtask`.
 
 use std::process::ExitCode;
 

@@ -22,10 +22,11 @@ pub const CONFIG_FILES: [&str; 2] = ["highball.toml", "config/highball.toml"];
 
 /// Variables with the prefix that are not settings: they name the Ruby library, the program and the lab's data, or say that
 /// this server takes over from another one.
-const INTERNAL_VARIABLES: [&str; 4] = [
+const INTERNAL_VARIABLES: [&str; 5] = [
     "HIGHBALL_RUBY_LIB",
     "HIGHBALL_BIN",
     "HIGHBALL_LAB",
+    "HIGHBALL_LAB_BIN",
     "HIGHBALL_HANDOVER",
 ];
 

@@ -42,22 +42,17 @@ pub(crate) fn become_lab(arguments: &[OsString]) -> Result<()> {
 
 fn find(exe: &Path) -> Result<PathBuf> {
     let folder = exe.parent().unwrap_or(Path::new("/"));
-    // libexec of the gem, or target/release of the repository, where a gem may have been built without it.
-    let candidates = [
-        folder.join(PROGRAM),
-        folder.join("../../gem/libexec").join(PROGRAM),
-    ];
-    if let Some(found) = candidates.iter().find(|path| path.is_file()) {
-        return Ok(found.clone());
+    let program = folder.join(PROGRAM);
+    if program.is_file() {
+        return Ok(program);
     }
-    let looked: Vec<_> = candidates
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
-    bail!(
-        "{PROGRAM}, which has this command, is in none of its places: {}; install highball again",
-        looked.join(", ")
-    );
+    // target/release or target/debug of a checkout.
+    let in_checkout = folder.join("../../Cargo.toml").is_file();
+    let help = match in_checkout {
+        true => "run `make build`",
+        false => "install highball again",
+    };
+    bail!("{} is missing, which has this command; {help}", program.display());
 }
 
 #[cfg(test)]
@@ -65,20 +60,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lab_is_found_beside_the_program_and_in_the_gem() {
+    fn the_lab_is_found_beside_the_program_or_the_message_says_what_to_do() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path().canonicalize().unwrap();
-        for folder in ["gem/libexec", "target/release"] {
-            std::fs::create_dir_all(root.join(folder)).unwrap();
-        }
+        std::fs::create_dir_all(root.join("target/release")).unwrap();
         let exe = root.join("target/release/highball");
         let error = find(&exe).unwrap_err().to_string();
-        assert!(error.contains("target/release/highball-lab, "), "{error}");
-        assert!(error.contains("gem/libexec/highball-lab"), "{error}");
-        for place in ["gem/libexec", "target/release"] {
-            std::fs::write(root.join(place).join(PROGRAM), "").unwrap();
-            let found = find(&exe).unwrap().canonicalize().unwrap();
-            assert_eq!(found, root.join(place).join(PROGRAM));
-        }
+        assert!(error.contains("target/release/highball-lab is"), "{error}");
+        assert!(error.ends_with("; install highball again"), "{error}");
+        std::fs::write(root.join("Cargo.toml"), "").unwrap();
+        let error = find(&exe).unwrap_err().to_string();
+        assert!(error.ends_with("; run `make build`"), "{error}");
+        let lab = exe.with_file_name(PROGRAM);
+        std::fs::write(&lab, "").unwrap();
+        assert_eq!(find(&exe).unwrap(), lab);
     }
 }
