@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use test_support::{
-    Application, Client, Directory, Fault, PATIENCE, Program, Server, Status, until,
+    Application, Client, Directory, Fault, Program, Server, Status, TEST_TIMEOUT, until,
 };
 
 const HELLO: &str = r##"run lambda { |env| Test.text("hello") }"##;
@@ -285,7 +285,7 @@ fn commands_to_a_server_that_stands_still_end_with_an_error() {
             scope.spawn(move || {
                 Program::highball([name])
                     .current_dir(dir)
-                    .patience(2 * PATIENCE)
+                    .patience(2 * TEST_TIMEOUT)
                     .run()
             })
         };

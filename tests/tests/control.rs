@@ -364,7 +364,7 @@ fn a_folder_with_a_long_path_has_control_sockets_as_well() {
     assert!(as_stranger(server.dir(), &["upgrade"]).status.success());
     let new = front(&as_stranger(server.dir(), &["status", "--json"]))[0];
     let old = server.replaced_by(new);
-    assert!(old.wait_gone(test_support::PATIENCE));
+    assert!(old.wait_gone(test_support::TEST_TIMEOUT));
     // Those of the new one: the old one has removed its own alone.
     assert_eq!(sockets(&long.join("highball")).len(), 2);
     assert_eq!(

@@ -6,7 +6,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use rustix::process::Signal;
 use test_support::{
-    Application, Client, Events, Gate, PATIENCE, Process, Program, Ran, Server, until,
+    Application, Client, Events, Gate, Process, Program, Ran, Server, TEST_TIMEOUT, until,
 };
 
 /// More than sockets hold on their way.
@@ -153,7 +153,7 @@ fn a_post_in_time_outlasts_the_drain_of_a_worker_that_reached_its_limit() {
     assert!(first.is_alive());
     case.work.admit(1);
     long.response().expect(200);
-    assert!(first.wait_gone(PATIENCE));
+    assert!(first.wait_gone(TEST_TIMEOUT));
 }
 
 #[test]
@@ -290,12 +290,12 @@ fn clients_and_what_is_in_time_outlast_the_drain_of_a_server_that_was_replaced()
     long.response().expect(200);
     // Nobody needs them any more, and the front alone serves the last client.
     for worker in workers {
-        assert!(worker.wait_gone(PATIENCE), "{worker:?}");
+        assert!(worker.wait_gone(TEST_TIMEOUT), "{worker:?}");
     }
     assert!(old.is_alive());
     let bytes = download.bytes(LARGE);
     assert!(bytes.iter().all(|&byte| byte == b'x'));
-    assert!(old.wait_gone(PATIENCE));
+    assert!(old.wait_gone(TEST_TIMEOUT));
     let log = case.server.stop().log;
     for path in ["/long", "/large", "/echo"] {
         let path = format!("path=\"{path}\"");
@@ -320,7 +320,7 @@ fn a_server_that_was_replaced_and_is_told_to_stop_has_a_drain_from_then() {
     assert!(old.is_alive());
     old.signal(Signal::TERM);
     long.response().expect(502);
-    assert!(old.wait_gone(PATIENCE));
+    assert!(old.wait_gone(TEST_TIMEOUT));
     case.server.get("/").expect(200);
 }
 
@@ -333,6 +333,6 @@ fn a_server_whose_successor_has_ended_has_a_drain_from_then() {
     let log = case.server.log();
     log.wait(|line| line.contains("draining this one as for a stop"));
     long.response().expect(502);
-    assert!(old.wait_gone(PATIENCE));
+    assert!(old.wait_gone(TEST_TIMEOUT));
     case.server.wait_end();
 }

@@ -212,7 +212,7 @@ fn a_child_forked_by_a_signal_s_handler_in_an_idle_worker_is_told_and_ends() {
     test_support::until("the worker waits for a request", waits);
     Process(worker.parse().expect("a process id")).signal(rustix::process::Signal::USR1);
     let child = child_of(&mut events);
-    assert!(child.wait_gone(test_support::PATIENCE));
+    assert!(child.wait_gone(test_support::TEST_TIMEOUT));
     let log = server.log();
     log.wait(|line| line.contains("NotTheWorker") && line.contains("forked from a worker"));
     assert!(!log.text().contains("[BUG]"), "{}", log.text());
@@ -304,7 +304,7 @@ fn children_of_the_template_have_nothing_of_it_and_end_when_told_to() {
         let child = child_of(&mut events);
         expect_nothing_of_ours(child, Process(worker.parse().unwrap()));
         child.signal(rustix::process::Signal::TERM);
-        assert!(child.wait_gone(test_support::PATIENCE));
+        assert!(child.wait_gone(test_support::TEST_TIMEOUT));
     }
     assert_eq!(server.get("/").text(), worker);
 }
@@ -316,7 +316,7 @@ fn a_child_that_is_told_to_end_ends_itself_and_not_its_worker() {
     assert_eq!(server.get("/child").text(), "forked");
     let child = child_of(&mut events);
     child.signal(rustix::process::Signal::TERM);
-    assert!(child.wait_gone(test_support::PATIENCE));
+    assert!(child.wait_gone(test_support::TEST_TIMEOUT));
     assert_eq!(server.get("/").text(), worker);
 }
 
@@ -329,7 +329,7 @@ fn a_worker_that_turns_itself_into_a_daemon_is_replaced_and_answers_nobody() {
     let worker = server.get("/").text();
     assert_ne!(worker, daemon.0.to_string());
     gate.admit(1);
-    assert!(daemon.wait_gone(test_support::PATIENCE));
+    assert!(daemon.wait_gone(test_support::TEST_TIMEOUT));
     assert_eq!(server.get("/").text(), worker);
 }
 

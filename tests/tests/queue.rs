@@ -141,6 +141,7 @@ fn no_worker_is_idle_while_a_request_waits() {
 #[test]
 fn no_worker_takes_a_second_request_while_another_is_idle() {
     let mut waiting = start(|builder| builder.workers(3).threads(3));
+    let mut doubled = 0;
     for round in 0..50 {
         // Every thread of the round before is done and asleep again.
         for worker in waiting.server.status().processes("worker") {
@@ -163,11 +164,16 @@ fn no_worker_takes_a_second_request_while_another_is_idle() {
         }
         // On a machine with no time for the idle worker, a busy one takes the request after 20 ms; never earlier.
         for names in second {
+            doubled += 1;
             let queued = names.map(|name| queue_ms(&waiting.server, &name));
             let longest = queued[0].max(queued[1]);
             assert!(longest >= 20.0, "queued for {queued:?} ms in round {round}");
         }
     }
+    assert!(
+        doubled <= 10,
+        "in {doubled} rounds the idle worker never came"
+    );
     // All nine threads work at once where there is work for them.
     let mut clients: Vec<Client> = (0..9).map(|n| ask(&waiting, &format!("n{n}"))).collect();
     for _ in 0..9 {

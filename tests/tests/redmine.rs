@@ -22,7 +22,7 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 /// Enough for the slowest step (a boot of Redmine on two busy cores), little enough to be noticed.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 const ATTACHMENT_BYTES: u64 = 20 << 20;
 
 #[test]
@@ -136,7 +136,7 @@ async fn download_digest(client: &Client, href: &str) -> Result<serde_json::Valu
 async fn see(client: &Client, css: &str) -> Result<fantoccini::elements::Element> {
     client
         .wait()
-        .at_most(PATIENCE)
+        .at_most(TEST_TIMEOUT)
         .for_element(Locator::Css(css))
         .await
         .with_context(|| format!("no {css} on the page"))
@@ -202,7 +202,7 @@ async fn open_browser(port: &str, profile: &Path) -> Result<Client> {
         .capabilities(capabilities)
         .connect(&format!("http://127.0.0.1:{}", port.trim_end_matches('.')))
         .await?;
-    let limits = TimeoutConfiguration::new(Some(PATIENCE), Some(PATIENCE), None);
+    let limits = TimeoutConfiguration::new(Some(TEST_TIMEOUT), Some(TEST_TIMEOUT), None);
     client.update_timeouts(limits).await?;
     Ok(client)
 }
@@ -231,7 +231,7 @@ impl Service {
         let lines = Lines::default();
         let (found, address) = tokio::sync::oneshot::channel();
         tokio::spawn(read_lines(stdout, marker, found, Arc::clone(&lines)));
-        let address = match timeout(PATIENCE, address).await {
+        let address = match timeout(TEST_TIMEOUT, address).await {
             Ok(Ok(address)) => address,
             _ => {
                 let said = lines.lock().expect("no reader panics").join("\n");
@@ -256,7 +256,7 @@ impl Service {
         let root = test_support::Process(self.child.id().context("it has ended already")?);
         let family = Family::of(root, "no mark: its descendants are enough");
         root.signal(Signal::TERM);
-        let ended = timeout(PATIENCE, self.child.wait()).await;
+        let ended = timeout(TEST_TIMEOUT, self.child.wait()).await;
         let status = ended.context("it does not end")??;
         let left = family.wait_gone(Duration::from_secs(5));
         ensure!(left.is_empty(), "processes left behind: {left:?}");

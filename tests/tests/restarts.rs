@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use test_support::{
-    Application, Client, PATIENCE, Process, Program, Ran, Server, ServerBuilder, until,
+    Application, Client, Process, Program, Ran, Server, ServerBuilder, TEST_TIMEOUT, until,
 };
 
 /// Its code is what the file `version` says: `VERSION` and the path are the answer, and some versions are no good.
@@ -725,7 +725,7 @@ fn a_link_by_which_the_working_folder_was_entered_is_followed_anew_as_well() {
     let pid = told.split(')').next().and_then(|pid| pid.parse().ok());
     let old = server.replaced_by(Process(pid.expect("its number")));
     assert_eq!(server.get("/").text(), "3");
-    assert!(old.wait_gone(PATIENCE));
+    assert!(old.wait_gone(TEST_TIMEOUT));
     lead_to(&link, "1");
     command("restart");
     assert_eq!(server.get("/").text(), "1");

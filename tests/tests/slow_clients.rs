@@ -79,7 +79,7 @@ fn row_27_a_body_that_stops_gets_408_and_one_that_progresses_is_taken() {
         let pause = client.try_head();
         assert!(matches!(pause, Err(Fault::TimedOut { .. })), "{pause:?}");
     }
-    let mut client = client.patience(test_support::PATIENCE);
+    let mut client = client.patience(test_support::TEST_TIMEOUT);
     client.send("x");
     assert_eq!(client.response().json()["body"], "xxxxxxxxxx");
 }

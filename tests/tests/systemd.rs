@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Instant;
 
-use test_support::{Application, Client, Directory, PATIENCE, Server, ServerBuilder};
+use test_support::{Application, Client, Directory, Server, ServerBuilder, TEST_TIMEOUT};
 
 const HELLO: &str = r##"run lambda { |env| Test.text("hello") }"##;
 
@@ -52,7 +52,7 @@ impl Manager {
 
     #[track_caller]
     fn next(&self) -> Said {
-        let said = self.said.recv_timeout(PATIENCE);
+        let said = self.said.recv_timeout(TEST_TIMEOUT);
         said.expect("the server says something")
     }
 
@@ -135,7 +135,7 @@ fn after_an_upgrade_the_new_process_is_the_service() {
         &[("READY", "1"), ("STATUS", &second)],
     );
     let old = server.replaced_by(new);
-    assert!(old.wait_gone(PATIENCE));
+    assert!(old.wait_gone(TEST_TIMEOUT));
     for _ in 0..5 {
         expect(&manager.next(), &[("WATCHDOG", "1")]);
     }
@@ -184,7 +184,7 @@ fn activated(builder: ServerBuilder, sockets: &[&str], path: &Path) -> Server {
     std::thread::scope(|scope| {
         // It waits in the backlog until the server is up, and is answered then.
         let first = scope.spawn(|| {
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + TEST_TIMEOUT;
             while UnixStream::connect(path).is_err() {
                 assert!(Instant::now() < deadline, "nobody listens");
                 std::thread::yield_now();
@@ -226,7 +226,7 @@ fn sockets_of_the_manager_take_the_place_of_what_would_be_bound() {
     assert!(ran.status.success(), "{}", ran.output());
     let new = server.status().processes("front")[0];
     let old = server.replaced_by(new);
-    assert!(old.wait_gone(PATIENCE));
+    assert!(old.wait_gone(TEST_TIMEOUT));
     check(&server);
     server
         .log()

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::process::Signal;
 use test_support::{
-    Application, Client, PATIENCE, Process, Program, Ran, Server, ServerBuilder, binary, until,
+    Application, Client, Process, Program, Ran, Server, ServerBuilder, TEST_TIMEOUT, binary, until,
 };
 
 /// Answers with the path, writes down each request, and waits at `/long`. What the file `version` says may be no good.
@@ -168,7 +168,7 @@ fn row_39_upgrades_under_load_lose_no_request_on_new_and_on_kept_connections() {
     assert_eq!(unique.len(), sent.into_inner());
     // Nothing of the old ones is left.
     for process in old {
-        assert!(process.wait_gone(PATIENCE), "{process:?}");
+        assert!(process.wait_gone(TEST_TIMEOUT), "{process:?}");
     }
     let own = |server: &Server| {
         let status = server.status();
@@ -214,7 +214,7 @@ fn a_request_that_runs_ends_in_the_old_server_while_the_new_one_serves() {
     assert_eq!(idle.get("/idle").expect(200).field("connection"), None);
     gate.admit(1);
     long.response().expect(200);
-    assert!(old.wait_gone(PATIENCE));
+    assert!(old.wait_gone(TEST_TIMEOUT));
     // And so is the one of the request that the old server has answered.
     long.get("/follows").expect(200);
     let stopped = server.stop();
@@ -250,7 +250,7 @@ fn connections_that_clients_keep_outlive_every_server_that_they_began_with() {
     for round in 1..=3 {
         let old = upgrade(&mut server);
         // It has given away what it held: nothing keeps it.
-        assert!(old.wait_gone(PATIENCE));
+        assert!(old.wait_gone(TEST_TIMEOUT));
         for (number, client) in clients.iter_mut().enumerate() {
             let path = format!("/{number}/{round}");
             assert_eq!(client.post(&path, "").expect(200).text(), path);
@@ -274,7 +274,7 @@ fn a_stop_waits_for_the_server_that_was_replaced() {
         .collect();
     new.signal(Signal::TERM);
     for process in own {
-        assert!(process.wait_gone(PATIENCE), "{process:?}");
+        assert!(process.wait_gone(TEST_TIMEOUT), "{process:?}");
     }
     // Everything of its own has ended, and it is there: what a service manager would kill with its end is not done yet.
     let ran = server.command(&["status", "--pid", &new.0.to_string()]);
@@ -282,7 +282,7 @@ fn a_stop_waits_for_the_server_that_was_replaced() {
     assert!(old.is_alive());
     gate.admit(1);
     long.response().expect(200);
-    assert!(old.wait_gone(PATIENCE));
+    assert!(old.wait_gone(TEST_TIMEOUT));
     server.wait_end();
 }
 
@@ -301,7 +301,7 @@ fn a_replaced_server_that_stands_still_is_waited_for_no_longer_than_for_requests
     let ran = server.command(&["restart"]);
     assert!(ran.status.success(), "{}", ran.output());
     server.process().signal(Signal::TERM);
-    assert!(server.process().wait_gone(PATIENCE));
+    assert!(server.process().wait_gone(TEST_TIMEOUT));
     assert!(old.is_alive());
     old.kill();
     server.wait_end();
@@ -420,7 +420,7 @@ fn usr2_asks_for_an_upgrade_and_one_comes_after_the_other() {
         .next()
         .unwrap();
     let old = server.replaced_by(Process(told.parse().unwrap()));
-    assert!(old.wait_gone(PATIENCE));
+    assert!(old.wait_gone(TEST_TIMEOUT));
     server.get("/").expect(200);
     // What waits while a server is replaced is done by the next one.
     let dir = server.dir().to_owned();
@@ -515,7 +515,7 @@ fn a_server_that_was_replaced_passes_on_what_it_is_asked_for() {
     assert!(old.is_alive());
     gate.admit(1);
     long.response().expect(200);
-    assert!(old.wait_gone(PATIENCE));
+    assert!(old.wait_gone(TEST_TIMEOUT));
 }
 
 #[test]
@@ -527,7 +527,7 @@ fn the_file_of_a_unix_socket_goes_over() {
     let socket = path.display().to_string();
     for _ in 0..2 {
         let old = upgrade(&mut server);
-        assert!(old.wait_gone(PATIENCE));
+        assert!(old.wait_gone(TEST_TIMEOUT));
         Client::connect_unix(&path).get("/").expect(200);
         server.get("/").expect(200);
         // The kernel says who listens: the new server.
@@ -548,7 +548,7 @@ fn what_is_killed_after_an_upgrade_leaves_nothing() {
         .start();
     let path = server.dir().join("a.sock");
     let old = upgrade(&mut server);
-    assert!(old.wait_gone(PATIENCE));
+    assert!(old.wait_gone(TEST_TIMEOUT));
     server.process().kill();
     until("the socket's file is removed", || !path.exists());
     server.wait_end();

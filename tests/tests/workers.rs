@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use test_support::{
-    Application, Client, Fault, Gated, PATIENCE, Process, Server, ServerBuilder, until,
+    Application, Client, Fault, Gated, Process, Server, ServerBuilder, TEST_TIMEOUT, until,
 };
 
 /// `/` answers with its worker's number; anything else tells it and waits at the gate first.
@@ -164,10 +164,10 @@ fn row_34_a_worker_that_ends_itself_is_replaced() {
     });
 }
 
-/// Slots, seats and descriptors as they are when nothing runs; equal before and after means that nothing leaked.
+/// Slots, threads and descriptors as they are when nothing runs; equal before and after means that nothing leaked.
 #[track_caller]
 fn idle_state(server: &Server) -> (u64, u64) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let status = server.status();
         let (free, total) = (status.number("/slots/free"), status.number("/slots/total"));

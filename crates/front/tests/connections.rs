@@ -15,14 +15,14 @@ use test_support::Client;
 #[test]
 fn the_env_has_the_fields_as_rack_wants_them() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.connect();
     client.send(
         "POST http://target.example:8080/a%20b?c=d HTTP/1.1\r\nHost: other\r\nAccept: a\r\nCookie: a=1\r\n\
          X-Many: 1\r\naccept: b\r\nX_Under: x\r\ncookie: b=2\r\nX-Many: 2\r\nProxy: p\r\n\
          Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
     );
-    let taken = seat.take();
+    let taken = thread.take();
     let texts = [
         Text::Method,
         Text::Path,
@@ -124,21 +124,21 @@ fn a_client_that_ends_within_its_body_never_reaches_a_worker() {
     assert_eq!(client.head().status, 100);
     client.reset();
     server.until(|now| now.requests["client_closed"] == 2 && now.connections == 0);
-    assert!(server.seat().try_take().is_none());
+    assert!(server.thread().try_take().is_none());
     assert_eq!(server.end(), 2);
 }
 
 #[test]
 fn a_client_that_expects_100_gets_it_once_its_request_is_taken() {
     let server = Server::start(|settings| settings.queue_limit = 1);
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.connect();
     let head =
         "POST /continue HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
     client.send(head);
     assert_eq!(client.head().status, 100);
     client.send("hello");
-    let taken = seat.take();
+    let taken = thread.take();
     assert_eq!(taken.body(), b"hello");
     assert!(!taken.fields().contains_key("HTTP_EXPECT"));
     // Refused unread, without a 100.
@@ -154,13 +154,13 @@ fn a_client_that_expects_100_gets_it_once_its_request_is_taken() {
 #[test]
 fn pipelined_requests_are_answered_one_after_the_other() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.connect();
     client.send(
         "GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\nbad message\r\n\r\n",
     );
-    seat.take().answer_path();
-    seat.take().answer_path();
+    thread.take().answer_path();
+    thread.take().answer_path();
     assert_eq!(client.response().text(), "/1");
     assert_eq!(client.response().text(), "/2");
     client.response().expect(400);
@@ -171,11 +171,11 @@ fn pipelined_requests_are_answered_one_after_the_other() {
 #[test]
 fn a_connection_that_rests_wakes_up_for_a_request() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.connect();
     for round in 0..2 {
         client.send("GET /awake HTTP/1.1\r\nHost: a\r\n\r\n");
-        seat.take().answer_path();
+        thread.take().answer_path();
         assert_eq!(client.response().text(), "/awake", "round {round}");
         server.until(|now| now.resting == 1);
     }
@@ -183,7 +183,7 @@ fn a_connection_that_rests_wakes_up_for_a_request() {
     client.send("GET /half HT");
     server.until(|now| now.resting == 0);
     client.send("TP/1.1\r\nHost: a\r\n\r\n");
-    seat.take().answer_path();
+    thread.take().answer_path();
     assert_eq!(client.response().text(), "/half");
     server.until(|now| now.resting == 1);
     // It notices that its client leaves.
@@ -194,12 +194,12 @@ fn a_connection_that_rests_wakes_up_for_a_request() {
 #[test]
 fn an_idle_connection_is_closed_in_its_time() {
     let server = Server::start(|settings| settings.keep_alive_timeout = Duration::from_millis(50));
-    let mut seat = server.seat();
-    let mut client = server.served(&mut seat, "/");
+    let mut thread = server.thread();
+    let mut client = server.served(&mut thread, "/");
     client.expect_end();
     let server = Server::start(|settings| settings.keep_alive_timeout = Duration::ZERO);
     let mut client = server.ask("/");
-    server.seat().take().answer_path();
+    server.thread().take().answer_path();
     assert_eq!(client.response().field("connection"), Some("close"));
     client.expect_end();
 }
@@ -208,13 +208,13 @@ fn an_idle_connection_is_closed_in_its_time() {
 fn a_drain_ends_what_is_idle_at_once_and_what_runs_with_its_response() {
     let server = Server::start(|settings| (settings.workers, settings.threads) = (1, 2));
     let player = server.worker(0);
-    let (mut seat, mut other) = (player.seat(0), player.seat(1));
+    let (mut thread, mut other) = (player.thread(0), player.thread(1));
     let fresh = server.connect();
-    let idle = server.served(&mut seat, "/idle");
-    let resting = server.served(&mut seat, "/resting");
+    let idle = server.served(&mut thread, "/idle");
+    let resting = server.served(&mut thread, "/resting");
     server.until(|now| now.resting >= 1);
     let mut running = server.ask("/running");
-    let taken = seat.take();
+    let taken = thread.take();
     let mut streaming = server.ask("/streaming");
     let mut stream = other.take();
     stream.head(200, &[]).chunk(b"begun").flush();
@@ -241,7 +241,7 @@ fn a_drain_ends_what_is_idle_at_once_and_what_runs_with_its_response() {
     assert_eq!(streaming.chunk(), None);
     streaming.expect_end();
     sending.send("Host: a\r\n\r\n");
-    seat.take().answer_path();
+    thread.take().answer_path();
     assert_eq!(sending.response().field("connection"), Some("close"));
     sending.expect_end();
     assert!(drained.recv().expect("the drain ends"));
@@ -250,7 +250,7 @@ fn a_drain_ends_what_is_idle_at_once_and_what_runs_with_its_response() {
 #[test]
 fn a_request_that_has_come_before_a_drain_is_answered_before_the_front_knows_of_it() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let path = std::env::temp_dir().join(format!("front-drain-{}", std::process::id()));
     // What is sent over a UNIX socket is there when the call returns.
     let listen = Listen::Unix(path.clone());
@@ -263,7 +263,7 @@ fn a_request_that_has_come_before_a_drain_is_answered_before_the_front_knows_of_
     let fresh = Client::connect_unix(&path);
     let mut kept = Client::connect_unix(&path);
     kept.ask("GET", "/kept");
-    seat.take().answer_path();
+    thread.take().answer_path();
     kept.response().expect(200);
     let mut silent = Client::connect_unix(&path);
     server.until(|now| now.connections == 3);
@@ -275,8 +275,8 @@ fn a_request_that_has_come_before_a_drain_is_answered_before_the_front_knows_of_
         }
         (support::begin_drain(front), clients)
     });
-    seat.take().answer_path();
-    seat.take().answer_path();
+    thread.take().answer_path();
+    thread.take().answer_path();
     for client in &mut clients {
         let response = client.response();
         assert_eq!(response.text(), "/last");
@@ -290,8 +290,8 @@ fn a_request_that_has_come_before_a_drain_is_answered_before_the_front_knows_of_
 #[test]
 fn other_settings_are_for_what_begins_after_them() {
     let server = Server::start(|settings| settings.max_connections = 1);
-    let mut seat = server.seat();
-    let mut first = server.served(&mut seat, "/first");
+    let mut thread = server.thread();
+    let mut first = server.served(&mut thread, "/first");
     // Waits in the backlog until there is room for it.
     let mut second = server.ask("/too-long");
     server.with(|front| {
@@ -300,22 +300,22 @@ fn other_settings_are_for_what_begins_after_them() {
         settings.max_target_bytes = 16;
         front.apply(Rc::new(settings));
     });
-    seat.take().answer_path();
+    thread.take().answer_path();
     second.response().expect(200);
     let mut third = server.ask("/longer-than-sixteen");
     third.response().expect(414);
     // The first connection began under other limits.
     first.send("GET /longer-than-sixteen HTTP/1.1\r\nHost: test\r\n\r\n");
-    seat.take().answer_path();
+    thread.take().answer_path();
     first.response().expect(200);
 }
 
 #[test]
 fn the_end_answers_what_runs() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut running = server.ask("/running");
-    let taken = seat.take();
+    let taken = thread.take();
     let mut waiting = server.ask("/waiting");
     server.until(|now| now.queue.length == 1);
     server.end_now();
@@ -343,9 +343,9 @@ fn the_end_answers_what_runs() {
 #[test]
 fn the_end_delivers_what_a_worker_has_answered() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.ask("/answered");
-    let taken = seat.take();
+    let taken = thread.take();
     // The front stands still, so the answer is there and not yet taken.
     let (stands, begin) = std::sync::mpsc::channel();
     let (answered, go_on) = std::sync::mpsc::channel();
@@ -382,9 +382,9 @@ fn a_client_that_was_refused_and_stays_is_let_go_of() {
 #[test]
 fn accepting_pauses_at_the_most_connections_and_goes_on() {
     let server = Server::start(|settings| settings.max_connections = 2);
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut first = server.ask("/first");
-    let job = seat.take();
+    let job = thread.take();
     let mut second = server.ask("/second");
     server.until(|now| now.connections == 2 && now.queue.length + now.slots.free < 2);
     let mut third = server.ask("/third");
@@ -392,9 +392,9 @@ fn accepting_pauses_at_the_most_connections_and_goes_on() {
     first.response().expect(200);
     // Idle now, and the third one waits.
     first.expect_end();
-    seat.take().answer_path();
+    thread.take().answer_path();
     assert_eq!(second.response().text(), "/second");
-    seat.take().answer_path();
+    thread.take().answer_path();
     assert_eq!(third.response().text(), "/third");
 }
 
@@ -405,30 +405,30 @@ fn at_the_most_connections_the_longest_idle_one_goes() {
         settings.keep_alive_timeout = Duration::from_secs(3600);
         settings.header_timeout = Duration::from_secs(3600);
     });
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut silent = server.connect();
-    let mut longest = server.served(&mut seat, "/longest");
+    let mut longest = server.served(&mut thread, "/longest");
     server.until(|now| now.resting == 2);
-    let mut later = server.served(&mut seat, "/later");
+    let mut later = server.served(&mut thread, "/later");
     server.until(|now| now.resting == 3);
     let mut newcomer = server.ask("/newcomer");
     longest.expect_end();
-    seat.take().answer_path();
+    thread.take().answer_path();
     newcomer.response().expect(200);
     server.until(|now| now.resting == 3);
     let mut another = server.ask("/another");
     later.expect_end();
-    seat.take().answer_path();
+    thread.take().answer_path();
     another.response().expect(200);
     // One that has never sent anything goes only when no other is idle.
     newcomer.send("GET /busy HTTP/1.1\r\nHost: test\r\n\r\n");
-    let job = seat.take();
+    let job = thread.take();
     another.send("GET /busy HTTP/1.1\r\nHost: test\r\n\r\n");
     server.until(|now| now.resting == 1);
     let mut last = server.ask("/last");
     silent.expect_end();
     job.answer_path();
-    seat.take().answer_path();
-    seat.take().answer_path();
+    thread.take().answer_path();
+    thread.take().answer_path();
     last.response().expect(200);
 }

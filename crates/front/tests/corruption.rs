@@ -26,13 +26,13 @@ use highball_front::http::response_head::ResponseHead;
 use highball_front::log::{AccessLog, Format};
 use highball_front::messages::{Dispatch, Reply, ResponseEnd, Room, RunTimes};
 use support::Server;
-use test_support::PATIENCE;
+use test_support::TEST_TIMEOUT;
 
 /// Waits until the front says that the first generation's memory is damaged.
 #[track_caller]
 fn expect_corrupt(alarms: &Receiver<Alarm>, word: Word) {
     loop {
-        match alarms.recv_timeout(PATIENCE).expect("an alarm") {
+        match alarms.recv_timeout(TEST_TIMEOUT).expect("an alarm") {
             Alarm::Corrupt(1, found) => return assert_eq!(found.word, word, "{found}"),
             _ => continue,
         }
@@ -43,11 +43,11 @@ fn expect_corrupt(alarms: &Receiver<Alarm>, word: Word) {
 fn what_lay_in_damaged_memory_is_run_again_where_that_is_safe() {
     let server = Server::start(|settings| (settings.workers, settings.threads) = (2, 1));
     let alarms = server.alarms();
-    let mut old = server.seat();
+    let mut old = server.thread();
     let mut unsafe_one = server.connect();
     unsafe_one.send("POST /unsafe HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n");
     old.take();
-    let mut other = server.worker(1).seat(0);
+    let mut other = server.worker(1).thread(0);
     let mut safe_one = server.ask("/safe");
     other.take();
     // Nobody has these two yet: they wait in a slot.
@@ -63,9 +63,9 @@ fn what_lay_in_damaged_memory_is_run_again_where_that_is_safe() {
     expect_corrupt(&alarms, Word::Tail);
     unsafe_one.response().expect(502);
     // The supervisor kills them only now.
-    server.bury(0);
-    server.bury(1);
-    let mut fresh = server.seat();
+    server.reclaim(0);
+    server.reclaim(1);
+    let mut fresh = server.thread();
     for _ in 0..2 {
         fresh.take().answer_path();
     }
@@ -78,9 +78,9 @@ fn what_lay_in_damaged_memory_is_run_again_where_that_is_safe() {
 fn nothing_more_is_read_from_damaged_memory() {
     let server = Server::start(|settings| settings.workers = 2);
     let alarms = server.alarms();
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.ask("/torn");
-    let mut taken = seat.take();
+    let mut taken = thread.take();
     let region = server.region();
     region.coordination().ring.tail.store(0, Ordering::SeqCst);
     taken
@@ -90,8 +90,8 @@ fn nothing_more_is_read_from_damaged_memory() {
     // It has lost its claim.
     assert!(taken.frame(Kind::End, b"").is_err());
     taken.finish();
-    server.bury(0);
-    server.seat().take().answer("sound");
+    server.reclaim(0);
+    server.thread().take().answer("sound");
     assert_eq!(client.response().text(), "sound");
     server.until_quiet();
 }
@@ -100,13 +100,13 @@ fn nothing_more_is_read_from_damaged_memory() {
 fn frames_that_make_no_sense_end_the_generation_and_not_the_others() {
     let server = Server::start(|_| {});
     let alarms = server.alarms();
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.ask("/broken");
-    let _taken = seat.take();
+    let _taken = thread.take();
     let region = server.region();
     server.open(2);
-    server.feed(&[2]);
-    let mut other = server.worker_of(2, 0).seat(0);
+    server.route_to(&[2]);
+    let mut other = server.worker_of(2, 0).thread(0);
     let mut sound = server.ask("/sound");
     let held = other.take();
     // More bytes than the ring holds, under its own claim.
@@ -158,9 +158,9 @@ fn dispatching() -> (Rc<Dispatcher>, Rc<Answered>, WorkerThread, Job, Region) {
     let bounds = Bounds {
         queue_limit: 10,
         max_retries: 1,
-        grace: PATIENCE,
-        between: PATIENCE,
-        check_timeout: PATIENCE,
+        grace: TEST_TIMEOUT,
+        between: TEST_TIMEOUT,
+        check_timeout: TEST_TIMEOUT,
         batch: false,
     };
     let exchange = exchange::Front::new(Geometry::new(1, 1, 1 << 16, 1 << 18)).unwrap();
@@ -189,17 +189,17 @@ fn dispatching() -> (Rc<Dispatcher>, Rc<Answered>, WorkerThread, Job, Region) {
         trusted: true,
     };
     let request = Arc::new(Request::new(head, Arc::new(peer)));
-    request.arrive(RequestBody::Inline(bytes::Bytes::new()), PATIENCE);
+    request.arrive(RequestBody::Inline(bytes::Bytes::new()), TEST_TIMEOUT);
     let answered = Rc::new(Answered::default());
     dispatcher
         .intake()
         .submit(request, Rc::clone(&answered) as _);
-    let seat = worker.thread(0);
-    let job = seat.claim().unwrap();
+    let thread = worker.thread(0);
+    let job = thread.claim().unwrap();
     (
         dispatcher,
         answered,
-        seat,
+        thread,
         job,
         Region::open(again).unwrap(),
     )
@@ -207,12 +207,12 @@ fn dispatching() -> (Rc<Dispatcher>, Rc<Answered>, WorkerThread, Job, Region) {
 
 #[test]
 fn one_turn_takes_so_many_frames_and_the_front_comes_back_for_more() {
-    let (dispatcher, answered, seat, mut job, region) = dispatching();
+    let (dispatcher, answered, thread, mut job, region) = dispatching();
     for _ in 0..10_000 {
-        seat.try_frame(&mut job, Kind::Chunk, &[b"a"]).unwrap();
+        thread.try_frame(&mut job, Kind::Chunk, &[b"a"]).unwrap();
     }
-    seat.try_frame(&mut job, Kind::End, &[]).unwrap();
-    seat.finish(&job);
+    thread.try_frame(&mut job, Kind::End, &[]).unwrap();
+    thread.finish(&job);
     dispatcher.turns().take_completed();
     let taken = answered.bytes.get();
     assert!((1..=1000).contains(&taken), "{taken} frames in one turn");
@@ -244,8 +244,8 @@ fn one_turn_takes_so_many_frames_and_the_front_comes_back_for_more() {
 fn a_response_of_many_small_chunks_arrives_whole() {
     let server = Server::start(|_| {});
     let mut client = server.ask("/many");
-    let mut seat = server.seat();
-    let mut taken = seat.take();
+    let mut thread = server.thread();
+    let mut taken = thread.take();
     taken.head(200, &[]);
     for number in 0..5000 {
         taken.chunk(format!("{number},").as_bytes());
@@ -258,9 +258,9 @@ fn a_response_of_many_small_chunks_arrives_whole() {
 
 #[test]
 fn a_response_whose_completion_bit_is_lost_arrives_all_the_same() {
-    let (dispatcher, answered, seat, mut job, region) = dispatching();
-    seat.try_frame(&mut job, Kind::End, &[]).unwrap();
-    seat.finish(&job);
+    let (dispatcher, answered, thread, mut job, region) = dispatching();
+    thread.try_frame(&mut job, Kind::End, &[]).unwrap();
+    thread.finish(&job);
     region.coordination().completions.bits.words[0].store(0, Ordering::SeqCst);
     dispatcher.turns().take_completed();
     assert!(!answered.ended.get());

@@ -12,10 +12,10 @@ use test_support::Client;
 #[test]
 fn without_descriptors_idle_connections_go_then_accepting_pauses() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
-    let mut idle = server.served(&mut seat, "/idle");
+    let mut thread = server.thread();
+    let mut idle = server.served(&mut thread, "/idle");
     let mut busy = server.ask("/busy");
-    let job = seat.take();
+    let job = thread.take();
     let maximum = getrlimit(Resource::Nofile).maximum;
     let limit = Rlimit {
         current: Some(64),
@@ -38,7 +38,7 @@ fn without_descriptors_idle_connections_go_then_accepting_pauses() {
     job.answer_path();
     busy.response().expect(200);
     for _ in 0..2 {
-        seat.take().answer_path();
+        thread.take().answer_path();
     }
     assert_eq!(newcomer.response().text(), "/newcomer");
     assert_eq!(waits.response().text(), "/waits");

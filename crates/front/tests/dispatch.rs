@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use exchange::response::Kind;
 use exchange::{Dispatcher as _, WorkerId};
-use support::{Server, TestSeat};
+use support::{Server, TestThread};
 use test_support::Client;
 
 #[test]
@@ -22,9 +22,9 @@ fn requests_are_taken_in_the_order_in_which_they_came() {
             client
         })
         .collect();
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     for (number, client) in clients.iter_mut().enumerate() {
-        let taken = seat.take();
+        let taken = thread.take();
         assert_eq!(taken.path(), format!("/{number}"));
         taken.answer_path();
         assert_eq!(client.response().text(), format!("/{number}"));
@@ -34,23 +34,23 @@ fn requests_are_taken_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn no_seat_is_idle_while_a_request_waits() {
+fn no_thread_is_idle_while_a_request_waits() {
     for threads in [1, 3] {
         let server = Server::start(|settings| {
             (settings.workers, settings.threads) = (2, threads);
         });
         let players = [server.worker(0), server.worker(1)];
-        let mut seats: Vec<TestSeat> = (0..threads)
-            .flat_map(|thread| players.iter().map(move |player| player.seat(thread)))
+        let mut threads: Vec<TestThread> = (0..threads)
+            .flat_map(|thread| players.iter().map(move |player| player.thread(thread)))
             .collect();
-        let count = seats.len() + 3;
+        let count = threads.len() + 3;
         let clients: Vec<Client> = (0..count).map(|n| server.ask(&format!("/{n}"))).collect();
         server.until(|now| now.queue.length == count);
-        // Every seat gets one while none has answered: each waits for its own in a thread of its own.
+        // Every thread gets one while none has answered: each waits for its own in a thread of its own.
         let taken: BTreeSet<String> = std::thread::scope(|scope| {
-            let threads: Vec<_> = seats
+            let threads: Vec<_> = threads
                 .iter_mut()
-                .map(|seat| scope.spawn(|| seat.take()))
+                .map(|thread| scope.spawn(|| thread.take()))
                 .collect();
             let taken: Vec<_> = threads
                 .into_iter()
@@ -63,7 +63,7 @@ fn no_seat_is_idle_while_a_request_waits() {
         });
         assert_eq!(taken.len(), count - 3);
         for _ in 0..3 {
-            seats[0].take().answer_path();
+            threads[0].take().answer_path();
         }
         for (number, mut client) in clients.into_iter().enumerate() {
             assert_eq!(client.response().text(), format!("/{number}"));
@@ -77,7 +77,7 @@ fn a_thread_that_was_woken_and_stands_still_holds_no_request_up() {
     let server = Server::start(|settings| settings.workers = 2);
     let players = [server.worker(0), server.worker(1)];
     let region = server.region();
-    let (still, mut other) = (players[0].seat(0), players[1].seat(0));
+    let (still, mut other) = (players[0].thread(0), players[1].thread(0));
     std::thread::scope(|scope| {
         scope.spawn(move || still.sleep());
         scope.spawn(move || other.take().answer_path());
@@ -102,9 +102,9 @@ fn nothing_is_lost_under_load() {
     std::thread::scope(|scope| {
         for player in &players {
             for thread in 0..2 {
-                let (mut seat, served) = (player.seat(thread), &served);
+                let (mut thread, served) = (player.thread(thread), &served);
                 scope.spawn(move || {
-                    while let Some(taken) = seat.take_or_stop() {
+                    while let Some(taken) = thread.take_or_stop() {
                         served.fetch_add(1, Ordering::Relaxed);
                         taken.answer_path();
                     }
@@ -140,9 +140,9 @@ fn nothing_is_lost_under_load() {
 #[test]
 fn a_full_queue_refuses_what_no_thread_and_no_place_is_left_for() {
     let server = Server::start(|settings| settings.queue_limit = 2);
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut running = server.ask("/running");
-    let taken = seat.take();
+    let taken = thread.take();
     let mut waiting: Vec<Client> = (0..2).map(|n| server.ask(&format!("/{n}"))).collect();
     server.until(|now| now.queue.length == 2);
     let mut refused = server.ask("/refused");
@@ -152,12 +152,12 @@ fn a_full_queue_refuses_what_no_thread_and_no_place_is_left_for() {
     taken.answer_path();
     running.response().expect(200);
     for client in &mut waiting {
-        seat.take().answer_path();
+        thread.take().answer_path();
         client.response().expect(200);
     }
     // The connection that was refused goes on.
     refused.send("GET /again HTTP/1.1\r\nHost: test\r\n\r\n");
-    seat.take().answer_path();
+    thread.take().answer_path();
     assert_eq!(refused.response().text(), "/again");
     server.until_quiet();
     assert_eq!(server.end(), 5);
@@ -166,10 +166,10 @@ fn a_full_queue_refuses_what_no_thread_and_no_place_is_left_for() {
 #[test]
 fn threads_of_workers_that_shall_not_be_there_hold_no_place_for_a_request() {
     let server = Server::start(|settings| (settings.workers, settings.queue_limit) = (2, 1));
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     server.with(|front| front.dispatcher().resize(1, 1));
     let mut running = server.ask("/running");
-    let taken = seat.take();
+    let taken = thread.take();
     let mut waiting = server.ask("/waiting");
     server.until(|now| now.queue.length == 1);
     server.ask("/refused").response().expect(503);
@@ -179,13 +179,13 @@ fn threads_of_workers_that_shall_not_be_there_hold_no_place_for_a_request() {
     let mut second = server.ask("/second");
     server.until(|now| now.queue.length == 2);
     server.ask("/refused-again").response().expect(503);
-    // Never more than the exchange has seats for.
+    // Never more than the exchange has threads for.
     server.with(|front| front.dispatcher().resize(1, 7));
     server.ask("/refused-as-well").response().expect(503);
     taken.answer_path();
     running.response().expect(200);
     for client in [&mut waiting, &mut second] {
-        seat.take().answer_path();
+        thread.take().answer_path();
         client.response().expect(200);
     }
     server.until_quiet();
@@ -195,10 +195,10 @@ fn threads_of_workers_that_shall_not_be_there_hold_no_place_for_a_request() {
 #[test]
 fn what_a_worker_still_runs_that_leaves_takes_nobodys_place_in_the_queue() {
     let server = Server::start(|settings| settings.queue_limit = 2);
-    let mut old = server.seat();
+    let mut old = server.thread();
     let mut first = server.ask("/first");
     let leaving = old.take();
-    let mut successor = server.worker(1).seat(0);
+    let mut successor = server.worker(1).thread(0);
     server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
     let mut second = server.ask("/second");
     let taken = successor.take();
@@ -213,7 +213,7 @@ fn what_a_worker_still_runs_that_leaves_takes_nobodys_place_in_the_queue() {
     }
     leaving.answer_path();
     first.response().expect(200);
-    server.bury(0);
+    server.reclaim(0);
     server.until_quiet();
     assert_eq!(server.end(), 5);
 }
@@ -221,10 +221,10 @@ fn what_a_worker_still_runs_that_leaves_takes_nobodys_place_in_the_queue() {
 #[test]
 fn a_half_closed_client_is_answered_by_a_thread_that_idles_beside_a_worker_that_leaves() {
     let server = Server::start(|_| {});
-    let mut old = server.seat();
+    let mut old = server.thread();
     let mut first = server.ask("/first");
     let leaving = old.take();
-    let mut successor = server.worker(1).seat(0);
+    let mut successor = server.worker(1).thread(0);
     server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
     let mut half = server.ask("/half");
     server.until(|now| now.queue.length == 1);
@@ -252,9 +252,9 @@ fn a_burst_onto_idle_threads_is_not_refused() {
     let clients: Vec<Client> = (0..7).map(|n| server.ask(&format!("/{n}"))).collect();
     server.until(|now| now.queue.length == 7);
     server.ask("/refused").response().expect(503);
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     for mut client in clients {
-        seat.take().answer_path();
+        thread.take().answer_path();
         client.response().expect(200);
     }
 }
@@ -272,7 +272,7 @@ fn a_request_whose_deadline_passes_in_the_queue_never_reaches_a_worker() {
         server.expect_outcome(&format!("/{number}"), "deadline_exceeded");
     }
     server.until_quiet();
-    assert!(server.seat().try_take().is_none());
+    assert!(server.thread().try_take().is_none());
 }
 
 #[test]
@@ -281,9 +281,9 @@ fn deadlines_may_differ_by_path_and_the_later_request_may_be_late_first() {
         let hasty = ("/hasty", Duration::from_millis(50));
         settings.request_timeouts = [hasty].into_iter().collect();
     });
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut running = server.ask("/running");
-    let taken = seat.take();
+    let taken = thread.take();
     // One in the other slot, the others behind it in the queue.
     let mut patient: Vec<Client> = (0..2).map(|n| server.ask(&format!("/{n}"))).collect();
     server.until(|now| now.queue.length == 2);
@@ -295,19 +295,19 @@ fn deadlines_may_differ_by_path_and_the_later_request_may_be_late_first() {
     taken.answer_path();
     running.response().expect(200);
     for client in patient.iter_mut().chain([&mut last]) {
-        seat.take().answer_path();
+        thread.take().answer_path();
         client.response().expect(200);
     }
     server.until_quiet();
-    assert!(seat.try_take().is_none());
+    assert!(thread.try_take().is_none());
 }
 
 #[test]
 fn a_request_whose_deadline_passes_in_a_worker_is_a_504_and_its_slot_comes_back() {
     let server = Server::start(|settings| settings.request_timeout = Duration::from_millis(50));
     let mut client = server.ask("/slow");
-    let mut seat = server.seat();
-    let mut taken = seat.take();
+    let mut thread = server.thread();
+    let mut taken = thread.take();
     client.response().expect(504);
     server.expect_outcome("/slow", "deadline_exceeded");
     taken.until_abandoned();
@@ -317,7 +317,7 @@ fn a_request_whose_deadline_passes_in_a_worker_is_a_504_and_its_slot_comes_back(
     server.until_quiet();
     // The connection that got the 504 goes on, and nothing late is on it.
     client.send("GET /next HTTP/1.1\r\nHost: test\r\n\r\n");
-    seat.take().answer_path();
+    thread.take().answer_path();
     assert_eq!(client.response().text(), "/next");
     assert_eq!(server.end(), 2);
 }
@@ -325,9 +325,9 @@ fn a_request_whose_deadline_passes_in_a_worker_is_a_504_and_its_slot_comes_back(
 #[test]
 fn a_request_whose_client_leaves_while_it_waits_never_reaches_a_worker() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut running = server.ask("/running");
-    let taken = seat.take();
+    let taken = thread.take();
     for (path, leave) in [
         ("/reset", Client::reset as fn(Client)),
         ("/closed", drop::<Client>),
@@ -343,16 +343,16 @@ fn a_request_whose_client_leaves_while_it_waits_never_reaches_a_worker() {
     taken.answer_path();
     running.response().expect(200);
     server.until_quiet();
-    assert!(seat.try_take().is_none());
+    assert!(thread.try_take().is_none());
     assert_eq!(server.end(), 5);
 }
 
 #[test]
 fn a_request_whose_client_leaves_while_it_runs_is_abandoned_and_its_slot_comes_back() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let client = server.ask("/gone");
-    let taken = seat.take();
+    let taken = thread.take();
     client.reset();
     taken.until_abandoned();
     server.expect_outcome("/gone", "client_closed");
@@ -366,7 +366,7 @@ fn a_completion_for_a_client_that_is_gone_never_leaves_the_doorbell_out_of_order
     let server = Server::start(|settings| (settings.workers, settings.threads) = (1, 2));
     let region = server.region();
     let player = server.worker(0);
-    let (mut first, mut second) = (player.seat(0), player.seat(1));
+    let (mut first, mut second) = (player.thread(0), player.thread(1));
     let parked = || {
         region
             .coordination()
@@ -446,10 +446,10 @@ impl FrontThread {
 #[test]
 fn a_half_closed_client_is_still_answered() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.ask("/half");
     client.half_close();
-    seat.take().answer_path();
+    thread.take().answer_path();
     assert_eq!(client.response().text(), "/half");
     client.expect_end();
     server.expect_outcome("/half", "ok");

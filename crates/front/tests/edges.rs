@@ -25,7 +25,7 @@ use highball_front::net::accept::Acceptors;
 use highball_front::remote::{self, DispatcherEnd, EdgeEnd};
 use highball_front::{FileAccess, Listener, runtime, slot_bytes};
 use support::Player;
-use test_support::{Client, PATIENCE, until};
+use test_support::{Client, TEST_TIMEOUT, until};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 type Task = Box<dyn FnOnce(&Rc<Dispatcher>) + Send>;
@@ -183,8 +183,8 @@ impl Edges {
     fn echo(&self, worker: u16) -> JoinHandle<usize> {
         let player = self.worker(worker);
         std::thread::spawn(move || {
-            let (mut seat, mut count) = (player.seat(0), 0);
-            while let Some(taken) = seat.take_or_stop() {
+            let (mut thread, mut count) = (player.thread(0), 0);
+            while let Some(taken) = thread.take_or_stop() {
                 taken.answer_path();
                 count += 1;
             }
@@ -252,9 +252,9 @@ fn requests_of_two_edges_are_taken_in_the_order_in_which_they_came() {
         clients.push(edges.ask(number % 2, &format!("/{number}")));
         edges.until("it waits", move |now| now.waiting == number + 1);
     }
-    let mut seat = edges.worker(0).seat(0);
+    let mut thread = edges.worker(0).thread(0);
     for (number, client) in clients.iter_mut().enumerate() {
-        let taken = seat.take();
+        let taken = thread.take();
         assert_eq!(taken.path(), format!("/{number}"));
         taken.answer_path();
         assert_eq!(client.response().text(), format!("/{number}"));
@@ -279,8 +279,8 @@ fn a_large_body_goes_both_ways_and_a_slow_client_holds_its_worker_up() {
     let (player, is_written) = (edges.worker(0), Arc::clone(&written));
     let size = 32 * 1024 * 1024;
     let worker = std::thread::spawn(move || {
-        let mut seat = player.seat(0);
-        let mut taken = seat.take();
+        let mut thread = player.thread(0);
+        let mut taken = thread.take();
         assert_eq!(taken.fields()["CONTENT_LENGTH"], "307200");
         taken.head(200, &[]);
         for number in 0..size / 8192 {
@@ -316,9 +316,9 @@ fn a_client_that_leaves_takes_its_request_out_of_the_queue() {
     edges.until_quiet();
     // One that runs goes on unwatched.
     let player = edges.worker(0);
-    let mut seat = player.seat(0);
+    let mut thread = player.thread(0);
     let client = edges.ask(1, "/running");
-    let taken = seat.take();
+    let taken = thread.take();
     client.reset();
     taken.until_abandoned();
     taken.finish();
@@ -330,7 +330,7 @@ fn requests_of_a_dead_worker_are_run_again_or_fail_at_their_edges() {
     let edges = Edges::start(|_| {});
     let (first, second) = (edges.worker(0), edges.worker(1));
     let mut safe = edges.ask(0, "/safe");
-    let (mut one, mut other) = (first.seat(0), second.seat(0));
+    let (mut one, mut other) = (first.thread(0), second.thread(0));
     edges.until("it is there", |now| now.waiting == 1);
     one.take();
     let mut unsafe_one = edges.connect(1);
@@ -343,7 +343,7 @@ fn requests_of_a_dead_worker_are_run_again_or_fail_at_their_edges() {
         });
     }
     unsafe_one.response().expect(502);
-    edges.worker(0).seat(0).take().answer("again");
+    edges.worker(0).thread(0).take().answer("again");
     assert_eq!(safe.response().text(), "again");
     edges.until_quiet();
 }
@@ -355,9 +355,9 @@ fn a_deadline_passes_in_the_queue_and_in_a_worker() {
         settings.workers = 1;
     });
     let player = edges.worker(0);
-    let mut seat = player.seat(0);
+    let mut thread = player.thread(0);
     let mut running = edges.ask(0, "/running");
-    let taken = seat.take();
+    let taken = thread.take();
     let mut waiting = edges.ask(1, "/waiting");
     waiting.response().expect(503);
     running.response().expect(504);
@@ -392,8 +392,8 @@ fn a_full_queue_refuses_at_both_edges_and_before_the_body() {
     assert_eq!(expecting.head().status, 100);
     expecting.send("hello");
     let player = edges.worker(0);
-    let mut seat = player.seat(0);
-    let taken = seat.take();
+    let mut thread = player.thread(0);
+    let taken = thread.take();
     assert_eq!(taken.body(), b"hello");
     taken.answer_path();
     assert_eq!(expecting.response().text(), "/taken");
@@ -404,11 +404,11 @@ fn an_application_takes_the_connection_of_another_thread_over() {
     let edges = Edges::start(|_| {});
     let mut client = edges.ask(1, "/hijack");
     let player = edges.worker(0);
-    let mut seat = player.seat(0);
-    let mut taken = seat.take();
+    let mut thread = player.thread(0);
+    let mut taken = thread.take();
     let (slot, sequence) = taken.key();
     let (mut ours, theirs) = UnixStream::pair().expect("a pair of sockets");
-    ours.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    ours.set_read_timeout(Some(TEST_TIMEOUT)).expect("a socket");
     taken.frame(Kind::Hijacked, b"").expect("there is room");
     taken.finish();
     edges.with(move |dispatcher| {
@@ -429,12 +429,12 @@ fn an_application_takes_the_connection_of_another_thread_over() {
 fn what_runs_fails_at_its_edge_when_the_dispatcher_ends() {
     let mut edges = Edges::start(|_| {});
     let player = edges.worker(0);
-    let mut seat = player.seat(0);
+    let mut thread = player.thread(0);
     let mut client = edges.ask(0, "/cut");
-    let _taken = seat.take();
+    let _taken = thread.take();
     edges.dispatcher = None;
     client.response().expect(502);
     let began = Instant::now();
     edges.ask(1, "/late").response().expect(503);
-    assert!(began.elapsed() < PATIENCE);
+    assert!(began.elapsed() < TEST_TIMEOUT);
 }

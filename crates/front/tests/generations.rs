@@ -22,7 +22,7 @@ fn post(server: &Server, path: &str) -> Client {
 #[test]
 fn what_waits_goes_to_the_new_generation_and_what_runs_ends_in_the_old_one() {
     let server = Server::start(|_| {});
-    let mut old = server.seat();
+    let mut old = server.thread();
     let mut running = post(&server, "/running");
     let taken = old.take();
     let waiting: Vec<Client> = (0..5)
@@ -34,9 +34,9 @@ fn what_waits_goes_to_the_new_generation_and_what_runs_ends_in_the_old_one() {
         .collect();
     server.open(2);
     let player = server.worker_of(2, 0);
-    let mut new = player.seat(0);
+    let mut new = player.thread(0);
     assert!(new.try_take().is_none(), "the queue does not go there yet");
-    server.feed(&[2]);
+    server.route_to(&[2]);
     for (number, mut client) in waiting.into_iter().enumerate() {
         let path = format!("/{number}");
         let taken = new.take();
@@ -55,13 +55,13 @@ fn what_waits_goes_to_the_new_generation_and_what_runs_ends_in_the_old_one() {
 #[test]
 fn a_request_whose_worker_dies_in_the_old_generation_is_run_again_in_the_new_one() {
     let server = Server::start(|_| {});
-    let mut old = server.seat();
+    let mut old = server.thread();
     let mut client = server.ask("/get");
     old.take();
     server.open(2);
-    let mut new = server.worker_of(2, 0).seat(0);
-    server.feed(&[2]);
-    server.bury(0);
+    let mut new = server.worker_of(2, 0).thread(0);
+    server.route_to(&[2]);
+    server.reclaim(0);
     let taken = new.take();
     assert_eq!(taken.path(), "/get");
     taken.answer_path();
@@ -73,10 +73,10 @@ fn a_request_whose_worker_dies_in_the_old_generation_is_run_again_in_the_new_one
 #[test]
 fn with_two_generations_no_request_waits_behind_a_busy_thread_of_one_while_the_other_idles() {
     let server = Server::start(|settings| settings.workers = 2);
-    let mut old = server.seat();
+    let mut old = server.thread();
     server.open(2);
-    let mut new = server.worker_of(2, 0).seat(0);
-    server.feed(&[1, 2]);
+    let mut new = server.worker_of(2, 0).thread(0);
+    server.route_to(&[1, 2]);
     let mut clients: Vec<Client> = (0..4).map(|n| server.ask(&format!("/{n}"))).collect();
     server.until(|now| now.queue.length + now.running.len() == 4);
     // Each has one: the other two wait in the queue, for whoever is done first.
@@ -96,10 +96,10 @@ fn with_two_generations_no_request_waits_behind_a_busy_thread_of_one_while_the_o
 #[test]
 fn with_two_generations_what_a_leaving_worker_runs_keeps_no_request_from_an_idle_thread() {
     let server = Server::start(|_| {});
-    let mut old = server.seat();
-    let mut successor = server.worker(1).seat(0);
+    let mut old = server.thread();
+    let mut successor = server.worker(1).thread(0);
     server.open(2);
-    server.feed(&[1, 2]);
+    server.route_to(&[1, 2]);
     let mut long = server.ask("/long");
     let taken = old.take();
     server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
@@ -121,20 +121,20 @@ fn a_worker_that_is_to_leave_one_of_two_generations_leaves_nothing_waiting() {
     let player = server.worker(0);
     server.open(2);
     let new = server.worker_of(2, 0);
-    server.feed(&[1, 2]);
+    server.route_to(&[1, 2]);
     // The threads of neither look, so all four lie in slots.
     let mut clients: Vec<Client> = (0..4).map(|n| server.ask(&format!("/{n}"))).collect();
     server.until(|now| now.queue.length == 4);
     server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
     assert!(player.stopping());
-    let mut seat = new.seat(0);
+    let mut thread = new.thread(0);
     for _ in 0..4 {
-        seat.take().answer_path();
+        thread.take().answer_path();
     }
     for client in &mut clients {
         client.response().expect(200);
     }
-    assert!(player.seat(0).try_take().is_none());
+    assert!(player.thread(0).try_take().is_none());
     server.until_quiet();
 }
 
@@ -146,17 +146,17 @@ fn a_generation_that_is_gone_leaves_its_response_to_a_slow_client() {
         settings.response_spool_max_bytes = 4096;
     });
     let mut client = server.ask("/large");
-    let mut seat = server.seat();
-    let mut taken = seat.take();
+    let mut thread = server.thread();
+    let mut taken = thread.take();
     taken.head(200, &[("content-length", &(9 * CHUNK).to_string())]);
     for _ in 0..9 {
         taken.chunk(&[b'x'; CHUNK]);
     }
     taken.end();
     server.open(2);
-    let mut new = server.worker_of(2, 0).seat(0);
-    server.feed(&[2]);
-    server.bury(0);
+    let mut new = server.worker_of(2, 0).thread(0);
+    server.route_to(&[2]);
+    server.reclaim(0);
     let slots = server.with(|front| front.snapshot()).slots.total;
     server.with(|front| front.dispatcher().close(1));
     assert_eq!(client.response().expect(200).body.len(), 9 * CHUNK);
@@ -183,10 +183,10 @@ fn check(server: &Server) -> mpsc::Receiver<Result<(), String>> {
 #[test]
 fn a_check_is_answered_by_the_generation_that_it_is_for_and_by_no_other() {
     let server = Server::start(|_| {});
-    let mut old = server.seat();
+    let mut old = server.thread();
     server.open(2);
     for (status, fit) in [(200, true), (204, true), (302, false), (503, false)] {
-        let mut new = server.worker_of(2, 0).seat(0);
+        let mut new = server.worker_of(2, 0).thread(0);
         let answer = check(&server);
         let mut taken = new.take();
         assert_eq!(taken.path(), "/up");
@@ -203,7 +203,7 @@ fn a_check_is_answered_by_the_generation_that_it_is_for_and_by_no_other() {
     }
     // Nor is it run again anywhere when its worker dies.
     let answer = check(&server);
-    server.worker_of(2, 0).seat(0).take();
+    server.worker_of(2, 0).thread(0).take();
     server.with(|front| {
         front
             .dispatcher()
@@ -242,16 +242,16 @@ fn nothing_is_lost_while_generations_come_and_go_under_load() {
             }
             let player = server.worker_of(generation, 0);
             let begun = served.load(Ordering::Relaxed);
-            let seats = (0..2).map(|thread| {
-                let (mut seat, served) = (player.seat(thread), &served);
+            let threads = (0..2).map(|thread| {
+                let (mut thread, served) = (player.thread(thread), &served);
                 scope.spawn(move || {
-                    while let Some(taken) = seat.take_or_stop() {
+                    while let Some(taken) = thread.take_or_stop() {
                         served.fetch_add(1, Ordering::Relaxed);
                         taken.answer_path();
                     }
                 })
             });
-            let seats: Vec<_> = seats.collect();
+            let threads: Vec<_> = threads.collect();
             server.with(move |front| front.dispatcher().route_to(&[generation, generation - 1]));
             while served.load(Ordering::Relaxed) < begun + 100 {
                 std::thread::yield_now();
@@ -263,9 +263,9 @@ fn nothing_is_lost_while_generations_come_and_go_under_load() {
                         .dispatcher()
                         .stop_worker(WorkerId::new(generation - 1, 0));
                 });
-                for seat in threads.drain(..) {
-                    let seat: std::thread::ScopedJoinHandle<'_, ()> = seat;
-                    seat.join().expect("no worker panics");
+                for thread in threads.drain(..) {
+                    let thread: std::thread::ScopedJoinHandle<'_, ()> = thread;
+                    thread.join().expect("no worker panics");
                 }
                 server.with(move |front| {
                     front.dispatcher().worker_died(
@@ -275,7 +275,7 @@ fn nothing_is_lost_while_generations_come_and_go_under_load() {
                     front.dispatcher().close(generation - 1);
                 });
             }
-            threads = seats;
+            threads = threads;
         }
         over.store(1, Ordering::Relaxed);
         server.until_quiet();

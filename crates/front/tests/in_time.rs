@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use exchange::response::Kind;
 use exchange::{Dispatcher as _, WorkerId};
 use support::Server;
-use test_support::PATIENCE;
+use test_support::TEST_TIMEOUT;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -42,10 +42,10 @@ fn the_latest_deadline_of_what_a_worker_runs_counts_that_of_its_path_included() 
         settings.request_timeouts = [("/reports", 3 * HOUR)].into_iter().collect();
     });
     let (player, other) = (server.worker(0), server.worker(1));
-    let (mut seat, mut second) = (player.seat(0), player.seat(1));
+    let (mut thread, mut second) = (player.thread(0), player.thread(1));
     assert_eq!(rest(&server, 0), None);
     let client = server.ask("/");
-    let taken = seat.take();
+    let taken = thread.take();
     expect_hours(&server, 0, 1);
     let _reports = server.ask("/reports/1");
     let report = second.take();
@@ -70,17 +70,17 @@ fn the_latest_deadline_of_what_a_worker_runs_counts_that_of_its_path_included() 
 fn what_is_cut_with_its_generation_is_stopped_or_run_again_and_blamed_for_nothing() {
     let server = Server::start(|settings| settings.threads = 2);
     let player = server.worker(0);
-    let (mut seat, mut second) = (player.seat(0), player.seat(1));
+    let (mut thread, mut second) = (player.thread(0), player.thread(1));
     let mut post = server.connect();
     post.send("POST /post HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n");
-    assert_eq!(seat.take().path(), "/post");
+    assert_eq!(thread.take().path(), "/post");
     let mut get = server.ask("/get");
     assert_eq!(second.take().path(), "/get");
     server.open(2);
-    let mut new = server.worker_of(2, 0).seat(0);
-    server.feed(&[2]);
+    let mut new = server.worker_of(2, 0).thread(0);
+    server.route_to(&[2]);
     assert_eq!(server.with(|front| front.dispatcher().cut(1)), 1);
-    server.bury(0);
+    server.reclaim(0);
     post.response().expect(502);
     server.expect_outcome("/post", "stopped");
     new.take().answer_path();
@@ -98,9 +98,9 @@ fn neither_what_is_late_nor_a_connection_that_was_taken_over_is_in_time() {
         settings.request_timeouts = [short].into_iter().collect();
     });
     let player = server.worker(0);
-    let (mut seat, mut second) = (player.seat(0), player.seat(1));
+    let (mut thread, mut second) = (player.thread(0), player.thread(1));
     let mut late = server.ask("/short");
-    let taken = seat.take();
+    let taken = thread.take();
     late.response().expect(504);
     assert_eq!(rest(&server, 0), None);
     let mut streams = server.ask("/short/stream");
@@ -110,7 +110,7 @@ fn neither_what_is_late_nor_a_connection_that_was_taken_over_is_in_time() {
     server.until(|_| rest(&server, 0).is_none());
     taken.finish();
     let _hijacks = server.ask("/hijack");
-    let mut hijack = seat.take();
+    let mut hijack = thread.take();
     expect_hours(&server, 0, 1);
     hijack.frame(Kind::Hijacked, b"").expect("it is read");
     hijack.flush();
@@ -136,13 +136,13 @@ fn let_workers_go(server: &Server, limit: Duration) -> mpsc::Receiver<()> {
 fn workers_are_needed_until_all_that_clients_wait_for_is_here() {
     let server = Server::start(|settings| settings.threads = 2);
     let player = server.worker(0);
-    let (mut seat, mut second) = (player.seat(0), player.seat(1));
+    let (mut thread, mut second) = (player.thread(0), player.thread(1));
     let mut running = server.ask("/running");
-    let taken = seat.take();
+    let taken = thread.take();
     let mut sending = server.connect();
     sending.send("POST /sending HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
     server.until(|now| now.connections == 2);
-    let gone = let_workers_go(&server, 4 * PATIENCE);
+    let gone = let_workers_go(&server, 4 * TEST_TIMEOUT);
     // Neither the end of what runs, nor a request that is still being read, leaves a worker without use.
     let large = vec![b'x'; 100_000];
     let mut answer = taken;
@@ -157,7 +157,8 @@ fn workers_are_needed_until_all_that_clients_wait_for_is_here() {
     last.answer_path();
     sending.response().expect(200);
     drop(sending);
-    gone.recv_timeout(PATIENCE).expect("no worker is needed");
+    gone.recv_timeout(TEST_TIMEOUT)
+        .expect("no worker is needed");
     // The client takes its response when it likes.
     let response = running.response();
     assert_eq!(response.expect(200).body.len(), 100 * large.len());
@@ -172,9 +173,9 @@ fn what_has_no_deadline_to_come_ends_with_the_drain_of_a_front_that_was_replaced
         settings.request_timeouts = [short].into_iter().collect();
     });
     let player = server.worker(0);
-    let (mut seat, mut second) = (player.seat(0), player.seat(1));
+    let (mut thread, mut second) = (player.thread(0), player.thread(1));
     let mut streams = server.ask("/short");
-    let mut stream = seat.take();
+    let mut stream = thread.take();
     stream.head(200, &[]).chunk(b"begun").flush();
     streams.head();
     let mut running = server.ask("/running");
@@ -197,6 +198,7 @@ fn what_has_no_deadline_to_come_ends_with_the_drain_of_a_front_that_was_replaced
     taken.answer_path();
     running.response().expect(200);
     drop(running);
-    gone.recv_timeout(PATIENCE).expect("no worker is needed");
+    gone.recv_timeout(TEST_TIMEOUT)
+        .expect("no worker is needed");
     stream.finish();
 }

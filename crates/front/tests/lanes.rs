@@ -6,7 +6,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use exchange::{Dispatcher as _, WorkerId};
-use support::{Server, TestSeat};
+use support::{Server, TestThread};
 use test_support::Client;
 
 /// Asks for each path; each is in the queue before the next one comes.
@@ -20,10 +20,10 @@ fn ask_in_order(server: &Server, paths: &[&str]) -> Vec<Client> {
     asked.collect()
 }
 
-/// Has the seat take and answer this path next.
+/// Has the thread take and answer this path next.
 #[track_caller]
-fn answer(seat: &mut TestSeat, path: &str) {
-    let taken = seat.take();
+fn answer(thread: &mut TestThread, path: &str) {
+    let taken = thread.take();
     assert_eq!(taken.path(), path);
     taken.answer_path();
 }
@@ -40,9 +40,9 @@ fn expect_all(clients: Vec<Client>) {
 fn a_request_of_a_priority_path_goes_before_all_that_wait() {
     let server =
         Server::start(|settings| settings.priority_paths = [("/up", ())].into_iter().collect());
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut running = server.ask("/running");
-    let taken = seat.take();
+    let taken = thread.take();
     // The first two of these lie in a slot and in the queue.
     let clients = ask_in_order(
         &server,
@@ -51,7 +51,7 @@ fn a_request_of_a_priority_path_goes_before_all_that_wait() {
     taken.answer_path();
     running.response().expect(200);
     for path in ["/up", "/up/2", "/up", "/a", "/b", "/upper", "/c"] {
-        answer(&mut seat, path);
+        answer(&mut thread, path);
     }
     expect_all(clients);
     server.until_quiet();
@@ -64,9 +64,9 @@ fn a_request_of_a_priority_path_passes_a_full_queue_up_to_a_bound_of_its_own() {
         settings.queue_limit = 2;
         settings.priority_paths = [("/up", ())].into_iter().collect();
     });
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut running = server.ask("/running");
-    let taken = seat.take();
+    let taken = thread.take();
     let mut waiting = ask_in_order(&server, &["/a", "/b"]);
     server.ask("/refused").response().expect(503);
     // One in the slot and two in the queue.
@@ -76,7 +76,7 @@ fn a_request_of_a_priority_path_passes_a_full_queue_up_to_a_bound_of_its_own() {
     taken.answer_path();
     running.response().expect(200);
     for path in ["/up/1", "/up/2", "/up/3", "/a", "/b"] {
-        answer(&mut seat, path);
+        answer(&mut thread, path);
     }
     expect_all(waiting);
     server.until_quiet();
@@ -87,9 +87,9 @@ fn a_request_of_a_priority_path_passes_a_full_queue_up_to_a_bound_of_its_own() {
 fn a_priority_path_under_load_lets_others_through_once_nothing_of_it_waits() {
     let server =
         Server::start(|settings| settings.priority_paths = [("/up", ())].into_iter().collect());
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut running = server.ask("/running");
-    let taken = seat.take();
+    let taken = thread.take();
     let waiting = ask_in_order(&server, &["/a"]);
     // More often than the ring of the exchange has places: each takes the other one out of its slot and back.
     for _ in 0..40 {
@@ -99,7 +99,7 @@ fn a_priority_path_under_load_lets_others_through_once_nothing_of_it_waits() {
     }
     taken.answer_path();
     running.response().expect(200);
-    answer(&mut seat, "/a");
+    answer(&mut thread, "/a");
     expect_all(waiting);
     server.until_quiet();
 }
@@ -107,13 +107,13 @@ fn a_priority_path_under_load_lets_others_through_once_nothing_of_it_waits() {
 // ===== shares =====
 
 /// Two workers of one thread each, one of which `/reports` may have.
-fn with_share(queue_limit: usize) -> (Server, [TestSeat; 2]) {
+fn with_share(queue_limit: usize) -> (Server, [TestThread; 2]) {
     let server = Server::start(|settings| {
         (settings.workers, settings.queue_limit) = (2, queue_limit);
         settings.path_shares = [("/reports", 50)].into_iter().collect();
     });
-    let seats = [server.worker(0).seat(0), server.worker(1).seat(0)];
-    (server, seats)
+    let threads = [server.worker(0).thread(0), server.worker(1).thread(0)];
+    (server, threads)
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_share_is_one_of_the_threads_that_serve_now() {
         settings.path_shares = [("/reports", 50)].into_iter().collect();
     });
     let [mut first, mut second, mut third, _] =
-        [0, 1, 2, 3].map(|worker| server.worker(worker).seat(0));
+        [0, 1, 2, 3].map(|worker| server.worker(worker).thread(0));
     let reports = ask_in_order(&server, &["/reports/1", "/reports/2", "/reports/3"]);
     let running = (first.take(), second.take());
     assert!(third.try_take().is_none(), "half of four is two");
@@ -155,8 +155,8 @@ fn a_share_is_one_of_the_threads_that_serve_now() {
     answer(&mut third, "/reports/3");
     running.1.answer_path();
     expect_all(reports);
-    server.bury(2);
-    server.bury(3);
+    server.reclaim(2);
+    server.reclaim(3);
     let reports = ask_in_order(&server, &["/reports/4", "/reports/5"]);
     let running = first.take();
     assert!(second.try_take().is_none(), "half of two is one");
@@ -235,9 +235,9 @@ fn a_share_comes_back_however_its_request_ends() {
         let mut client = server.connect();
         client.send("POST /reports/lost HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n");
         assert_eq!(first.take().path(), "/reports/lost", "round {round}");
-        server.bury(0);
+        server.reclaim(0);
         client.response().expect(502);
-        first = server.worker(0).seat(0);
+        first = server.worker(0).thread(0);
         server.until_quiet();
     }
     assert_eq!(server.end(), 3 * 6);
@@ -263,8 +263,8 @@ fn a_new_generation_has_shares_of_its_own() {
     let reports = ask_in_order(&server, &["/reports/1", "/reports/2"]);
     let old = first.take();
     server.open(2);
-    let mut new = server.worker_of(2, 0).seat(0);
-    server.feed(&[2]);
+    let mut new = server.worker_of(2, 0).thread(0);
+    server.route_to(&[2]);
     // What runs in the old one takes no thread of the new one.
     answer(&mut new, "/reports/2");
     old.answer_path();
@@ -314,13 +314,13 @@ fn while_no_worker_can_serve_what_waits_and_what_comes_is_told_when_to_come_agai
     // The next attempt is under way: it may be any moment.
     outage(&server, Some(Duration::ZERO));
     expect_retry(&mut server.ask("/f"), 1);
-    let mut seat = server.seat();
-    assert!(seat.try_take().is_none());
+    let mut thread = server.thread();
+    assert!(thread.try_take().is_none());
     outage(&server, None);
     // The connections go on.
     let mut client = waiting.swap_remove(0);
     client.send("GET /again HTTP/1.1\r\nHost: test\r\n\r\n");
-    answer(&mut seat, "/again");
+    answer(&mut thread, "/again");
     client.response().expect(200);
     server.until_quiet();
     assert_eq!(server.end(), 8);
@@ -329,9 +329,9 @@ fn while_no_worker_can_serve_what_waits_and_what_comes_is_told_when_to_come_agai
 #[test]
 fn what_a_leaving_worker_still_runs_is_answered_while_no_other_can_serve() {
     let server = Server::start(|settings| settings.workers = 2);
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut running = server.ask("/running");
-    let taken = seat.take();
+    let taken = thread.take();
     server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
     outage(&server, Some(Duration::from_secs(5)));
     expect_retry(&mut server.ask("/new"), 5);

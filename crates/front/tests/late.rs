@@ -13,7 +13,7 @@ use config::Settings;
 use exchange::response::Kind;
 use exchange::{Alarm, Dispatcher as _, Run, Stall, WorkerId};
 use support::{Server, Taken};
-use test_support::{Fault, PATIENCE};
+use test_support::{Fault, TEST_TIMEOUT};
 
 const FIRST: WorkerId = WorkerId {
     generation: 1,
@@ -45,10 +45,10 @@ fn start(change: impl FnOnce(&mut Settings)) -> (Server, Receiver<Alarm>) {
 /// The next alarm.
 #[track_caller]
 fn next(alarms: &Receiver<Alarm>) -> Alarm {
-    alarms.recv_timeout(PATIENCE).expect("an alarm")
+    alarms.recv_timeout(TEST_TIMEOUT).expect("an alarm")
 }
 
-/// The request that a seat of the first worker has, as an alarm names it.
+/// The request that a thread of the first worker has, as an alarm names it.
 fn run(taken: &Taken<'_>, thread: u16) -> Run {
     let (slot, sequence) = taken.key();
     Run {
@@ -67,10 +67,10 @@ fn pass_a_deadline(server: &Server) {
 
 #[test]
 fn a_late_request_sounds_an_alarm_and_is_logged_with_the_backtrace_once() {
-    let (server, alarms) = start(|settings| settings.request_grace = 2 * PATIENCE);
+    let (server, alarms) = start(|settings| settings.request_grace = 2 * TEST_TIMEOUT);
     let mut client = server.ask("/late?secret=1");
-    let mut seat = server.seat();
-    let taken = seat.take();
+    let mut thread = server.thread();
+    let taken = thread.take();
     client.response().expect(504);
     let late = run(&taken, 0);
     assert_eq!(next(&alarms), Alarm::Late(late));
@@ -92,7 +92,7 @@ fn a_late_request_sounds_an_alarm_and_is_logged_with_the_backtrace_once() {
             .traced(FIRST, late.slot, late.sequence, &backtrace);
     });
     taken.finish();
-    assert!(seat.try_take().is_none());
+    assert!(thread.try_take().is_none());
     server.until_quiet();
     pass_a_deadline(&server);
     let lines = server.wait_for_lines(|lines| lines.iter().any(|line| line.contains("mark")));
@@ -118,8 +118,8 @@ fn a_late_request_sounds_an_alarm_and_is_logged_with_the_backtrace_once() {
 fn a_request_that_ended_before_its_worker_could_say_where_is_not_logged_again() {
     let (server, alarms) = start(|_| {});
     let mut client = server.ask("/late");
-    let mut seat = server.seat();
-    let taken = seat.take();
+    let mut thread = server.thread();
+    let taken = thread.take();
     client.response().expect(504);
     let late = run(&taken, 0);
     assert_eq!(next(&alarms), Alarm::Late(late));
@@ -142,7 +142,7 @@ fn a_request_that_ended_before_its_worker_could_say_where_is_not_logged_again() 
 fn a_worker_is_stuck_after_the_grace_and_spent_when_it_runs_nothing_that_is_in_time() {
     let (server, alarms) = start(|settings| settings.threads = 2);
     let player = server.worker(0);
-    let (mut first, mut second) = (player.seat(0), player.seat(1));
+    let (mut first, mut second) = (player.thread(0), player.thread(1));
     let mut other = server.ask("/other");
     let useful = second.take();
     let mut client = server.ask("/late");
@@ -164,12 +164,12 @@ fn a_worker_is_stuck_after_the_grace_and_spent_when_it_runs_nothing_that_is_in_t
     assert_eq!(next(&alarms), Alarm::Spent(FIRST));
     pass_a_deadline(&server);
     assert!(alarms.try_recv().is_err(), "one is enough");
-    server.bury(0);
+    server.reclaim(0);
     server.until_quiet();
     // Its successor begins again.
     let mut client = server.ask("/late");
-    let mut seat = server.seat();
-    let taken = seat.take();
+    let mut thread = server.thread();
+    let taken = thread.take();
     client.response().expect(504);
     assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
     assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::LateRequest));
@@ -179,7 +179,7 @@ fn a_worker_is_stuck_after_the_grace_and_spent_when_it_runs_nothing_that_is_in_t
 #[test]
 fn a_worker_that_was_woken_and_holds_nothing_stands_still_and_its_request_is_another_s_to_take() {
     let (server, alarms) = start(|settings| settings.workers = 2);
-    let still = server.worker(0).seat(0);
+    let still = server.worker(0).thread(0);
     let region = server.region();
     std::thread::scope(|scope| {
         scope.spawn(move || still.sleep());
@@ -189,7 +189,7 @@ fn a_worker_that_was_woken_and_holds_nothing_stands_still_and_its_request_is_ano
         let mut client = server.ask("/waits");
         assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::Unresponsive));
         server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
-        server.worker(1).seat(0).take().answer_path();
+        server.worker(1).thread(0).take().answer_path();
         assert_eq!(client.response().text(), "/waits");
     });
     server.until_quiet();
@@ -200,7 +200,7 @@ fn a_worker_that_was_woken_and_holds_nothing_stands_still_and_its_request_is_ano
 fn a_worker_that_does_something_else_while_requests_wait_stands_still() {
     let (server, alarms) = start(|settings| {
         settings.request_timeout = Duration::from_millis(500);
-        settings.request_timeouts = [("/waits", 2 * PATIENCE)].into_iter().collect();
+        settings.request_timeouts = [("/waits", 2 * TEST_TIMEOUT)].into_iter().collect();
     });
     // None of its threads looks for a request.
     let player = server.worker(0);
@@ -209,21 +209,21 @@ fn a_worker_that_does_something_else_while_requests_wait_stands_still() {
         next(&alarms),
         Alarm::Stalled(FIRST, Stall::BusyBetweenRequests)
     );
-    player.seat(0).take().answer_path();
+    player.thread(0).take().answer_path();
     assert_eq!(client.response().text(), "/waits");
 }
 
 #[test]
 fn a_worker_whose_late_request_ends_within_the_grace_is_not_stuck() {
-    let (server, alarms) = start(|settings| settings.request_grace = 2 * PATIENCE);
+    let (server, alarms) = start(|settings| settings.request_grace = 2 * TEST_TIMEOUT);
     let mut client = server.ask("/late");
-    let mut seat = server.seat();
-    let taken = seat.take();
+    let mut thread = server.thread();
+    let taken = thread.take();
     client.response().expect(504);
     assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
     pass_a_deadline(&server);
     taken.finish();
-    assert!(seat.try_take().is_none());
+    assert!(thread.try_take().is_none());
     server.until_quiet();
     pass_a_deadline(&server);
     assert!(alarms.try_recv().is_err());
@@ -233,8 +233,8 @@ fn a_worker_whose_late_request_ends_within_the_grace_is_not_stuck() {
 fn a_request_whose_client_left_before_its_deadline_is_late_as_well() {
     let (server, alarms) = start(|_| {});
     let client = server.ask("/late");
-    let mut seat = server.seat();
-    let taken = seat.take();
+    let mut thread = server.thread();
+    let taken = thread.take();
     client.reset();
     taken.until_abandoned();
     assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
@@ -262,8 +262,8 @@ fn stream_past_its_deadline(server: &Server, taken: &mut Taken<'_>) {
 fn a_response_that_goes_on_outlives_the_deadline_of_its_request() {
     let (server, alarms) = start(|_| {});
     let mut client = server.ask("/stream");
-    let mut seat = server.seat();
-    let mut taken = seat.take();
+    let mut thread = server.thread();
+    let mut taken = thread.take();
     stream_past_its_deadline(&server, &mut taken);
     taken.end();
     assert!(client.response().text().ends_with("piece"));
@@ -277,8 +277,8 @@ fn a_response_that_stands_still_is_cut_and_its_thread_is_late() {
     for fields in [&[("content-length", "9")][..], &[]] {
         let (server, alarms) = start(|_| {});
         let mut client = server.ask("/late");
-        let mut seat = server.seat();
-        let mut taken = seat.take();
+        let mut thread = server.thread();
+        let mut taken = thread.take();
         taken.head(200, fields).chunk(b"begun").flush();
         match client.try_response("GET") {
             Err(Fault::Truncated { response, .. }) => assert_eq!(response.body, b"begun"),
@@ -300,8 +300,8 @@ fn an_application_that_waits_for_its_client_is_not_late() {
         settings.response_spool_max_bytes = 1 << 20;
     });
     let mut client = server.ask("/late");
-    let mut seat = server.seat();
-    let mut taken = seat.take();
+    let mut thread = server.thread();
+    let mut taken = thread.take();
     std::thread::scope(|scope| {
         let writer = scope.spawn(move || {
             taken.head(200, &[]);
@@ -330,8 +330,8 @@ fn an_application_that_waits_for_its_client_is_not_late() {
 fn a_thread_has_its_time_once_more_to_notice_that_the_client_of_its_response_left() {
     let (server, alarms) = start(|_| {});
     let mut client = server.ask("/stream");
-    let mut seat = server.seat();
-    let mut taken = seat.take();
+    let mut thread = server.thread();
+    let mut taken = thread.take();
     stream_past_its_deadline(&server, &mut taken);
     assert_eq!(client.head().status, 200);
     client.reset();
@@ -361,8 +361,8 @@ fn take_over(server: &Server, taken: &mut Taken<'_>) -> UnixStream {
 fn a_thread_that_does_not_notice_the_end_of_the_connection_it_took_over_is_late() {
     let (server, alarms) = start(|_| {});
     let client = server.ask("/late");
-    let mut seat = server.seat();
-    let mut taken = seat.take();
+    let mut thread = server.thread();
+    let mut taken = thread.take();
     let _ours = take_over(&server, &mut taken);
     server.expect_outcome("/late", "hijacked");
     client.reset();
@@ -375,8 +375,8 @@ fn a_thread_that_does_not_notice_the_end_of_the_connection_it_took_over_is_late(
 fn a_thread_that_does_not_come_back_from_what_follows_a_response_is_late() {
     let (server, alarms) = start(|_| {});
     let mut client = server.ask("/late");
-    let mut seat = server.seat();
-    let taken = seat.take();
+    let mut thread = server.thread();
+    let taken = thread.take();
     let late = run(&taken, 0);
     taken.answer_path();
     client.response().expect(200);
@@ -398,7 +398,7 @@ fn a_thread_that_does_not_come_back_from_what_follows_a_response_is_late() {
     server.wait_for_lines(is_told);
     assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::LateRequest));
     assert_eq!(next(&alarms), Alarm::Spent(FIRST));
-    server.bury(0);
+    server.reclaim(0);
     assert!(server.with(|front| front.snapshot().finishing.is_empty()));
     pass_a_deadline(&server);
     assert!(alarms.try_recv().is_err(), "one is enough");
@@ -408,7 +408,7 @@ fn a_thread_that_does_not_come_back_from_what_follows_a_response_is_late() {
 fn a_thread_that_came_back_from_what_follows_a_response_is_not_late() {
     let (server, alarms) = start(|settings| settings.threads = 2);
     let player = server.worker(0);
-    let (mut first, mut second) = (player.seat(0), player.seat(1));
+    let (mut first, mut second) = (player.thread(0), player.thread(1));
     // One looks for work and finds none, the other one runs the next request.
     for _ in 0..2 {
         let mut client = server.ask("/late");
@@ -435,8 +435,8 @@ fn a_thread_that_came_back_from_what_follows_a_response_is_not_late() {
 fn a_connection_that_the_application_took_over_has_no_deadline() {
     let (server, alarms) = start(|_| {});
     let _client = server.ask("/late");
-    let mut seat = server.seat();
-    let mut taken = seat.take();
+    let mut thread = server.thread();
+    let mut taken = thread.take();
     let _ours = take_over(&server, &mut taken);
     // Until it has passed, and some more.
     server.ask("/late").response().expect(503);
@@ -451,11 +451,11 @@ fn a_connection_that_the_application_took_over_has_no_deadline() {
 fn a_worker_that_dies_without_having_said_where_is_named_with_its_request() {
     let (server, alarms) = start(|_| {});
     let mut client = server.ask("/late");
-    let mut seat = server.seat();
-    let taken = seat.take();
+    let mut thread = server.thread();
+    let taken = thread.take();
     client.response().expect(504);
     assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
-    server.bury(0);
+    server.reclaim(0);
     let lines = server.wait_for_lines(|lines| {
         let told = |line: &String| line.contains("ran past its deadline");
         lines.iter().any(told)

@@ -21,13 +21,13 @@ fn resident(server: &Server) -> u64 {
 fn slots_that_a_burst_needed_give_their_memory_back() {
     let server = Server::start(|settings| settings.threads = 8);
     let player = server.worker(0);
-    let mut seats: Vec<_> = (0..8).map(|thread| player.seat(thread)).collect();
+    let mut threads: Vec<_> = (0..8).map(|thread| player.thread(thread)).collect();
     let before = resident(&server);
     let mut clients: Vec<_> = (0..8)
         .map(|number| server.ask(&format!("/{number}")))
         .collect();
     // All at once, each with a ring full.
-    let mut taken: Vec<_> = seats.iter_mut().map(|seat| seat.take()).collect();
+    let mut taken: Vec<_> = threads.iter_mut().map(|thread| thread.take()).collect();
     for request in &mut taken {
         request.head(200, &[]);
         for _ in 0..4 {
@@ -44,6 +44,6 @@ fn slots_that_a_burst_needed_give_their_memory_back() {
     });
     // Workers serve on in these slots.
     let mut client = server.ask("/after");
-    seats[0].take().answer_path();
+    threads[0].take().answer_path();
     assert_eq!(client.response().text(), "/after");
 }

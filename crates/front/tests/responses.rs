@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 use exchange::response::Kind;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use support::{Server, Taken};
-use test_support::{Ending, Fault, PATIENCE};
+use test_support::{Ending, Fault, TEST_TIMEOUT};
 
 #[test]
 fn a_response_in_one_go_has_a_length_and_the_connection_goes_on() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.connect();
     for path in ["/a", "/b"] {
         client.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
-        seat.take().answer_path();
+        thread.take().answer_path();
         let response = client.response();
         assert_eq!(response.field("content-length"), Some("2"));
         assert_eq!(response.text(), path);
@@ -38,15 +38,15 @@ fn a_response_in_one_go_has_a_length_and_the_connection_goes_on() {
 #[test]
 fn a_streamed_response_goes_out_as_it_comes_and_a_pause_costs_nothing() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.ask("/stream");
-    let mut taken = seat.take();
+    let mut taken = thread.take();
     taken.head(200, &[]).flush();
     assert_eq!(client.head().status, 200);
     let region = server.region();
     for piece in ["one", "two", "three"] {
         // A front that asked itself again and again would never sleep.
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while region
             .coordination()
             .completions
@@ -85,10 +85,10 @@ fn a_slow_reader_never_holds_a_worker() {
     // Beyond the ring (256 KiB) and the sockets' buffers; then beyond memory, on disk.
     for (count, memory) in [(20, 64 << 20), (1000, 64 << 10)] {
         let server = Server::start(|settings| settings.response_buffer_bytes = memory);
-        let mut seat = server.seat();
+        let mut thread = server.thread();
         let mut client = server.ask("/large");
         // It returns although nobody has read a byte.
-        write_blocks(seat.take(), count);
+        write_blocks(thread.take(), count);
         server.until_quiet();
         let response = client.response();
         assert!(
@@ -108,8 +108,8 @@ fn an_application_waits_where_the_file_has_reached_its_bound() {
     });
     let player = server.worker(0);
     let mut client = server.ask("/bounded");
-    let mut seat = player.seat(0);
-    let taken = seat.take();
+    let mut thread = player.thread(0);
+    let taken = thread.take();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| write_blocks(taken, 2000));
         // The head is there, so the front has begun; the worker cannot be done before the client reads.
@@ -133,8 +133,8 @@ fn a_response_that_waited_for_its_client_gives_its_slot_back_with_its_last_byte(
         settings.response_spool_max_bytes = 4096;
     });
     let mut client = server.ask("/large");
-    let mut seat = server.seat();
-    let mut taken = seat.take();
+    let mut thread = server.thread();
+    let mut taken = thread.take();
     let length = blocks(2).len().to_string();
     taken.head(200, &[("content-length", &length)]);
     for number in 0..2 {
@@ -152,9 +152,9 @@ fn a_client_that_takes_nothing_is_cut_off_and_its_worker_freed() {
         settings.response_spool_max_bytes = 4096;
         settings.send_timeout = Duration::from_millis(100);
     });
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.ask("/stuck");
-    let mut taken = seat.take();
+    let mut taken = thread.take();
     taken.head(200, &[]);
     while taken.frame(Kind::Chunk, &[0; 32 * 1024]).is_ok() {}
     taken.finish();
@@ -168,9 +168,9 @@ fn a_client_that_takes_nothing_is_cut_off_and_its_worker_freed() {
 #[test]
 fn a_client_that_leaves_a_stream_frees_its_worker() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.ask("/pauses");
-    let mut taken = seat.take();
+    let mut taken = thread.take();
     taken.head(200, &[]).flush();
     client.head();
     // In a pause: nothing is written that could fail.
@@ -184,7 +184,7 @@ fn a_client_that_leaves_a_stream_frees_its_worker() {
 #[test]
 fn a_body_of_another_length_than_declared_never_becomes_another_response() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     for (path, length, pieces) in [
         ("/short", "9", &["hello"][..]),
         ("/long", "3", &["hello"]),
@@ -192,7 +192,7 @@ fn a_body_of_another_length_than_declared_never_becomes_another_response() {
     ] {
         // All of it known before the head goes out.
         let mut client = server.ask(path);
-        let mut taken = seat.take();
+        let mut taken = thread.take();
         taken.head(200, &[("content-length", length)]);
         pieces.iter().for_each(|piece| {
             taken.chunk(piece.as_bytes());
@@ -203,7 +203,7 @@ fn a_body_of_another_length_than_declared_never_becomes_another_response() {
         // And streamed.
         let streamed = format!("{path}/streamed");
         let mut client = server.ask(&streamed);
-        let mut taken = seat.take();
+        let mut taken = thread.take();
         taken.head(200, &[("content-length", length)]).flush();
         client.head();
         for piece in pieces {
@@ -242,7 +242,7 @@ impl RestOrNext for test_support::Client {
 #[test]
 fn a_response_to_head_or_without_content_has_no_body() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.connect();
     for (method, status, length) in [
         ("HEAD", 200, Some("5")),
@@ -254,7 +254,7 @@ fn a_response_to_head_or_without_content_has_no_body() {
         client.send(format!(
             "{method} / HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n"
         ));
-        let mut taken = seat.take();
+        let mut taken = thread.take();
         let fields: Vec<_> = length
             .map(|length| ("content-length", length))
             .into_iter()
@@ -278,7 +278,7 @@ fn a_response_to_head_or_without_content_has_no_body() {
     }
     server.until_quiet();
     client.send("GET /last HTTP/1.1\r\nHost: test\r\n\r\n");
-    seat.take().answer_path();
+    thread.take().answer_path();
     assert_eq!(client.response().text(), "/last");
     let ok = server.until(|now| now.requests["ok"] == 6);
     assert_eq!(ok.requests.values().sum::<u64>(), 6);
@@ -287,10 +287,10 @@ fn a_response_to_head_or_without_content_has_no_body() {
 #[test]
 fn a_body_without_end_that_nobody_wants_is_ended() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.connect();
     client.send("HEAD / HTTP/1.1\r\nHost: test\r\n\r\n");
-    let mut taken = seat.take();
+    let mut taken = thread.take();
     taken.head(200, &[]).flush();
     client.response_to("HEAD").expect(200);
     while taken.frame(Kind::Chunk, b"and on").is_ok() {
@@ -303,11 +303,11 @@ fn a_body_without_end_that_nobody_wants_is_ended() {
 #[test]
 fn what_the_application_coded_as_chunked_is_coded_once() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.connect();
     for flushed in [true, false] {
         client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-        let mut taken = seat.take();
+        let mut taken = thread.take();
         taken.head(
             200,
             &[("transfer-encoding", "chunked"), ("content-length", "99")],
@@ -325,13 +325,13 @@ fn what_the_application_coded_as_chunked_is_coded_once() {
 #[test]
 fn a_cut_response_is_visibly_cut() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     for (version, ending) in [("1.1", Ending::Closed), ("1.0", Ending::Reset)] {
         for kind in [Kind::Abort, Kind::Error] {
             let path = format!("/{version}/{kind:?}");
             let mut client = server.connect();
             client.send(format!("GET {path} HTTP/{version}\r\nHost: test\r\n\r\n"));
-            let mut taken = seat.take();
+            let mut taken = thread.take();
             taken.head(200, &[]).chunk(b"begun").flush();
             assert_eq!(client.head().status, 200);
             if version == "1.1" {
@@ -354,9 +354,9 @@ fn a_cut_response_is_visibly_cut() {
 #[test]
 fn an_application_that_fails_before_its_head_is_a_500_and_logged() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.ask("/fails");
-    let mut taken = seat.take();
+    let mut taken = thread.take();
     taken
         .frame(Kind::Error, b"RuntimeError: oh\na.rb:1\nb.rb:2")
         .expect("there is room");
@@ -373,7 +373,7 @@ fn an_application_that_fails_before_its_head_is_a_500_and_logged() {
 #[test]
 fn a_head_that_cannot_be_sent_is_a_500() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.connect();
     for (status, fields) in [
         (200, &[("bad name", "x")][..]),
@@ -387,7 +387,7 @@ fn a_head_that_cannot_be_sent_is_a_500() {
         (600, &[]),
     ] {
         client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-        let mut taken = seat.take();
+        let mut taken = thread.take();
         taken.head(status, fields);
         taken.end();
         client.response().expect(500);
@@ -399,9 +399,9 @@ fn a_head_that_cannot_be_sent_is_a_500() {
 #[test]
 fn of_what_the_application_says_of_the_connection_only_its_close_is_kept() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.ask("/");
-    let mut taken = seat.take();
+    let mut taken = thread.take();
     taken.head(
         200,
         &[
@@ -416,7 +416,7 @@ fn of_what_the_application_says_of_the_connection_only_its_close_is_kept() {
         assert_eq!(response.field(name), None, "{name}");
     }
     client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-    let mut taken = seat.take();
+    let mut taken = thread.take();
     taken.head(200, &[("connection", "x, Close")]);
     taken.end();
     assert_eq!(client.response().field("connection"), Some("close"));
@@ -429,7 +429,7 @@ fn a_file_is_sent_and_one_that_cannot_be_is_a_500() {
     file.write_all(&blocks(20)).expect("space on the disk");
     let path = file.path().to_str().expect("a plain name").to_owned();
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.connect();
     for (method, path, length, status, bytes) in [
         ("GET", &*path, None, 200, 20 * 32 * 1024),
@@ -440,7 +440,7 @@ fn a_file_is_sent_and_one_that_cannot_be_is_a_500() {
         ("GET", "/", None, 500, 26),
     ] {
         client.send(format!("{method} /file HTTP/1.1\r\nHost: test\r\n\r\n"));
-        let mut taken = seat.take();
+        let mut taken = thread.take();
         let fields: Vec<_> = length
             .map(|length| ("content-length", length))
             .into_iter()
@@ -467,11 +467,11 @@ fn a_path_that_is_no_regular_file_is_a_500_at_once_and_named_in_the_log() {
     let _socket = UnixListener::bind(at("socket")).expect("a socket");
     symlink("/dev/zero", at("link")).expect("a link");
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.connect();
     for name in ["fifo", "socket", "link", "", "missing"] {
         client.send("GET /file HTTP/1.1\r\nHost: test\r\n\r\n");
-        let mut taken = seat.take();
+        let mut taken = thread.take();
         taken.head(200, &[]);
         let path = at(name);
         taken
@@ -487,9 +487,9 @@ fn a_path_that_is_no_regular_file_is_a_500_at_once_and_named_in_the_log() {
 #[test]
 fn early_hints_go_out_at_once_and_only_where_they_are_known() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.ask("/hints");
-    let mut taken = seat.take();
+    let mut taken = thread.take();
     taken
         .head(
             103,
@@ -505,7 +505,7 @@ fn early_hints_go_out_at_once_and_only_where_they_are_known() {
     assert_eq!(client.response().text(), "/hints");
     let mut old = server.connect();
     old.send("GET /old HTTP/1.0\r\n\r\n");
-    let mut taken = seat.take();
+    let mut taken = thread.take();
     taken.head(103, &[("link", "</a.css>")]).flush();
     taken.answer_path();
     match old.try_response("GET") {

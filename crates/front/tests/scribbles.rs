@@ -233,7 +233,7 @@ impl<'a> Lane<'a> {
 
     fn replace(&self, workers: &mut [Worker], index: u16) {
         workers[usize::from(index)].kill();
-        self.server.bury(index);
+        self.server.reclaim(index);
         workers[usize::from(index)] = self.fork(index);
     }
 
@@ -321,9 +321,9 @@ fn this_process_is_a_worker_where_it_is_told_so() {
     let player = Player::of(region, bell, index.parse().unwrap());
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let mut seat = player.seat(thread);
+            let mut thread = player.thread(thread);
             scope.spawn(move || {
-                while let Some(taken) = seat.take_or_stop() {
+                while let Some(taken) = thread.take_or_stop() {
                     match taken.try_path() {
                         Some(path) => taken.answer(&path.repeat(40)),
                         None => taken.finish(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use exchange::response::Kind;
 use exchange::{Dispatcher as _, WorkerId};
 use support::Server;
-use test_support::{Client, Fault, PATIENCE};
+use test_support::{Client, Fault, TEST_TIMEOUT};
 
 /// The workers of the only generation.
 const FIRST: WorkerId = WorkerId {
@@ -36,8 +36,8 @@ fn a_safe_request_that_has_killed_two_workers_is_a_502_and_named_in_the_log() {
     let server = Server::start(|settings| settings.workers = 2);
     let mut client = server.ask("/deadly?a=b");
     for worker in [0, 1] {
-        let mut seat = server.worker(worker).seat(0);
-        assert_eq!(seat.take().path(), "/deadly");
+        let mut thread = server.worker(worker).thread(0);
+        assert_eq!(thread.take().path(), "/deadly");
         let cause = "signal 11 (SEGV)".to_owned();
         if worker == 0 {
             server.bury_explained(worker, &cause);
@@ -61,7 +61,7 @@ fn a_safe_request_that_has_killed_two_workers_is_a_502_and_named_in_the_log() {
     server.until_quiet();
     // The next worker in a place of theirs serves.
     client.send("GET /next HTTP/1.1\r\nHost: test\r\n\r\n");
-    server.seat().take().answer_path();
+    server.thread().take().answer_path();
     assert_eq!(client.response().text(), "/next");
     assert_eq!(server.end(), 2);
 }
@@ -71,8 +71,8 @@ fn a_request_that_has_killed_two_workers_is_named_also_where_nobody_says_how_the
     let server = Server::start(|_| {});
     let mut client = server.ask("/deadly");
     for _ in 0..2 {
-        server.seat().take();
-        server.bury(0);
+        server.thread().take();
+        server.reclaim(0);
     }
     client.response().expect(502);
     let text = "worker 0 of generation 1, then worker 0 of generation 1 died with it";
@@ -84,7 +84,7 @@ fn how_the_first_of_two_workers_ended_is_waited_for_as_well() {
     let server = Server::start(|settings| settings.workers = 2);
     let mut client = server.ask("/deadly");
     let deaths = [0, 1].map(|worker| {
-        server.worker(worker).seat(0).take();
+        server.worker(worker).thread(0).take();
         server.bury_unexplained(worker)
     });
     client.response().expect(502);
@@ -100,10 +100,10 @@ fn how_the_first_of_two_workers_ended_is_waited_for_as_well() {
 fn die_with_two(server: &Server) -> (Client, Client) {
     let player = server.worker(0);
     let first = server.ask("/first");
-    assert_eq!(player.seat(0).take().path(), "/first");
+    assert_eq!(player.thread(0).take().path(), "/first");
     let second = server.ask("/second");
-    assert_eq!(player.seat(1).take().path(), "/second");
-    server.bury(0);
+    assert_eq!(player.thread(1).take().path(), "/second");
+    server.reclaim(0);
     (first, second)
 }
 
@@ -112,16 +112,16 @@ fn requests_that_a_worker_died_with_are_run_again_one_at_a_time_so_that_one_alon
     let server = Server::start(|settings| settings.threads = 2);
     let (mut deadly, mut innocent) = die_with_two(&server);
     let player = server.worker(0);
-    let (mut first, mut second) = (player.seat(0), player.seat(1));
+    let (mut first, mut second) = (player.thread(0), player.thread(1));
     assert_eq!(first.take().path(), "/first");
     assert!(second.try_take().is_none(), "they are in one worker again");
     // Others go on beside it.
     let mut other = server.ask("/other");
     second.take().answer_path();
     assert_eq!(other.response().text(), "/other");
-    server.bury(0);
+    server.reclaim(0);
     deadly.response().expect(502);
-    server.seat().take().answer_path();
+    server.thread().take().answer_path();
     assert_eq!(innocent.response().text(), "/second");
     let snapshot = server.with(|front| front.snapshot());
     assert_eq!((snapshot.retried, snapshot.killed_two_workers), (2, 1));
@@ -133,7 +133,7 @@ fn a_request_that_a_worker_died_with_holds_others_up_until_it_has_begun_to_answe
     let server = Server::start(|settings| settings.threads = 2);
     let (mut long, mut other) = die_with_two(&server);
     let player = server.worker(0);
-    let (mut first, mut second) = (player.seat(0), player.seat(1));
+    let (mut first, mut second) = (player.thread(0), player.thread(1));
     let mut taken = first.take();
     assert_eq!(taken.path(), "/first");
     taken.head(200, &[]).chunk(b"begun").flush();
@@ -150,8 +150,8 @@ fn a_request_that_a_worker_died_with_holds_others_up_until_it_has_begun_to_answe
 fn without_retries_a_safe_request_dies_with_its_worker_and_is_no_culprit_yet() {
     let server = Server::start(|settings| settings.max_retries = 0);
     let mut client = server.ask("/once");
-    server.seat().take();
-    server.bury(0);
+    server.thread().take();
+    server.reclaim(0);
     client.response().expect(502);
     server.expect_outcome("/once", "worker_died");
     let lines = server.wait_for_lines(|_| true);
@@ -165,9 +165,9 @@ fn without_retries_a_safe_request_dies_with_its_worker_and_is_no_culprit_yet() {
 fn a_request_that_is_run_again_has_one_answer_and_one_line() {
     let server = Server::start(|_| {});
     let mut client = server.ask("/again");
-    server.seat().take();
-    server.bury(0);
-    server.seat().take().answer_path();
+    server.thread().take();
+    server.reclaim(0);
+    server.thread().take().answer_path();
     assert_eq!(client.response().text(), "/again");
     server.expect_outcome("/again", "ok");
     assert_eq!(server.end(), 1);
@@ -177,15 +177,15 @@ fn a_request_that_is_run_again_has_one_answer_and_one_line() {
 fn a_worker_has_served_when_it_has_finished_a_request() {
     let server = Server::start(|_| {});
     let served = || server.with(|front| front.dispatcher().has_served(WorkerId::new(1, 0)));
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     let mut client = server.ask("/");
     // One that dies at its first request was of no use.
-    let taken = seat.take();
+    let taken = thread.take();
     assert!(!served());
     taken.answer_path();
     client.response().expect(200);
     server.until(|_| served());
-    server.bury(0);
+    server.reclaim(0);
     server.worker(0);
     assert!(!served());
 }
@@ -194,12 +194,12 @@ fn a_worker_has_served_when_it_has_finished_a_request() {
 fn an_unsafe_request_whose_worker_dies_is_a_502() {
     let server = Server::start(|_| {});
     let mut client = post(&server, "/post");
-    server.seat().take();
-    server.bury(0);
+    server.thread().take();
+    server.reclaim(0);
     client.response().expect(502);
     server.expect_outcome("/post", "worker_died");
     server.until_quiet();
-    assert!(server.seat().try_take().is_none());
+    assert!(server.thread().try_take().is_none());
 }
 
 #[test]
@@ -210,12 +210,12 @@ fn a_response_that_has_begun_is_cut_when_its_worker_dies() {
             "/get" => server.ask(path),
             _ => post(&server, path),
         };
-        let mut seat = server.seat();
-        let mut taken = seat.take();
+        let mut thread = server.thread();
+        let mut taken = thread.take();
         taken.head(200, &[]).chunk(b"begun").flush();
         assert_eq!(client.head().status, 200);
         assert_eq!(client.chunk().as_deref(), Some(&b"begun"[..]));
-        server.bury(0);
+        server.reclaim(0);
         let (rest, _) = client.rest();
         assert!(rest.is_empty(), "{rest:?}");
         server.expect_outcome(path, "aborted");
@@ -234,8 +234,8 @@ fn what_a_worker_had_written_whole_before_it_died_is_delivered() {
         server.with({
             let player = server.worker(0);
             move |front| {
-                let mut seat = player.seat(0);
-                let mut taken = seat.take();
+                let mut thread = player.thread(0);
+                let mut taken = thread.take();
                 taken.head(200, &[]).chunk(b"whole");
                 taken.frame(Kind::End, b"").expect("there is room");
                 taken.flush();
@@ -258,16 +258,16 @@ fn what_a_worker_had_written_whole_before_it_died_is_delivered() {
 fn what_waits_is_left_to_the_other_workers() {
     let server = Server::start(|settings| settings.workers = 2);
     let other = server.worker(1);
-    let mut seat = other.seat(0);
+    let mut thread = other.thread(0);
     let mut first = server.ask("/first");
-    let taken = seat.take();
+    let taken = thread.take();
     let mut second = server.ask("/second");
-    let mut lost = server.seat();
+    let mut lost = server.thread();
     let held = lost.take();
     assert_eq!(held.path(), "/second");
-    server.bury(0);
+    server.reclaim(0);
     taken.answer_path();
-    seat.take().answer_path();
+    thread.take().answer_path();
     assert_eq!(first.response().text(), "/first");
     assert_eq!(second.response().text(), "/second");
     server.until_quiet();
@@ -277,7 +277,7 @@ fn what_waits_is_left_to_the_other_workers() {
 fn malformed_frames_are_a_500_of_that_request_only() {
     let server = Server::start(|settings| settings.threads = 2);
     let player = server.worker(0);
-    let (mut broken, mut sound) = (player.seat(0), player.seat(1));
+    let (mut broken, mut sound) = (player.thread(0), player.thread(1));
     let mut client = server.ask("/broken");
     let mut taken = broken.take();
     let mut other = server.ask("/sound");
@@ -298,8 +298,8 @@ fn malformed_frames_are_a_500_of_that_request_only() {
 fn a_worker_that_hands_back_without_an_end_is_a_500() {
     let server = Server::start(|_| {});
     let mut client = server.ask("/endless");
-    let mut seat = server.seat();
-    let mut taken = seat.take();
+    let mut thread = server.thread();
+    let mut taken = thread.take();
     taken.head(200, &[]).chunk(b"no end");
     taken.finish();
     match client.try_response("GET") {
@@ -315,7 +315,7 @@ fn a_worker_that_hands_back_without_an_end_is_a_500() {
 
 fn sockets() -> (UnixStream, OwnedFd) {
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
-    ours.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    ours.set_read_timeout(Some(TEST_TIMEOUT)).expect("a socket");
     (ours, theirs.into())
 }
 
@@ -325,8 +325,8 @@ fn a_hijacked_connection_is_spliced_whichever_half_comes_first() {
         let server = Server::start(|_| {});
         let mut client = server.connect();
         client.send("GET /hijack HTTP/1.1\r\nHost: test\r\n\r\nheld back");
-        let mut seat = server.seat();
-        let mut taken = seat.take();
+        let mut thread = server.thread();
+        let mut taken = thread.take();
         let (slot, sequence) = taken.key();
         let (mut ours, theirs) = sockets();
         if socket_first {
@@ -348,7 +348,7 @@ fn a_hijacked_connection_is_spliced_whichever_half_comes_first() {
         assert_eq!(&held, b"held back");
         server.expect_outcome("/hijack", "hijacked");
         // The worker's death does not concern it any more.
-        server.bury(0);
+        server.reclaim(0);
         client.send("more").half_close();
         let mut more = String::new();
         ours.read_to_string(&mut more).expect("the client's end");
@@ -370,10 +370,10 @@ fn expect_closed(mut ours: UnixStream) {
 #[test]
 fn a_socket_whose_announcement_never_comes_is_closed() {
     let server = Server::start(|_| {});
-    let mut seat = server.seat();
+    let mut thread = server.thread();
     for (path, sequences_ahead) in [("/answered", 0), ("/early", 1), ("/nowhere", 99)] {
         let mut client = server.ask(path);
-        let taken = seat.take();
+        let taken = thread.take();
         let (slot, sequence) = taken.key();
         let (ours, theirs) = sockets();
         server.with(move |front| {
@@ -397,8 +397,8 @@ fn a_socket_for_a_request_of_another_worker_is_refused_and_named() {
         let server = Server::start(|settings| settings.workers = 2);
         let mut client = server.connect();
         client.send("GET /hijack HTTP/1.1\r\nHost: test\r\n\r\n");
-        let mut seat = server.seat();
-        let mut taken = seat.take();
+        let mut thread = server.thread();
+        let mut taken = thread.take();
         let (slot, sequence) = taken.key();
         if announced {
             taken.frame(Kind::Hijacked, b"").expect("there is room");
@@ -441,7 +441,7 @@ fn a_socket_for_a_request_that_no_worker_has_is_refused() {
         let named = "worker 0 sent a socket for the connection of a request that no worker has";
         lines.iter().any(|line| line.contains(named))
     });
-    server.seat().take().answer_path();
+    server.thread().take().answer_path();
     assert_eq!(client.response().text(), "/waits");
 }
 
@@ -449,9 +449,9 @@ fn a_socket_for_a_request_that_no_worker_has_is_refused() {
 fn a_hijack_whose_client_is_gone_is_closed() {
     for socket_first in [true, false] {
         let server = Server::start(|_| {});
-        let mut seat = server.seat();
+        let mut thread = server.thread();
         let client = server.ask("/gone");
-        let mut taken = seat.take();
+        let mut taken = thread.take();
         let (slot, sequence) = taken.key();
         let (ours, theirs) = sockets();
         let give = |server: &Server| {
@@ -480,12 +480,12 @@ fn a_hijack_whose_client_is_gone_is_closed() {
 fn a_hijack_whose_socket_never_comes_ends_with_its_worker() {
     let server = Server::start(|_| {});
     let mut client = server.ask("/half");
-    let mut seat = server.seat();
-    let mut taken = seat.take();
+    let mut thread = server.thread();
+    let mut taken = thread.take();
     taken.frame(Kind::Hijacked, b"").expect("there is room");
     taken.finish();
     server.until_quiet();
-    server.bury(0);
+    server.reclaim(0);
     client.response().expect(502);
     server.expect_outcome("/half", "worker_died");
 }
@@ -494,8 +494,8 @@ fn a_hijack_whose_socket_never_comes_ends_with_its_worker() {
 fn a_hijack_whose_socket_does_not_come_ends_at_its_deadline() {
     let server = Server::start(|settings| settings.request_timeout = Duration::from_millis(50));
     let mut client = server.ask("/half");
-    let mut seat = server.seat();
-    let mut taken = seat.take();
+    let mut thread = server.thread();
+    let mut taken = thread.take();
     taken.frame(Kind::Hijacked, b"").expect("there is room");
     taken.finish();
     client.response().expect(504);

@@ -60,7 +60,8 @@ fn parse(text: &str) -> Option<Memory> {
     let mut found = false;
     for line in text.lines() {
         let mut words = line.split_ascii_whitespace();
-        let field = match words.next() {
+        let key = words.next();
+        let field = match key {
             Some("Rss:") => &mut memory.rss,
             Some("Pss:") => &mut memory.pss,
             Some("Private_Clean:") => &mut memory.private_clean,
@@ -72,7 +73,8 @@ fn parse(text: &str) -> Option<Memory> {
         };
         let kibibytes: u64 = words.next()?.parse().ok()?;
         *field += kibibytes * 1024;
-        found = true;
+        // Rss alone says nothing of what is shared.
+        found |= key != Some("Rss:");
     }
     found.then_some(memory)
 }
@@ -108,7 +110,7 @@ SwapPss:             900 kB
         let each = "Pss: 4 kB\nPrivate_Dirty: 2 kB\n".repeat(3);
         check(&each, Some((6 * 1024, 12 * 1024)));
         check("", None);
-        check("Rss: 12 kB\n", Some((0, 0)));
+        check("Rss: 12 kB\n", None);
         check("Pss: many kB\n", None);
     }
 

@@ -24,7 +24,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, test_ki
 use tokio::sync::Notify;
 
 /// How long anything may take before a test fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A front that writes down what it is told.
 #[derive(Default)]
@@ -63,7 +63,7 @@ impl Recorder {
                 self.changed.notified().await;
             }
         };
-        if tokio::time::timeout(PATIENCE, wait).await.is_err() {
+        if tokio::time::timeout(TEST_TIMEOUT, wait).await.is_err() {
             let (calls, notes) = (self.calls.borrow(), self.notes.borrow());
             panic!("no {what}: {calls:?} {notes:?}");
         }
@@ -199,8 +199,8 @@ fn plan() -> Plan {
         ruby: "ruby".into(),
         library: Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake"),
         workers: 2,
-        boot_timeout: PATIENCE,
-        drain_timeout: PATIENCE,
+        boot_timeout: TEST_TIMEOUT,
+        drain_timeout: TEST_TIMEOUT,
         limits: Limits::default(),
         budget: Bound::None,
         worker_by_worker: false,
@@ -294,7 +294,7 @@ fn run(test: impl Future<Output = ()>) {
         .build_local(Default::default())
         .expect("a runtime");
     runtime.block_on(async {
-        let ended = tokio::time::timeout(PATIENCE * 3, test).await;
+        let ended = tokio::time::timeout(TEST_TIMEOUT * 3, test).await;
         ended.expect("the test ends in time");
     });
 }
@@ -312,7 +312,7 @@ fn gone(number: i32) {
     let Ok(fd) = pidfd_open(pid(number), PidfdFlags::empty()) else {
         return;
     };
-    let patience = Timespec::try_from(PATIENCE).expect("a short time");
+    let patience = Timespec::try_from(TEST_TIMEOUT).expect("a short time");
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     assert_eq!(poll(&mut fds, Some(&patience)), Ok(1), "{number} goes on");
 }
@@ -350,7 +350,7 @@ fn a_start_forks_every_worker_and_a_stop_leaves_no_process() {
             ]
         );
         assert_eq!(rows[1].pid, booted.pid);
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
         assert_eq!(case.supervisor.processes().len(), 1);
         assert!(rows[1..].iter().all(|row| !is_alive(row.pid)));
         let calls = case.front.calls.borrow();
@@ -388,7 +388,7 @@ fn a_killed_worker_is_replaced() {
         }
         case.supervisor.kill_worker(1, 1);
         case.front.until_called("up 1", 2).await;
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
     });
 }
 
@@ -460,7 +460,7 @@ fn workers_go_on_when_their_template_dies_and_the_next_one_replaces_them() {
         assert_eq!(after[0], workers[0]);
         assert_ne!(after[1], workers[1]);
         assert_ne!(case.pids(Role::Template), [first.pid]);
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
         for number in workers.into_iter().chain(after) {
             gone(number);
         }
@@ -511,7 +511,7 @@ fn a_template_that_cannot_boot_again_is_logged_and_tried_again() {
                 == 2
         };
         case.front.until("second boot", booted_again).await;
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
     });
 }
 
@@ -533,7 +533,7 @@ fn a_fork_that_fails_is_a_death_of_that_worker_and_not_of_the_template() {
         std::fs::remove_file(mark).unwrap();
         case.front.until_called("up 0", 2).await;
         assert_eq!(case.pids(Role::Template), [first.pid]);
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
         assert_eq!(case.supervisor.processes().len(), 1);
     });
 }
@@ -563,7 +563,7 @@ fn the_front_is_told_that_nothing_can_serve_until_a_worker_does_again() {
                 .count()
                 > 2
         );
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
     });
 }
 
@@ -729,7 +729,7 @@ fn what_the_application_started_beside_the_workers_ends_with_the_server() {
         let helper = std::fs::read_to_string(case.app.path().join("helper")).unwrap();
         let helper: i32 = helper.parse().unwrap();
         assert!(is_alive(helper));
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
         gone(helper);
     });
 }
@@ -747,7 +747,7 @@ fn a_hijacked_connection_reaches_the_front() {
         let mut text = String::new();
         socket.read_to_string(&mut text).unwrap();
         assert_eq!(text, "from the application");
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
     });
 }
 
@@ -777,7 +777,7 @@ fn a_check_boots_the_template_alone() {
         let app = tempfile::tempdir().unwrap();
         let (load, _release) = load(&plan(), 1, "serves", app.path());
         let mut template = Template::spawn(&load).unwrap();
-        let booted = template.boot(&load, false, PATIENCE).await.unwrap();
+        let booted = template.boot(&load, false, TEST_TIMEOUT).await.unwrap();
         assert_eq!(booted.held.len(), 1);
         assert!(is_alive(booted.pid));
         template.leave().await;
@@ -815,7 +815,7 @@ fn a_second_generation_takes_over_and_the_first_one_leaves() {
         assert!(case.position("feed [2]") < case.position("stop 0"));
         assert!(case.position("died 0").max(case.position("died 1")) < case.position("close 1"));
         case.front.until_noted("the new generation serves").await;
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
         assert_eq!(case.supervisor.processes().len(), 1);
     });
 }
@@ -846,7 +846,7 @@ fn a_second_generation_that_fails_leaves_the_first_one_as_it_was() {
         // And there may be another try.
         case.front.fit.set(true);
         case.launch(3, "serves").await.unwrap();
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
         assert_eq!(case.supervisor.processes().len(), 1);
     }
     run(async {
@@ -889,7 +889,7 @@ fn what_comes_next_waits_for_the_generation_that_was_given_up_and_not_for_the_on
         let said = |note: &String| note.contains("times in a row before");
         case.launch(3, "dies").await.unwrap_err();
         assert!(!case.front.notes.borrow().iter().any(said), "another start");
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
     });
 }
 
@@ -913,7 +913,7 @@ fn one_by_one_workers_are_replaced_with_one_too_many_at_most() {
             }
             assert!(workers <= 4, "{:?}", case.front.calls.borrow());
         }
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
     });
 }
 
@@ -930,7 +930,7 @@ fn workers_of_the_old_generation_that_do_not_finish_are_killed_after_the_drain()
             gone(number);
         }
         assert!(!is_alive(first.pid));
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
     });
 }
 
@@ -969,7 +969,7 @@ fn what_a_worker_runs_in_time_is_waited_for_beyond_the_drain_until_somebody_else
         case.front.until_called("died 3.1", 1).await;
         case.front.until_called("died 3.0", 1).await;
         case.supervisor.settled().await;
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
     });
 }
 
@@ -986,14 +986,14 @@ fn an_old_template_that_hangs_in_a_fork_is_killed_and_holds_nothing_up() {
         case.front.finished.borrow_mut().clear();
         let killed = async {
             case.front.until_called("up 2.0", 1).await;
-            case.supervisor.apply_settings(short, PATIENCE);
+            case.supervisor.apply_settings(short, TEST_TIMEOUT);
             case.front.until_noted("signal 9 (KILL)").await;
-            case.supervisor.apply_settings(PATIENCE, PATIENCE);
+            case.supervisor.apply_settings(TEST_TIMEOUT, TEST_TIMEOUT);
         };
         let (launched, ()) = tokio::join!(case.launch(2, "serves"), killed);
         launched.unwrap();
         case.front.until_called("close 1", 1).await;
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
     });
     // A worker that died does not come back where all are to leave.
     run(async {
@@ -1003,10 +1003,10 @@ fn an_old_template_that_hangs_in_a_fork_is_killed_and_holds_nothing_up() {
         case.supervisor.kill_worker(1, 0);
         case.front.until_called("prepare 0", 2).await;
         case.launch(2, "serves").await.unwrap();
-        case.supervisor.apply_settings(short, PATIENCE);
+        case.supervisor.apply_settings(short, TEST_TIMEOUT);
         case.front.until_called("close 1", 1).await;
         assert!(!is_alive(first.pid));
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
     });
 }
 
@@ -1021,7 +1021,7 @@ fn other_times_are_for_generations_that_are_there_as_well() {
         case.launch(2, "serves").await.unwrap();
         case.supervisor.settled().await;
         case.front.until_called("died 1", 1).await;
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
     });
 }
 
@@ -1044,7 +1044,7 @@ fn beside_another_server_so_many_workers_come_as_there_is_room_for_and_the_rest_
         for worker in 1..3 {
             case.front.until_called(&format!("up {worker}"), 1).await;
         }
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
     });
 }
 
@@ -1057,7 +1057,7 @@ fn of_another_server_nothing_fits_where_this_one_has_the_whole_budget() {
         case.start().await.unwrap();
         let held = case.supervisor.room_for_other_server().await.unwrap_err();
         assert!(held.held > held.budget, "{held}");
-        case.supervisor.stop(PATIENCE).await;
+        case.supervisor.stop(TEST_TIMEOUT).await;
     });
 }
 
@@ -1086,7 +1086,7 @@ fn a_stop_within_a_launch_leaves_nothing() {
                 }
                 pids.extend(case.pids(Role::Template));
                 case.supervisor.cancel_launch();
-                case.supervisor.stop(PATIENCE).await;
+                case.supervisor.stop(TEST_TIMEOUT).await;
             };
             let (launched, ()) = tokio::join!(case.launch(2, mode), stop);
             assert!(

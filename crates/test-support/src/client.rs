@@ -98,7 +98,7 @@ impl Client {
         }
     }
 
-    /// Waits this long for each step instead of [`PATIENCE`](crate::PATIENCE).
+    /// Waits this long for each step instead of [`TEST_TIMEOUT`](crate::TEST_TIMEOUT).
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.wire.patience = patience;

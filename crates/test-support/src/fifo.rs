@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 
-use crate::PATIENCE;
+use crate::TEST_TIMEOUT;
 
 /// Lines that the application tells with `Test.tell`, in the order in which it told them.
 #[derive(Debug)]
@@ -30,12 +30,12 @@ impl Events {
     /// Waits for the next event.
     ///
     /// # Panics
-    /// When none comes within [`PATIENCE`].
+    /// When none comes within [`TEST_TIMEOUT`].
     #[track_caller]
     pub fn wait(&mut self) -> String {
-        match self.wait_within(PATIENCE) {
+        match self.wait_within(TEST_TIMEOUT) {
             Some(event) => event,
-            None => panic!("the application told no event within {PATIENCE:?}"),
+            None => panic!("the application told no event within {TEST_TIMEOUT:?}"),
         }
     }
 
@@ -56,7 +56,7 @@ impl Events {
     /// The next `count` events.
     ///
     /// # Panics
-    /// When they do not come within [`PATIENCE`] each.
+    /// When they do not come within [`TEST_TIMEOUT`] each.
     #[track_caller]
     pub fn take(&mut self, count: usize) -> Vec<String> {
         let mut events = Vec::with_capacity(count);

@@ -38,15 +38,15 @@ pub use status::Status;
 
 /// How long a test waits for an event that must come before it fails. Long, since machines are shared:
 /// a test that measures a time compares it itself.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Waits until `reached`, asked again and again: for what no event tells.
 ///
 /// # Panics
-/// When it is not reached within [`PATIENCE`]; the text says what was waited for.
+/// When it is not reached within [`TEST_TIMEOUT`]; the text says what was waited for.
 #[track_caller]
 pub fn until(what: &str, mut reached: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !reached() {
         assert!(Instant::now() < deadline, "not in time: {what}");
         std::thread::yield_now();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Instant;
 
-use crate::PATIENCE;
+use crate::TEST_TIMEOUT;
 
 /// The lines of a process, stdout and stderr together. A clone reads the same lines.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +54,7 @@ impl Log {
     /// Waits for a line that `wanted` accepts, among all lines, and gives it back.
     ///
     /// # Panics
-    /// When there is none within [`PATIENCE`], or the process closed its outputs without it.
+    /// When there is none within [`TEST_TIMEOUT`], or the process closed its outputs without it.
     #[track_caller]
     pub fn wait(&self, wanted: impl Fn(&str) -> bool) -> String {
         self.wait_after(0, wanted)
@@ -74,7 +74,7 @@ impl Log {
 
     /// The same, without a failure.
     pub fn try_wait_after(&self, start: usize, wanted: impl Fn(&str) -> bool) -> Option<String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let mut state = self.state();
         let mut next = start;
         loop {
@@ -98,11 +98,11 @@ impl Log {
     /// Waits until every writer closed its end: all processes that inherited the outputs are gone.
     ///
     /// # Panics
-    /// When one holds it open beyond [`PATIENCE`].
+    /// When one holds it open beyond [`TEST_TIMEOUT`].
     #[track_caller]
     pub fn wait_closed(&self) {
         let waited = (self.0.1)
-            .wait_timeout_while(self.state(), PATIENCE, |state| state.open > 0)
+            .wait_timeout_while(self.state(), TEST_TIMEOUT, |state| state.open > 0)
             .expect("no reader of the log panics");
         assert!(
             !waited.1.timed_out(),

@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(family.members(), [process]);
         assert_eq!(family.wait_gone(Duration::ZERO), [process]);
         process.kill();
-        assert_eq!(family.wait_gone(crate::PATIENCE), []);
+        assert_eq!(family.wait_gone(crate::TEST_TIMEOUT), []);
         child.wait().expect("it is ours");
         assert!(!process.is_alive());
     }

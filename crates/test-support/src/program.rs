@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::PATIENCE;
+use crate::TEST_TIMEOUT;
 use crate::log::Log;
 use crate::process::Process;
 
@@ -97,7 +97,7 @@ impl Program {
         clean(&mut command);
         Self {
             command,
-            patience: PATIENCE,
+            patience: TEST_TIMEOUT,
         }
     }
 
@@ -105,7 +105,7 @@ impl Program {
     pub fn new(name: impl AsRef<std::ffi::OsStr>) -> Self {
         Self {
             command: Command::new(name),
-            patience: PATIENCE,
+            patience: TEST_TIMEOUT,
         }
     }
 
@@ -140,7 +140,7 @@ impl Program {
         self
     }
 
-    /// Waits this long for its end instead of [`PATIENCE`].
+    /// Waits this long for its end instead of [`TEST_TIMEOUT`].
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;

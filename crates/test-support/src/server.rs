@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::PATIENCE;
+use crate::TEST_TIMEOUT;
 use crate::application::Application;
 use crate::client::Client;
 use crate::log::Log;
@@ -148,7 +148,7 @@ impl Server {
     pub fn replaced_by(&mut self, process: Process) -> Process {
         let (send, ended) = mpsc::channel();
         thread::spawn(move || {
-            while !process.wait_gone(PATIENCE) {}
+            while !process.wait_gone(TEST_TIMEOUT) {}
             // The test may be over.
             let _ = send.send(ExitStatus::default());
         });
@@ -189,7 +189,7 @@ impl Server {
     #[track_caller]
     fn wait(mut self, family: &mut Family) -> Stopped {
         // Longer than the drain's default, which a stop may use up.
-        let Ok(status) = self.ended.recv_timeout(2 * PATIENCE) else {
+        let Ok(status) = self.ended.recv_timeout(2 * TEST_TIMEOUT) else {
             panic!("the server did not end:\n{}", self.log.text());
         };
         self.stopped = true;

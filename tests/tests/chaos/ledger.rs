@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use serde_json::{Value, json};
-use test_support::{PATIENCE, Program};
+use test_support::{Program, TEST_TIMEOUT};
 
 use crate::load::Sent;
 
@@ -212,7 +212,7 @@ fn seen(folder: &Path) -> HashMap<u64, usize> {
     let ran = Program::new("ruby")
         .args(["-e", READ])
         .current_dir(folder)
-        .patience(4 * PATIENCE)
+        .patience(4 * TEST_TIMEOUT)
         .run();
     assert!(ran.status.success(), "{}", ran.output());
     let mut seen = HashMap::new();

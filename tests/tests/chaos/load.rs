@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use test_support::Client;
 
 /// How long a client waits for an answer: longer than any deadline of the server.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where requests go.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ impl Target {
             Self::Unix(path) => UnixStream::connect(path).map(Client::from),
         };
         let client = client.map_err(|error| format!("connect: {error}"))?;
-        Ok(client.patience(PATIENCE))
+        Ok(client.patience(TEST_TIMEOUT))
     }
 }
 
@@ -108,7 +108,7 @@ impl Load {
         let reached: Vec<u64> = (self.shared.ended.iter())
             .map(|ended| ended.load(Ordering::SeqCst) + count + 1)
             .collect();
-        let deadline = Instant::now() + 2 * PATIENCE + self.shared.interval * count as u32;
+        let deadline = Instant::now() + 2 * TEST_TIMEOUT + self.shared.interval * count as u32;
         let done = || {
             let ended = self.shared.ended.iter().zip(&reached);
             ended.fold(true, |done, (ended, reached)| {

@@ -19,7 +19,7 @@ use load::{Load, Rate, Target};
 use proxy::Proxy;
 use rustix::process::Signal;
 use serde_json::Value;
-use test_support::{Application, PATIENCE, Process, Program, Ran, Server};
+use test_support::{Application, Process, Program, Ran, Server, TEST_TIMEOUT};
 
 const WORKERS: usize = 2;
 const THREADS: usize = 3;
@@ -90,7 +90,7 @@ fn keep(name: &str, value: &Value) {
 
 #[track_caller]
 fn until(what: &str, reached: impl Fn() -> bool) {
-    assert!(within(2 * PATIENCE, reached), "not in time: {what}");
+    assert!(within(2 * TEST_TIMEOUT, reached), "not in time: {what}");
 }
 
 /// Whether this is reached in so long.
@@ -219,7 +219,10 @@ impl Run {
         let pid = told.split(')').next().and_then(|pid| pid.parse().ok());
         let new = Process(pid.expect("its number"));
         let old = self.server.replaced_by(new);
-        assert!(old.wait_gone(2 * PATIENCE), "the old server is still there");
+        assert!(
+            old.wait_gone(2 * TEST_TIMEOUT),
+            "the old server is still there"
+        );
     }
 
     /// Has settings read again: first a file that is broken, which changes nothing. Restarts go worker by worker after the

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use test_support::{Directory, PATIENCE, Process};
+use test_support::{Directory, Process, TEST_TIMEOUT};
 
 /// A proxy that runs until it is dropped.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Proxy {
             )
         });
         let mut proxy = Self { child, socket, dir };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while UnixStream::connect(&proxy.socket).is_err() {
             let ended = proxy.child.try_wait().expect("a child of ours");
             let late = Instant::now() > deadline;

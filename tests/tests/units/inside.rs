@@ -11,7 +11,7 @@ use test_support::{Directory, REPORT, binary, ruby_library, run_machine, workspa
 /// Set where this program runs in the machine.
 const VARIABLE: &str = "HIGHBALL_TEST_INSIDE";
 /// How long the machine may take for all of it, beside other work.
-const PATIENCE: Duration = Duration::from_secs(1200);
+const TEST_TIMEOUT: Duration = Duration::from_secs(1200);
 
 /// Runs a scenario, the closure of a test, in the machine, which is booted once for all.
 #[track_caller]
@@ -53,7 +53,7 @@ fn told_of<'a>(name: &str, report: &'a str) -> &'a str {
 
 fn run() -> Result<String, String> {
     let files = files();
-    let left = run_machine(&files, PATIENCE).map_err(|error| error.to_string())?;
+    let left = run_machine(&files, TEST_TIMEOUT).map_err(|error| error.to_string())?;
     match left.report.contains("test result: ") {
         true => Ok(left.report),
         false => Err(format!(

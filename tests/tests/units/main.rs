@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use service::{
     CURRENT, SERVICE, SOCKET, Service, Traffic, connect, deploy, run, systemctl, try_systemctl,
 };
-use test_support::{Application, PATIENCE, Process, until};
+use test_support::{Application, Process, TEST_TIMEOUT, until};
 
 const HELLO: &str = r##"run lambda { |env| Test.text("hello") }"##;
 
@@ -146,7 +146,7 @@ fn after_an_upgrade_the_new_process_is_the_service() {
         assert!(ran.status.success(), "{}", ran.output());
         until("systemd knows", || service.main() != old);
         let new = service.main();
-        assert!(old.wait_gone(PATIENCE));
+        assert!(old.wait_gone(TEST_TIMEOUT));
         traffic.more();
         traffic.end();
         let program = std::fs::read_link(format!("/proc/{}/exe", new.0)).unwrap();
@@ -162,7 +162,7 @@ fn after_an_upgrade_the_new_process_is_the_service() {
             is("WatchdogTimestampMonotonic") != heard
         });
         new.kill();
-        connect().patience(2 * PATIENCE).get("/").expect(200);
+        connect().patience(2 * TEST_TIMEOUT).get("/").expect(200);
         assert_eq!(is("NRestarts"), "1");
     });
 }
@@ -178,7 +178,7 @@ fn a_front_that_is_killed_leaves_nothing_and_is_started_again() {
         assert!(all.len() >= 4, "front, template, worker, sleep: {all:?}");
         service.main().kill();
         // It waits instead of being refused.
-        connect().patience(2 * PATIENCE).get("/").expect(200);
+        connect().patience(2 * TEST_TIMEOUT).get("/").expect(200);
         let left: Vec<&Process> = all.iter().filter(|one| one.exists()).collect();
         assert!(left.is_empty(), "{left:?}");
         assert_eq!(service.property("NRestarts"), "1");
@@ -192,7 +192,7 @@ fn a_front_that_stands_still_is_killed_by_the_watchdog_and_started_again() {
         let service = activated(Application::new(HELLO));
         let all = service.processes();
         service.main().signal(Signal::STOP);
-        connect().patience(2 * PATIENCE).get("/").expect(200);
+        connect().patience(2 * TEST_TIMEOUT).get("/").expect(200);
         service.told("Watchdog timeout (limit 10s)!");
         assert!(all.iter().all(|one| !one.exists()));
         assert_eq!(service.property("NRestarts"), "1");

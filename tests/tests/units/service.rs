@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use test_support::{Application, Client, PATIENCE, Process, Program, Ran, Status, until};
+use test_support::{Application, Client, Process, Program, Ran, Status, TEST_TIMEOUT, until};
 
 pub(crate) const SERVICE: &str = "highball@shop.service";
 pub(crate) const SOCKET: &str = "highball@shop.socket";
@@ -93,7 +93,7 @@ impl Service {
         let process = self.main().0.to_string();
         let program = Program::highball([&[command, "--pid", &process][..], more].concat());
         // It starts nothing that would need the files.
-        program.patience(2 * PATIENCE).run()
+        program.patience(2 * TEST_TIMEOUT).run()
     }
 
     /// What `highball status` tells.
@@ -189,7 +189,7 @@ pub(crate) fn systemctl(command: &str) {
 #[track_caller]
 pub(crate) fn try_systemctl(command: &str) -> Ran {
     let program = Program::new("systemctl").args([command, SERVICE]);
-    program.patience(2 * PATIENCE).run()
+    program.patience(2 * TEST_TIMEOUT).run()
 }
 
 /// Runs a program that must succeed; its stdout.
@@ -197,7 +197,7 @@ pub(crate) fn try_systemctl(command: &str) -> Ran {
 pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
     let ran = Program::new(program)
         .args(arguments)
-        .patience(2 * PATIENCE)
+        .patience(2 * TEST_TIMEOUT)
         .run();
     assert!(
         ran.status.success(),
@@ -226,7 +226,7 @@ impl Traffic {
         let (ends, count) = (Arc::clone(&over), Arc::clone(&answered));
         let clients = std::thread::spawn(move || {
             while !ends.load(Ordering::Relaxed) {
-                connect().patience(2 * PATIENCE).get("/").expect(200);
+                connect().patience(2 * TEST_TIMEOUT).get("/").expect(200);
                 count.fetch_add(1, Ordering::Relaxed);
             }
         });

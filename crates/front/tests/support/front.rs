@@ -24,7 +24,7 @@ use exchange::worker::{Interrupt, Job, Worker, WorkerThread};
 use exchange::{Alarm, Dispatcher as _, WorkerId};
 use highball_front::log::{AccessLog, Format};
 use highball_front::{FileAccess, Front, IdleConnection, Listener, Snapshot, runtime};
-use test_support::{Client, PATIENCE};
+use test_support::{Client, TEST_TIMEOUT};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
@@ -110,7 +110,7 @@ impl Server {
     /// Asks for the state of the front until it is as wanted.
     #[track_caller]
     pub(crate) fn until(&self, wanted: impl Fn(&Snapshot) -> bool) -> Snapshot {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let snapshot = self.with(|front| front.snapshot());
             if wanted(&snapshot) {
@@ -138,16 +138,16 @@ impl Server {
         client
     }
 
-    /// A client whose request for `path` was answered by this seat. Its connection stays open.
+    /// A client whose request for `path` was answered by this thread. Its connection stays open.
     #[track_caller]
-    pub(crate) fn served(&self, seat: &mut TestSeat, path: &str) -> Client {
+    pub(crate) fn served(&self, thread: &mut TestThread, path: &str) -> Client {
         let mut client = self.ask(path);
-        seat.take().answer_path();
+        thread.take().answer_path();
         client.response().expect(200);
         client
     }
 
-    /// Starts a worker's life in the first generation. Its threads are the seats that [`Player::seat`] gives.
+    /// Starts a worker's life in the first generation. Its threads are the threads that [`Player::thread`] gives.
     pub(crate) fn worker(&self, worker: u16) -> Player {
         self.worker_of(1, worker)
     }
@@ -161,7 +161,7 @@ impl Server {
     }
 
     /// Has requests go to these generations from now on.
-    pub(crate) fn feed(&self, generations: &'static [u32]) {
+    pub(crate) fn route_to(&self, generations: &'static [u32]) {
         self.with(move |front| front.dispatcher().route_to(generations));
     }
 
@@ -182,8 +182,8 @@ impl Server {
     }
 
     /// The only thread of the only worker.
-    pub(crate) fn seat(&self) -> TestSeat {
-        self.worker(0).seat(0)
+    pub(crate) fn thread(&self) -> TestThread {
+        self.worker(0).thread(0)
     }
 
     /// What the supervisor would hear from now on. Once at most.
@@ -199,8 +199,8 @@ impl Server {
         Region::open(memory).unwrap()
     }
 
-    /// Tells the front that a worker is dead, and that nobody knows how it ended. Its seats must not be used any more.
-    pub(crate) fn bury(&self, worker: u16) {
+    /// Tells the front that a worker is dead, and that nobody knows how it ended. Its threads must not be used any more.
+    pub(crate) fn reclaim(&self, worker: u16) {
         drop(self.bury_unexplained(worker));
     }
 
@@ -246,7 +246,7 @@ impl Server {
     /// The log, once it is as wanted.
     #[track_caller]
     pub(crate) fn wait_for_lines(&self, wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let mut text = self.lines.0.0.lock().unwrap();
         loop {
             let lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -340,7 +340,7 @@ fn watch_over() -> mpsc::Sender<()> {
     let (alive, ended) = mpsc::channel::<()>();
     let name = std::thread::current().name().unwrap_or("?").to_owned();
     std::thread::spawn(move || {
-        if ended.recv_timeout(4 * PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if ended.recv_timeout(4 * TEST_TIMEOUT) == Err(mpsc::RecvTimeoutError::Timeout) {
             eprintln!("{name} hangs");
             std::process::abort();
         }
@@ -358,8 +358,8 @@ impl Player {
     }
 
     /// One of its threads.
-    pub(crate) fn seat(&self, thread: u16) -> TestSeat {
-        TestSeat(self.0.thread(thread))
+    pub(crate) fn thread(&self, thread: u16) -> TestThread {
+        TestThread(self.0.thread(thread))
     }
 
     /// Whether it was asked to stop.
@@ -369,9 +369,9 @@ impl Player {
 }
 
 /// A thread of a worker.
-pub(crate) struct TestSeat(WorkerThread);
+pub(crate) struct TestThread(WorkerThread);
 
-impl TestSeat {
+impl TestThread {
     /// Waits for a request and takes it.
     pub(crate) fn take(&mut self) -> Taken<'_> {
         loop {
@@ -381,7 +381,7 @@ impl TestSeat {
             if let Some(taken) = self.0.claim() {
                 return Taken {
                     job: taken,
-                    seat: &self.0,
+                    thread: &self.0,
                 };
             }
             self.0.wait(&Interrupt::default());
@@ -392,7 +392,10 @@ impl TestSeat {
     pub(crate) fn take_or_stop(&mut self) -> Option<Taken<'_>> {
         loop {
             if let Some(job) = self.0.claim() {
-                return Some(Taken { job, seat: &self.0 });
+                return Some(Taken {
+                    job,
+                    thread: &self.0,
+                });
             }
             if self.0.worker().stopping() {
                 return None;
@@ -409,14 +412,17 @@ impl TestSeat {
     /// Takes a request if one waits.
     pub(crate) fn try_take(&mut self) -> Option<Taken<'_>> {
         let job = self.0.claim()?;
-        Some(Taken { job, seat: &self.0 })
+        Some(Taken {
+            job,
+            thread: &self.0,
+        })
     }
 }
 
-/// A request that a seat has.
+/// A request that a thread has.
 pub(crate) struct Taken<'a> {
     job: Job,
-    seat: &'a WorkerThread,
+    thread: &'a WorkerThread,
 }
 
 impl Taken<'_> {
@@ -426,12 +432,12 @@ impl Taken<'_> {
     }
 
     fn record(&self) -> Record<'_> {
-        Record::parse(self.seat.record(&self.job)).unwrap()
+        Record::parse(self.thread.record(&self.job)).unwrap()
     }
 
     /// The path, where the record makes sense.
     pub(crate) fn try_path(&self) -> Option<String> {
-        let record = Record::parse(self.seat.record(&self.job)).ok()?;
+        let record = Record::parse(self.thread.record(&self.job)).ok()?;
         String::from_utf8(record.text(Text::Path).to_vec()).ok()
     }
 
@@ -477,10 +483,10 @@ impl Taken<'_> {
     /// Nobody reads any more, or it never fits.
     pub(crate) fn frame(&mut self, kind: Kind, payload: &[u8]) -> Result<(), WriteError> {
         loop {
-            match self.seat.try_frame(&mut self.job, kind, &[payload]) {
+            match self.thread.try_frame(&mut self.job, kind, &[payload]) {
                 Err(WriteError::Full) => {
-                    self.seat.flush(&self.job);
-                    self.seat.wait_for_room(&self.job, &Interrupt::default());
+                    self.thread.flush(&self.job);
+                    self.thread.wait_for_room(&self.job, &Interrupt::default());
                 }
                 other => return other,
             }
@@ -511,14 +517,14 @@ impl Taken<'_> {
 
     /// Makes what was written visible.
     pub(crate) fn flush(&mut self) -> &mut Self {
-        self.seat.flush(&self.job);
+        self.thread.flush(&self.job);
         self
     }
 
     /// Waits until the front wants no more of the response.
     pub(crate) fn until_abandoned(&self) {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.seat.abandoned(&self.job) {
+        let deadline = Instant::now() + TEST_TIMEOUT;
+        while !self.thread.abandoned(&self.job) {
             assert!(Instant::now() < deadline, "nobody abandons the response");
             std::thread::yield_now();
         }
@@ -526,7 +532,7 @@ impl Taken<'_> {
 
     /// Hands the slot back as it is.
     pub(crate) fn finish(self) {
-        self.seat.finish(&self.job);
+        self.thread.finish(&self.job);
     }
 
     /// Ends the response and hands the slot back.
@@ -554,7 +560,7 @@ pub(crate) fn begin_drain(front: &Rc<Front>) -> mpsc::Receiver<bool> {
     let (tell, told) = mpsc::channel();
     let front = Rc::clone(front);
     tokio::task::spawn_local(async move {
-        let _ = tell.send(front.drain(4 * PATIENCE).await);
+        let _ = tell.send(front.drain(4 * TEST_TIMEOUT).await);
     });
     told
 }

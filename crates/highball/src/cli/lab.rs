@@ -52,7 +52,10 @@ fn find(exe: &Path) -> Result<PathBuf> {
         true => "run `make build`",
         false => "install highball again",
     };
-    bail!("{} is missing, which has this command; {help}", program.display());
+    bail!(
+        "{} is missing, which has this command; {help}",
+        program.display()
+    );
 }
 
 #[cfg(test)]

@@ -161,7 +161,7 @@ fn rows(processes: &[Process], front: &Snapshot, threads: u16) -> Vec<Thread> {
     let alive = processes
         .iter()
         .filter(|process| process.role == Role::Worker && process.state != "starting");
-    let seats = alive
+    let every_thread = alive
         .filter_map(|process| process.generation.zip(process.worker))
         .flat_map(|worker| (0..threads).map(move |thread| (worker, thread)));
     let row = |((generation, worker), thread)| {
@@ -189,5 +189,5 @@ fn rows(processes: &[Process], front: &Snapshot, threads: u16) -> Vec<Thread> {
             since_ms: since_ms.or(finishing.map(|finishing| finishing.since_ms)),
         }
     };
-    seats.map(row).collect()
+    every_thread.map(row).collect()
 }

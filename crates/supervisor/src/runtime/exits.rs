@@ -28,15 +28,14 @@ enum Report {
     /// Neither is it gone nor reported.
     Runs,
     /// It is reported, and not known to be gone.
-    Told(String),
-    /// It is gone; whoever waits for the report.
-    Awaited(oneshot::Sender<String>),
+    Reported(String),
+    /// It is gone: the number that it had, and the channel on which its report is awaited.
+    Awaited(u16, oneshot::Sender<String>),
 }
 
 impl Exits {
     /// The template has forked a worker, and will report its end.
     pub(crate) fn forked(&mut self, pid: i32) {
-        self.leaving.remove(&pid);
         self.forked.insert(pid, Report::Runs);
     }
 
@@ -53,9 +52,9 @@ impl Exits {
     /// The template has reported how a worker ended.
     pub(crate) fn reported(&mut self, pid: i32, cause: &str) {
         match self.forked.remove(&pid) {
-            Some(Report::Awaited(waits)) => drop(waits.send(cause.to_owned())),
-            Some(Report::Runs | Report::Told(_)) => {
-                self.forked.insert(pid, Report::Told(cause.to_owned()));
+            Some(Report::Awaited(_, waits)) => drop(waits.send(cause.to_owned())),
+            Some(Report::Runs | Report::Reported(_)) => {
+                self.forked.insert(pid, Report::Reported(cause.to_owned()));
             }
             None => {}
         }
@@ -66,22 +65,28 @@ impl Exits {
         self.forked.contains_key(&pid)
     }
 
-    /// A worker is gone. Returns how it ended, where that is or becomes known.
-    pub(crate) fn died(&mut self, pid: Option<i32>) -> Cause {
+    /// The process of this worker is gone. Returns how it ended, if that is or becomes known.
+    pub(crate) fn died(&mut self, worker: u16, pid: Option<i32>) -> Cause {
         let Some((pid, report)) = pid.and_then(|pid| self.forked.remove_entry(&pid)) else {
             return Box::pin(ready(None));
         };
-        if let Report::Told(cause) = report {
+        if let Report::Reported(cause) = report {
             return Box::pin(ready(Some(cause)));
         }
         let (waits, report) = oneshot::channel();
-        self.forked.insert(pid, Report::Awaited(waits));
+        self.forked.insert(pid, Report::Awaited(worker, waits));
         Box::pin(within(CAUSE_TIMEOUT, report))
     }
 
-    /// The template is gone: nothing more is reported of the workers that it has forked.
-    pub(crate) fn template_gone(&mut self) {
-        self.forked.clear();
+    /// The template is gone: nothing more is reported of the workers that it has forked. Returns number and process id of
+    /// those that are gone as well and were never reported.
+    pub(crate) fn template_gone(&mut self) -> Vec<(u16, i32)> {
+        let forked = std::mem::take(&mut self.forked).into_iter();
+        let unreported = forked.filter_map(|(pid, report)| match report {
+            Report::Awaited(worker, _) => Some((worker, pid)),
+            Report::Runs | Report::Reported(_) => None,
+        });
+        unreported.collect()
     }
 }
 
@@ -117,9 +122,9 @@ mod tests {
         let mut exits = forked();
         exits.reported(PID, "signal 9 (KILL)");
         assert!(exits.is_reported(PID));
-        assert_eq!(poll(&mut exits.died(Some(PID))), known);
+        assert_eq!(poll(&mut exits.died(3, Some(PID))), known);
         let mut exits = forked();
-        let mut cause = exits.died(Some(PID));
+        let mut cause = exits.died(3, Some(PID));
         assert_eq!(poll(&mut cause), None);
         exits.reported(PID, "signal 9 (KILL)");
         assert_eq!(poll(&mut cause), known);
@@ -129,13 +134,13 @@ mod tests {
     #[tokio::test]
     async fn nobody_waits_for_a_report_that_does_not_come() {
         let mut exits = forked();
-        let mut cause = exits.died(Some(PID));
+        let mut cause = exits.died(3, Some(PID));
         assert_eq!(poll(&mut cause), None);
-        exits.template_gone();
+        assert_eq!(exits.template_gone(), [(3, PID)]);
         assert_eq!(poll(&mut cause), Some(None));
         // Nor of a process that an earlier template forked, or that none has named.
-        assert_eq!(poll(&mut exits.died(Some(PID))), Some(None));
-        assert_eq!(poll(&mut exits.died(None)), Some(None));
+        assert_eq!(poll(&mut exits.died(3, Some(PID))), Some(None));
+        assert_eq!(poll(&mut exits.died(3, None)), Some(None));
         let (_late, report) = oneshot::channel();
         assert_eq!(within(Duration::from_millis(1), report).await, None);
     }

@@ -208,8 +208,8 @@ impl Shared {
         let process = inner.take_worker(id);
         let pid = process.and_then(|process| process.pid);
         let processes = inner.processes.get_mut(&id.generation);
-        let unknown = || Exits::default().died(None);
-        processes.map_or_else(unknown, |processes| processes.exits.died(pid))
+        let unknown = || Exits::default().died(id.worker, None);
+        processes.map_or_else(unknown, |processes| processes.exits.died(id.worker, pid))
     }
 
     pub(crate) fn kill_worker(&self, id: WorkerId) {

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::note::{TemplateNote, WorkerNote};
 use crate::rules::pool::{Event, Pool};
 use crate::runtime::channel::{Channel, open_pidfd};
-use crate::runtime::exit_status::KILL_TIMEOUT;
+use crate::runtime::exit_status::{ExitStatus, KILL_TIMEOUT};
 use crate::runtime::load::{BootError, Booted, Load};
 use crate::runtime::processes::{Processes, TemplateHandle};
 use crate::runtime::shared::Shared;
@@ -200,10 +200,15 @@ impl TemplateTask {
             let note = TemplateNote::Ended { pid, status };
             self.shared.note(self.generation, note);
         }
+        let mut unreported = Vec::new();
         self.change(|processes| {
             processes.template = None;
-            processes.exits.template_gone();
+            unreported = processes.exits.template_gone();
         });
+        for (worker, pid) in unreported {
+            let status = ExitStatus::Unknown.to_string();
+            self.shared.log_exit(self.id(worker), pid, status);
+        }
         self.shared.handle(self.generation, Event::TemplateDied);
     }
 

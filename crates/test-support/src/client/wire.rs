@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use super::response::{Ending, Fault, Framing, Head, Response, chunk_size};
-use crate::PATIENCE;
+use crate::TEST_TIMEOUT;
 
 /// A connected socket.
 pub(super) enum Stream {
@@ -31,7 +31,7 @@ impl Wire {
         Self {
             stream,
             buffer: Vec::new(),
-            patience: PATIENCE,
+            patience: TEST_TIMEOUT,
             ended: None,
         }
     }

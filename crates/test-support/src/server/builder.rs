@@ -112,7 +112,7 @@ impl ServerBuilder {
     /// Starts it and waits until it is ready.
     ///
     /// # Panics
-    /// When it does not become ready within [`PATIENCE`](crate::PATIENCE), with its log.
+    /// When it does not become ready within [`TEST_TIMEOUT`](crate::TEST_TIMEOUT), with its log.
     #[track_caller]
     pub fn start(self) -> Server {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
