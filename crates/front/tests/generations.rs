@@ -235,7 +235,7 @@ fn nothing_is_lost_while_generations_come_and_go_under_load() {
                 }
             });
         }
-        let mut threads = Vec::new();
+        let mut all_threads = Vec::new();
         for generation in 1..=GENERATIONS {
             if generation > 1 {
                 server.open(generation);
@@ -263,7 +263,7 @@ fn nothing_is_lost_while_generations_come_and_go_under_load() {
                         .dispatcher()
                         .stop_worker(WorkerId::new(generation - 1, 0));
                 });
-                for thread in threads.drain(..) {
+                for thread in all_threads.drain(..) {
                     let thread: std::thread::ScopedJoinHandle<'_, ()> = thread;
                     thread.join().expect("no worker panics");
                 }
@@ -275,7 +275,7 @@ fn nothing_is_lost_while_generations_come_and_go_under_load() {
                     front.dispatcher().close(generation - 1);
                 });
             }
-            threads = threads;
+            all_threads = threads;
         }
         over.store(1, Ordering::Relaxed);
         server.until_quiet();

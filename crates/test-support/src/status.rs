@@ -11,8 +11,17 @@ pub struct Status(pub Value);
 impl Status {
     /// The processes of a role (`front`, `template`, `worker`), in order of their numbers.
     pub fn processes(&self, role: &str) -> Vec<Process> {
+        self.select(|process| process["role"] == role)
+    }
+
+    /// The workers that serve, in order of their numbers: none that starts, or that was told to exit.
+    pub fn ready_workers(&self) -> Vec<Process> {
+        self.select(|process| process["role"] == "worker" && process["state"] == "ready")
+    }
+
+    fn select(&self, wanted: impl Fn(&Value) -> bool) -> Vec<Process> {
         let mut found = Vec::new();
-        collect(&self.0, role, &mut found);
+        collect(&self.0, &wanted, &mut found);
         found.sort();
         found.dedup();
         found
@@ -31,18 +40,18 @@ impl Status {
     }
 }
 
-fn collect(value: &Value, role: &str, found: &mut Vec<Process>) {
+fn collect(value: &Value, wanted: &impl Fn(&Value) -> bool, found: &mut Vec<Process>) {
     match value {
         Value::Object(fields) => {
             let pid = fields.get("pid").and_then(Value::as_u64);
-            if fields.get("role").and_then(Value::as_str) == Some(role)
+            if wanted(value)
                 && let Some(pid) = pid.and_then(|pid| u32::try_from(pid).ok())
             {
                 found.push(Process(pid));
             }
-            fields.values().for_each(|one| collect(one, role, found));
+            fields.values().for_each(|one| collect(one, wanted, found));
         }
-        Value::Array(items) => items.iter().for_each(|one| collect(one, role, found)),
+        Value::Array(items) => items.iter().for_each(|one| collect(one, wanted, found)),
         _ => {}
     }
 }
@@ -60,5 +69,10 @@ mod tests {
         assert_eq!(status.processes("worker"), [Process(3), Process(4)]);
         assert_eq!(status.processes("front"), [Process(1)]);
         assert_eq!(status.number("/generations/0/template/pid"), 2);
+        let status = Status(serde_json::json!([
+            {"pid": 5, "role": "worker", "state": "stopping"},
+            {"pid": 6, "role": "worker", "state": "ready"},
+        ]));
+        assert_eq!(status.ready_workers(), [Process(6)]);
     }
 }

@@ -261,7 +261,10 @@ impl Run {
     }
 
     fn any_worker(&mut self) -> Process {
-        let workers = self.server.status().processes("worker");
+        // None that was told to exit: it may be gone before a signal reaches it.
+        let ready = || self.server.status().ready_workers();
+        until("a worker is ready", || !ready().is_empty());
+        let workers = ready();
         // Xorshift: the same choices in every run, as far as the workers come in the same order.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
