@@ -145,10 +145,7 @@ fn figures(all: &[(&str, Vec<&Trial>)], each_request: bool) -> String {
         for (_, one, request) in &columns {
             row.push(spread(&values(trials, *one, request.as_deref())));
         }
-        let errors: u64 = trials
-            .iter()
-            .map(|trial| trial.outcome.errors.total())
-            .sum();
+        let errors: u64 = trials.iter().map(|trial| trial.errors()).sum();
         row.push(errors.to_string());
         table.row(row);
     }
@@ -282,6 +279,7 @@ mod tests {
     use super::*;
     use crate::plan::Target;
     use crate::verdict::tests::{part, results, target};
+    use compare::results::{Stretch, UnderRestart};
 
     fn benchmark() -> Benchmark {
         Benchmark {
@@ -303,6 +301,13 @@ mod tests {
         for (stack, name) in found.stacks.iter_mut().zip(["Highball", "Puma"]) {
             stack.name = name.into();
         }
+        found.trials[0].restart = Some(UnderRestart {
+            during: Stretch {
+                errors: 321,
+                ..Stretch::default()
+            },
+            ..UnderRestart::default()
+        });
         found.trials[9].failure = Some("it fell over\nand more".into());
         let part = part(vec![rate]);
         let idle = Part {
@@ -314,9 +319,10 @@ mod tests {
         let text = render(&benchmark(), &found, "Why it is so.", "performance");
         for expected in [
             "1 of 1 reached",
-            "| Hello, 12 connections | 3 times Puma's requests per second | 3.60 times |",
+            "| Hello, 12 connections | 3 times Puma's requests per second | 3.60 times with 321 errors |",
             "| Highball | 90,000 (90,000 to 90,001) |",
             "| Puma | 3.60 (3.60 to 3.60) |",
+            " | 321 |\n",
             "- puma-cluster, round 5, does not count: it fell over\n",
             "## Notes\n\nWhy it is so.",
             "### Idle ones\n\nNot measured.",

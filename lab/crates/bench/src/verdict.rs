@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use compare::results::Results;
+use compare::results::{Results, Trial};
 use compare::statistics::Estimate;
 use compare::verdict::judge as judge_comparison;
 
@@ -101,7 +101,7 @@ fn estimate(part: &Part, target: &Target, results: &Results) -> Option<Estimate>
 /// A figure next to errors is worth less: both are shown together.
 fn errors(results: &Results, stack: &str) -> String {
     let trials = results.trials.iter().filter(|trial| trial.stack == stack);
-    let total: u64 = trials.map(|trial| trial.outcome.errors.total()).sum();
+    let total: u64 = trials.map(Trial::errors).sum();
     match total {
         0 => String::new(),
         total => format!(" with {total} errors"),
@@ -133,7 +133,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::plan::Figure;
     use compare::lab::Lab;
-    use compare::results::{Load, Stack, Trial};
+    use compare::results::{Load, Stack, Stretch, UnderRestart};
     use loadgen::outcome::{Errors, Outcome};
 
     /// A comparison of these stacks with these rates and latencies in each of five rounds.
@@ -279,5 +279,18 @@ pub(crate) mod tests {
         };
         let judged = judge(&part(Vec::new()), &target, Some(&failing));
         assert!(judged.measured.ends_with(" with 7 errors"), "{judged:?}");
+
+        let failing_stretch = |errors| Stretch {
+            errors,
+            ..Stretch::default()
+        };
+        failing.trials[1].restart = Some(UnderRestart {
+            before: failing_stretch(1),
+            during: failing_stretch(20),
+            after: failing_stretch(300),
+            ..UnderRestart::default()
+        });
+        let judged = judge(&part(Vec::new()), &target, Some(&failing));
+        assert!(judged.measured.ends_with(" with 328 errors"), "{judged:?}");
     }
 }

@@ -167,6 +167,13 @@ pub struct Trial {
     pub restart: Option<UnderRestart>,
 }
 
+impl Trial {
+    /// How many requests failed: under the load, and in all of a restart.
+    pub fn errors(&self) -> u64 {
+        self.outcome.errors.total() + self.restart.as_ref().map_or(0, UnderRestart::errors)
+    }
+}
+
 /// A load beside idle connections, and the same load before and after.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BesideIdle {
@@ -201,6 +208,13 @@ pub struct UnderRestart {
     pub during: Stretch,
     /// From then on.
     pub after: Stretch,
+}
+
+impl UnderRestart {
+    /// How many requests failed, before the restart, during it and after it.
+    pub fn errors(&self) -> u64 {
+        self.before.errors + self.during.errors + self.after.errors
+    }
 }
 
 /// The requests that were due in a stretch of time.

@@ -15,6 +15,7 @@ use bench::plan::{Benchmark, Part};
 use super::compare::{INTERRUPTED, command_line, failures};
 use compare::RunOptions;
 use compare::lab::Lab;
+use compare::results::Results;
 
 /// What `highball-lab bench` takes.
 #[derive(Debug, Default, PartialEq, clap::Args)]
@@ -89,6 +90,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             };
             report::write(&page, &folder)?;
             failed.extend(failures(&results));
+            failed.extend(failed_in_restarts(&results));
         }
     }
     write_page(&benchmark, &name, &output)?;
@@ -119,6 +121,20 @@ fn write_page(benchmark: &Benchmark, name: &str, output: &Path) -> Result<()> {
     ))
 }
 
+/// The requests that failed while a stack was restarted; `None` where none did. A restart must not lose any.
+fn failed_in_restarts(results: &Results) -> Option<String> {
+    let restarts = results.trials.iter().filter_map(|trial| {
+        let errors = trial.restart.as_ref()?.errors();
+        (errors > 0).then_some((errors, &trial.stack, trial.round))
+    });
+    let all: Vec<_> = restarts.collect();
+    let (_, stack, round) = all.first()?;
+    let total: u64 = all.iter().map(|(errors, ..)| errors).sum();
+    Some(format!(
+        "{total} requests failed under restarts, the first under {stack} in round {round}"
+    ))
+}
+
 /// Removes what an earlier run found on a part.
 fn discard(folder: &Path) -> Result<()> {
     match folder.join("results.json").is_file() {
@@ -137,5 +153,37 @@ impl Arguments {
         };
         lab.trials = self.trials.unwrap_or(lab.trials);
         lab
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use compare::results::{Stretch, Trial, UnderRestart};
+
+    #[test]
+    fn requests_that_fail_under_a_restart_are_counted() {
+        let trial = |round, during| Trial {
+            stack: "highball".to_owned(),
+            round,
+            restart: Some(UnderRestart {
+                during: Stretch {
+                    errors: during,
+                    ..Stretch::default()
+                },
+                ..UnderRestart::default()
+            }),
+            ..Trial::default()
+        };
+        let mut results = Results {
+            trials: vec![Trial::default(), trial(1, 0)],
+            ..Results::default()
+        };
+        assert_eq!(failed_in_restarts(&results), None);
+        results.trials.extend([trial(2, 3), trial(3, 4)]);
+        assert_eq!(
+            failed_in_restarts(&results).unwrap(),
+            "7 requests failed under restarts, the first under highball in round 2"
+        );
     }
 }
