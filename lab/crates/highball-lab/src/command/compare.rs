@@ -233,7 +233,7 @@ pub(super) fn command_line() -> String {
             format!("'{}'", word.replace('\'', "'\\''"))
         }
     });
-    std::iter::once("highball".to_owned())
+    std::iter::once("highball-lab".to_owned())
         .chain(words)
         .collect::<Vec<_>>()
         .join(" ")
