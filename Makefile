@@ -97,7 +97,7 @@ gem: build ## Build the gem, with both programs and the extension in it, into ta
 	cd gem && gem build --strict highball.gemspec --output $(CURDIR)/target/gem/highball.gem
 
 .PHONY: bench
-bench: ## Measure against Puma, Unicorn and Passenger; writes docs/performance.md (BENCH=--quick: a short look)
+bench: ## Measure against Puma, Unicorn and Passenger; writes docs/performance.md (BENCH=--quick: a short look, into target/bench)
 	scripts/install bench
 	$(MAKE) build
 	$(HIGHBALL)-lab bench lab/bench/performance.toml $(BENCH)
@@ -106,7 +106,7 @@ bench: ## Measure against Puma, Unicorn and Passenger; writes docs/performance.m
 bench-restart: ## Measure what restarts of Redmine at 60 % load do to its latency; writes docs/reliability/restart.md
 	scripts/install bench
 	$(MAKE) build
-	$(HIGHBALL)-lab bench lab/bench/restart.toml --output docs/reliability $(BENCH)
+	$(HIGHBALL)-lab bench lab/bench/restart.toml $(BENCH)
 
 BENCH_LOAD ?= 5 5
 .PHONY: bench-load

@@ -3,6 +3,7 @@
 //! it is; the page never explains a figure by itself.
 
 use std::fmt::Write as _;
+use std::path::{Component, Path};
 
 use compare::results::{Results, Trial};
 use compare::statistics::Estimate;
@@ -16,13 +17,20 @@ use crate::verdict::judge;
 /// More CPU of the machine than this, in cores, used by anything else makes a trial a disturbed one.
 const DISTURBED_CORES: f64 = 0.2;
 
-/// A part with what was found; `None` where it was not run.
+/// A part with what was found; `None` where it was not measured to its end.
 pub type Found<'a> = (&'a Part, Option<Results>);
 
-/// The whole page. `folder` is where the comparisons are, as seen from the page.
-pub fn render(benchmark: &Benchmark, found: &[Found<'_>], notes: &str, folder: &str) -> String {
+/// The whole page, which lies in `output`, as seen from the repository's root. `folder` is where the comparisons are, as
+/// seen from the page.
+pub fn render(
+    benchmark: &Benchmark,
+    found: &[Found<'_>],
+    notes: &str,
+    folder: &str,
+    output: &Path,
+) -> String {
     let mut text = format!(
-        "<!-- Written by `make bench`; notes belong into {folder}/notes.md. -->\n\n# {}\n\n{}\n\n",
+        "<!-- Written by `highball-lab bench`; notes belong into {folder}/notes.md. -->\n\n# {}\n\n{}\n\n",
         benchmark.title,
         benchmark.about.trim()
     );
@@ -43,7 +51,7 @@ pub fn render(benchmark: &Benchmark, found: &[Found<'_>], notes: &str, folder: &
     for (part, results) in found {
         text.push_str(&section(part, results.as_ref(), folder));
     }
-    text.push_str(METHOD);
+    text.push_str(&method(output));
     text.push_str(&conditions(found));
     text
 }
@@ -64,6 +72,16 @@ pub fn verdicts(found: &[Found<'_>]) -> String {
     }
     text
 }
+
+/// Whether an earlier page, `text`, has figures of the part.
+pub fn shows(text: &str, part: &Part) -> bool {
+    let heading = format!("### {}\n", part.title);
+    let section = text.split_once(&heading).map(|(_, section)| section);
+    section.is_some_and(|section| !section.trim_start().starts_with(NOT_MEASURED))
+}
+
+/// The whole section of a part without figures.
+const NOT_MEASURED: &str = "Not measured.";
 
 fn targets(found: &[Found<'_>]) -> String {
     let mut table = Table::new(&["part", "must reach", "measured", "95 % interval", "verdict"]);
@@ -89,7 +107,7 @@ fn section(part: &Part, results: Option<&Results>, folder: &str) -> String {
     let mut text = format!("### {}\n\n", part.title);
     let Some((results, load)) = results.and_then(|results| Some((results, results.loads.first()?)))
     else {
-        text.push_str("Not measured.\n\n");
+        let _ = write!(text, "{NOT_MEASURED}\n\n");
         return text;
     };
     let _ = write!(
@@ -264,15 +282,34 @@ fn commands(found: &[Found<'_>]) -> String {
     text + "```\n"
 }
 
-const METHOD: &str = "\
-## Method
+fn method(output: &Path) -> String {
+    format!(
+        "## Method\n\n\
+         Each part is a comparison as `highball-lab compare` makes it; {} says how trials, intervals and the\n\
+         search for disturbances work. A verdict follows the measured value; \"within noise\" means that its interval\n\
+         contains the bound. The load runs on the same machine as the servers: requests per second hold the generator's\n\
+         share, CPU per request does not. Highball writes its access log (to a file), as it does by default; the others\n\
+         write none, as they do by default.\n\n",
+        link_to_method(output)
+    )
+}
 
-Each part is a comparison as `highball compare` makes it; [method.md](method.md) says how trials, intervals and the search
-for disturbances work. A verdict follows the measured value; \"within noise\" means that its interval contains the bound.
-The load runs on the same machine as the servers: requests per second hold the generator's share, CPU per request does
-not. Highball writes its access log (to a file), as it does by default; the others write none, as they do by default.
-
-";
+/// The document on the method, as seen from a page in `output`; without a link where that may lie outside the repository.
+fn link_to_method(output: &Path) -> String {
+    let mut folders: Vec<&str> = Vec::new();
+    for component in output.components() {
+        match component {
+            Component::Normal(folder) => folders.extend(folder.to_str()),
+            Component::CurDir => {}
+            _ => return "docs/method.md".into(),
+        }
+    }
+    let link = match folders.split_first() {
+        Some((&"docs", deeper)) => "../".repeat(deeper.len()) + "method.md",
+        _ => "../".repeat(folders.len()) + "docs/method.md",
+    };
+    format!("[method.md]({link})")
+}
 
 #[cfg(test)]
 mod tests {
@@ -285,6 +322,7 @@ mod tests {
         Benchmark {
             title: "Performance".into(),
             about: "Beside others.".into(),
+            output: "docs".into(),
             parts: Vec::new(),
         }
     }
@@ -316,7 +354,13 @@ mod tests {
             ..part.clone()
         };
         let found = [(&part, Some(found)), (&idle, None)];
-        let text = render(&benchmark(), &found, "Why it is so.", "performance");
+        let text = render(
+            &benchmark(),
+            &found,
+            "Why it is so.",
+            "performance",
+            Path::new("docs"),
+        );
         for expected in [
             "1 of 1 reached",
             "| Hello, 12 connections | 3 times Puma's requests per second | 3.60 times with 321 errors |",
@@ -329,6 +373,7 @@ mod tests {
         ] {
             assert!(text.contains(expected), "no {expected:?} in:\n{text}");
         }
+        assert!(shows(&text, &part) && !shows(&text, &idle), "{text}");
         let told = verdicts(&found);
         assert!(
             told.starts_with("hello-12 ") && told.ends_with(" reached\n"),
@@ -342,8 +387,27 @@ mod tests {
             at_least: Some(1.0),
             ..target(Figure::Rate)
         }]);
-        let text = render(&benchmark(), &[(&part, None)], "", "performance");
+        let text = render(
+            &benchmark(),
+            &[(&part, None)],
+            "",
+            "performance",
+            Path::new("docs"),
+        );
         assert!(text.contains("0 of 1 reached"), "{text}");
         assert!(text.contains("| not measured |"), "{text}");
+    }
+
+    #[test]
+    fn the_page_links_the_method_from_where_it_lies() {
+        for (output, expected) in [
+            ("docs", "[method.md](method.md)"),
+            ("./docs/reliability", "[method.md](../method.md)"),
+            ("target/bench", "[method.md](../../docs/method.md)"),
+            ("/tmp/bench", "docs/method.md"),
+            ("../bench", "docs/method.md"),
+        ] {
+            assert_eq!(link_to_method(Path::new(output)), expected, "{output}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What a benchmark consists of, as it stands in a file of `lab/bench`: comparisons, and what must be reached in each.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -18,9 +18,16 @@ pub struct Benchmark {
     pub title: String,
     /// What is measured, in a few sentences.
     pub about: String,
+    /// The folder of its published page, from the repository's root.
+    #[serde(default = "documents")]
+    pub output: PathBuf,
     /// Its comparisons, in the order of the page.
     #[serde(rename = "part")]
     pub parts: Vec<Part>,
+}
+
+fn documents() -> PathBuf {
+    "docs".into()
 }
 
 /// A comparison and its targets.
@@ -153,6 +160,13 @@ impl Target {
         if let Some(peer) = &self.times {
             ensure!(lab.stacks.contains(peer), "{peer} does not take part");
         }
+        if let Some(name) = &self.request {
+            let is_sent = lab
+                .requests
+                .iter()
+                .any(|request| format!("{} {}", request.method, request.path) == *name);
+            ensure!(is_sent, "no request of the part is {name}");
+        }
         Ok(())
     }
 }
@@ -171,7 +185,10 @@ mod tests {
         let performance = shipped("performance.toml");
         let targets = performance.parts.iter().map(|part| part.targets.len());
         assert_eq!((performance.parts.len(), targets.sum::<usize>()), (8, 20));
-        for benchmark in [performance, shipped("restart.toml")] {
+        let restart = shipped("restart.toml");
+        assert_eq!(performance.output, Path::new("docs"));
+        assert_eq!(restart.output, Path::new("docs/reliability"));
+        for benchmark in [performance, restart] {
             for part in &benchmark.parts {
                 assert_eq!(part.subject(), "highball", "{}", part.id);
                 assert!(!part.targets.is_empty(), "{}", part.id);
@@ -217,6 +234,10 @@ mod tests {
         check(
             "at_least = 1.0\ntimes = 'highball'\ntimes_own = 'p50'",
             "either times or times_own",
+        );
+        check(
+            "at_most = 1.0\nrequest = 'GET /fats'",
+            "no request of the part is GET /fats",
         );
         check("at_most = 1.0\nfigur = 'p50'", "unknown key figur");
     }
