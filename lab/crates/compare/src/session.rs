@@ -35,6 +35,8 @@ pub struct RunOptions<'a> {
     pub work: PathBuf,
     /// Whether it goes on with what is in the folder.
     pub resume: bool,
+    /// Whether what is in the folder is replaced, once stacks and application are known to be there.
+    pub replace: bool,
     /// Set from elsewhere, it ends the comparison: what was measured is kept, what was started is stopped.
     pub stop: &'a AtomicBool,
 }
@@ -51,7 +53,7 @@ pub fn run(lab: &Lab, options: &RunOptions<'_>) -> Result<Results> {
     lab.check()?;
     let cores = placement::usable();
     placement::check(lab, &cores)?;
-    raise_open_files()?;
+    opening::check_open_files(lab, raise_open_files()?)?;
     let mut lab = lab.clone();
     opening::make_whole(&mut lab);
     // Before anything is read or removed there. Two that were given no place have the same work folder.
@@ -70,7 +72,10 @@ pub fn run(lab: &Lab, options: &RunOptions<'_>) -> Result<Results> {
     }
     let application = Application::open(&lab.app)?;
     let (store, before) = match begun {
-        None => (Store::create(&options.folder, &lab)?, Results::default()),
+        None => (
+            Store::create(&options.folder, &lab, options.replace)?,
+            Results::default(),
+        ),
         Some((store, _, before)) => (store, before),
     };
     let application = application.prepare(&options.work, options.stop);

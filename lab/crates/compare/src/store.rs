@@ -2,7 +2,7 @@
 //! no moment leaves half a file. It computes nothing.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -24,11 +24,14 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// A new one.
+    /// A new one. With `replace`, what an earlier comparison found there is removed.
     ///
     /// # Errors
     /// There is a comparison already, or the folder can't be written to.
-    pub(super) fn create(folder: &Path, lab: &Lab) -> Result<Self> {
+    pub(super) fn create(folder: &Path, lab: &Lab, replace: bool) -> Result<Self> {
+        if replace {
+            discard(folder)?;
+        }
         if folder.join(RESULTS).exists() {
             bail!(
                 "there is a comparison in {0} already; name another folder with --output, go on with `highball compare --resume \
@@ -120,6 +123,23 @@ impl Store {
     }
 }
 
+/// Removes the results and the raw data, where there are any.
+fn discard(folder: &Path) -> Result<()> {
+    let (results, trials) = (folder.join(RESULTS), folder.join(TRIALS));
+    for (path, removed) in [
+        (&results, fs::remove_file(&results)),
+        (&trials, fs::remove_dir_all(&trials)),
+    ] {
+        match removed {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("can't remove {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Reads what a comparison found.
 ///
 /// # Errors
@@ -192,7 +212,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("new/one");
         let lab = Lab::default();
-        let store = Store::create(&folder, &lab).unwrap();
+        let store = Store::create(&folder, &lab, false).unwrap();
         let results = Results {
             format: FORMAT,
             title: "t".to_owned(),
@@ -206,8 +226,14 @@ mod tests {
         let (_, lab_read, results_read) = Store::open(&folder).unwrap();
         assert_eq!(results_read, results);
         assert_eq!(lab_read.trials, lab.trials);
-        let error = Store::create(&folder, &lab).unwrap_err().to_string();
+        let error = Store::create(&folder, &lab, false).unwrap_err().to_string();
         assert!(error.contains("--resume"), "{error}");
+
+        fs::write(folder.join("notes.md"), "A note.\n").unwrap();
+        let new = Store::create(&folder, &lab, true).unwrap();
+        assert!(!folder.join(RESULTS).exists() && folder.join("notes.md").exists());
+        assert_eq!(fs::read_dir(folder.join(TRIALS)).unwrap().count(), 0);
+        new.save(&results).unwrap();
     }
 
     #[test]
@@ -223,7 +249,7 @@ mod tests {
     #[test]
     fn what_can_not_be_written_leaves_what_was_there() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::create(folder.path(), &Lab::default()).unwrap();
+        let store = Store::create(folder.path(), &Lab::default(), false).unwrap();
         let results = Results {
             format: FORMAT,
             ..Results::default()
@@ -242,7 +268,7 @@ mod tests {
     #[test]
     fn results_of_another_format_are_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::create(folder.path(), &Lab::default()).unwrap();
+        let store = Store::create(folder.path(), &Lab::default(), false).unwrap();
         store.save(&Results::default()).unwrap();
         let error = read(folder.path()).unwrap_err().to_string();
         assert!(error.contains("is of format 0"), "{error}");

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use compare::results::Trial;
+use compare::results::{FORMAT, Results, Trial};
 use test_support::Directory;
 
 const BENCHMARK: &str = r#"
@@ -117,6 +117,42 @@ fn a_benchmark_is_run_judged_and_put_on_a_page() {
     assert!(output.status.success());
     let again = std::fs::read_to_string(folder.join("out/bench.md")).unwrap();
     assert!(again.contains("## Notes\n\nA note."), "{again}");
+}
+
+const UNMEASURABLE: &str = r#"
+[[part]]
+id = "unknown"
+title = "An application that is not there"
+[part.compare]
+app = "no-such-application"
+stacks = ["highball"]
+[[part.compare.load]]
+connections = 2
+"#;
+
+#[test]
+fn a_part_that_can_not_be_measured_leaves_the_others() {
+    let folder = Directory::new();
+    let (before, idle) = BENCHMARK.split_once("[[part]]").unwrap();
+    let (idle, _) = idle.split_once("[[part]]").unwrap();
+    let text = format!("{before}{UNMEASURABLE}[[part]]{idle}");
+    folder.write("bench.toml", &text);
+    let earlier = Results {
+        format: FORMAT,
+        finished: Some("2026-01-01T00:00:00Z".to_owned()),
+        ..Results::default()
+    };
+    let earlier = serde_json::to_string(&earlier).unwrap();
+    folder.write("out/bench/unknown/results.json", &earlier);
+    let output = run(&folder, &[]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("part unknown: "), "{told}");
+    // What was known of the part stays; the other is measured, and on the page.
+    assert!(folder.join("out/bench/unknown/results.json").exists());
+    assert!(folder.join("out/bench/idle/report.html").is_file());
+    let page = std::fs::read_to_string(folder.join("out/bench.md")).unwrap();
+    assert!(page.contains("1 of 1 reached"), "{page}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 use super::RunOptions;
 use crate::lab::{self, Lab, Participant, USUAL};
@@ -34,6 +34,23 @@ pub(super) fn make_whole(lab: &mut Lab) {
             *file = whole;
         }
     }
+}
+
+/// Files and connections that a process has open beside the idle connections.
+const OTHER_OPEN_FILES: u64 = 200;
+
+/// Whether idle connections fit into `limit` open files, of the lab's process and of each that it starts.
+pub(super) fn check_open_files(lab: &Lab, limit: u64) -> Result<()> {
+    for load in &lab.loads {
+        let idle = load.idle.unwrap_or(0);
+        let needed = idle as u64 + OTHER_OPEN_FILES;
+        ensure!(
+            idle == 0 || needed <= limit,
+            "{idle} idle connections need {needed} open files, and the hard limit is {limit}: raise it (ulimit -Hn), or \
+             take fewer connections"
+        );
+    }
+    Ok(())
 }
 
 /// Who takes part, and what is not here. Stacks that nobody named are chosen, and written into the plan.
@@ -218,6 +235,28 @@ pub(super) fn same_conditions(before: Results, now: &Results, folder: &Path) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn idle_connections_must_fit_into_the_open_files() {
+        let busy = lab::Load::closed(12);
+        let mut lab = Lab {
+            loads: vec![busy.clone()],
+            ..Lab::default()
+        };
+        assert!(check_open_files(&lab, 100).is_ok());
+        lab.loads.push(lab::Load {
+            idle: Some(10_000),
+            ..busy
+        });
+        assert!(check_open_files(&lab, 10_200).is_ok());
+        let error = check_open_files(&lab, 10_199).unwrap_err().to_string();
+        assert!(
+            error.contains(
+                "10000 idle connections need 10200 open files, and the hard limit is 10199"
+            ),
+            "{error}"
+        );
+    }
 
     #[test]
     fn a_title_names_a_few_stacks_and_counts_many() {

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ::stacks::server_program;
@@ -50,7 +50,8 @@ const QUICK_WARM_UP: Duration = Duration::from_secs(15);
 /// Measures the parts that were asked for and writes the page of all.
 ///
 /// # Errors
-/// The file is wrong, nothing can be measured, what was found can't be written, or a trial failed.
+/// The file is wrong, what was found can't be written, a part can't be measured, or a trial failed; of several parts all
+/// errors are told.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let benchmark = Benchmark::read(&arguments.file)?;
     let name = arguments
@@ -69,35 +70,27 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !arguments.report_only {
         let stop = super::stop_on_signals()?;
         for part in parts {
-            let folder = folder.join(&part.id);
-            discard(&folder)?;
-            let options = RunOptions {
-                highball: server_program(),
-                command: command_line(),
-                folder: folder.clone(),
-                work: arguments.work.clone(),
-                resume: false,
-                stop: &stop,
-            };
             eprintln!("{name}: {}", part.title);
-            let results = compare::run(&arguments.lab(part), &options)?;
-            if stop.load(Ordering::Relaxed) && results.finished.is_none() {
-                return Ok(ExitCode::from(INTERRUPTED));
+            match arguments.measure(part, &folder.join(&part.id), &stop) {
+                Ok(results) if stop.load(Ordering::Relaxed) && results.finished.is_none() => {
+                    return Ok(ExitCode::from(INTERRUPTED));
+                }
+                Ok(results) => {
+                    let texts = [failures(&results), failed_in_restarts(&results)];
+                    let texts = texts.into_iter().flatten();
+                    failed.extend(texts.map(|text| format!("part {}: {text}", part.id)));
+                }
+                Err(error) if stop.load(Ordering::Relaxed) => return Err(error),
+                // The other parts may go well, and have taken hours.
+                Err(error) => failed.push(format!("part {}: {error:#}", part.id)),
             }
-            let page = report::Page {
-                results: &results,
-                study: None,
-            };
-            report::write(&page, &folder)?;
-            failed.extend(failures(&results));
-            failed.extend(failed_in_restarts(&results));
         }
     }
     write_page(&benchmark, &name, &output)?;
-    match failed.first() {
-        Some(text) => bail!("{text}"),
-        None => Ok(ExitCode::SUCCESS),
+    if failed.is_empty() {
+        return Ok(ExitCode::SUCCESS);
     }
+    bail!("{}", failed.join("\n"))
 }
 
 /// Refuses to replace a page that shows figures of parts that are neither among `parts`, which will be measured, nor
@@ -177,16 +170,6 @@ fn failed_in_restarts(results: &Results) -> Option<String> {
     ))
 }
 
-/// Removes what an earlier run found on a part.
-fn discard(folder: &Path) -> Result<()> {
-    match folder.join("results.json").is_file() {
-        true => {
-            fs::remove_dir_all(folder).with_context(|| format!("can't remove {}", folder.display()))
-        }
-        false => Ok(()),
-    }
-}
-
 /// Where the figures of a run go that is not a whole one.
 const UNPUBLISHED: &str = "target/bench";
 
@@ -198,6 +181,28 @@ impl Arguments {
             false => UNPUBLISHED.into(),
         };
         self.output.clone().unwrap_or_else(usual)
+    }
+
+    /// Runs the comparison of a part in `folder` and writes its report.
+    fn measure(&self, part: &Part, folder: &Path, stop: &AtomicBool) -> Result<Results> {
+        let options = RunOptions {
+            highball: server_program(),
+            command: command_line(),
+            folder: folder.to_owned(),
+            work: self.work.clone(),
+            resume: false,
+            replace: true,
+            stop,
+        };
+        let results = compare::run(&self.lab(part), &options)?;
+        if results.finished.is_some() {
+            let page = report::Page {
+                results: &results,
+                study: None,
+            };
+            report::write(&page, folder)?;
+        }
+        Ok(results)
     }
 
     fn lab(&self, part: &Part) -> Lab {

@@ -116,6 +116,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         folder: folder.clone(),
         work,
         resume: arguments.resume.is_some(),
+        replace: false,
         stop: &stop,
     };
     let results = compare::run(&lab, &options)?;

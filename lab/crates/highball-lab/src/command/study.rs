@@ -105,6 +105,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             folder: place(&folder, &study, part.application),
             work: work.clone(),
             resume: false,
+            replace: false,
             stop: &stop,
         };
         let (lab, resume) = plan_of(&folder, &study, &parts, part, arguments.resume.is_some());
