@@ -22,6 +22,8 @@ pub enum Figure {
     Cpu,
     /// Memory of all processes (PSS), its largest sample.
     Memory,
+    /// Memory of all processes (PSS) after the load.
+    MemoryAfter,
     /// RSS of the process that clients talk to, beside idle connections.
     FrontMemory,
     /// The longest wait of a new client beside idle connections.
@@ -40,12 +42,13 @@ pub enum Figure {
 
 impl Figure {
     /// In the order of tables.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Rate,
         Self::P50,
         Self::P99,
         Self::Cpu,
         Self::Memory,
+        Self::MemoryAfter,
         Self::FrontMemory,
         Self::Newcomer,
         Self::RateBesideIdle,
@@ -64,7 +67,8 @@ impl Figure {
             Self::P50 => "p50 ms",
             Self::P99 => "p99 ms",
             Self::Cpu => "CPU µs/request",
-            Self::Memory => "PSS MB",
+            Self::Memory => "largest PSS MB",
+            Self::MemoryAfter => "PSS MB after the load",
             Self::FrontMemory => "front RSS MB",
             Self::Newcomer => "slowest newcomer ms",
             Self::RateBesideIdle => "rate of that without idle",
@@ -83,6 +87,7 @@ impl Figure {
             Self::Rate => Measure::Rate.of(trial)?,
             Self::Cpu => Measure::Cpu.of(trial)?,
             Self::Memory => Measure::Memory.of(trial)?,
+            Self::MemoryAfter => trial.memory.after.pss as f64 / MEGABYTE,
             Self::P50 | Self::P99 => latency(trial, request)?.at(self.percent()?),
             Self::FrontMemory => idle?.front.rss as f64 / MEGABYTE,
             Self::Newcomer => idle?.newcomer_ms,
@@ -167,4 +172,29 @@ pub(crate) fn ratio(
 fn in_rounds_of<'a>(trials: &[&'a Trial], others: &[&Trial]) -> Vec<&'a Trial> {
     let is_common = |trial: &&&Trial| others.iter().any(|one| one.round == trial.round);
     trials.iter().filter(is_common).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use compare::results::{Footprint, MemoryUse};
+
+    #[test]
+    fn memory_after_the_load_is_not_the_largest_under_it() {
+        let megabytes = |pss: f64| Footprint {
+            pss: (pss * MEGABYTE) as u64,
+            ..Footprint::default()
+        };
+        let trial = Trial {
+            memory: MemoryUse {
+                under_load: vec![(1.0, megabytes(300.0)), (2.0, megabytes(200.0))],
+                after: megabytes(150.0),
+                ..MemoryUse::default()
+            },
+            ..Trial::default()
+        };
+        assert_eq!(Figure::Memory.of(&trial, None), Some(300.0));
+        assert_eq!(Figure::MemoryAfter.of(&trial, None), Some(150.0));
+        assert_eq!(Figure::MemoryAfter.of(&Trial::default(), None), None);
+    }
 }
