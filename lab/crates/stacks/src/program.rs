@@ -1,6 +1,7 @@
 //! What a stack needs installed: where it is, in which version, or the command that installs it. It installs nothing.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -93,14 +94,22 @@ impl Program {
     }
 }
 
-/// The server's program: beside the one that runs, else what `HIGHBALL_BIN` names, else `highball` in `PATH`.
+/// The server's program: what `HIGHBALL_BIN` names, else the one beside the program that runs, else `highball` in `PATH`.
 pub fn server_program() -> PathBuf {
     let exe = std::env::current_exe().unwrap_or_default();
-    let beside = exe.canonicalize().unwrap_or(exe).with_file_name("highball");
-    if beside.is_file() {
-        return beside;
+    server_program_for(std::env::var_os("HIGHBALL_BIN"), &exe)
+}
+
+fn server_program_for(named: Option<OsString>, exe: &Path) -> PathBuf {
+    if let Some(named) = named.filter(|named| !named.is_empty()) {
+        let named = PathBuf::from(named);
+        // Stacks are started in the folders of applications.
+        return named.canonicalize().unwrap_or(named);
     }
-    std::env::var_os("HIGHBALL_BIN").map_or_else(|| PathBuf::from("highball"), PathBuf::from)
+    let exe = exe.canonicalize();
+    let beside = exe.map(|exe| exe.with_file_name("highball"));
+    let beside = beside.ok().filter(|path| path.is_file());
+    beside.unwrap_or_else(|| PathBuf::from("highball"))
 }
 
 /// The path itself, or the last in order of those that fit where its last part holds a `*`.
@@ -231,5 +240,23 @@ mod tests {
         assert_eq!(missing, "no-such-program is not there");
         let failing = program(&["false"], &["-v"]).look_up(highball).unwrap_err();
         assert!(failing.ends_with("false -v tells no version"), "{failing}");
+    }
+
+    #[test]
+    fn the_server_is_the_named_program_or_the_one_beside_the_lab() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        for name in ["highball", "highball-lab", "other"] {
+            std::fs::write(folder.join(name), "").unwrap();
+        }
+        let exe = folder.join("highball-lab");
+        let found = |named: Option<&Path>| server_program_for(named.map(Into::into), &exe);
+        assert_eq!(found(None), folder.join("highball"));
+        assert_eq!(found(Some(Path::new(""))), folder.join("highball"));
+        assert_eq!(found(Some(&folder.join("./other"))), folder.join("other"));
+        let missing = Path::new("/nonexistent/highball");
+        assert_eq!(found(Some(missing)), missing);
+        std::fs::remove_file(folder.join("highball")).unwrap();
+        assert_eq!(found(None), Path::new("highball"));
     }
 }

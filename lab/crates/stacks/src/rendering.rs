@@ -82,7 +82,7 @@ impl Definition {
         stack
     }
 
-    /// Whether it can be started here, with the server's program found beside this one.
+    /// Whether it can be started here, with [`server_program`] as the server's.
     pub fn presence(&self) -> Presence {
         self.presence_of(&server_program())
     }
