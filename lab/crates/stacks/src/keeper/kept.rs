@@ -1,6 +1,7 @@
 //! The lab's end of a keeper: orders to it, reports from it. Dropping it ends the keeper and all that it keeps.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,21 @@ const UNWANTED: [&str; 13] = [
     "X_DEBIAN_SITEID",
 ];
 
+/// Keeps from `command` those of this process's variables, `names`, that would change what it does.
+pub(crate) fn remove_unwanted_variables(
+    command: &mut Command,
+    names: impl Iterator<Item = OsString>,
+) {
+    // Settings of Highball are for the server that a person starts; its Ruby files are where they are.
+    let settings = names.filter(|name| {
+        let name = name.to_string_lossy();
+        name.starts_with("HIGHBALL_") && name != "HIGHBALL_RUBY_LIB"
+    });
+    settings.chain(UNWANTED.map(Into::into)).for_each(|name| {
+        command.env_remove(name);
+    });
+}
+
 impl Kept {
     /// Starts a keeper that binds everything to `cores`, gives it `environment`, and removes `run` at the end.
     ///
@@ -73,14 +89,7 @@ impl Kept {
             .args(arguments)
             .arg(run.path())
             .args(cores.iter().map(usize::to_string));
-        // Settings of Highball are for the server that a person starts; its Ruby files are where they are.
-        let own = std::env::vars_os().map(|(name, _)| name).filter(|name| {
-            let name = name.to_string_lossy();
-            name.starts_with("HIGHBALL_") && name != "HIGHBALL_RUBY_LIB"
-        });
-        own.chain(UNWANTED.map(Into::into)).for_each(|name| {
-            command.env_remove(name);
-        });
+        remove_unwanted_variables(&mut command, std::env::vars_os().map(|(name, _)| name));
         let mut keeper = command
             .envs(environment)
             .stdin(Stdio::piped())
@@ -167,5 +176,24 @@ impl Drop for Kept {
         // The end of its stdin tells it to kill what is left.
         drop(self.orders.take());
         let _ = self.keeper.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_the_lab_do_not_reach_what_it_starts() {
+        let mut command = Command::new("true");
+        let names = ["HIGHBALL_WORKERS", "HIGHBALL_RUBY_LIB", "PATH"];
+        remove_unwanted_variables(&mut command, names.map(Into::into).into_iter());
+        let removed = |name: &str| {
+            let mut changed = command.get_envs();
+            changed.any(|(variable, value)| variable == name && value.is_none())
+        };
+        let expected = [true, false, false, true];
+        let names = [names[0], names[1], names[2], "RUBYOPT"];
+        assert_eq!(names.map(removed), expected);
     }
 }

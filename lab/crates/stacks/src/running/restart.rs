@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail};
 
 use super::{POLL, Running};
+use crate::keeper::kept::remove_unwanted_variables;
 
 /// When a restart began, when its command had ended, and when no process of before was left but the one that clients talk to.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +36,7 @@ impl Running {
             .args(arguments)
             .arg(entry.to_string())
             .stdin(Stdio::null());
+        remove_unwanted_variables(&mut command, std::env::vars_os().map(|(name, _)| name));
         let members = self.tree.members();
         let earlier: BTreeSet<i32> = members.iter().map(|one| one.pid).collect();
         let began = Instant::now();
