@@ -26,6 +26,8 @@ pub(crate) mod kept;
 
 /// The program of the lab.
 const LAB: &str = "highball-lab";
+/// The program that is a keeper and nothing else, for tests.
+const KEEPER: &str = "highball-keeper";
 /// Its hidden command that is the keeper.
 pub const COMMAND: &str = "keep-stack";
 
@@ -192,14 +194,48 @@ fn program_for(exe: &Path) -> Result<(PathBuf, Vec<&'static str>)> {
         let paths = folders().map(|folder| folder.join(name));
         paths.into_iter().find(|path| path.is_file())
     };
-    if let Some(keeper) = beside("highball-keeper") {
-        return Ok((keeper, Vec::new()));
-    }
-    let lab = beside(LAB).with_context(|| {
+    let built = |path: &PathBuf| path.metadata().and_then(|file| file.modified()).ok();
+    let keeper = beside(KEEPER).map(|path| (path, Vec::new()));
+    let lab = beside(LAB).map(|path| (path, vec![COMMAND]));
+    // cargo builds one of them with a test; the other may be of an earlier day.
+    let newest = lab
+        .into_iter()
+        .chain(keeper)
+        .max_by_key(|(path, _)| built(path));
+    newest.with_context(|| {
         format!(
-            "neither highball-keeper nor {LAB} is beside {}: build one first",
+            "neither {KEEPER} nor {LAB} is beside {}: build one first",
             exe.display()
         )
-    })?;
-    Ok((lab, vec![COMMAND]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn the_keeper_is_the_program_that_was_built_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let exe = path("deps/a_test");
+        let error = program_for(&exe).unwrap_err().to_string();
+        assert!(error.contains("build one first"), "{error}");
+
+        let build = |name: &str, age: u64| {
+            let file = File::create(path(name)).unwrap();
+            let moment = SystemTime::now() - Duration::from_secs(age);
+            file.set_modified(moment).unwrap();
+        };
+        build(KEEPER, 100);
+        assert_eq!(program_for(&exe).unwrap(), (path(KEEPER), Vec::new()));
+        build(LAB, 50);
+        assert_eq!(program_for(&exe).unwrap(), (path(LAB), vec![COMMAND]));
+        build(KEEPER, 0);
+        assert_eq!(program_for(&exe).unwrap(), (path(KEEPER), Vec::new()));
+        let lab = program_for(&path(LAB)).unwrap();
+        assert_eq!(lab, (path(LAB), vec![COMMAND]));
+    }
 }

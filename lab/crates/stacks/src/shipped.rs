@@ -1,5 +1,5 @@
-//! Where the lab's data is (applications, stacks, studies): named by `HIGHBALL_LAB`, beside the binary in a gem, or
-//! in the repository that the binary was built in. Never guesses further.
+//! Where the lab's data is (applications, stacks, studies): named by `HIGHBALL_LAB`, beside `highball-lab` in a
+//! gem, or in the repository that it was built in. Never guesses further.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn find_for(named: Option<OsString>, exe: &Path) -> Result<PathBuf> {
     let dir = exe.parent().unwrap_or(Path::new("/"));
     let candidates = match named {
         Some(named) => vec![PathBuf::from(named)],
-        // libexec/highball in the gem; target/release/highball in the repository.
+        // libexec/highball-lab in the gem; target/release/highball-lab in the repository.
         None => vec![dir.join("../lab"), dir.join("../../lab")],
     };
     let found = candidates.iter().find(|path| path.join(MARK).is_dir());
@@ -66,9 +66,13 @@ mod tests {
         ] {
             std::fs::create_dir_all(root.join(dir)).unwrap();
         }
-        check("gem/libexec/highball", None, Some("gem/lab"));
-        check("repo/target/debug/highball", None, Some("repo/lab"));
-        check("gem/libexec/highball", Some("repo/lab"), Some("repo/lab"));
-        check("gem/libexec/highball", Some("repo"), None);
+        check("gem/libexec/highball-lab", None, Some("gem/lab"));
+        check("repo/target/debug/highball-lab", None, Some("repo/lab"));
+        check(
+            "gem/libexec/highball-lab",
+            Some("repo/lab"),
+            Some("repo/lab"),
+        );
+        check("gem/libexec/highball-lab", Some("repo"), None);
     }
 }

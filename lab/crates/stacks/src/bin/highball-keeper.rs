@@ -1,4 +1,5 @@
-//! The keeper of a stack for programs other than `highball-lab`, which has it as a hidden command: tests start it. It does nothing that the command would not do.
+//! The keeper of a stack for programs other than `highball-lab`, which has it as a hidden command: tests start it.
+//! It does nothing that the command would not do.
 
 use clap::Parser;
 use stacks::keeper::{Arguments, keep};
