@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod figure;
+mod method;
 pub mod page;
 pub mod plan;
 mod table;

@@ -3,13 +3,14 @@
 //! it is; the page never explains a figure by itself.
 
 use std::fmt::Write as _;
-use std::path::{Component, Path};
+use std::path::Path;
 
 use compare::results::{Results, Trial};
 use compare::statistics::Estimate;
 use compare::verdict::{Judgement, judge as judge_comparison};
 
 use crate::figure::{Figure, counted, ratio};
+use crate::method::method;
 use crate::plan::{Benchmark, Part};
 use crate::table::{Table, figure, spread};
 use crate::verdict::judge;
@@ -282,35 +283,6 @@ fn commands(found: &[Found<'_>]) -> String {
     text + "```\n"
 }
 
-fn method(output: &Path) -> String {
-    format!(
-        "## Method\n\n\
-         Each part is a comparison as `highball-lab compare` makes it; {} says how trials, intervals and the\n\
-         search for disturbances work. A verdict follows the measured value; \"within noise\" means that its interval\n\
-         contains the bound. The load runs on the same machine as the servers: requests per second hold the generator's\n\
-         share, CPU per request does not. Highball writes its access log (to a file), as it does by default; the others\n\
-         write none, as they do by default.\n\n",
-        link_to_method(output)
-    )
-}
-
-/// The document on the method, as seen from a page in `output`; without a link where that may lie outside the repository.
-fn link_to_method(output: &Path) -> String {
-    let mut folders: Vec<&str> = Vec::new();
-    for component in output.components() {
-        match component {
-            Component::Normal(folder) => folders.extend(folder.to_str()),
-            Component::CurDir => {}
-            _ => return "docs/method.md".into(),
-        }
-    }
-    let link = match folders.split_first() {
-        Some((&"docs", deeper)) => "../".repeat(deeper.len()) + "method.md",
-        _ => "../".repeat(folders.len()) + "docs/method.md",
-    };
-    format!("[method.md]({link})")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -396,18 +368,5 @@ mod tests {
         );
         assert!(text.contains("0 of 1 reached"), "{text}");
         assert!(text.contains("| not measured |"), "{text}");
-    }
-
-    #[test]
-    fn the_page_links_the_method_from_where_it_lies() {
-        for (output, expected) in [
-            ("docs", "[method.md](method.md)"),
-            ("./docs/reliability", "[method.md](../method.md)"),
-            ("target/bench", "[method.md](../../docs/method.md)"),
-            ("/tmp/bench", "docs/method.md"),
-            ("../bench", "docs/method.md"),
-        ] {
-            assert_eq!(link_to_method(Path::new(output)), expected, "{output}");
-        }
     }
 }

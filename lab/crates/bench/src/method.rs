@@ -1,0 +1,51 @@
+//! What each page says about the method, with a link to the document that tells it whole. It knows nothing of results.
+
+use std::path::{Component, Path};
+
+/// The section on the method, for a page in `output`, as seen from the repository's root.
+pub(crate) fn method(output: &Path) -> String {
+    format!(
+        "## Method\n\n\
+         Each part is a comparison as `highball-lab compare` makes it; {} says how trials, intervals and the\n\
+         search for disturbances work. A verdict follows the measured value; \"within noise\" means that its interval\n\
+         contains the bound. The load runs on the same machine as the servers: requests per second hold the generator's\n\
+         share, CPU per request does not. Highball writes its access log (to a file), as it does by default; the others\n\
+         write none, as they do by default.\n\n",
+        link_to_method(output)
+    )
+}
+
+/// The document on the method, as seen from a page in `output`; without a link where that may lie outside the repository.
+fn link_to_method(output: &Path) -> String {
+    let mut folders: Vec<&str> = Vec::new();
+    for component in output.components() {
+        match component {
+            Component::Normal(folder) => folders.extend(folder.to_str()),
+            Component::CurDir => {}
+            _ => return "docs/method.md".into(),
+        }
+    }
+    let link = match folders.split_first() {
+        Some((&"docs", deeper)) => "../".repeat(deeper.len()) + "method.md",
+        _ => "../".repeat(folders.len()) + "docs/method.md",
+    };
+    format!("[method.md]({link})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_links_the_method_from_where_it_lies() {
+        for (output, expected) in [
+            ("docs", "[method.md](method.md)"),
+            ("./docs/reliability", "[method.md](../method.md)"),
+            ("target/bench", "[method.md](../../docs/method.md)"),
+            ("/tmp/bench", "docs/method.md"),
+            ("../bench", "docs/method.md"),
+        ] {
+            assert_eq!(link_to_method(Path::new(output)), expected, "{output}");
+        }
+    }
+}
