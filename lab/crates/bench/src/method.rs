@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 pub(crate) fn method(output: &Path) -> String {
     format!(
         "## Method\n\n\
-         Each part is a comparison as `highball-lab compare` makes it; {} says how trials, intervals and the\n\
+         Each part is a comparison as `highball compare` makes it; {} says how trials, intervals and the\n\
          search for disturbances work. A verdict follows the measured value; \"within noise\" means that its interval\n\
          contains the bound. The load runs on the same machine as the servers: requests per second hold the generator's\n\
          share, CPU per request does not. Highball writes its access log (to a file), as it does by default; the others\n\

@@ -153,6 +153,20 @@ fn a_part_that_can_not_be_measured_leaves_the_others() {
     assert!(folder.join("out/bench/idle/report.html").is_file());
     let page = std::fs::read_to_string(folder.join("out/bench.md")).unwrap();
     assert!(page.contains("1 of 1 reached"), "{page}");
+    assert!(page.contains("`highball-lab bench bench.toml"), "{page}");
+}
+
+#[test]
+fn a_benchmark_of_which_no_part_can_be_measured_says_why() {
+    let folder = Directory::new();
+    let text = format!("title = 'A benchmark'\nabout = 'Of nothing.'\n{UNMEASURABLE}");
+    folder.write("bench.toml", &text);
+    let output = run(&folder, &[]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("part unknown: "), "{told}");
+    let page = std::fs::read_to_string(folder.join("out/bench.md")).unwrap();
+    assert!(page.contains("Not measured."), "{page}");
 }
 
 #[test]

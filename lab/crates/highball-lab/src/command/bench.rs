@@ -147,6 +147,8 @@ fn write_page(benchmark: &Benchmark, name: &str, output: &Path) -> Result<()> {
     }
     let notes = fs::read_to_string(folder.join("notes.md")).unwrap_or_default();
     let path = output.join(format!("{name}.md"));
+    // No part may have come so far as to make it.
+    fs::create_dir_all(output).with_context(|| format!("can't make {}", output.display()))?;
     fs::write(&path, page::render(benchmark, &found, &notes, name, output))
         .with_context(|| format!("can't write {}", path.display()))?;
     super::print(&format!(
@@ -187,7 +189,7 @@ impl Arguments {
     fn measure(&self, part: &Part, folder: &Path, stop: &AtomicBool) -> Result<Results> {
         let options = RunOptions {
             highball: server_program(),
-            command: command_line(),
+            command: command_line("highball-lab"),
             folder: folder.to_owned(),
             work: self.work.clone(),
             resume: false,

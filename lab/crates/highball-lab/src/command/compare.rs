@@ -112,7 +112,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let options = RunOptions {
         highball: server_program(),
-        command: command_line(),
+        command: command_line("highball"),
         folder: folder.clone(),
         work,
         resume: arguments.resume.is_some(),
@@ -224,8 +224,8 @@ fn named_url(text: &str) -> Result<(String, String), String> {
     pair.ok_or_else(|| "write NAME=http://host:port".to_owned())
 }
 
-/// As it was typed, with the program's name alone.
-pub(super) fn command_line() -> String {
+/// As it was typed, with the name of the program that has this command: `highball` passes most on to this one.
+pub(super) fn command_line(program: &str) -> String {
     let words = std::env::args().skip(1).map(|word| {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=,:+@%".contains(letter);
         if !word.is_empty() && word.chars().all(plain) {
@@ -234,7 +234,7 @@ pub(super) fn command_line() -> String {
             format!("'{}'", word.replace('\'', "'\\''"))
         }
     });
-    std::iter::once("highball-lab".to_owned())
+    std::iter::once(program.to_owned())
         .chain(words)
         .collect::<Vec<_>>()
         .join(" ")

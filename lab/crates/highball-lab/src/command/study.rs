@@ -101,7 +101,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     for part in &parts {
         let options = RunOptions {
             highball: server_program(),
-            command: command_line(),
+            command: command_line("highball"),
             folder: place(&folder, &study, part.application),
             work: work.clone(),
             resume: false,
