@@ -222,7 +222,7 @@ fn a_process_that_dies_midway_is_told() {
         .find(|one| one.name == "thin")
         .unwrap();
     test_support::Process(thin.pid as u32).kill();
-    let deadline = Instant::now() + test_support::PATIENCE;
+    let deadline = Instant::now() + test_support::TEST_TIMEOUT;
     let error = loop {
         match running.still_up() {
             Err(error) => break format!("{error:#}"),
@@ -310,9 +310,9 @@ fn a_killed_lab_leaves_nothing_behind() {
     lab.kill().unwrap();
     lab.wait().unwrap();
     for member in family {
-        assert_eq!(member.wait_gone(test_support::PATIENCE), []);
+        assert_eq!(member.wait_gone(test_support::TEST_TIMEOUT), []);
     }
-    let deadline = Instant::now() + test_support::PATIENCE;
+    let deadline = Instant::now() + test_support::TEST_TIMEOUT;
     while run.exists() {
         assert!(
             Instant::now() < deadline,
@@ -368,14 +368,14 @@ fn address(running: &Running) -> SocketAddr {
 
 fn get(address: SocketAddr, path: &str) -> String {
     let response =
-        page::get(&Target::Tcp(address), path, test_support::PATIENCE).expect("an answer");
+        page::get(&Target::Tcp(address), path, test_support::TEST_TIMEOUT).expect("an answer");
     assert_eq!(response.status, 200, "GET {path}");
     String::from_utf8(response.body).expect("text")
 }
 
 /// Asks on several connections at once until so many processes have answered.
 fn worker_pids(address: SocketAddr, count: usize) -> BTreeSet<i32> {
-    let deadline = Instant::now() + test_support::PATIENCE;
+    let deadline = Instant::now() + test_support::TEST_TIMEOUT;
     let mut pids = BTreeSet::new();
     while pids.len() < count {
         assert!(
