@@ -1,5 +1,5 @@
-//! Who may write to a folder: one comparison at a time. The kernel holds the lock and lets go of it however its holder ends;
-//! nothing waits for it.
+//! Who may write to a folder: one comparison at a time. The kernel holds the lock and lets go of it however its holder
+//! ends; nothing waits for it.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read as _, Write as _};

@@ -1,5 +1,5 @@
-//! A whole comparison from its plan to its results: who takes part, a rehearsal, rounds of trials and searches, everything
-//! written down at once. How one trial goes is [`super::trial`]'s and [`super::search`]'s.
+//! A whole comparison from its plan to its results: who takes part, a rehearsal, rounds of trials and searches,
+//! everything written down at once. How one trial goes is [`super::trial`]'s and [`super::search`]'s.
 
 use std::fs;
 use std::path::{Path, PathBuf};

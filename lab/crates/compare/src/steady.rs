@@ -1,6 +1,6 @@
-//! Whether a warm-up has done its work: the rate goes neither up nor down any more; of an open loop, which prescribes the
-//! rate, the latency. How much it scatters is no question of the warm-up: on a machine whose cores are shared it always will.
-//! Pure.
+//! Whether a warm-up has done its work: the rate goes neither up nor down any more; of an open loop, which prescribes
+//! the rate, the latency. How much it scatters is no question of the warm-up: on a machine whose cores are shared it
+//! always will. Pure.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A comparison's folder: the plan, each trial as it ends, and everything together, rewritten as a whole each time, so that
-//! no moment leaves half a file. It computes nothing.
+//! A comparison's folder: the plan, each trial as it ends, and everything together, rewritten as a whole each time, so
+//! that no moment leaves half a file. It computes nothing.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};

@@ -1,5 +1,5 @@
-//! What all trials of a comparison have in common, and the parts that each is made of: start, gate, warm-up, load, stop.
-//! It decides nothing about order or repetition and writes no file.
+//! What all trials of a comparison have in common, and the parts that each is made of: start, gate, warm-up, load,
+//! stop. It decides nothing about order or repetition and writes no file.
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;

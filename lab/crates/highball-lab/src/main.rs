@@ -1,5 +1,5 @@
-//! The program `highball-lab`, which `highball` becomes for its commands load, compare, study and stacks. Exit codes: the
-//! command's own, or 1 with one message on stderr.
+//! The program `highball-lab`, which `highball` becomes for its commands load, compare, study and stacks. Exit codes:
+//! the command's own, or 1 with one message on stderr.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! A small comparison of every stack that comes with Highball, on the real programs, from the command line to the report in
-//! a browser. No figure is asserted: the machine may be busy with anything.
+//! A small comparison of every stack that comes with Highball, on the real programs, from the command line to the
+//! report in a browser. No figure is asserted: the machine may be busy with anything.
 //!
 //! Needs the packages of `scripts/install test`; a missing one fails the test.
 

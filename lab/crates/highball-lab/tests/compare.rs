@@ -1,5 +1,5 @@
-//! `highball compare` as a whole, with real servers and short loads: what it writes, how it is stopped and gone on with, and
-//! what it says when something is wrong. No figure is asserted: the machine may be busy with anything.
+//! `highball compare` as a whole, with real servers and short loads: what it writes, how it is stopped and gone on
+//! with, and what it says when something is wrong. No figure is asserted: the machine may be busy with anything.
 
 #![allow(clippy::unwrap_used, reason = "it is a part of tests")]
 

@@ -1,6 +1,6 @@
-//! Mongrel's stacks with a program in the place of mongrel_rails: it has its command line, refuses what that refuses, and
-//! has Thin serve. So it is shown that the lab finds, starts, asks and stops what it would; Mongrel itself builds on no Ruby
-//! of today.
+//! Mongrel's stacks with a program in the place of mongrel_rails: it has its command line, refuses what that refuses,
+//! and has Thin serve. So it is shown that the lab finds, starts, asks and stops what it would; Mongrel itself builds
+//! on no Ruby of today.
 
 #![allow(clippy::unwrap_used, reason = "it is a part of tests")]
 

@@ -1,4 +1,5 @@
-//! A stack as its file describes it: programs, generated files, processes. Data and its checks; nothing is started here.
+//! A stack as its file describes it: programs, generated files, processes. Data and its checks; nothing is started
+//! here.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

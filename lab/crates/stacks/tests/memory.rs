@@ -1,5 +1,5 @@
-//! The lab's figures of memory beside those of others: smem, and what `passenger-memory-stats` adds up (`Private_Dirty` of
-//! every mapping in `/proc/PID/smaps`). On a server that forks after it loaded the application, where the ways of
+//! The lab's figures of memory beside those of others: smem, and what `passenger-memory-stats` adds up (`Private_Dirty`
+//! of every mapping in `/proc/PID/smaps`). On a server that forks after it loaded the application, where the ways of
 //! counting differ most.
 
 #![allow(clippy::unwrap_used, reason = "it is a part of tests")]

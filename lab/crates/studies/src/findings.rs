@@ -1,6 +1,6 @@
-//! A study's figures beside those of today: which rate, latency and memory of the results stands against which published
-//! one, the ratios to the study's own reference, and what is to be known of both. Made from the study and the results
-//! alone; nothing is measured.
+//! A study's figures beside those of today: which rate, latency and memory of the results stands against which
+//! published one, the ratios to the study's own reference, and what is to be known of both. Made from the study and the
+//! results alone; nothing is measured.
 
 use super::{Application, Better, Claim, Load, Measure, Participant, Study};
 use compare::results::{MemoryUse, Results};

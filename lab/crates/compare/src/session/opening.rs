@@ -1,5 +1,5 @@
-//! The opening of a comparison: who takes part, what is sent, on what machine; and whether one that was begun can be gone on
-//! with. It starts nothing.
+//! The opening of a comparison: who takes part, what is sent, on what machine; and whether one that was begun can be
+//! gone on with. It starts nothing.
 
 use std::fs;
 use std::path::Path;

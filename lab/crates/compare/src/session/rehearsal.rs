@@ -1,5 +1,5 @@
-//! The rehearsal of a comparison: who comes up and answers like the others, and how much of their answers can be compared. It
-//! measures nothing.
+//! The rehearsal of a comparison: who comes up and answers like the others, and how much of their answers can be
+//! compared. It measures nothing.
 
 use anyhow::Result;
 

@@ -1,5 +1,5 @@
-//! A load beside thousands of idle connections: measured without, beside and again without them, so that what drifts over a
-//! trial cancels out, while new clients come.
+//! A load beside thousands of idle connections: measured without, beside and again without them, so that what drifts
+//! over a trial cancels out, while new clients come.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! A restart under an open loop at a share of what the stack can do: latency before it, from its begin until no process of
-//! before is left, and after.
+//! A restart under an open loop at a share of what the stack can do: latency before it, from its begin until no process
+//! of before is left, and after.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! One run of `highball compare` in a process of its own: started, followed, signalled, and looked after for what it left.
+//! One run of `highball compare` in a process of its own: started, followed, signalled, and looked after for what it
+//! left.
 
 #![allow(clippy::unwrap_used, reason = "it is a part of tests")]
 

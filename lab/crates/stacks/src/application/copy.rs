@@ -1,4 +1,5 @@
-//! Folders: copied whole, and summed up in a digest that changes when anything in them does. Nothing is followed out of them.
+//! Folders: copied whole, and summed up in a digest that changes when anything in them does. Nothing is followed out of
+//! them.
 
 use std::fs;
 use std::io;

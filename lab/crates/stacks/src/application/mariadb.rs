@@ -1,5 +1,5 @@
-//! A MariaDB of the lab's own: its data, socket and log in a fresh folder, no network, no password, as an unprivileged user. It
-//! ends with the lab, however that ends, and never touches the system's own instance.
+//! A MariaDB of the lab's own: its data, socket and log in a fresh folder, no network, no password, as an unprivileged
+//! user. It ends with the lab, however that ends, and never touches the system's own instance.
 //!
 //! The folder is a new one below the system's temporary folder and not the work dir: a socket's path is limited to 107 bytes
 //! (unix(7)), and another user must be able to get there where the lab runs as root.

@@ -1,5 +1,6 @@
-//! A copy of an application that was made ready: its prepare commands have run in it, and its database is filled. It is kept in
-//! the work dir and made again only when the application has changed. Whatever the commands start ends with them, and with the lab.
+//! A copy of an application that was made ready: its prepare commands have run in it, and its database is filled. It is
+//! kept in the work dir and made again only when the application has changed. Whatever the commands start ends with
+//! them, and with the lab.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
