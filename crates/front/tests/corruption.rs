@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
-use config::Settings;
+use config::{PathRules, Settings};
 use exchange::front::Word;
 use exchange::response::Kind;
 use exchange::worker::Worker;
@@ -160,7 +160,8 @@ fn dispatching() -> (Rc<Dispatcher>, Rc<Answered>, WorkerThread, Job, Region) {
         max_retries: 1,
         grace: TEST_TIMEOUT,
         between: TEST_TIMEOUT,
-        check_timeout: TEST_TIMEOUT,
+        request_timeout: TEST_TIMEOUT,
+        request_timeouts: PathRules::from_iter([] as [(&str, _); 0]),
         batch: false,
     };
     let exchange = exchange::Front::new(Geometry::new(1, 1, 1 << 16, 1 << 18)).unwrap();

@@ -6,10 +6,11 @@ mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use exchange::{Dispatcher as _, WorkerId};
 use support::Server;
-use test_support::Client;
+use test_support::{Client, TEST_TIMEOUT};
 
 fn post(server: &Server, path: &str) -> Client {
     let mut client = server.connect();
@@ -214,6 +215,22 @@ fn a_check_is_answered_by_the_generation_that_it_is_for_and_by_no_other() {
     assert!(old.try_take().is_none());
     server.until_quiet();
     assert_eq!(server.end(), 0, "a check is no client's request");
+}
+
+#[test]
+fn a_check_has_the_time_of_the_path_that_it_asks_for() {
+    // No setting names the path of the check: this is that of a reload that is being tried.
+    let server = Server::start(|settings| {
+        settings.request_timeout = 4 * TEST_TIMEOUT;
+        let own = [("/up", Duration::from_millis(100))];
+        settings.request_timeouts = own.into_iter().collect();
+    });
+    server.open(2);
+    let mut new = server.worker_of(2, 0).thread(0);
+    let answer = check(&server);
+    new.take();
+    let answer = answer.recv_timeout(TEST_TIMEOUT).expect("it ends in time");
+    assert!(answer.is_err(), "{answer:?}");
 }
 
 #[test]

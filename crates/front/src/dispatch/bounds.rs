@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use config::Settings;
+use config::{PathRules, Settings};
 
 /// The bounds that the dispatcher keeps.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Bounds {
     /// Requests that wait for a thread, in the queue or in slots.
     pub queue_limit: usize,
@@ -15,8 +15,10 @@ pub struct Bounds {
     pub grace: Duration,
     /// How long a worker may run code between requests while others wait.
     pub between: Duration,
-    /// How long the answer to a check of a new generation may take.
-    pub check_timeout: Duration,
+    /// How long a request may take whose path has no time of its own.
+    pub request_timeout: Duration,
+    /// Paths whose requests have a time of their own.
+    pub request_timeouts: PathRules<Duration>,
     /// Whether the front's thread gives way to workers while all requests are short.
     pub batch: bool,
 }
@@ -29,16 +31,14 @@ impl Bounds {
             max_retries: settings.max_retries,
             grace: settings.request_grace,
             between: settings.request_timeout + settings.request_grace,
-            check_timeout: check_timeout(settings),
+            request_timeout: settings.request_timeout,
+            request_timeouts: settings.request_timeouts.clone(),
             batch: settings.batch_scheduling,
         }
     }
-}
-
-/// How long the answer to `ready_check` may take: as long as any request for its path.
-fn check_timeout(settings: &Settings) -> Duration {
-    let path = settings.ready_check.as_deref().unwrap_or("/");
-    let path = path.split('?').next().unwrap_or(path);
-    let own = settings.request_timeouts.find(path.as_bytes());
-    own.copied().unwrap_or(settings.request_timeout)
+    /// How long a request for this path may take.
+    pub(super) fn timeout_of(&self, path: &[u8]) -> Duration {
+        let own = self.request_timeouts.find(path);
+        own.copied().unwrap_or(self.request_timeout)
+    }
 }

@@ -193,9 +193,15 @@ impl exchange::Dispatcher for Dispatcher {
         state.fail_queue(Failure::NoWorker(seconds(until)));
     }
 
+    /// The answer may take as long as that to any request for the path.
     fn check(&self, generation: u32, path: String) -> Check {
         let (intake, store) = (Rc::clone(&self.intake), Rc::clone(&self.check_store));
-        let timeout = self.state.borrow().bounds.check_timeout;
+        let without_query = path.split('?').next().unwrap_or(&path);
+        let timeout = self
+            .state
+            .borrow()
+            .bounds
+            .timeout_of(without_query.as_bytes());
         Box::pin(async move { check::run(&intake, &store, generation, &path, timeout).await })
     }
 }
