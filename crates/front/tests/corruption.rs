@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
+use std::task::{Context, Poll, Waker};
 
 use config::{PathRules, Settings};
 use exchange::front::Word;
@@ -20,11 +21,11 @@ use exchange::{Alarm, Dispatcher as _, WorkerId};
 use exchange::{Geometry, Job, Region, WorkerThread};
 use highball_front::Failure;
 use highball_front::dispatch::{Bounds, Dispatcher, Lanes};
-use highball_front::http::incoming::ResponseStore;
+use highball_front::http::incoming::{IncomingResponse, Piece, ResponseStore};
 use highball_front::http::request::{Peer, Request, RequestBody, RequestHead};
 use highball_front::http::response_head::ResponseHead;
 use highball_front::log::{AccessLog, Format};
-use highball_front::messages::{Dispatch, Reply, ResponseEnd, Room, RunTimes};
+use highball_front::messages::{Dispatch, Reply, RequestId, ResponseEnd, Room, RunTimes};
 use support::Server;
 use test_support::TEST_TIMEOUT;
 
@@ -152,8 +153,15 @@ impl Reply for Answered {
 }
 
 /// A dispatcher on this thread, with a request that its only worker has taken.
-#[allow(clippy::unwrap_used, reason = "it is a part of tests")]
 fn dispatching() -> (Rc<Dispatcher>, Rc<Answered>, WorkerThread, Job, Region) {
+    let answered = Rc::new(Answered::default());
+    let (dispatcher, _, thread, job, region) = dispatching_to(Rc::clone(&answered) as _);
+    (dispatcher, answered, thread, job, region)
+}
+
+/// The same where the response goes to this reply.
+#[allow(clippy::unwrap_used, reason = "it is a part of tests")]
+fn dispatching_to(reply: Rc<dyn Reply>) -> (Rc<Dispatcher>, RequestId, WorkerThread, Job, Region) {
     let settings = Settings::for_tests();
     let bounds = Bounds {
         queue_limit: 10,
@@ -175,6 +183,15 @@ fn dispatching() -> (Rc<Dispatcher>, Rc<Answered>, WorkerThread, Job, Region) {
     let dispatcher = Dispatcher::new(exchange, 1, bounds, lanes, log, store);
     dispatcher.worker_starts(WorkerId::new(1, 0));
     dispatcher.worker_up(WorkerId::new(1, 0));
+    let id = dispatcher.intake().submit(request(), reply);
+    let thread = worker.thread(0);
+    let job = thread.claim().unwrap();
+    (dispatcher, id, thread, job, Region::open(again).unwrap())
+}
+
+/// A GET of `/`, whole.
+#[allow(clippy::unwrap_used, reason = "it is a part of tests")]
+fn request() -> Arc<Request> {
     let head = RequestHead {
         method: http::Method::GET,
         uri: "/".parse().unwrap(),
@@ -191,19 +208,7 @@ fn dispatching() -> (Rc<Dispatcher>, Rc<Answered>, WorkerThread, Job, Region) {
     };
     let request = Arc::new(Request::new(head, Arc::new(peer)));
     request.arrive(RequestBody::Inline(bytes::Bytes::new()), TEST_TIMEOUT);
-    let answered = Rc::new(Answered::default());
-    dispatcher
-        .intake()
-        .submit(request, Rc::clone(&answered) as _);
-    let thread = worker.thread(0);
-    let job = thread.claim().unwrap();
-    (
-        dispatcher,
-        answered,
-        thread,
-        job,
-        Region::open(again).unwrap(),
-    )
+    request
 }
 
 #[test]
@@ -267,6 +272,30 @@ fn a_response_whose_completion_bit_is_lost_arrives_all_the_same() {
     assert!(!answered.ended.get());
     assert!(dispatcher.turns().check_deadlines().is_empty());
     assert!(answered.ended.get());
+    let status = dispatcher.status();
+    assert_eq!((status.slots, status.free_slots), (2, 2));
+}
+
+#[test]
+fn a_waiter_that_wants_no_more_does_not_count_as_woken() {
+    let store = Rc::new(ResponseStore::new(&Settings::for_tests()));
+    let response = Rc::new(IncomingResponse::new(&store));
+    let (dispatcher, id, thread, mut job, _region) = dispatching_to(Rc::clone(&response) as _);
+    response.answers(id);
+    thread
+        .try_frame(&mut job, Kind::Chunk, &[b"all"])
+        .expect("there is room");
+    thread.flush(&job);
+    // It finds the piece only after it has left its waker.
+    let mut cx = Context::from_waker(Waker::noop());
+    let piece = response.poll_piece(&**dispatcher.intake(), &mut cx);
+    assert!(matches!(piece, Poll::Ready(Piece::Data(_))), "{piece:?}");
+    dispatcher.intake().no_more(id);
+    thread
+        .try_frame(&mut job, Kind::End, &[])
+        .expect("there is room");
+    thread.finish(&job);
+    assert!(!dispatcher.turns().take_completed(), "it woke nobody");
     let status = dispatcher.status();
     assert_eq!((status.slots, status.free_slots), (2, 2));
 }

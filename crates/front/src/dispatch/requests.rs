@@ -116,6 +116,8 @@ impl Dispatch for Intake {
 
     fn no_more(&self, id: RequestId) {
         if let Some(request) = self.state.borrow().requests.get(id) {
+            // As where one is given up: a front that took this for a task it woke would sleep without a doorbell.
+            request.reply.forget_waiter();
             request.abandon();
         }
     }
