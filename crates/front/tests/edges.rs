@@ -349,6 +349,30 @@ fn requests_of_a_dead_worker_are_run_again_or_fail_at_their_edges() {
 }
 
 #[test]
+fn a_run_that_replaces_one_whose_head_is_out_is_given_up() {
+    let edges = Edges::start(|_| {});
+    let (first, second) = (edges.worker(0), edges.worker(1));
+    let mut client = edges.ask(0, "/endless");
+    let mut thread = first.thread(0);
+    let mut taken = thread.take();
+    taken.head(200, &[]).chunk(b"some").flush();
+    let mut client = edges.with(move |dispatcher| {
+        dispatcher.turns().take_completed();
+        // The edge has taken the head, and what it says of that waits until this thread has time for it.
+        assert_eq!(client.head().status, 200);
+        dispatcher.worker_died(WorkerId::new(1, 0), Box::pin(async { None }));
+        client
+    });
+    let mut thread = second.thread(0);
+    let mut again = thread.take();
+    again.head(200, &[]).chunk(b"more").flush();
+    client.rest();
+    again.until_abandoned();
+    again.finish();
+    edges.until_quiet();
+}
+
+#[test]
 fn a_deadline_passes_in_the_queue_and_in_a_worker() {
     let edges = Edges::start(|settings| {
         settings.request_timeout = Duration::from_millis(300);

@@ -139,9 +139,9 @@ impl IncomingResponse {
         self.buffer.borrow_mut()
     }
 
-    /// Whether its end is known.
-    pub fn has_ended(&self) -> bool {
-        self.buffer.borrow().end.is_some()
+    /// Whether its end has come, and it is whole.
+    pub fn is_complete(&self) -> bool {
+        self.buffer.borrow().end == Some(End::Complete)
     }
 
     /// The socket of the application that took the connection over; once.

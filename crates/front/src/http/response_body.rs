@@ -264,7 +264,9 @@ impl Drop for ResponseBody {
             dispatcher.no_more(id);
             // Its end may have been waiting for room all the while, and nobody would speak of it again.
             dispatcher.consumed(id);
-        } else if !response.has_ended() {
+        } else if !response.is_complete() {
+            // Also one that was cut: the application may write on, or may be run again by a dispatcher that did not know of
+            // the head yet.
             dispatcher.abandon(id);
         }
     }
