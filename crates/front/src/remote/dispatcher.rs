@@ -1,0 +1,169 @@
+//! The end of the dispatcher: an edge of another thread, behind a [`Reply`] for each of its requests. It decides nothing
+//! about requests.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::rc::{Rc, Weak};
+
+use exchange::WorkerId;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+
+use super::{BATCH, Key, ToDispatcher, ToEdge, WINDOW_BYTES};
+use crate::failure::Failure;
+use crate::http::response_head::ResponseHead;
+use crate::messages::{Admission, Dispatch, Reply, RequestId, ResponseEnd, Room, RunTimes};
+
+/// The end for the dispatcher's thread.
+pub struct DispatcherEnd {
+    pub(super) sender: UnboundedSender<(Key, ToEdge)>,
+    pub(super) receiver: UnboundedReceiver<ToDispatcher>,
+}
+
+/// The requests of one edge that the dispatcher has.
+type Known = Rc<RefCell<HashMap<Key, (RequestId, Weak<RemoteReply>)>>>;
+
+impl DispatcherEnd {
+    /// Hands on what the edge says until it is gone; its requests are abandoned then.
+    pub async fn serve(mut self, dispatcher: Rc<dyn Dispatch>) {
+        let known = Known::default();
+        let mut batch = Vec::with_capacity(BATCH);
+        while self.receiver.recv_many(&mut batch, BATCH).await > 0 {
+            for message in batch.drain(..) {
+                self.take(&*dispatcher, &known, message);
+            }
+        }
+        let left: Vec<_> = known.borrow().values().map(|(id, _)| *id).collect();
+        left.into_iter().for_each(|id| dispatcher.abandon(id));
+    }
+
+    fn take(&self, dispatcher: &dyn Dispatch, known: &Known, message: ToDispatcher) {
+        let id = |key: Key| known.borrow().get(&key).map(|(id, _)| *id);
+        match message {
+            ToDispatcher::Submit(key, request) => {
+                let reply = Rc::new(RemoteReply {
+                    key,
+                    sender: self.sender.clone(),
+                    on_the_way: Cell::new(0),
+                    known: Rc::clone(known),
+                });
+                let id = dispatcher.submit(request, Rc::clone(&reply) as Rc<dyn Reply>);
+                let entry = (id, Rc::downgrade(&reply));
+                known.borrow_mut().insert(key, entry);
+            }
+            ToDispatcher::Admits(path, tell) => {
+                if let Admission::Decided(decided) = dispatcher.admits(&path) {
+                    // An edge whose client has left does not wait for it.
+                    let _ = tell.send(decided);
+                }
+            }
+            ToDispatcher::HeadTaken(key) => {
+                if let Some(id) = id(key) {
+                    dispatcher.head_taken(id);
+                }
+            }
+            ToDispatcher::Consumed(key, bytes) => {
+                let entry = known.borrow().get(&key).cloned();
+                if let Some((id, reply)) = entry {
+                    if let Some(reply) = reply.upgrade() {
+                        let left = reply.on_the_way.get().saturating_sub(bytes);
+                        reply.on_the_way.set(left);
+                    }
+                    dispatcher.consumed(id);
+                }
+            }
+            ToDispatcher::ClientLeft(key, certain) => {
+                if let Some(id) = id(key) {
+                    dispatcher.client_left(id, certain);
+                }
+            }
+            ToDispatcher::NoMore(key) => {
+                if let Some(id) = id(key) {
+                    dispatcher.no_more(id);
+                }
+            }
+            ToDispatcher::Abandon(key) => {
+                if let Some(id) = id(key) {
+                    dispatcher.abandon(id);
+                }
+            }
+        }
+    }
+}
+
+/// The edge of one request, as the dispatcher sees it.
+struct RemoteReply {
+    key: Key,
+    sender: UnboundedSender<(Key, ToEdge)>,
+    /// Bytes that were sent and that the edge has not consumed.
+    on_the_way: Cell<usize>,
+    known: Known,
+}
+
+impl RemoteReply {
+    fn send(&self, message: ToEdge) {
+        // An edge that is gone hears nothing.
+        let _ = self.sender.send((self.key, message));
+    }
+}
+
+impl Reply for RemoteReply {
+    fn claimed(&self, by: WorkerId, times: RunTimes) {
+        self.send(ToEdge::Claimed(by, times));
+    }
+
+    fn hints(&self, bytes: Vec<u8>) {
+        self.send(ToEdge::Hints(bytes));
+    }
+
+    fn head(&self, head: ResponseHead) {
+        self.send(ToEdge::Head(head));
+    }
+
+    fn room(self: Rc<Self>) -> Room {
+        match self.on_the_way.get() < WINDOW_BYTES {
+            true => Room::Free,
+            false => Room::Full,
+        }
+    }
+
+    fn data(&self, bytes: Vec<u8>) {
+        self.on_the_way.set(self.on_the_way.get() + bytes.len());
+        self.send(ToEdge::Data(bytes));
+    }
+
+    fn file(&self, path: PathBuf) {
+        self.send(ToEdge::File(path));
+    }
+
+    fn end(self: Rc<Self>, end: ResponseEnd) {
+        self.send(ToEdge::End(end));
+    }
+
+    fn fail(&self, failure: Failure, error: Option<String>) {
+        self.send(ToEdge::Fail(failure, error));
+    }
+
+    fn hijacked(&self, socket: OwnedFd) {
+        self.send(ToEdge::Hijacked(socket));
+    }
+
+    fn withdraw(&self) {
+        self.send(ToEdge::Withdraw);
+    }
+
+    /// The task is another thread's; that it hears of the message is the channel's affair.
+    fn wake(&self) -> bool {
+        false
+    }
+
+    fn forget_waiter(&self) {}
+}
+
+impl Drop for RemoteReply {
+    fn drop(&mut self) {
+        self.known.borrow_mut().remove(&self.key);
+        self.send(ToEdge::Released);
+    }
+}

@@ -1,0 +1,172 @@
+//! The end of an edge: the dispatcher of another thread, behind [`Dispatch`]. It decides nothing about requests.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::oneshot;
+
+use super::{BATCH, Key, ToDispatcher, ToEdge};
+use crate::failure::Failure;
+use crate::http::request::Request;
+use crate::messages::{Admission, Dispatch, Reply, RequestId, Room};
+
+/// The end for the thread of an edge.
+pub struct EdgeEnd {
+    pub(super) sender: UnboundedSender<ToDispatcher>,
+    pub(super) receiver: UnboundedReceiver<(Key, ToEdge)>,
+}
+
+impl EdgeEnd {
+    /// Returns what the edge speaks to. Call it on the edge's thread, within its runtime.
+    pub fn into_dispatch(self) -> Rc<dyn Dispatch> {
+        let remote = Rc::new(RemoteDispatcher {
+            sender: self.sender,
+            requests: RefCell::default(),
+            next: Cell::new(0),
+        });
+        tokio::task::spawn_local(receive(Rc::downgrade(&remote), self.receiver));
+        remote
+    }
+}
+
+/// The dispatcher, as an edge of another thread sees it.
+struct RemoteDispatcher {
+    sender: UnboundedSender<ToDispatcher>,
+    requests: RefCell<HashMap<Key, Submitted>>,
+    next: Cell<Key>,
+}
+
+/// A request that the dispatcher has.
+struct Submitted {
+    reply: Rc<dyn Reply>,
+    /// Bytes that came and that the dispatcher does not know to be consumed.
+    owed: usize,
+}
+
+impl RemoteDispatcher {
+    fn send(&self, message: ToDispatcher) {
+        // A dispatcher that has ended hears nothing.
+        let _ = self.sender.send(message);
+    }
+
+    /// Tells the dispatcher of bytes that the edge has put away, if it has room for more.
+    fn acknowledge(&self, key: Key) {
+        let mut requests = self.requests.borrow_mut();
+        let Some(submitted) = requests.get_mut(&key) else {
+            return;
+        };
+        if submitted.owed > 0 && Rc::clone(&submitted.reply).room() != Room::Full {
+            let bytes = std::mem::take(&mut submitted.owed);
+            self.send(ToDispatcher::Consumed(key, bytes));
+        }
+    }
+
+    fn take(&self, key: Key, message: ToEdge) {
+        if matches!(message, ToEdge::Released) {
+            let released = self.requests.borrow_mut().remove(&key);
+            if let Some(Submitted { reply, .. }) = released {
+                // Without effect where the response has its end.
+                reply.fail(Failure::Stopped, None);
+                reply.wake();
+            }
+            return;
+        }
+        let reply = match self.requests.borrow_mut().get_mut(&key) {
+            Some(submitted) => {
+                if let ToEdge::Data(bytes) = &message {
+                    submitted.owed += bytes.len();
+                }
+                Rc::clone(&submitted.reply)
+            }
+            None => return,
+        };
+        let is_data = matches!(message, ToEdge::Data(_));
+        match message {
+            ToEdge::Claimed(by, times) => reply.claimed(by, times),
+            ToEdge::Hints(bytes) => reply.hints(bytes),
+            ToEdge::Head(head) => reply.head(head),
+            ToEdge::Data(bytes) => reply.data(bytes),
+            ToEdge::File(path) => reply.file(path),
+            ToEdge::End(end) => Rc::clone(&reply).end(end),
+            ToEdge::Fail(failure, error) => reply.fail(failure, error),
+            ToEdge::Hijacked(socket) => reply.hijacked(socket),
+            ToEdge::Withdraw => reply.withdraw(),
+            ToEdge::Released => {}
+        }
+        if is_data {
+            self.acknowledge(key);
+        }
+        reply.wake();
+    }
+}
+
+/// Takes what the dispatcher says, until either end is gone.
+async fn receive(remote: Weak<RemoteDispatcher>, mut messages: UnboundedReceiver<(Key, ToEdge)>) {
+    let mut batch = Vec::with_capacity(BATCH);
+    while messages.recv_many(&mut batch, BATCH).await > 0 {
+        let Some(remote) = remote.upgrade() else {
+            return;
+        };
+        for (key, message) in batch.drain(..) {
+            remote.take(key, message);
+        }
+    }
+    // The dispatcher's thread is gone, and with it what it had not taken.
+    if let Some(remote) = remote.upgrade() {
+        for (_, submitted) in remote.requests.take() {
+            submitted.reply.fail(Failure::Stopping, None);
+            submitted.reply.wake();
+        }
+    }
+}
+
+impl Dispatch for RemoteDispatcher {
+    fn submit(&self, request: Arc<Request>, reply: Rc<dyn Reply>) -> RequestId {
+        let key = self.next.get() + 1;
+        self.next.set(key);
+        let message = ToDispatcher::Submit(key, request);
+        match self.sender.send(message) {
+            Ok(()) => {
+                let submitted = Submitted { reply, owed: 0 };
+                self.requests.borrow_mut().insert(key, submitted);
+            }
+            Err(_) => reply.fail(Failure::Stopping, None),
+        }
+        RequestId {
+            index: 0,
+            sequence: key,
+        }
+    }
+
+    fn admits(&self, path: &[u8]) -> Admission {
+        let (tell, told) = oneshot::channel();
+        self.send(ToDispatcher::Admits(path.to_vec(), tell));
+        Admission::Asked(told)
+    }
+
+    fn head_taken(&self, id: RequestId) {
+        self.send(ToDispatcher::HeadTaken(id.sequence));
+    }
+
+    fn consumed(&self, id: RequestId) {
+        self.acknowledge(id.sequence);
+    }
+
+    fn client_left(&self, id: RequestId, certain: bool) {
+        self.send(ToDispatcher::ClientLeft(id.sequence, certain));
+    }
+
+    fn no_more(&self, id: RequestId) {
+        self.send(ToDispatcher::NoMore(id.sequence));
+    }
+
+    fn abandon(&self, id: RequestId) {
+        self.send(ToDispatcher::Abandon(id.sequence));
+    }
+
+    /// The dispatcher's own thread does.
+    fn take_completed(&self) {}
+}
