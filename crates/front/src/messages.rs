@@ -17,7 +17,7 @@ use crate::http::request::Request;
 use crate::http::response_head::ResponseHead;
 
 /// A submitted request, as the dispatcher knows it. An id is never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RequestId {
     /// Where to find it. Only who gave the id knows what that means.
     pub(crate) index: usize,

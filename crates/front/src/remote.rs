@@ -26,7 +26,7 @@ pub use edge::EdgeEnd;
 
 /// Bytes of one response's body that are on their way to its edge at most, but for the last piece.
 const WINDOW_BYTES: usize = 256 * 1024;
-/// Messages that are taken from a channel at once.
+/// Items that are taken from a channel at once.
 const BATCH: usize = 64;
 
 /// A request among those of its edge.
@@ -55,6 +55,9 @@ enum ToEdge {
     /// The dispatcher has let go of the request: nothing more comes.
     Released,
 }
+
+/// What came for one request between two wake-ups: its edge takes all of it or nothing.
+type Turn = (Key, Vec<ToEdge>);
 
 /// Returns both ends of a connection between an edge and the dispatcher.
 pub fn connect() -> (EdgeEnd, DispatcherEnd) {

@@ -19,13 +19,15 @@ use exchange::{Dispatcher as _, Geometry, Region, WorkerId};
 use highball_front::dispatch::{Bounds, Dispatcher, DispatcherStatus, Lanes};
 use highball_front::edge::Edge;
 use highball_front::http::incoming::ResponseStore;
+use highball_front::http::request::Request;
+use highball_front::http::response_head::ResponseHead;
 use highball_front::log::{AccessLog, Format};
-use highball_front::messages::Dispatch;
+use highball_front::messages::{Admission, Dispatch, Reply, RequestId, ResponseEnd};
 use highball_front::net::accept::Acceptors;
 use highball_front::remote::{self, DispatcherEnd, EdgeEnd};
-use highball_front::{FileAccess, Listener, runtime, slot_bytes};
+use highball_front::{Failure, FileAccess, Listener, runtime, slot_bytes};
 use support::Player;
-use test_support::{Client, TEST_TIMEOUT, until};
+use test_support::{Client, Response, TEST_TIMEOUT, until};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 type Task = Box<dyn FnOnce(&Rc<Dispatcher>) + Send>;
@@ -461,4 +463,68 @@ fn what_runs_fails_at_its_edge_when_the_dispatcher_ends() {
     let began = Instant::now();
     edges.ask(1, "/late").response().expect(503);
     assert!(began.elapsed() < TEST_TIMEOUT);
+}
+
+/// In place of the dispatcher: answers each request as it says, and takes so long between two messages that an edge could
+/// take them one by one.
+struct Slow(fn(&Rc<dyn Reply>));
+
+impl Dispatch for Slow {
+    fn submit(&self, _request: Arc<Request>, reply: Rc<dyn Reply>) -> RequestId {
+        let head = ResponseHead {
+            status: http::StatusCode::OK,
+            headers: http::HeaderMap::new(),
+            chunked_by_app: false,
+        };
+        reply.head(head);
+        std::thread::sleep(Duration::from_millis(100));
+        (self.0)(&reply);
+        reply.wake();
+        RequestId::default()
+    }
+
+    fn admits(&self, _path: &[u8]) -> Admission {
+        Admission::Decided(Ok(()))
+    }
+
+    fn head_taken(&self, _id: RequestId) {}
+    fn consumed(&self, _id: RequestId) {}
+    fn client_left(&self, _id: RequestId, _certain: bool) {}
+    fn no_more(&self, _id: RequestId) {}
+    fn abandon(&self, _id: RequestId) {}
+    fn take_completed(&self) {}
+}
+
+/// What a client gets of an edge whose requests are answered so.
+fn answered_slowly(answer: fn(&Rc<dyn Reply>)) -> Response {
+    let (end, dispatcher_end) = remote::connect();
+    let (tell, address) = mpsc::channel();
+    let (stop, stopped) = mpsc::channel();
+    let dispatcher = std::thread::spawn(move || {
+        let serve = dispatcher_end.serve(Rc::new(Slow(answer)));
+        runtime::build().expect("a runtime").block_on(serve);
+    });
+    let edge = std::thread::spawn(move || {
+        run_edge(Settings::for_tests(), end, &tell, &stopped);
+    });
+    let mut client = Client::connect(address.recv().expect("the edge starts"));
+    let response = client.get("/");
+    drop((client, stop));
+    edge.join().expect("the edge ends");
+    dispatcher.join().expect("its dispatcher ends with it");
+    response
+}
+
+#[test]
+fn a_head_arrives_together_with_the_file_that_is_its_body() {
+    let response = answered_slowly(|reply| {
+        reply.file(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into());
+        Rc::clone(reply).end(ResponseEnd::Complete);
+    });
+    assert_eq!(response.text(), include_str!("../Cargo.toml"));
+}
+
+#[test]
+fn a_failure_right_behind_a_head_takes_its_place() {
+    answered_slowly(|reply| reply.fail(Failure::AppError, None)).expect(500);
 }

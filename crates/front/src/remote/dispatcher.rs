@@ -10,14 +10,14 @@ use std::rc::{Rc, Weak};
 use exchange::WorkerId;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-use super::{BATCH, Key, ToDispatcher, ToEdge, WINDOW_BYTES};
+use super::{BATCH, Key, ToDispatcher, ToEdge, Turn, WINDOW_BYTES};
 use crate::failure::Failure;
 use crate::http::response_head::ResponseHead;
 use crate::messages::{Admission, Dispatch, Reply, RequestId, ResponseEnd, Room, RunTimes};
 
 /// The end for the dispatcher's thread.
 pub struct DispatcherEnd {
-    pub(super) sender: UnboundedSender<(Key, ToEdge)>,
+    pub(super) sender: UnboundedSender<Turn>,
     pub(super) receiver: UnboundedReceiver<ToDispatcher>,
 }
 
@@ -45,6 +45,7 @@ impl DispatcherEnd {
                 let reply = Rc::new(RemoteReply {
                     key,
                     sender: self.sender.clone(),
+                    turn: RefCell::default(),
                     on_the_way: Cell::new(0),
                     known: Rc::clone(known),
                 });
@@ -66,11 +67,16 @@ impl DispatcherEnd {
             ToDispatcher::Consumed(key, bytes) => {
                 let entry = known.borrow().get(&key).cloned();
                 if let Some((id, reply)) = entry {
-                    if let Some(reply) = reply.upgrade() {
+                    let reply = reply.upgrade();
+                    if let Some(reply) = &reply {
                         let left = reply.on_the_way.get().saturating_sub(bytes);
                         reply.on_the_way.set(left);
                     }
                     dispatcher.consumed(id);
+                    if let Some(reply) = reply {
+                        // Here nobody is woken by what comes of it.
+                        reply.send();
+                    }
                 }
             }
             ToDispatcher::ClientLeft(key, certain) => {
@@ -95,30 +101,41 @@ impl DispatcherEnd {
 /// The edge of one request, as the dispatcher sees it.
 struct RemoteReply {
     key: Key,
-    sender: UnboundedSender<(Key, ToEdge)>,
+    sender: UnboundedSender<Turn>,
+    /// What its edge is to get with the next wake-up: a head without its file, or without the failure that follows it, would
+    /// be taken for another response.
+    turn: RefCell<Vec<ToEdge>>,
     /// Bytes that were sent and that the edge has not consumed.
     on_the_way: Cell<usize>,
     known: Known,
 }
 
 impl RemoteReply {
-    fn send(&self, message: ToEdge) {
-        // An edge that is gone hears nothing.
-        let _ = self.sender.send((self.key, message));
+    fn add(&self, message: ToEdge) {
+        self.turn.borrow_mut().push(message);
+    }
+
+    /// Sends what there is since the last time.
+    fn send(&self) {
+        let turn = self.turn.take();
+        if !turn.is_empty() {
+            // An edge that is gone hears nothing.
+            let _ = self.sender.send((self.key, turn));
+        }
     }
 }
 
 impl Reply for RemoteReply {
     fn claimed(&self, by: WorkerId, times: RunTimes) {
-        self.send(ToEdge::Claimed(by, times));
+        self.add(ToEdge::Claimed(by, times));
     }
 
     fn hints(&self, bytes: Vec<u8>) {
-        self.send(ToEdge::Hints(bytes));
+        self.add(ToEdge::Hints(bytes));
     }
 
     fn head(&self, head: ResponseHead) {
-        self.send(ToEdge::Head(head));
+        self.add(ToEdge::Head(head));
     }
 
     fn room(self: Rc<Self>) -> Room {
@@ -130,31 +147,34 @@ impl Reply for RemoteReply {
 
     fn data(&self, bytes: Vec<u8>) {
         self.on_the_way.set(self.on_the_way.get() + bytes.len());
-        self.send(ToEdge::Data(bytes));
+        self.add(ToEdge::Data(bytes));
     }
 
     fn file(&self, path: PathBuf) {
-        self.send(ToEdge::File(path));
+        self.add(ToEdge::File(path));
     }
 
     fn end(self: Rc<Self>, end: ResponseEnd) {
-        self.send(ToEdge::End(end));
+        self.add(ToEdge::End(end));
     }
 
     fn fail(&self, failure: Failure, error: Option<String>) {
-        self.send(ToEdge::Fail(failure, error));
+        self.add(ToEdge::Fail(failure, error));
     }
 
     fn hijacked(&self, socket: OwnedFd) {
-        self.send(ToEdge::Hijacked(socket));
+        self.add(ToEdge::Hijacked(socket));
     }
 
+    /// The edge hears of it at once: nobody is woken for it here, and the next run may take its time.
     fn withdraw(&self) {
-        self.send(ToEdge::Withdraw);
+        self.add(ToEdge::Withdraw);
+        self.send();
     }
 
-    /// The task is another thread's; that it hears of the message is the channel's affair.
+    /// The task is another thread's; that it hears of the messages is the channel's affair.
     fn wake(&self) -> bool {
+        self.send();
         false
     }
 
@@ -164,6 +184,7 @@ impl Reply for RemoteReply {
 impl Drop for RemoteReply {
     fn drop(&mut self) {
         self.known.borrow_mut().remove(&self.key);
-        self.send(ToEdge::Released);
+        self.add(ToEdge::Released);
+        self.send();
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
 
-use super::{BATCH, Key, ToDispatcher, ToEdge};
+use super::{BATCH, Key, ToDispatcher, ToEdge, Turn};
 use crate::failure::Failure;
 use crate::http::request::Request;
 use crate::messages::{Admission, Dispatch, Reply, RequestId, Room};
@@ -16,7 +16,7 @@ use crate::messages::{Admission, Dispatch, Reply, RequestId, Room};
 /// The end for the thread of an edge.
 pub struct EdgeEnd {
     pub(super) sender: UnboundedSender<ToDispatcher>,
-    pub(super) receiver: UnboundedReceiver<(Key, ToEdge)>,
+    pub(super) receiver: UnboundedReceiver<Turn>,
 }
 
 impl EdgeEnd {
@@ -64,54 +64,58 @@ impl RemoteDispatcher {
         }
     }
 
-    fn take(&self, key: Key, message: ToEdge) {
-        if matches!(message, ToEdge::Released) {
-            let released = self.requests.borrow_mut().remove(&key);
-            if let Some(Submitted { reply, .. }) = released {
-                // Without effect where the response has its end.
-                reply.fail(Failure::Stopped, None);
-                reply.wake();
-            }
-            return;
-        }
-        let reply = match self.requests.borrow_mut().get_mut(&key) {
-            Some(submitted) => {
-                if let ToEdge::Data(bytes) = &message {
-                    submitted.owed += bytes.len();
-                }
-                Rc::clone(&submitted.reply)
-            }
+    /// Takes what came for one request, and wakes who waits for it.
+    fn take(&self, (key, messages): Turn) {
+        let reply = match self.requests.borrow().get(&key) {
+            Some(submitted) => Rc::clone(&submitted.reply),
             None => return,
         };
-        let is_data = matches!(message, ToEdge::Data(_));
-        match message {
-            ToEdge::Claimed(by, times) => reply.claimed(by, times),
-            ToEdge::Hints(bytes) => reply.hints(bytes),
-            ToEdge::Head(head) => reply.head(head),
-            ToEdge::Data(bytes) => reply.data(bytes),
-            ToEdge::File(path) => reply.file(path),
-            ToEdge::End(end) => Rc::clone(&reply).end(end),
-            ToEdge::Fail(failure, error) => reply.fail(failure, error),
-            ToEdge::Hijacked(socket) => reply.hijacked(socket),
-            ToEdge::Withdraw => reply.withdraw(),
-            ToEdge::Released => {}
+        let mut data_bytes = 0;
+        for message in messages {
+            match message {
+                ToEdge::Claimed(by, times) => reply.claimed(by, times),
+                ToEdge::Hints(bytes) => reply.hints(bytes),
+                ToEdge::Head(head) => reply.head(head),
+                ToEdge::Data(bytes) => {
+                    data_bytes += bytes.len();
+                    reply.data(bytes);
+                }
+                ToEdge::File(path) => reply.file(path),
+                ToEdge::End(end) => Rc::clone(&reply).end(end),
+                ToEdge::Fail(failure, error) => reply.fail(failure, error),
+                ToEdge::Hijacked(socket) => reply.hijacked(socket),
+                ToEdge::Withdraw => reply.withdraw(),
+                ToEdge::Released => {
+                    self.requests.borrow_mut().remove(&key);
+                    // Without effect where the response has its end.
+                    reply.fail(Failure::Stopped, None);
+                }
+            }
         }
-        if is_data {
+        if data_bytes > 0 {
+            self.owe(key, data_bytes);
             self.acknowledge(key);
         }
         reply.wake();
     }
+
+    /// Notes bytes that came.
+    fn owe(&self, key: Key, bytes: usize) {
+        if let Some(submitted) = self.requests.borrow_mut().get_mut(&key) {
+            submitted.owed += bytes;
+        }
+    }
 }
 
 /// Takes what the dispatcher says, until either end is gone.
-async fn receive(remote: Weak<RemoteDispatcher>, mut messages: UnboundedReceiver<(Key, ToEdge)>) {
+async fn receive(remote: Weak<RemoteDispatcher>, mut turns: UnboundedReceiver<Turn>) {
     let mut batch = Vec::with_capacity(BATCH);
-    while messages.recv_many(&mut batch, BATCH).await > 0 {
+    while turns.recv_many(&mut batch, BATCH).await > 0 {
         let Some(remote) = remote.upgrade() else {
             return;
         };
-        for (key, message) in batch.drain(..) {
-            remote.take(key, message);
+        for turn in batch.drain(..) {
+            remote.take(turn);
         }
     }
     // The dispatcher's thread is gone, and with it what it had not taken.
