@@ -1,5 +1,5 @@
 //! The screen in front of the HTTP parser: its verdict does not depend on how the bytes arrive, and whatever it passes
-//! httparse, which hyper parses with, reads as the same request.
+//! httparse, which hyper parses with, reads as the same request. Only which small chunks are joined depends on the arrival.
 
 #![no_main]
 
@@ -17,14 +17,15 @@ const LIMITS: Limits = Limits {
 /// What came of the bytes of one message.
 #[derive(Debug, PartialEq)]
 struct Verdict {
-    passed: Vec<u8>,
+    /// The head, and the data of the body without its chunks.
+    content: Vec<u8>,
     refusal: Option<Refusal>,
     head: Option<Head>,
     complete: bool,
 }
 
-/// Shows the screen `bytes` in pieces of this size.
-fn verdict(bytes: &[u8], piece: usize) -> Verdict {
+/// Shows the screen `bytes` in pieces of this size. Returns what it passed, too.
+fn verdict(bytes: &[u8], piece: usize) -> (Verdict, Vec<u8>) {
     let mut screen = Screen::new(LIMITS);
     let (mut buffered, mut passed) = (Vec::new(), Vec::new());
     let mut pieces = bytes.chunks(piece);
@@ -41,12 +42,38 @@ fn verdict(bytes: &[u8], piece: usize) -> Verdict {
             Err(refusal) => break Some(refusal),
         }
     };
-    Verdict {
-        passed,
+    let head = screen.head().copied();
+    let verdict = Verdict {
+        content: match head.is_some_and(|head| head.chunked) {
+            true => without_chunks(&passed),
+            false => passed.clone(),
+        },
         refusal,
-        head: screen.head().copied(),
+        head,
         complete: screen.phase() == Phase::Complete,
+    };
+    (verdict, passed)
+}
+
+/// The head of a chunked message, and all data after it. The screen has checked the sizes.
+fn without_chunks(passed: &[u8]) -> Vec<u8> {
+    let find = |bytes: &[u8], end: &[u8]| bytes.windows(end.len()).position(|part| part == end);
+    let head = find(passed, b"\r\n\r\n").expect("a head") + 4;
+    let (head, mut rest) = passed.split_at(head);
+    let mut content = head.to_vec();
+    while let Some(end) = find(rest, b"\r\n") {
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_hexdigit());
+        let digits = std::str::from_utf8(&rest[..digits.count()]).expect("hexadecimal digits");
+        let size = usize::from_str_radix(digits, 16).expect("a size");
+        rest = &rest[end + 2..];
+        let data = &rest[..size.min(rest.len())];
+        content.extend_from_slice(data);
+        rest = rest.get(size + 2..).unwrap_or(&[]);
+        if size == 0 {
+            break;
+        }
     }
+    content
 }
 
 /// Holds what was passed of a message against another parser.
@@ -86,10 +113,12 @@ fuzz_target!(|data: &[u8]| {
     let Some((&piece, bytes)) = data.split_first() else {
         return;
     };
-    let whole = verdict(bytes, usize::MAX);
-    assert_eq!(verdict(bytes, 1 + usize::from(piece % 32)), whole);
+    let (whole, passed) = verdict(bytes, usize::MAX);
+    let (in_pieces, passed_in_pieces) = verdict(bytes, 1 + usize::from(piece % 32));
+    assert_eq!(in_pieces, whole);
     assert!(whole.refusal.is_none() || !whole.complete);
     if let Some(head) = whole.head {
-        compare(&whole.passed, head);
+        compare(&passed, head);
+        compare(&passed_in_pieces, head);
     }
 });
