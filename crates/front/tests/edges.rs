@@ -358,16 +358,17 @@ fn a_run_that_replaces_one_whose_head_is_out_is_given_up() {
     let mut thread = first.thread(0);
     let mut taken = thread.take();
     taken.head(200, &[]).chunk(b"some").flush();
-    let mut client = edges.with(move |dispatcher| {
+    let mut thread = second.thread(0);
+    let (mut client, thread, job) = edges.with(move |dispatcher| {
         dispatcher.turns().take_completed();
         // The edge has taken the head, and what it says of that waits until this thread has time for it.
         assert_eq!(client.head().status, 200);
         dispatcher.worker_died(WorkerId::new(1, 0), Box::pin(async { None }));
-        client
+        // Before the edge hears of it, and gives the request up.
+        let job = thread.claim();
+        (client, thread, job)
     });
-    let mut thread = second.thread(0);
-    let mut again = thread.take();
-    again.head(200, &[]).chunk(b"more").flush();
+    let again = thread.taken(job);
     client.rest();
     again.until_abandoned();
     again.finish();

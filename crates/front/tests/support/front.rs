@@ -374,17 +374,27 @@ pub(crate) struct TestThread(WorkerThread);
 impl TestThread {
     /// Waits for a request and takes it.
     pub(crate) fn take(&mut self) -> Taken<'_> {
+        let job = self.claim();
+        self.taken(job)
+    }
+
+    /// The same in two steps, for a request that is claimed in another place than it is answered.
+    pub(crate) fn claim(&mut self) -> Job {
         loop {
             if self.0.worker().stopping() {
                 panic!("told to stop");
             }
-            if let Some(taken) = self.0.claim() {
-                return Taken {
-                    job: taken,
-                    thread: &self.0,
-                };
+            if let Some(job) = self.0.claim() {
+                return job;
             }
             self.0.wait(&Interrupt::default());
+        }
+    }
+
+    pub(crate) fn taken(&self, job: Job) -> Taken<'_> {
+        Taken {
+            job,
+            thread: &self.0,
         }
     }
 
