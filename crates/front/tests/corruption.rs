@@ -299,3 +299,30 @@ fn a_waiter_that_wants_no_more_does_not_count_as_woken() {
     let status = dispatcher.status();
     assert_eq!((status.slots, status.free_slots), (2, 2));
 }
+
+#[test]
+fn a_slot_that_comes_back_with_a_later_turn_goes_to_the_next_of_the_queue() {
+    // As that of an edge of another thread its reply wakes no task of this one.
+    let (dispatcher, answered, thread, mut job, _region) = dispatching();
+    for _ in 0..2 {
+        dispatcher
+            .intake()
+            .submit(request(), Rc::new(Answered::default()));
+    }
+    assert_eq!(dispatcher.status().free_slots, 0);
+    for _ in 0..300 {
+        thread
+            .try_frame(&mut job, Kind::Chunk, &[b"a"])
+            .expect("there is room");
+    }
+    thread
+        .try_frame(&mut job, Kind::End, &[])
+        .expect("there is room");
+    thread.finish(&job);
+    dispatcher.turns().take_completed();
+    assert!(!answered.ended.get(), "it has one turn only");
+    dispatcher.turns().take_completed();
+    assert!(answered.ended.get());
+    let status = dispatcher.status();
+    assert_eq!((status.free_slots, status.waiting), (0, 2));
+}

@@ -148,11 +148,13 @@ impl State {
 
     /// Takes what workers have completed, of all generations, for so many passes. Returns whether it woke a task.
     pub(super) fn take_completed(&mut self, passes: usize) -> bool {
-        let mut woke = false;
+        let (mut woke, mut went_on) = (false, false);
         for generation in &mut self.generations.all {
+            went_on |= !generation.slots.unfinished.is_empty();
             woke |= self.frames.take_unfinished(generation);
         }
-        if woke {
+        if went_on {
+            // Slots may have come back, also where the tasks that wait are another thread's.
             self.fill();
         }
         let mut at = 0;
