@@ -24,7 +24,7 @@ use crate::messages::{ResponseEnd, RunTimes};
 pub use dispatcher::DispatcherEnd;
 pub use edge::EdgeEnd;
 
-/// Bytes of one response's body that are on their way to its edge at most, but for the last piece.
+/// Bytes of one response's body and of its early hints that are on their way to its edge at most, but for the last piece.
 const WINDOW_BYTES: usize = 256 * 1024;
 /// Items that are taken from a channel at once.
 const BATCH: usize = 64;

@@ -4,6 +4,7 @@
 #[path = "support/front.rs"]
 mod support;
 
+use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -22,7 +23,7 @@ use highball_front::http::incoming::ResponseStore;
 use highball_front::http::request::Request;
 use highball_front::http::response_head::ResponseHead;
 use highball_front::log::{AccessLog, Format};
-use highball_front::messages::{Admission, Dispatch, Reply, RequestId, ResponseEnd};
+use highball_front::messages::{Admission, Dispatch, Reply, RequestId, ResponseEnd, Room};
 use highball_front::net::accept::Acceptors;
 use highball_front::remote::{self, DispatcherEnd, EdgeEnd};
 use highball_front::{Failure, FileAccess, Listener, runtime, slot_bytes};
@@ -466,22 +467,32 @@ fn what_runs_fails_at_its_edge_when_the_dispatcher_ends() {
     assert!(began.elapsed() < TEST_TIMEOUT);
 }
 
-/// In place of the dispatcher: answers each request as it says, and takes so long between two messages that an edge could
-/// take them one by one.
-struct Slow(fn(&Rc<dyn Reply>));
+/// In place of the dispatcher: does with the reply to a request what it says.
+#[derive(Clone, Copy)]
+struct Played {
+    submitted: fn(&Rc<dyn Reply>),
+    /// When the edge has room again, for the first time; then it lets go of the request.
+    consumed: fn(&Rc<dyn Reply>),
+}
 
-impl Dispatch for Slow {
+/// What it has of the request.
+struct PlayedDispatcher {
+    played: Played,
+    reply: RefCell<Option<Rc<dyn Reply>>>,
+}
+
+impl Dispatch for PlayedDispatcher {
     fn submit(&self, _request: Arc<Request>, reply: Rc<dyn Reply>) -> RequestId {
-        let head = ResponseHead {
-            status: http::StatusCode::OK,
-            headers: http::HeaderMap::new(),
-            chunked_by_app: false,
-        };
-        reply.head(head);
-        std::thread::sleep(Duration::from_millis(100));
-        (self.0)(&reply);
+        (self.played.submitted)(&reply);
         reply.wake();
+        self.reply.replace(Some(reply));
         RequestId::default()
+    }
+
+    fn consumed(&self, _id: RequestId) {
+        if let Some(reply) = self.reply.take() {
+            (self.played.consumed)(&reply);
+        }
     }
 
     fn admits(&self, _path: &[u8]) -> Admission {
@@ -489,25 +500,40 @@ impl Dispatch for Slow {
     }
 
     fn head_taken(&self, _id: RequestId) {}
-    fn consumed(&self, _id: RequestId) {}
     fn client_left(&self, _id: RequestId, _certain: bool) {}
     fn no_more(&self, _id: RequestId) {}
     fn abandon(&self, _id: RequestId) {}
     fn take_completed(&self) {}
 }
 
-/// What a client gets of an edge whose requests are answered so.
-fn answered_slowly(answer: fn(&Rc<dyn Reply>)) -> Response {
+/// Says the head, and then nothing for so long that an edge could take it alone.
+fn slow_head(reply: &Rc<dyn Reply>) {
+    reply.head(ok());
+    std::thread::sleep(Duration::from_millis(100));
+}
+
+fn ok() -> ResponseHead {
+    ResponseHead {
+        status: http::StatusCode::OK,
+        headers: http::HeaderMap::new(),
+        chunked_by_app: false,
+    }
+}
+
+/// What a client gets of an edge whose dispatcher is played.
+fn played(played: Played) -> Response {
     let (end, dispatcher_end) = remote::connect();
     let (tell, address) = mpsc::channel();
     let (stop, stopped) = mpsc::channel();
     let dispatcher = std::thread::spawn(move || {
-        let serve = dispatcher_end.serve(Rc::new(Slow(answer)));
+        let reply = RefCell::default();
+        let serve = dispatcher_end.serve(Rc::new(PlayedDispatcher { played, reply }));
         runtime::build().expect("a runtime").block_on(serve);
     });
-    let edge = std::thread::spawn(move || {
-        run_edge(Settings::for_tests(), end, &tell, &stopped);
-    });
+    let mut settings = Settings::for_tests();
+    settings.response_buffer_bytes = 4096;
+    settings.response_spool_max_bytes = 4096;
+    let edge = std::thread::spawn(move || run_edge(settings, end, &tell, &stopped));
     let mut client = Client::connect(address.recv().expect("the edge starts"));
     let response = client.get("/");
     drop((client, stop));
@@ -518,14 +544,65 @@ fn answered_slowly(answer: fn(&Rc<dyn Reply>)) -> Response {
 
 #[test]
 fn a_head_arrives_together_with_the_file_that_is_its_body() {
-    let response = answered_slowly(|reply| {
-        reply.file(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into());
-        Rc::clone(reply).end(ResponseEnd::Complete);
+    let response = played(Played {
+        submitted: |reply| {
+            slow_head(reply);
+            reply.file(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into());
+            Rc::clone(reply).end(ResponseEnd::Complete);
+        },
+        consumed: |_| {},
     });
     assert_eq!(response.text(), include_str!("../Cargo.toml"));
 }
 
 #[test]
 fn a_failure_right_behind_a_head_takes_its_place() {
-    answered_slowly(|reply| reply.fail(Failure::AppError, None)).expect(500);
+    let response = played(Played {
+        submitted: |reply| {
+            slow_head(reply);
+            reply.fail(Failure::AppError, None);
+        },
+        consumed: |_| {},
+    });
+    response.expect(500);
+}
+
+/// Answers with `again`.
+fn answer_again(reply: &Rc<dyn Reply>) {
+    reply.head(ok());
+    reply.data(b"again".to_vec());
+    Rc::clone(reply).end(ResponseEnd::Complete);
+}
+
+#[test]
+fn what_is_withdrawn_leaves_its_room_to_the_next_run() {
+    let response = played(Played {
+        submitted: |reply| {
+            while Rc::clone(reply).room() == Room::Free {
+                reply.data(vec![b'x'; 8192]);
+            }
+            // The edge has it, and has no room for more.
+            reply.wake();
+            std::thread::sleep(Duration::from_millis(100));
+            reply.withdraw();
+        },
+        consumed: answer_again,
+    });
+    assert_eq!(response.expect(200).text(), "again");
+}
+
+#[test]
+fn early_hints_without_an_end_wait_until_their_edge_has_taken_some() {
+    let response = played(Played {
+        submitted: |reply| {
+            let mut bytes = 0;
+            while Rc::clone(reply).room() == Room::Free {
+                reply.hints(b"HTTP/1.1 103 Early Hints\r\n\r\n".to_vec());
+                bytes += 28;
+                assert!(bytes < 1024 * 1024, "nothing holds them up");
+            }
+        },
+        consumed: answer_again,
+    });
+    assert_eq!(response.expect(200).text(), "again");
 }

@@ -131,6 +131,7 @@ impl Reply for RemoteReply {
     }
 
     fn hints(&self, bytes: Vec<u8>) {
+        self.on_the_way.set(self.on_the_way.get() + bytes.len());
         self.add(ToEdge::Hints(bytes));
     }
 

@@ -70,14 +70,17 @@ impl RemoteDispatcher {
             Some(submitted) => Rc::clone(&submitted.reply),
             None => return,
         };
-        let mut data_bytes = 0;
+        let mut owed = 0;
         for message in messages {
             match message {
                 ToEdge::Claimed(by, times) => reply.claimed(by, times),
-                ToEdge::Hints(bytes) => reply.hints(bytes),
+                ToEdge::Hints(bytes) => {
+                    owed += bytes.len();
+                    reply.hints(bytes);
+                }
                 ToEdge::Head(head) => reply.head(head),
                 ToEdge::Data(bytes) => {
-                    data_bytes += bytes.len();
+                    owed += bytes.len();
                     reply.data(bytes);
                 }
                 ToEdge::File(path) => reply.file(path),
@@ -92,18 +95,12 @@ impl RemoteDispatcher {
                 }
             }
         }
-        if data_bytes > 0 {
-            self.owe(key, data_bytes);
-            self.acknowledge(key);
-        }
-        reply.wake();
-    }
-
-    /// Notes bytes that came.
-    fn owe(&self, key: Key, bytes: usize) {
         if let Some(submitted) = self.requests.borrow_mut().get_mut(&key) {
-            submitted.owed += bytes;
+            submitted.owed += owed;
         }
+        // Also where nothing came: what was withdrawn leaves its room.
+        self.acknowledge(key);
+        reply.wake();
     }
 }
 
