@@ -26,6 +26,7 @@ impl Front {
         if !clean {
             self.end().await;
         }
+        self.dispatcher().ending().log_poison();
         self.edge.log.flush();
         clean
     }
@@ -35,6 +36,7 @@ impl Front {
         self.acceptors().stop();
         let ending = self.dispatcher().ending();
         ending.stop();
+        ending.log_poison();
         let cut = ending.fail_all();
         if cut > 0 {
             let text = "requests cut before their deadline: the server stops immediately";

@@ -96,6 +96,21 @@ fn how_the_first_of_two_workers_ended_is_waited_for_as_well() {
     server.wait_for_lines(|lines| lines.iter().any(|line| line.contains(text)));
 }
 
+#[test]
+fn a_drained_front_names_a_request_whose_workers_are_not_explained_yet() {
+    let server = Server::start(|settings| settings.workers = 2);
+    let mut client = server.ask("/deadly");
+    let _unexplained = [0, 1].map(|worker| {
+        server.worker(worker).thread(0).take();
+        server.bury_unexplained(worker)
+    });
+    client.response().expect(502);
+    let drained = server.drain();
+    assert_eq!(drained.recv_timeout(TEST_TIMEOUT), Ok(true));
+    let text = "worker 0 of generation 1, then worker 1 of generation 1 died with it";
+    server.wait_for_lines(|lines| lines.iter().any(|line| line.contains(text)));
+}
+
 /// Has both threads of a worker take a request each, and the worker die.
 fn die_with_two(server: &Server) -> (Client, Client) {
     let player = server.worker(0);

@@ -64,12 +64,18 @@ impl Ending {
         self.state.borrow_mut().stopping = true;
     }
 
+    /// Logs requests that killed two workers also where it is not known yet how these ended: nobody may be there to do so
+    /// later.
+    pub fn log_poison(&self) {
+        let state = &mut *self.state.borrow_mut();
+        state.crashes.poison.log(&state.log, true);
+    }
+
     /// Fails everything that is still here: the server ends now. What never ran may be sent again, what a thread has may
     /// have had an effect. Returns the number of the latter that were within their deadline.
     pub fn fail_all(&self) -> usize {
         let now = monotonic_ns();
         let state = &mut *self.state.borrow_mut();
-        state.crashes.poison.log(&state.log, true);
         state.fail_queue(Failure::Stopping);
         // What workers have written by now counts.
         state.take_completed(PASSES);
