@@ -98,7 +98,7 @@ fn row_34_a_safe_request_is_run_again_once_and_named_when_it_has_killed_two_work
         let named = working
             .server
             .log()
-            .wait(|line| line.contains("KilledTwoWorkers"));
+            .wait(|line| line.contains("PoisonRequest"));
         assert!(named.contains("level=error"), "{named}");
         let request = format!("method={method} path=\"/deadly\"");
         assert!(named.contains(&request), "{named}");
@@ -274,7 +274,7 @@ fn row_34_500_random_kills_under_load_fail_no_get_but_those_named_and_lose_no_sl
     let unlucky = unlucky.into_inner().expect("no load panics");
     for path in &unlucky {
         let request = format!("method=GET path=\"{path}\"");
-        let named = |line: &str| line.contains("KilledTwoWorkers") && line.contains(&request);
+        let named = |line: &str| line.contains("PoisonRequest") && line.contains(&request);
         working.server.log().wait(named);
     }
     assert!(unlucky.len() < KILLS / 20, "{unlucky:?}");

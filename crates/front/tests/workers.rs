@@ -49,7 +49,7 @@ fn a_safe_request_that_has_killed_two_workers_is_a_502_and_named_in_the_log() {
         }
     }
     server.expect_outcome("/deadly?a=b", "worker_died");
-    let is_named = |line: &&String| line.contains("class=\"KilledTwoWorkers\"");
+    let is_named = |line: &&String| line.contains("class=\"PoisonRequest\"");
     let lines = server.wait_for_lines(|lines| lines.iter().any(|line| is_named(&line)));
     let named = lines.iter().find(is_named).expect("waited for above");
     assert!(named.contains("level=error"), "{named}");

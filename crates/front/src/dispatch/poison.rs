@@ -117,7 +117,7 @@ impl PoisonRequests {
         for poison in self.waiting.extract_if(.., ready) {
             let [first, second] = &poison.deaths;
             let text = format!(
-                "KilledTwoWorkers: {first}, then {second} died with it; it probably kills workers and is not run again"
+                "PoisonRequest: {first}, then {second} died with it; it probably kills workers and is not run again"
             );
             errors::app_error(log, &poison.request, poison.worker, &text);
         }
