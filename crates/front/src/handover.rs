@@ -22,7 +22,7 @@ impl Front {
         self.acceptors().stop();
         let connections = &self.edge.connections;
         for connection in connections.all() {
-            connection.rest_early();
+            connection.free_buffers_when_idle();
         }
         loop {
             // Before the look, so that nothing between the two is missed.
@@ -31,7 +31,7 @@ impl Front {
             if all.is_empty() {
                 return Ok(());
             }
-            for connection in all.iter().filter(|connection| connection.is_asleep()) {
+            for connection in all.iter().filter(|connection| connection.is_hibernating()) {
                 while let Err(error) = connection.give(&give) {
                     match error.kind() {
                         io::ErrorKind::WouldBlock => room().await?,

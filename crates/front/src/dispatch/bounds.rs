@@ -36,6 +36,7 @@ impl Bounds {
             batch: settings.batch_scheduling,
         }
     }
+
     /// How long a request for this path may take.
     pub(super) fn timeout_of(&self, path: &[u8]) -> Duration {
         let own = self.request_timeouts.find(path);

@@ -72,13 +72,13 @@ impl exchange::Dispatcher for Dispatcher {
         let Generation {
             deadlines, slots, ..
         } = generation;
-        let untold = deadlines.forget_worker(slots, worker);
+        let unlogged = deadlines.forget_worker(slots, worker);
         let retries = state.bounds.max_retries;
         let again = crashes.reclaim_worker(generation, worker, &death, frames, retries);
         queue.put_all_back(again);
         generations.requeue_for_others(queue);
         state.fill();
-        for work in untold {
+        for work in unlogged {
             work.log(&state.log, None);
         }
     }

@@ -129,7 +129,7 @@ impl Connections {
         self.awake.borrow_mut().retain(|connection| {
             connection.upgrade().is_some_and(|connection| {
                 check(&connection);
-                !connection.is_asleep()
+                !connection.is_hibernating()
             })
         });
         let open = self.open.borrow();

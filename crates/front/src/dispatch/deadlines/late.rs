@@ -134,7 +134,7 @@ impl LateRuns {
         self.stuck.retain(|(known, _)| *known != worker);
         let of_worker = |late: &mut LateRun| late.run.by.worker == worker;
         let gone = self.runs.extract_if(.., of_worker);
-        let untold = gone.filter(|late| !late.traced && goes_on(late.run));
-        untold.map(|late| late.work).collect()
+        let unlogged = gone.filter(|late| !late.traced && goes_on(late.run));
+        unlogged.map(|late| late.work).collect()
     }
 }

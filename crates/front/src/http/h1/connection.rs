@@ -124,10 +124,10 @@ impl Connection {
                 return Poll::Ready(Ending::Hijacked(transaction));
             }
             let idle = || !state.is_busy();
-            if state.leaves.get() && idle() && !state.has_news() {
+            if state.close_when_idle.get() && idle() && !state.has_news() {
                 return Poll::Ready(Ending::Killed);
             }
-            if (state.rests.replace(false) || state.rests_early.get()) && idle() {
+            if (state.free_buffers.replace(false) || state.free_buffers_when_idle.get()) && idle() {
                 return Poll::Ready(Ending::Rests);
             }
             self.watch_client(cx);
@@ -171,10 +171,10 @@ impl Connection {
     /// Holds an idle connection, as a new one is too, without hyper and its buffers. False when it must end.
     async fn rest(&self) -> bool {
         let Self { state, edge } = self;
-        state.asleep.set(true);
+        state.hibernating.set(true);
         state.release_buffers();
         let resting = edge.connections.rests(state);
-        if state.rests_early.get() {
+        if state.free_buffers_when_idle.get() {
             edge.connections.rested.notify_waiters();
         }
         let readable = poll_fn(|cx| {
@@ -184,14 +184,16 @@ impl Connection {
             }
             match state.io.poll_readable(cx) {
                 Poll::Ready(()) => Poll::Ready(true),
-                Poll::Pending if state.leaves.get() && !state.has_news() => Poll::Ready(false),
+                Poll::Pending if state.close_when_idle.get() && !state.has_news() => {
+                    Poll::Ready(false)
+                }
                 Poll::Pending => Poll::Pending,
             }
         })
         .await;
         drop(resting);
-        state.rests.set(false);
-        state.asleep.set(!readable);
+        state.free_buffers.set(false);
+        state.hibernating.set(!readable);
         readable
     }
 }

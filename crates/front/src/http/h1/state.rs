@@ -59,13 +59,13 @@ pub struct ConnectionState {
     /// Whether the application has it.
     pub spliced: Cell<bool>,
     /// Whether it is to be closed as soon as it is idle.
-    pub leaves: Cell<bool>,
+    pub close_when_idle: Cell<bool>,
     /// Whether it is to give its buffers back, for it was idle for a while.
-    pub rests: Cell<bool>,
+    pub free_buffers: Cell<bool>,
     /// Whether it is to give its buffers back as soon as it is idle, for then it is given away.
-    pub rests_early: Cell<bool>,
+    pub free_buffers_when_idle: Cell<bool>,
     /// Whether it is idle without buffers: then it need not be checked often.
-    pub asleep: Cell<bool>,
+    pub hibernating: Cell<bool>,
     /// Whether a request has been answered: then the keep-alive time-out counts, not the header's.
     pub answered: Cell<bool>,
     /// The last response, for the next request to use again.
@@ -88,10 +88,10 @@ impl ConnectionState {
             needs_reset: Cell::new(false),
             killed: Cell::new(false),
             spliced: Cell::new(false),
-            leaves: Cell::new(false),
-            rests: Cell::new(false),
-            rests_early: Cell::new(false),
-            asleep: Cell::new(true),
+            close_when_idle: Cell::new(false),
+            free_buffers: Cell::new(false),
+            free_buffers_when_idle: Cell::new(false),
+            hibernating: Cell::new(true),
             answered: Cell::new(answered),
             response: RefCell::new(None),
             waker: RefCell::new(None),
@@ -121,13 +121,13 @@ impl ConnectionState {
     /// Lets what has come be answered, and nothing more come.
     pub fn stop(&self) {
         self.stopping.set(true);
-        self.leaves.set(true);
+        self.close_when_idle.set(true);
         self.wake();
     }
 
     /// Has it give its buffers back as soon as it is idle, each time: then it can be given away.
-    pub fn rest_early(&self) {
-        self.rests_early.set(true);
+    pub fn free_buffers_when_idle(&self) {
+        self.free_buffers_when_idle.set(true);
         self.wake();
     }
 
@@ -139,7 +139,7 @@ impl ConnectionState {
         &self,
         give: impl Fn(BorrowedFd<'_>, &IdleConnection) -> io::Result<()>,
     ) -> io::Result<()> {
-        if self.killed.get() || !self.asleep.get() {
+        if self.killed.get() || !self.hibernating.get() {
             return Ok(());
         }
         // A UNIX socket's has a name instead.
@@ -163,8 +163,8 @@ impl ConnectionState {
     }
 
     /// Whether it is idle without buffers.
-    pub fn is_asleep(&self) -> bool {
-        self.asleep.get()
+    pub fn is_hibernating(&self) -> bool {
+        self.hibernating.get()
     }
 
     /// Whether a request was answered on it, and since when nothing has happened on it: milliseconds of the coarse clock.
@@ -231,10 +231,10 @@ impl ConnectionState {
                 };
                 if late(since, limit) {
                     self.kill(Outcome::Timeout);
-                } else if !self.rests.get()
+                } else if !self.free_buffers.get()
                     && (crowded || now_ms.saturating_sub(since) > HIBERNATE_AFTER_MS)
                 {
-                    self.rests.set(true);
+                    self.free_buffers.set(true);
                     self.wake();
                 }
             }
