@@ -3,8 +3,22 @@
 # A template without the extension and without an application, for the supervisor's tests. The "rackup
 # file" names what it does. Its "memory" is a pipe whose end tells the workers to leave.
 
+require "io/wait"
 require "json"
 require "socket"
+
+# The test's process, as a pidfd. No stand-in may outlive it: a worker whose template was killed before it named that worker
+# is known to no supervisor, which then cannot kill it.
+TEST = IO.for_fd(syscall(434, Process.ppid, 0))
+
+# The kernel kills this template when the thread of its test ends (PR_SET_PDEATHSIG), also while it waits for a FIFO.
+syscall(RUBY_PLATFORM.start_with?("aarch64") ? 167 : 157, 1, 9)
+
+# Does nothing until the test's process has ended.
+def hang
+  TEST.wait_readable
+  exit!(9)
+end
 
 def receive(socket)
   data, _, _, *controls = socket.recvmsg(65_536, 0, 512, scm_rights: true)
@@ -20,7 +34,7 @@ end
 
 def work(mode, number, control, stop)
   exit!(3) if mode == "dies"
-  sleep if mode == "never_ready"
+  hang if mode == "never_ready"
   tell(control, "Error" => { "message" => "hello\nfrom #{number}" })
   tell(control, "Ready" => { "worker" => number, "pid" => Process.pid })
   if mode == "hijack"
@@ -38,9 +52,9 @@ def work(mode, number, control, stop)
     lines = ["thread #{thread}", "of #{number}"]
     tell(control, "Backtrace" => { "slot" => slot, "sequence" => sequence, "backtrace" => lines })
   end
-  sleep if mode == "stubborn"
-  ready, = IO.select([control, stop])
-  exit!(ready.include?(control) ? 7 : 0)
+  hang if mode == "stubborn"
+  ready, = IO.select([control, stop, TEST])
+  exit!(ready.include?(stop) ? 0 : 7)
 end
 
 control = Socket.for_fd($stdin.dup.tap { |io| io.autoclose = false }.fileno)
@@ -55,14 +69,14 @@ when "raises"
   tell(control, "BootFailed" => { "class" => "RuntimeError", "message" => "no database", "backtrace" => backtrace })
   exit!(1)
 when "exits" then exit!(5)
-when "hangs" then sleep
+when "hangs" then hang
 end
 # Boots once: a mark in the application's folder says that it did.
 if mode == "boots_once"
   exit!(6) if File.exist?("booted")
   File.write("booted", "")
 end
-# Something that the application starts beside the workers.
+# A process that the application starts itself.
 File.write("helper", Process.spawn("sleep", "1000")) if mode == "helper"
 
 booted = { "pid" => Process.pid, "ruby" => RUBY_VERSION, "rack" => ENV.fetch("RACK_ENV"), "seconds" => 0.5,
@@ -86,7 +100,7 @@ loop do
 
   message, (socket, _) = receive(control)
   exit!(0) if message.nil? || message == "Exit"
-  sleep if mode == "never_forks" || File.exist?("forks_hang_#{start.fetch("generation")}")
+  hang if mode == "never_forks" || File.exist?("forks_hang_#{start.fetch("generation")}")
   number = message.fetch("Fork").fetch("worker")
   if File.exist?("unforkable")
     tell(control, "NotForked" => { "worker" => number, "reason" => "no memory" })
@@ -100,7 +114,7 @@ loop do
   end
   socket.close
   pidfd = IO.for_fd(syscall(434, pid, 0))
-  # The worker is told of when the test says so.
+  # The worker is reported when the test says so.
   File.open("name") { |fifo| fifo.sysread(1) } if File.exist?("name")
   children[pidfd] = [number, pid]
   tell(control, { "Forked" => { "worker" => number, "pid" => pid } }, pidfd)
