@@ -3,7 +3,7 @@
 require "test_helper"
 require "timeout"
 
-# Whose bytes are these? What a response's body, stream or connection writes reaches that response, or nobody.
+# Whose bytes are these? What a response's body, stream or connection writes reaches that response, or no client.
 class ClaimTest < Minitest::Test
   include OwnWorker
 
@@ -50,7 +50,7 @@ class ClaimTest < Minitest::Test
     assert_instance_of Highball::ResponseOver, late
   end
 
-  def test_a_stream_that_a_thread_still_writes_cannot_write_into_the_next_response
+  def test_a_thread_that_still_writes_a_stream_misses_the_next_response
     helper = nil
     streaming = lambda do |stream|
       helper = Thread.new { RAISED.call { loop { stream.write("A" * 40_000) } } }
@@ -83,7 +83,7 @@ class ClaimTest < Minitest::Test
   end
 
   # Ruby code that turns a header's value into a string may let another thread run in the middle of a head.
-  def test_hints_of_a_request_that_is_over_do_not_get_into_the_head_of_the_next
+  def test_hints_of_an_ended_request_do_not_get_into_the_next_head
     slow = Object.new
     gate = Queue.new
     slow.define_singleton_method(:to_s) { gate.pop }
@@ -107,7 +107,7 @@ class ClaimTest < Minitest::Test
     assert_equal [%i[head end], [%w[X-Second 2]]], [answer.kinds, answer.fields]
   end
 
-  def test_hints_that_waited_for_room_until_the_response_began_are_passed_over
+  def test_hints_that_waited_until_the_response_began_are_skipped
     hints = nil
     link = { "Link" => "x" * 30_000 }
     begun = Queue.new

@@ -87,7 +87,7 @@ class EnvTest < Minitest::Test
     assert_equal ["a\nb\xFF".b, 0, "a\n", Encoding::BINARY], read
   end
 
-  def test_a_body_in_a_file_is_a_rewindable_binary_input_that_is_closed_afterwards
+  def test_a_body_in_a_file_is_a_rewindable_binary_input_that_is_closed
     File.open(Dir.tmpdir, File::TMPFILE | File::RDWR, 0o600) do |file|
       file.write("line\n" * 100_000)
       file.flush

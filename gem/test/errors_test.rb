@@ -92,7 +92,7 @@ class ErrorsTest < Minitest::Test
     assert_equal 9, described(error).scan("caused by").size
   end
 
-  def test_no_exception_of_an_application_ends_its_thread_or_loses_its_backtrace
+  def test_no_exception_ends_its_thread_or_loses_its_backtrace
     [
       lambda do
         raise "\u00e9 #{"x".b}"

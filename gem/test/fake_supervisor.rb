@@ -37,13 +37,13 @@ class FakeSupervisor
     send({ Start: start }, IO.for_fd(@front.memory, autoclose: false), @front.doorbell)
   end
 
-  # Sends a control message with files beside it.
+  # Sends a control message with files.
   def send(message, *files)
     ancillary = files.empty? ? [] : [Socket::AncillaryData.unix_rights(*files)]
     @control.sendmsg(JSON.generate(message), 0, nil, *ancillary)
   end
 
-  # The template's next message: its name, its fields and what came beside it; nil at the end.
+  # The template's next message: its name, its fields and its files; nil at the end.
   def message
     receive(@control)
   end

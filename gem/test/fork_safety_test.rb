@@ -21,7 +21,7 @@ class ForkSafetyTest < Minitest::Test
     assert_empty held("")
   end
 
-  def test_a_connection_is_named_with_its_peer_and_a_listener_with_its_address
+  def test_a_connection_is_named_by_its_peer_and_a_listener_by_its_address
     sentences = held(<<~RUBY)
       server = TCPServer.new("127.0.0.1", 0)
       client = TCPSocket.new("127.0.0.1", server.addr[1])

@@ -75,7 +75,7 @@ class OutOfBandTest < Minitest::Test
         done = File.join(supervisor.folder, "done")
         supervisor.request
         refute File.exist?(done)
-        # One worker of two that could be there: none idles beside it, so it waits for its turn for ever.
+        # One worker of two that could be there: no other one is idle, so it waits for its turn for ever.
         supervisor.fork_worker(1)
         requests = 0
         # What is there may still be empty.

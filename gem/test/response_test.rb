@@ -45,7 +45,7 @@ class ResponseTest < Minitest::Test
     assert_equal body, respond(200, {}, [body]).body
   end
 
-  def test_the_length_of_a_long_array_is_told_unless_the_application_frames_it
+  def test_a_long_array_has_a_length_unless_the_application_frames_it
     list = ["x" * 40_000] * 2
     assert_equal [%w[content-length 80000]], respond(200, {}, list).fields
     assert_empty respond(200, {}, list.take(1)).fields

@@ -129,7 +129,7 @@ class TemplateTest < Minitest::Test
     run ->(_) { [200, {}, ["#{loaded} #{nice.call} #{Thread.current == Thread.main}"]] }
   RUBY
 
-  def test_the_application_is_loaded_behind_others_where_asked_and_workers_are_not_held_back
+  def test_the_application_loads_at_low_priority_and_workers_run_at_normal
     own = Process.getpriority(Process::PRIO_PROCESS, 0)
     # There is no step beyond the nineteenth.
     { false => own, true => [own + 10, 19].min }.each do |low_priority, loaded|
@@ -164,7 +164,7 @@ class TemplateTest < Minitest::Test
     end
   end
 
-  def test_what_goes_wrong_in_a_warm_up_is_told_and_keeps_nobody_from_serving
+  def test_a_failed_warm_up_is_logged_and_workers_serve
     raises = "run ->(env) { Process.ppid == #{Process.pid} ? raise('not yet') : [200, {}, ['well']] }"
     faults = { WARMED => "/?bad was answered with status 500", raises => "/?bad failed: RuntimeError: not yet" }
     faults.each do |config, fault|

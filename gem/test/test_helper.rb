@@ -177,7 +177,7 @@ module OwnWorker
       answer
     end
 
-    # The next control message and the descriptors beside it.
+    # The next control message and its descriptors.
     def message
       text, _, _, *ancillary = @control.recvmsg(65_536, scm_rights: true)
       [JSON.parse(text), ancillary.flat_map { |data| data.unix_rights || [] }]

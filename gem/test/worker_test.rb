@@ -78,7 +78,7 @@ class WorkerTest < Minitest::Test
     }
   RUBY
 
-  def test_a_worker_that_is_stopped_waits_for_connections_that_its_application_took_over
+  def test_a_stopped_worker_waits_for_hijacked_connections
     [1, 3].each do |threads|
       serve(TAKES_OVER, threads:) do |supervisor|
         supervisor.front.publish(path: "/thread")
@@ -93,7 +93,7 @@ class WorkerTest < Minitest::Test
     end
   end
 
-  def test_a_connection_that_was_taken_over_and_that_the_front_closed_holds_nobody_up
+  def test_a_hijacked_connection_that_the_front_closed_delays_no_exit
     serve(TAKES_OVER) do |supervisor|
       supervisor.front.publish
       socket = supervisor.hijacked_socket

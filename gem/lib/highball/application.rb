@@ -15,7 +15,7 @@ module Highball
         require "rack"
         require "rack/builder"
         loaded = ::Rack::Builder.parse_file(start.config_ru)
-        # Rack 2 returns options beside the application.
+        # Rack 2 returns the application and options.
         loaded.instance_of?(Array) ? loaded.first : loaded
       end
 

@@ -19,7 +19,7 @@ module Highball
     CLASS_NAME = ::Module.instance_method(:to_s)
     BACKTRACE = ::Exception.instance_method(:backtrace)
 
-    # Encodings of text whose encoding nobody has declared.
+    # Encodings of text whose encoding was not declared.
     UNDECLARED = [::Encoding::BINARY, ::Encoding::US_ASCII].freeze
     private_constant :CLASS, :CLASS_NAME, :BACKTRACE, :UNDECLARED
 
@@ -88,7 +88,7 @@ module Highball
         attempt_or(->(_) { otherwise }, &block)
       end
 
-      # What the block returns; where it raises, what is made of that. A throw that nobody catches raises too.
+      # What the block returns; where it raises, what is made of that. A throw without a catch raises too.
       def attempt_or(otherwise)
         yield
       rescue ::Exception => error # rubocop:disable Lint/RescueException -- nothing may leave, whatever it is

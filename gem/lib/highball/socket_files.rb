@@ -26,7 +26,7 @@ module Highball
         true
       end
 
-      # Removes the socket files on which nobody listens. Those of a server that has taken over are kept.
+      # Removes the socket files on which no process listens. Those of a server that has taken over are kept.
       def remove_dead(paths)
         paths.each do |path|
           UNIXSocket.new(path).close

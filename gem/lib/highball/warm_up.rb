@@ -23,7 +23,7 @@ module Highball
       private
 
       def finish(body)
-        # One that is a stream of the client's has nobody to write to.
+        # One that is a stream of the client's has no client to write to.
         body.each { |_chunk| next } if body.respond_to?(:each)
       ensure
         body.close if body.respond_to?(:close)

@@ -86,7 +86,7 @@ module Highball
       run_hooks(:out_of_band)
     end
 
-    # A thread that ends otherwise than by finishing (Thread#kill) is started again: nobody would run its requests.
+    # A thread that ends otherwise than by finishing (Thread#kill) is started again: otherwise its requests would never run.
     def run_threads
       ended = Queue.new
       @worker_threads.each { |worker_thread| start_thread(worker_thread, ended) }
@@ -103,7 +103,7 @@ module Highball
         run_thread(worker_thread)
         finished = true
       ensure
-        # In a process that the application forked, nobody else would report what it ends with.
+        # In a process that the application forked, no other code would report what it ends with.
         Thread.current.report_on_exception = true if Native.child?
         ended << [worker_thread, finished]
       end
