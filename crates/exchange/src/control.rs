@@ -3,7 +3,7 @@
 //! exchange does). This file decides nothing.
 //!
 //! One message is one datagram of a `SOCK_SEQPACKET` socket pair: JSON of at most [`LIMIT`] bytes,
-//! file descriptors beside it (`SCM_RIGHTS`). The end of a socket means that the peer process died.
+//! file descriptors with it (`SCM_RIGHTS`). The end of a socket means that the peer process died.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -24,7 +24,7 @@ pub use messages::{FromTemplate, FromWorker, Start, ToTemplate, ToWorker};
 /// Longest message in bytes.
 pub const LIMIT: usize = 64 * 1024;
 
-/// Most file descriptors beside one message.
+/// Most file descriptors in one message.
 pub const MAX_FDS: usize = 4;
 
 /// Why a control message could not be sent or received.
@@ -102,7 +102,7 @@ pub fn decode<M: Message>(bytes: &[u8]) -> Result<M, Error> {
     serde_json::from_slice(bytes).map_err(|error| Error::Malformed(error.to_string()))
 }
 
-/// A message as it arrived, with the file descriptors beside it (closed on exec).
+/// A message as it arrived, with its file descriptors (closed on exec).
 #[derive(Debug)]
 pub struct Received<M> {
     /// The message.

@@ -66,7 +66,7 @@ impl Coordination<'_> {
     /// Makes a filled slot ready and wakes the best idle thread. `tail` is the front's own copy of the ring's end.
     ///
     /// Returns false, and changes nothing, when the ring has no room. That takes as many retractions
-    /// behind a request that nobody claims; the next claim makes room.
+    /// behind a request that no thread claims; the next claim makes room.
     pub fn publish(&self, tail: &mut u64, slot: u16, sequence: u32) -> bool {
         if !self.ring.has_room(*tail) {
             return false;
@@ -131,7 +131,7 @@ impl Coordination<'_> {
     }
 
     /// Parks the thread until it is woken. Without the GVL. `yielded` says that [`Coordination::find`] said so;
-    /// `interrupted` is raised by whoever wants the thread back before it calls `ThreadStates::wake`.
+    /// `interrupted` is raised by the code that wants the thread back before it calls `ThreadStates::wake`.
     pub fn wait(&self, thread: u16, yielded: bool, interrupted: &AtomicU32) {
         let threads = self.availability.threads;
         let worker = threads.worker_of(usize::from(thread));
@@ -150,7 +150,7 @@ impl Coordination<'_> {
     }
 
     /// Says that the thread looks for no request any more. What it was woken for goes to others: while it
-    /// counted as looking, nobody else may have been woken.
+    /// counted as looking, no other thread may have been woken.
     pub fn leave(&self, thread: u16) {
         self.availability.threads.set(thread, LEFT);
         self.availability.set_taken(thread);

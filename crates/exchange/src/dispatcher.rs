@@ -82,14 +82,14 @@ pub trait Dispatcher {
 
     /// Requests `path` from a worker of this generation, past the queue. Any status from 200 to 299 passes; otherwise says
     /// what was answered instead.
-    fn check(&self, generation: u32, path: String) -> Check;
+    fn check(&self, generation: u32, path: String) -> ReadyCheck;
 }
 
-/// How a process ended, for example `signal 9 (KILL)`; `None` where nobody can tell. Resolves within a bounded time.
+/// How a process ended, for example `signal 9 (KILL)`; `None` where that is unknown. Resolves within a bounded time.
 pub type Cause = Pin<Box<dyn Future<Output = Option<String>>>>;
 
 /// The end of a check: nothing, or why the generation does not pass.
-pub type Check = Pin<Box<dyn Future<Output = Result<(), String>>>>;
+pub type ReadyCheck = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
 /// A request in the hands of a worker thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,7 +36,7 @@ pub struct Front {
     queue_waits: Cell<bool>,
     /// What the front itself knows of each slot.
     slots: Vec<Slot>,
-    /// Slots that nobody holds; the last one is taken first.
+    /// Free slots; the last one is taken first.
     free: Vec<u16>,
     memory: IdleMemory,
     findings: Findings,
@@ -102,7 +102,7 @@ impl Front {
         self.region.geometry()
     }
 
-    /// Slots that nobody holds.
+    /// Number of free slots.
     pub fn free_slots(&self) -> usize {
         self.free.len()
     }
@@ -200,7 +200,7 @@ impl Front {
         frame
     }
 
-    /// Tells the worker that nobody wants the rest of a response; it ends early.
+    /// Tells the worker that no client waits for the rest of a response; it ends early.
     pub fn abandon(&mut self, slot: u16) {
         self.slots[usize::from(slot)].abandoned = true;
         self.region.words(slot).abandoned.store(1, Ordering::SeqCst);
@@ -221,7 +221,7 @@ impl Front {
         self.region.out_of_band().set_queue_waits(waits);
     }
 
-    /// Wakes one more idle thread where requests wait: whoever was woken for them may be stopped. Repairs what a dead
+    /// Wakes one more idle thread where requests wait: the thread that was woken for them may be stopped. Repairs what a dead
     /// or broken worker left of the idle bits.
     pub fn wake_another(&self) {
         if self.region.ready_ring().waiting() > 0 {
@@ -266,7 +266,7 @@ impl Front {
     /// Looks at every word on which workers and front agree. Its cost grows with slots and worker threads: for a look
     /// in a while, not for each request.
     pub fn inspect(&mut self) -> Option<Corrupt> {
-        // Nobody else reads it: a worker that wrote at random could have filled it, and it would ring no more.
+        // Only the front reads it: a worker that wrote at random could have filled it, and it would ring no more.
         self.doorbell.clear();
         let inspection = Inspection::new(&self.region, &self.findings);
         // Before the states: what the head has passed by now was claimed before.

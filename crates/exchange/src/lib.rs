@@ -3,7 +3,7 @@
 //! A request travels through one *slot*: the front writes it ([`request`]), a worker thread claims it
 //! ([`coordination`]), answers in frames through the slot's response ring ([`response`]), and the front reads
 //! them out; [`room`] is how they wait for each other. [`region`] is the memory itself, [`front`] and
-//! [`worker`] are its two sides. [`control`] holds the messages beside the exchange: they carry processes' lives and
+//! [`worker`] are its two sides. [`control`] holds the messages that do not pass through the exchange: they carry processes' lives and
 //! file descriptors, never requests. [`dispatcher`] is what the supervisor and the dispatcher tell each other within
 //! the front's process.
 //!

@@ -34,7 +34,7 @@ pub struct SlotWords {
     pub request_len: Line<AtomicU32>,
     /// Written by the front: bytes of the response ring it has taken, since the publish.
     pub taken: Line<AtomicU64>,
-    /// Written by the front: 1 when nobody wants the rest of the response.
+    /// Written by the front: 1 when no client waits for the rest of the response.
     pub abandoned: Line<AtomicU32>,
     /// Written by the worker: bytes it has put into the response ring since the publish, and the sequence of its claim;
     /// see [`crate::response`].

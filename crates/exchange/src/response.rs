@@ -55,7 +55,7 @@ pub enum WriteError {
     /// The frame is larger than the ring; chunks are split, so this is a head or a path.
     #[error("a response head larger than {0} bytes")]
     TooLarge(usize),
-    /// Nobody wants the response any more: the client left, or the request's time is over.
+    /// No client waits for the response any more: the client left, or the request's time is over.
     #[error("the client is gone")]
     Abandoned,
     /// The ring is full and the caller did not want to wait.
@@ -94,7 +94,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// [`WriteError::Full`] when there is no room now, [`WriteError::TooLarge`] when there never is,
-    /// [`WriteError::Abandoned`] when nobody reads, [`WriteError::NotClaimed`] when the ring may be another request's.
+    /// [`WriteError::Abandoned`] when the front reads no more, [`WriteError::NotClaimed`] when the ring may be another request's.
     pub(crate) fn try_frame(&mut self, kind: Kind, parts: &[&[u8]]) -> Result<(), WriteError> {
         if !self.holds_claim() {
             return Err(WriteError::NotClaimed);

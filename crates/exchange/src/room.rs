@@ -9,7 +9,7 @@ use crate::sync::{AtomicU32, AtomicU64, Futex, Ordering, fence};
 pub struct Room<'a> {
     /// Bytes that the front has taken since the publish. Written by the front.
     pub taken: &'a AtomicU64,
-    /// 1 when nobody wants the rest of the response. Written by the front.
+    /// 1 when no client waits for the rest of the response. Written by the front.
     pub abandoned: &'a AtomicU32,
     /// 1 while a writer sleeps or is about to.
     pub wanted: &'a AtomicU32,
@@ -18,7 +18,7 @@ pub struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Sleeps until somebody calls [`Room::wake`], where `capacity` is short: fewer than half of its bytes are free
+    /// Sleeps until the front calls [`Room::wake`], where `capacity` is short: fewer than half of its bytes are free
     /// after `put` bytes were written. Returns at once where the response is abandoned, `interrupted` is set, or the
     /// writer no longer holds the claim, as `holds_claim` says: who ends a response calls [`Room::wake_wanting`]
     /// afterwards, and `taken` may count another response's bytes by then.

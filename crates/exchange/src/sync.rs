@@ -48,7 +48,7 @@ impl Futex {
     }
 }
 
-/// In the model a sleeper that nobody wakes is a deadlock, which fails the test.
+/// In the model a sleeper that no thread wakes is a deadlock, which fails the test.
 #[cfg(loom)]
 pub struct Futex(AtomicU32, loom::sync::Mutex<()>, loom::sync::Condvar);
 

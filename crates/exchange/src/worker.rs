@@ -135,7 +135,7 @@ impl WorkerThread {
         );
     }
 
-    /// Takes the turn for work between requests, where nobody waits for it; see
+    /// Takes the turn for work between requests, where no worker waits for it; see
     /// [`crate::coordination::Coordination::begin_out_of_band`]. Call it only while holding the GVL and no request.
     #[must_use]
     pub fn begin_out_of_band(&self) -> bool {
@@ -195,7 +195,7 @@ impl WorkerThread {
     ///
     /// # Errors
     /// [`WriteError::Full`] when there is no room now, [`WriteError::TooLarge`] when there never is,
-    /// [`WriteError::Abandoned`] when nobody reads, [`WriteError::NotClaimed`] when the thread has lost the request.
+    /// [`WriteError::Abandoned`] when the front reads no more, [`WriteError::NotClaimed`] when the thread has lost the request.
     pub fn try_frame(&self, job: &mut Job, kind: Kind, parts: &[&[u8]]) -> Result<(), WriteError> {
         let mut writer = self.writer(job);
         writer.try_frame(kind, parts)?;
@@ -220,7 +220,7 @@ impl WorkerThread {
         self.writer(job).wait_for_room(&interrupt.0);
     }
 
-    /// Whether nobody wants the response any more.
+    /// Whether no client waits for the response any more.
     pub fn abandoned(&self, job: &Job) -> bool {
         self.worker
             .region

@@ -118,7 +118,7 @@ fn a_request_is_either_claimed_or_retracted() {
 }
 
 #[test]
-fn a_death_at_any_point_of_a_claim_leaves_the_request_claimed_or_for_another() {
+fn a_death_during_a_claim_leaves_the_request_claimed_or_ready() {
     model(|| {
         let memory = Arc::new(Memory::new(2, 1, 2));
         let coordination = memory.coordination();
@@ -319,7 +319,7 @@ fn all_writers_that_wait_for_room_in_one_response_are_woken() {
 #[test]
 fn a_writer_that_begins_to_wait_while_its_response_ends_does_not_sleep() {
     model(|| {
-        // One unit is in the ring of one, and the thread that ends the response has it taken by nobody.
+        // One unit is in the ring of one, and the thread that ends the response finds no reader for it.
         let words = Arc::new(room::Memory::new());
         let ended = Arc::new(AtomicU32::new(0));
         let waiting = {

@@ -7,7 +7,7 @@ mod template;
 
 use std::cell::Cell;
 
-pub(crate) use template::{Parts, Template, prepare, template};
+pub(crate) use template::{EnvTemplate, Parts, prepare, template};
 
 use exchange::request::{BodyPlace, Malformed, Record, Text};
 use rb_sys::{
@@ -85,7 +85,7 @@ impl Pairs {
     }
 }
 
-impl Template {
+impl EnvTemplate {
     /// Builds the env of the request in `record`, which `worker_thread` has claimed.
     ///
     /// `rack.input` is `nil` where the body is a file: opening it is left to Ruby code.

@@ -6,7 +6,7 @@ use crate::ruby::{self, Message, Value};
 
 /// Why a frame did not get into the ring.
 pub(crate) enum Refused {
-    /// Nobody reads any more.
+    /// The front reads no more of the response.
     ClientGone,
     /// It is longer than this.
     TooLarge(usize),

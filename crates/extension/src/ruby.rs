@@ -257,7 +257,7 @@ impl Function {
             Self::A5(function) => (function as *const c_void, 5),
             Self::A6(function) => (function as *const c_void, 6),
         };
-        // SAFETY: it is a function's address, and Ruby calls it with the number of arguments given beside it.
+        // SAFETY: it is a function's address, and Ruby calls it with the number of arguments given with it.
         (
             unsafe { transmute::<*const c_void, Option<unsafe extern "C" fn() -> VALUE>>(address) },
             arguments,

@@ -68,7 +68,7 @@ pub(crate) unsafe fn this_worker() -> &'static ThisWorker {
 /// # Safety
 /// Called by Ruby.
 pub(crate) unsafe extern "C" fn attach(_: Value, memory: Value, doorbell: Value) -> Value {
-    // SAFETY: Ruby calls with the GVL; the descriptors were received with the message and belong to nobody else.
+    // SAFETY: Ruby calls with the GVL; the descriptors were received with the message and have no other owner.
     unsafe {
         let (memory, doorbell) = (descriptor(memory), descriptor(doorbell));
         let (memory, doorbell) = (OwnedFd::from_raw_fd(memory), OwnedFd::from_raw_fd(doorbell));

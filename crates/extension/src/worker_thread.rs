@@ -18,7 +18,7 @@ use rb_sys::{
 
 use crate::arguments;
 use crate::children::refuse_children;
-use crate::env::{self, CachedStrings, Template};
+use crate::env::{self, CachedStrings, EnvTemplate};
 use crate::errors::Refused;
 use crate::ruby::{self, Message, NIL, Value};
 use crate::worker::{ThisWorker, this_worker};
@@ -31,7 +31,7 @@ pub(crate) mod methods;
 pub(crate) struct State {
     thread: WorkerThread,
     joined: &'static ThisWorker,
-    template: &'static Template,
+    template: &'static EnvTemplate,
     /// The request, until it is handed back.
     job: Cell<Option<Job>>,
     /// What the thread runs, until it looks for the next one: the request, and what follows its response.
@@ -43,7 +43,7 @@ pub(crate) struct State {
     begun: Cell<bool>,
     /// Whether the application has the connection.
     hijacked: Cell<bool>,
-    /// Whether the response has ended early because nobody reads it.
+    /// Whether the response has ended early because no client waits for it.
     gone: Cell<bool>,
     /// Memory for heads. No call into Ruby while it is borrowed.
     pub(crate) head: RefCell<Head>,

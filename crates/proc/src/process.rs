@@ -59,6 +59,12 @@ pub fn stat(pid: i32) -> Option<Stat> {
     Some(Process::new(pid).ok()?.stat().ok()?.into())
 }
 
+/// Returns the numbers of all processes, zombies too.
+pub fn pids() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
 /// Returns the states of all processes, zombies too. Those that end meanwhile are left out.
 pub fn all() -> Vec<Stat> {
     let processes = procfs::process::all_processes().into_iter().flatten();
@@ -172,6 +178,7 @@ mod tests {
         let own = stat(pid).expect("it runs");
         assert!(!own.is_zombie());
         assert!(all().iter().any(|one| one.pid == pid));
+        assert!(pids().any(|one| one == pid));
         assert!(command_line(pid).is_some_and(|line| !line.is_empty()));
         assert!(descriptors(pid) > Some(2));
         assert!(peak_rss(pid) > Some(0));

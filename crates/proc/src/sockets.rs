@@ -40,7 +40,7 @@ mod tests {
     fn a_listener_is_seen_without_a_connection() {
         use socket2::{Domain, Socket, Type};
 
-        // That nobody listens is seen before and not after: a process that another test is about to start may hold what is
+        // That no process listens is checked before and not after: a process that another test is about to start may hold what is
         // closed here a little longer.
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));

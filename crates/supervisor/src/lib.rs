@@ -16,12 +16,11 @@ pub use rules::limits::{Limits, Why};
 pub use rules::memory::Size;
 pub use runtime::channel::Channel;
 pub use runtime::exit_status::ExitStatus;
-pub use runtime::load::{BootError, Booted, Load, Plan};
+pub use runtime::load::{BootError, Booted, Load, Plan, StartError};
 pub use runtime::orphans;
-pub use runtime::start_error::StartError;
 pub use runtime::status::{Generation, Process, Role};
 pub use runtime::supervisor::Supervisor;
-pub use runtime::template::Template;
+pub use runtime::template_process::TemplateProcess;
 
 /// Draws from 0 to below a number, for tests in simulated worlds: the same ones for the same seed.
 #[cfg(test)]

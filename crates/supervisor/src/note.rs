@@ -52,7 +52,7 @@ pub enum Note {
 }
 
 impl Note {
-    /// Whether somebody should look into it.
+    /// Whether it is a warning: it may need an operator.
     pub fn is_warning(&self) -> bool {
         match self {
             Self::Worker { note, .. } => note.is_warning(),

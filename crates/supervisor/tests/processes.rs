@@ -11,12 +11,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use exchange::control::Start;
-use exchange::dispatcher::{Cause, Check};
+use exchange::dispatcher::{Cause, ReadyCheck};
 use exchange::front::{Corrupt, Word};
 use exchange::{Alarm, Dispatcher, Run, Stall, WorkerId};
 use highball_supervisor::{
     BootError, Booted, Bound, ExitStatus, Limits, Load, Note, Plan, Role, StartError, Supervisor,
-    Template,
+    TemplateProcess,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -165,7 +165,7 @@ impl Dispatcher for Recorder {
         });
     }
 
-    fn check(&self, generation: u32, check: String) -> Check {
+    fn check(&self, generation: u32, check: String) -> ReadyCheck {
         self.call(format!("check {generation} {check}"));
         let fit = self.fit.get();
         Box::pin(async move { fit.then_some(()).ok_or("not fit".to_owned()) })
@@ -307,7 +307,7 @@ fn is_alive(number: i32) -> bool {
     test_kill_process(pid(number)).is_ok()
 }
 
-/// Waits for a process that is nobody's child here.
+/// Waits for the end of a process that is no child of this one.
 fn gone(number: i32) {
     let Ok(fd) = pidfd_open(pid(number), PidfdFlags::empty()) else {
         return;
@@ -393,7 +393,7 @@ fn a_killed_worker_is_replaced() {
 }
 
 #[test]
-fn a_worker_that_reached_its_limit_is_told_to_leave_when_its_successor_is_ready() {
+fn a_worker_at_its_limit_leaves_when_its_successor_is_ready() {
     run(async {
         let case = Case::new("stubborn", |plan| {
             plan.drain_timeout = Duration::from_millis(100);
@@ -629,7 +629,7 @@ fn a_worker_tells_where_its_thread_is() {
             .alarm(late(WorkerId::new(1, 1), 2, 3, u32::MAX));
         let answer = format!("traced 1 3 {} thread 2 of 1", u32::MAX);
         case.front.until_called(&answer, 1).await;
-        // Nobody is asked who is not there.
+        // A worker that is not there is not asked.
         case.supervisor.alarm(late(WorkerId::new(1, 9), 2, 3, 4));
         case.supervisor.alarm(late(WorkerId::new(2, 1), 2, 3, 4));
         // The other one still waits to be asked.
@@ -638,13 +638,13 @@ fn a_worker_tells_where_its_thread_is() {
 }
 
 #[test]
-fn a_worker_that_stands_still_is_asked_in_vain_and_replaced() {
+fn a_stopped_worker_gives_no_backtrace_and_is_replaced() {
     run(async {
         let case = Case::new("stubborn", |_| ());
         case.start().await.unwrap();
         let stuck = case.pids(Role::Worker)[0];
         kill_process(pid(stuck), Signal::STOP).unwrap();
-        // However often: whoever asks never waits.
+        // However often: asking never blocks.
         for sequence in 0..5000 {
             case.supervisor
                 .alarm(late(WorkerId::new(1, 0), 0, 0, sequence));
@@ -674,7 +674,7 @@ fn a_worker_that_stands_still_is_asked_in_vain_and_replaced() {
 }
 
 #[test]
-fn a_worker_that_is_stuck_where_memory_is_short_is_followed_after_its_death() {
+fn a_stuck_worker_is_replaced_after_its_death_where_memory_is_short() {
     run(async {
         let case = Case::new("stubborn", |plan| plan.budget = Bound::Bytes(1));
         case.start().await.unwrap();
@@ -710,7 +710,7 @@ fn workers_that_do_not_leave_are_killed_after_the_grace() {
 }
 
 #[test]
-fn a_stop_with_no_grace_asks_nobody() {
+fn a_stop_with_no_grace_kills_without_asking() {
     run(async {
         let case = Case::new("stubborn", |_| ());
         case.start().await.unwrap();
@@ -722,7 +722,7 @@ fn a_stop_with_no_grace_asks_nobody() {
 }
 
 #[test]
-fn what_the_application_started_beside_the_workers_ends_with_the_server() {
+fn processes_that_the_application_started_end_with_the_server() {
     run(async {
         let case = Case::new("helper", |_| ());
         case.start().await.unwrap();
@@ -776,7 +776,7 @@ fn a_check_boots_the_template_alone() {
     run(async {
         let app = tempfile::tempdir().unwrap();
         let (load, _release) = load(&plan(), 1, "serves", app.path());
-        let mut template = Template::spawn(&load).unwrap();
+        let mut template = TemplateProcess::spawn(&load).unwrap();
         let booted = template.boot(&load, false, TEST_TIMEOUT).await.unwrap();
         assert_eq!(booted.held.len(), 1);
         assert!(is_alive(booted.pid));
@@ -874,7 +874,7 @@ fn a_second_generation_that_fails_leaves_the_first_one_as_it_was() {
 }
 
 #[test]
-fn what_comes_next_waits_for_the_generation_that_was_given_up_and_not_for_the_one_that_serves() {
+fn a_change_waits_for_a_failed_generation_and_not_for_the_serving_one() {
     run(async {
         let case = Case::new("serves", |plan| plan.check = Some("/up".into()));
         case.start().await.unwrap();
@@ -918,7 +918,7 @@ fn one_by_one_workers_are_replaced_with_one_too_many_at_most() {
 }
 
 #[test]
-fn workers_of_the_old_generation_that_do_not_finish_are_killed_after_the_drain() {
+fn old_workers_that_do_not_finish_are_killed_after_the_drain() {
     run(async {
         let short = Duration::from_millis(100);
         let case = Case::new("stubborn", |plan| plan.drain_timeout = short);
@@ -935,7 +935,7 @@ fn workers_of_the_old_generation_that_do_not_finish_are_killed_after_the_drain()
 }
 
 #[test]
-fn what_a_worker_runs_in_time_is_waited_for_beyond_the_drain_until_somebody_else_waits() {
+fn requests_before_their_deadline_are_awaited_until_a_change_waits() {
     run(async {
         let short = Duration::from_millis(100);
         let case = Case::new("stubborn", |plan| plan.drain_timeout = short);
@@ -1026,7 +1026,7 @@ fn other_times_are_for_generations_that_are_there_as_well() {
 }
 
 #[test]
-fn beside_another_server_so_many_workers_come_as_there_is_room_for_and_the_rest_when_it_is_gone() {
+fn workers_without_room_start_when_the_other_server_is_gone() {
     run(async {
         let case = Case::new("serves", |plan| {
             plan.workers = 3;
@@ -1052,7 +1052,7 @@ fn beside_another_server_so_many_workers_come_as_there_is_room_for_and_the_rest_
 fn of_another_server_nothing_fits_where_this_one_has_the_whole_budget() {
     run(async {
         let case = Case::new("serves", |plan| plan.budget = Bound::Bytes(1 << 20));
-        // Nobody is there whom it could hold anything against.
+        // There is no worker that it could judge.
         assert_eq!(case.supervisor.room_for_other_server().await, Ok(None));
         case.start().await.unwrap();
         let held = case.supervisor.room_for_other_server().await.unwrap_err();
@@ -1154,7 +1154,7 @@ fn without_descriptors_a_worker_is_dead_when_the_kernel_has_ended_it() {
         case.front.until_called("died 0", 2).await;
         let calls = case.front.calls.borrow().join(", ");
         assert!(!calls.contains("died before its end"), "{calls}");
-        // Its template is as good as before.
+        // Its template works as before.
         drop(taken);
         name.write_all(b"1").unwrap();
         case.front.until_called("up 0", 3).await;

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 /// Messages from the supervisor to the template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToTemplate {
-    /// Load the application. Beside it: the exchange's memory (memfd), then the front's doorbell
+    /// Load the application. Its descriptors: the exchange's memory (memfd), then the front's doorbell
     /// (eventfd). Answered by [`FromTemplate::Booted`] or [`FromTemplate::BootFailed`].
     Start(Start),
-    /// Fork a worker. Beside it: the worker's end of its own control socket. Answered by
+    /// Fork a worker. Its descriptor: the worker's end of its own control socket. Answered by
     /// [`FromTemplate::Forked`] or [`FromTemplate::NotForked`].
     Fork {
         /// Number of the worker, from 0 to the number of workers: one number more than serve is for a successor. A worker
@@ -84,7 +84,7 @@ pub enum FromTemplate {
         /// The exception's backtrace, innermost first.
         backtrace: Vec<String>,
     },
-    /// A worker was forked. Beside it: its pidfd.
+    /// A worker was forked. Its descriptor: the worker's pidfd.
     Forked {
         /// Number of the worker.
         worker: u16,
@@ -133,7 +133,7 @@ pub enum FromWorker {
         /// Its process.
         pid: i32,
     },
-    /// The application took the connection of a request over. Beside it: the socket to splice with.
+    /// The application took the connection of a request over. Its descriptor: the socket to splice with.
     Hijack {
         /// Number of the worker.
         worker: u16,

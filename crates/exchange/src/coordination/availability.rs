@@ -4,7 +4,7 @@
 //! - The **idle** bits are those of threads that sleep and can be woken for a request. Who wakes a thread clears its bit
 //!   first, so a wake-up is used once.
 //! - The **free** bits are those of threads without a request. A thread sets its own before it parks and clears it with
-//!   its claim. A free thread that is not idle is on its way. With both, nobody looks at the words of all threads.
+//!   its claim. A free thread that is not idle is on its way. With both, no search over the words of all threads is needed.
 
 use std::ops::Range;
 
@@ -65,7 +65,7 @@ impl Availability<'_> {
     }
 
     /// Marks every parked thread as idle and wakes every sleeper that does not count as parked: a process that died or
-    /// wrote at random may have left a thread that nobody would ever wake.
+    /// wrote at random may have left a thread that would never be woken.
     pub(crate) fn repair(self) {
         for (thread, word) in self.threads.words.iter().enumerate() {
             match word.load(Ordering::SeqCst) {
@@ -79,7 +79,7 @@ impl Availability<'_> {
     /// threads, so that an idle process goes before the second thread of a busy one. Not one of `except`.
     pub(crate) fn wake_one(self, except: Option<u16>) {
         fence(Ordering::SeqCst);
-        // Each failed round means that somebody else woke that thread; bounded all the same.
+        // Each failed round means that another waker woke that thread; bounded all the same.
         for _ in 0..self.threads.words.len() {
             let Some(thread) = self.idlest(except) else {
                 return;
@@ -165,7 +165,7 @@ impl Availability<'_> {
         others.all(|other| self.threads.is(other, PARKED))
     }
 
-    /// Has nobody wake the worker's threads for a request.
+    /// From now on the worker's threads are not woken for a request.
     pub(super) fn hide(self, worker: u16) {
         for thread in self.threads.of(worker) {
             self.idle.clear(thread);

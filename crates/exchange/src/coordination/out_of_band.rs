@@ -8,7 +8,7 @@ use crate::sync::{AtomicU32, Line, Ordering};
 /// The words by which workers take turns.
 #[derive(Clone, Copy)]
 pub struct OutOfBand<'a> {
-    /// Whose turn it is: the worker's number plus one, or 0 for nobody's.
+    /// Whose turn it is: the worker's number plus one, or 0 for no worker's.
     pub turn: &'a Line<AtomicU32>,
     /// 1 while requests wait that have no slot yet; written by the front when it changes.
     pub queue_waits: &'a Line<AtomicU32>,
@@ -24,7 +24,7 @@ impl OutOfBand<'_> {
         self.queue_waits.load(Ordering::SeqCst) != 0
     }
 
-    /// Takes the turn for a worker, where it is nobody's.
+    /// Takes the turn for a worker, where no worker has it.
     pub(super) fn take_turn(self, worker: u16) -> bool {
         let turn = u32::from(worker) + 1;
         (self.turn)
@@ -32,7 +32,7 @@ impl OutOfBand<'_> {
             .is_ok()
     }
 
-    /// Makes the turn nobody's, where it was this worker's.
+    /// Gives the turn back, where it was this worker's.
     pub(super) fn give_turn_back(self, worker: u16) {
         let turn = u32::from(worker) + 1;
         let _ = (self.turn).compare_exchange(turn, 0, Ordering::SeqCst, Ordering::SeqCst);

@@ -12,7 +12,7 @@ use crate::sync::{AtomicU64, Line, Ordering};
 pub struct ReadyRing<'a> {
     /// Entries `sequence << 32 | slot`; a power of two long.
     pub entries: &'a [AtomicU64],
-    /// Next position to claim; moved by whoever steps over an entry.
+    /// Next position to claim; moved by the thread that steps over an entry.
     pub head: &'a Line<AtomicU64>,
     /// Next position to publish; written by the front only.
     pub tail: &'a Line<AtomicU64>,
@@ -46,7 +46,7 @@ impl ReadyRing<'_> {
         Some((head, claim))
     }
 
-    /// Steps over the entry at `head`, where nobody else has done so.
+    /// Steps over the entry at `head`, where no other thread has done so.
     pub(super) fn step_over(self, head: u64) {
         let next = head.wrapping_add(1);
         let _ = (self.head).compare_exchange(head, next, Ordering::AcqRel, Ordering::Relaxed);

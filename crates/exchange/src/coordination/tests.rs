@@ -47,7 +47,7 @@ fn a_worker_that_works_between_requests_is_not_counted_on() {
         set(&coordination, thread, PARKED);
         available.free.set(usize::from(thread));
     }
-    // Worker 1 has the turn: its threads sleep, and nobody wakes them.
+    // Worker 1 has the turn: its threads sleep, and are not woken.
     coordination.out_of_band.turn.store(2, Ordering::SeqCst);
     let mut tail = 0;
     for slot in 0..2 {

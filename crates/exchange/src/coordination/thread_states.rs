@@ -9,7 +9,7 @@ use crate::sync::{AtomicU32, Futex, Line, Ordering, fence};
 pub(super) const BUSY: u32 = 0;
 /// It sleeps, or is about to.
 pub(super) const PARKED: u32 = 1;
-/// Woken by somebody, but not yet holding the GVL.
+/// Woken, but not yet holding the GVL.
 pub(super) const WOKEN: u32 = 2;
 /// Between two requests, or about to park.
 pub(super) const LOOKING: u32 = 3;

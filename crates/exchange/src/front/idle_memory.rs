@@ -1,4 +1,4 @@
-//! Memory of slots that nobody has used for a while goes back to the system: a slot is as large as the largest request
+//! Memory of slots that have not been used for a while goes back to the system: a slot is as large as the largest request
 //! and a response ring, and a burst would leave all of them filled for good.
 
 use crate::region::Region;

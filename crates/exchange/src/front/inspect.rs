@@ -26,7 +26,7 @@ pub struct Corrupt {
 /// A word of the region, or a few that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// The region's header, which nobody writes.
+    /// The region's header, which is never written.
     Header,
     /// The ready ring's end, which only the front moves.
     Tail,
@@ -42,7 +42,7 @@ pub enum Word {
     Taken,
     /// A slot's length of the request record, which only the front writes.
     Length,
-    /// A slot's mark that nobody reads its response, which only the front writes.
+    /// A slot's mark that its response is not read any more, which only the front writes.
     Abandoned,
     /// What a worker thread does.
     Thread,

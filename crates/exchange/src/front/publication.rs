@@ -9,8 +9,8 @@ use crate::sync::Ordering;
 /// Where a published request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// In the ready ring: nobody has it yet.
-    Nobody,
+    /// In the ready ring: no thread has claimed it.
+    Unclaimed,
     /// A worker's thread runs it.
     Running {
         /// The worker.
@@ -43,7 +43,7 @@ impl Publication<'_> {
         self.own.sequence
     }
 
-    /// Who holds the request. A state that no sound worker could have written counts as nobody's, and makes the region
+    /// Who holds the request. A state that no sound worker could have written counts as unclaimed, and makes the region
     /// corrupt.
     pub fn holder(self) -> Holder {
         let state = self.region.slot_states().get(self.number);
@@ -51,19 +51,19 @@ impl Publication<'_> {
         let worker = state.thread / geometry.threads;
         let thread = state.thread % geometry.threads;
         if !self.own.published {
-            return Holder::Nobody;
+            return Holder::Unclaimed;
         }
         if state.sequence == self.own.sequence && worker < geometry.max_workers() {
             match state.phase {
                 PHASE_CLAIMED => return Holder::Running { worker, thread },
                 PHASE_DONE => return Holder::Done { worker, thread },
-                PHASE_READY => return Holder::Nobody,
+                PHASE_READY => return Holder::Unclaimed,
                 _ => {}
             }
         }
         let word = state.word();
         self.findings.report(Word::State, Some(self.number), word);
-        Holder::Nobody
+        Holder::Unclaimed
     }
 
     /// When the request was claimed and when it was finished: nanoseconds of `CLOCK_MONOTONIC`, 0 for not yet.

@@ -18,7 +18,7 @@ pub(super) struct Slot {
     pub(super) position: u64,
     /// Index of the thread that was seen to hold the publication.
     pub(super) thread: Option<u16>,
-    /// Whether nobody wants the rest of the response.
+    /// Whether no client waits for the rest of the response.
     pub(super) abandoned: bool,
 }
 

@@ -71,7 +71,7 @@ impl Geometry {
     }
 }
 
-/// What a region begins with. Nobody writes to it after it was made.
+/// What a region begins with. It is not written after it was made.
 #[repr(C)]
 pub(super) struct Header {
     pub(super) magic: u64,

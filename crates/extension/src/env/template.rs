@@ -12,7 +12,7 @@ use rb_sys::{
 use crate::ruby::{NIL, Value, boolean, fixnum, interned, keep};
 
 /// The prototype of envs, and what else each of them is made with.
-pub(crate) struct Template {
+pub(crate) struct EnvTemplate {
     /// The front's process, in whose file table large bodies lie.
     pub(crate) front: i32,
     pub(super) prototype: Value,
@@ -75,10 +75,10 @@ const KNOWN: [&str; ENV_KEYS.len()] = {
     names
 };
 
-static TEMPLATE: OnceLock<Template> = OnceLock::new();
+static TEMPLATE: OnceLock<EnvTemplate> = OnceLock::new();
 
 /// The template of envs; `None` before [`prepare`].
-pub(crate) fn template() -> Option<&'static Template> {
+pub(crate) fn template() -> Option<&'static EnvTemplate> {
     TEMPLATE.get()
 }
 
@@ -111,7 +111,7 @@ pub(crate) unsafe fn prepare(front: i32, parts: &Parts) {
             finished: key("rack.response_finished"),
             after_reply: key("rack.after_reply"),
         };
-        Template {
+        EnvTemplate {
             front,
             prototype: prototype(&keys, parts),
             known: KNOWN.map(key),

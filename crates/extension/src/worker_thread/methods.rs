@@ -104,7 +104,7 @@ pub(crate) unsafe extern "C" fn flush(this: Value) -> Value {
     NIL
 }
 
-/// `worker_thread.finish(claim)`: ends the response to `claim`, where nobody has ended it before. Nothing more can be written.
+/// `worker_thread.finish(claim)`: ends the response to `claim`, where it has not ended before. Nothing more can be written.
 ///
 /// # Safety
 /// Called by Ruby. Raises where the thread runs another request.

@@ -154,7 +154,7 @@ fn nudge(slots: &Slots, now: u64) -> bool {
         let request = slots.request(slot);
         let arrived = request.and_then(|request| request.request.arrived_ns());
         arrived.is_some_and(|arrived| arrived + NUDGE_AFTER_NS <= now)
-            && slots.exchange.publication(slot).holder() == Holder::Nobody
+            && slots.exchange.publication(slot).holder() == Holder::Unclaimed
     });
     if left {
         slots.exchange.wake_another();

@@ -119,7 +119,7 @@ impl Slots {
     pub(super) fn owner(&self, slot: u16) -> Option<u16> {
         match self.exchange.publication(slot).holder() {
             Holder::Running { worker, .. } | Holder::Done { worker, .. } => Some(worker),
-            Holder::Nobody => None,
+            Holder::Unclaimed => None,
         }
     }
 
@@ -127,7 +127,7 @@ impl Slots {
     pub(super) fn runner(&self, slot: u16) -> Option<u16> {
         match self.exchange.publication(slot).holder() {
             Holder::Running { worker, .. } => Some(worker),
-            Holder::Done { .. } | Holder::Nobody => None,
+            Holder::Done { .. } | Holder::Unclaimed => None,
         }
     }
 
@@ -140,7 +140,7 @@ impl Slots {
     pub(super) fn run(&self, slot: u16) -> Option<Run> {
         match self.exchange.publication(slot).holder() {
             Holder::Running { worker, thread } => Some(self.run_of(slot, worker, thread)),
-            Holder::Done { .. } | Holder::Nobody => None,
+            Holder::Done { .. } | Holder::Unclaimed => None,
         }
     }
 

@@ -88,7 +88,8 @@ impl DispatcherStatus {
 fn unclaimed(generation: &Generation) -> usize {
     let slots = &generation.slots;
     let waits = |&slot: &u16| {
-        slots.request(slot).is_some() && slots.exchange.publication(slot).holder() == Holder::Nobody
+        slots.request(slot).is_some()
+            && slots.exchange.publication(slot).holder() == Holder::Unclaimed
     };
     slots.numbers().filter(waits).count()
 }

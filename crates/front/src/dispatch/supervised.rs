@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use exchange::WorkerId;
-use exchange::dispatcher::{Cause, Check};
+use exchange::dispatcher::{Cause, ReadyCheck};
 use exchange::scheduling::monotonic_ns;
 
 use super::Dispatcher;
@@ -194,7 +194,7 @@ impl exchange::Dispatcher for Dispatcher {
     }
 
     /// The answer may take as long as that to any request for the path.
-    fn check(&self, generation: u32, path: String) -> Check {
+    fn check(&self, generation: u32, path: String) -> ReadyCheck {
         let (intake, store) = (Rc::clone(&self.intake), Rc::clone(&self.check_store));
         let without_query = path.split('?').next().unwrap_or(&path);
         let timeout = self

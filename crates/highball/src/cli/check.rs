@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 use exchange::Geometry;
-use supervisor::{Booted, Template};
+use supervisor::{Booted, TemplateProcess};
 
 use crate::application::{Application, FIRST_GENERATION};
 use crate::cli::arguments::ApplicationArguments;
@@ -39,7 +39,7 @@ async fn boot(application: &Application) -> Result<Booted> {
     let files = [memory.try_clone_to_owned()?, doorbell.try_clone_to_owned()?];
     let code = application.code()()?;
     let load = application.generation(code, FIRST_GENERATION, files, &[])?;
-    let mut template = Template::spawn(&load)?;
+    let mut template = TemplateProcess::spawn(&load)?;
     let booted = tokio::select! {
         booted = template.boot(&load, false, load.plan.boot_timeout) => booted?,
         // Dropping the future kills the template.

@@ -9,7 +9,7 @@ use crate::rules::budget::Held;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum GenerationNote {
-    /// It is being brought up beside another one.
+    /// It is starting while another one serves.
     Starting,
     /// Its workers replace those of the other one by and by: there is no memory for both at once.
     WorkerByWorker(Held),

@@ -36,7 +36,7 @@ pub enum WorkerNote {
         /// Why.
         why: Why,
     },
-    /// It is to exit, and nobody comes in its place for now: memory is short.
+    /// It is to exit, and is not replaced for now: memory is short.
     Removed {
         /// Its private memory, in bytes.
         private: u64,
@@ -171,7 +171,7 @@ fn stalled(stall: Stall, grace: Duration, f: &mut fmt::Formatter<'_>) -> fmt::Re
             "when its other threads are done, or ",
         ),
         Stall::Unresponsive => (
-            "was woken for a request and does not respond: somebody stopped the process, or native code holds Ruby's lock",
+            "was woken for a request and does not respond: the process was stopped, or native code holds Ruby's lock",
             "unless it exits, ",
         ),
         Stall::BusyBetweenRequests => (

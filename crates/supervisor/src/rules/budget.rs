@@ -84,7 +84,7 @@ pub(crate) struct Budget {
     /// Whether it was logged that one worker alone exceeds the budget.
     warned: bool,
     /// Whether another server of the same service runs, which uses the same groups.
-    beside: bool,
+    other_server: bool,
 }
 
 impl Budget {
@@ -100,31 +100,31 @@ impl Budget {
             least: None,
             least_front: None,
             warned: false,
-            beside: false,
+            other_server: false,
         }
     }
 
     /// Sets the bound. Where it changes, removed workers are forgotten.
     pub(crate) fn set_bound(&mut self, bound: Bound) {
         if self.bound != bound {
-            let (beside, least_front) = (self.beside, self.least_front);
+            let (other_server, least_front) = (self.other_server, self.least_front);
             *self = Self::new(bound);
-            self.beside = beside;
+            self.other_server = other_server;
             self.least_front = least_front;
         }
     }
 
-    /// Begins with this bound beside another server, and with so many workers fewer until that is gone.
+    /// Begins with this bound while another server runs, and with so many workers fewer until that is gone.
     pub(crate) fn start_alongside(&mut self, bound: Bound, missing: u16) {
         self.set_bound(bound);
-        self.beside = true;
+        self.other_server = true;
         // Without a bound they would never come.
         self.missing = if self.is_set() { missing } else { 0 };
     }
 
     /// Whether another server is there from now on.
     pub(crate) fn set_other_server(&mut self, other: bool) {
-        self.beside = other;
+        self.other_server = other;
     }
 
     /// Of so many workers those that there may be under this bound, at least one.
@@ -141,10 +141,10 @@ impl Budget {
         self.bound != Bound::None
     }
 
-    /// What is held and what may be; none without a budget. What another server beside this one leaves of a group is told
+    /// What is held and what may be; none without a budget. What another server leaves of a group is told
     /// by nothing, so groups do not count then.
     pub(crate) fn held(&self, usage: &MemoryUsage) -> Option<Held> {
-        match self.beside {
+        match self.other_server {
             true => self.within(usage, &[]),
             false => self.within(usage, &usage.groups),
         }
@@ -174,7 +174,7 @@ impl Budget {
         budget.map(|budget| Held { held, budget })
     }
 
-    /// Decides on the next step. Calm is a pool all of whose workers serve, beside which nothing is on its way: only there
+    /// Decides on the next step. A pool is calm when all of its workers serve and no other process is starting or stopping: only there
     /// does anybody come.
     pub(crate) fn step(&mut self, usage: &MemoryUsage, calm: bool, now: Instant) -> Option<Step> {
         let own = usage.workers.iter().map(|(_, memory)| memory.private);
@@ -200,7 +200,7 @@ impl Budget {
             return None;
         }
         self.warned = false;
-        if !calm || self.beside || self.missing == 0 {
+        if !calm || self.other_server || self.missing == 0 {
             return None;
         }
         if !self.has_rested(now) || !self.has_room(usage) {
@@ -211,7 +211,7 @@ impl Budget {
         Some(Step::Grow)
     }
 
-    /// What leaving workers are about to give back: nobody else need go for that, unless they take their time.
+    /// What leaving workers are about to give back: no other worker need go for that, unless they take their time.
     fn awaited(&mut self, usage: &MemoryUsage, now: Instant) -> u64 {
         if usage.leaving == 0 {
             self.leaving = None;
@@ -260,7 +260,7 @@ impl Budget {
         held.is_none_or(|Held { held, budget }| held.saturating_add(more) <= budget)
     }
 
-    /// Whether a second template and as many workers as there are fit beside these; anything fits without a budget.
+    /// Whether a second template and as many workers as there are fit in addition; anything fits without a budget.
     pub(crate) fn has_room_for_all(&self, usage: &MemoryUsage) -> bool {
         let workers = usage.workers.iter().map(|(_, memory)| memory.private);
         let more = usage.loaded.saturating_add(workers.sum());
@@ -268,8 +268,8 @@ impl Budget {
         held.is_none_or(|Held { held, budget }| held.saturating_add(more) <= budget)
     }
 
-    /// How many workers of another server like this one fit beside it, with a front and a template; none without a budget.
-    pub(crate) fn fits_beside(&self, usage: &MemoryUsage) -> Option<u16> {
+    /// How many workers of another server like this one fit in addition, with a front and a template; none without a budget.
+    pub(crate) fn fits_with_other_server(&self, usage: &MemoryUsage) -> Option<u16> {
         let Held { held, budget } = self.within(usage, &usage.groups)?;
         let free = budget.saturating_sub(held);
         let free = free.saturating_sub(usage.front.saturating_add(usage.loaded));
@@ -279,14 +279,14 @@ impl Budget {
         Some(u16::try_from(free / each).unwrap_or(u16::MAX))
     }
 
-    /// A worker leaves and nobody comes in its place, for now.
+    /// A worker leaves and is not replaced, for now.
     pub(crate) fn shrinks(&mut self, now: Instant) {
         self.rest(now);
         self.missing += 1;
         self.leaving = Some(now);
     }
 
-    /// Somebody had to go: how long the next fresh worker has to wait.
+    /// A worker had to go: how long the next fresh worker has to wait.
     fn rest(&mut self, now: Instant) {
         let early = self
             .came

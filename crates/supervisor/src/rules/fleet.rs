@@ -2,7 +2,7 @@
 //! machine like the [`Pool`]s in it, one for each generation: events in, actions out, the time comes with each
 //! event. It knows no process, no socket and no request.
 //!
-//! A rollout brings a new generation up beside the one that serves. Until it is fit to serve nothing changes for
+//! A rollout starts a new generation while another one serves. Until it is fit to serve nothing changes for
 //! the other one; if it never is, it is given up and all is as before.
 
 use std::time::{Duration, Instant};
@@ -13,18 +13,16 @@ mod event;
 mod generations;
 mod outage;
 mod rollout;
-mod rules;
 
-pub(crate) use event::{Action, Event, Why};
-pub(crate) use generations::{Generation, Generations, Stage};
+pub(crate) use event::{Action, Event, Rules, Why};
+pub(crate) use generations::{Generation, GenerationList, Stage};
 use outage::Outage;
-use rollout::{Check, Rollout};
-pub(crate) use rules::Rules;
+use rollout::{CheckState, Rollout};
 
 /// The generations of a server, and the rollout that replaces one by another.
 #[derive(Debug, Default)]
 pub(crate) struct Fleet {
-    generations: Generations,
+    generations: GenerationList,
     rollout: Option<Rollout>,
     outage: Outage,
     stopping: bool,
@@ -98,7 +96,7 @@ impl Fleet {
     }
 
     /// The generations that are there.
-    pub(crate) fn generations(&self) -> &Generations {
+    pub(crate) fn generations(&self) -> &GenerationList {
         &self.generations
     }
 
@@ -107,7 +105,7 @@ impl Fleet {
         self.generations.all.len() < 2 && self.rollout.is_none()
     }
 
-    /// Whether a generation is being brought up, or given up.
+    /// Whether a generation is starting, or was given up.
     pub(crate) fn is_rolling_out(&self) -> bool {
         self.rollout.is_some()
     }
@@ -140,7 +138,7 @@ impl Fleet {
         }
         let drains = self.generations.all.len() > 1;
         let mut all = self.generations.all.iter_mut();
-        // Beside one that drains there is no room for more.
+        // While one drains there is no room for more.
         let serving =
             all.find(|one| one.stage == Stage::Serving && (!drains || workers < one.rules.workers));
         if let Some(serving) = serving {
@@ -164,7 +162,7 @@ impl Fleet {
         if let [old, _] = &mut self.generations.all[..] {
             // A successor that is still to come is not worth more than new code.
             old.resize(old.pool.workers().limit(), now, actions);
-            rollout.most = rules.most_beside(&old.rules);
+            rollout.most = rules.most_with(&old.rules);
             limit = rollout.room(
                 old.pool.workers().limit() + old.pool.workers().leaving(),
                 &rules,
@@ -229,7 +227,7 @@ impl Fleet {
             return self.give_up(Why::Check, now, actions);
         }
         if let Some(rollout) = &mut self.rollout {
-            rollout.check = Check::Passed;
+            rollout.check = CheckState::Passed;
         }
     }
 
@@ -244,8 +242,8 @@ impl Fleet {
             && rollout.until.is_some_and(|until| until <= now)
         {
             let why = match rollout.check {
-                Check::Asked => Why::Check,
-                Check::Due | Check::Passed => Why::Timeout,
+                CheckState::Asked => Why::Check,
+                CheckState::Due | CheckState::Passed => Why::Timeout,
             };
             self.give_up(why, now, actions);
         }
@@ -285,7 +283,7 @@ impl Fleet {
         new.handle(event, now, actions);
     }
 
-    /// The server is going to stop: nothing new comes up any more.
+    /// The server is going to stop: no generation is started any more.
     fn cancel_launch(&mut self, now: Instant, actions: &mut Vec<Action>) {
         let Some(rollout) = &self.rollout else {
             return;

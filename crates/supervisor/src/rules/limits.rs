@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_the_same_for_one_life_and_spread_over_the_last_tenth_for_many() {
+    fn a_limit_is_fixed_for_one_life_and_spread_over_the_last_tenth() {
         let mut all = Vec::new();
         for generation in 1..4 {
             for worker in 0..8 {

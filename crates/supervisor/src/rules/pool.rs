@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 mod backoff;
 mod event;
 mod succession;
-mod template;
+mod template_state;
 mod worker;
 mod workers;
 
 pub(crate) use event::{Action, Event};
 use succession::Succession;
-pub(crate) use template::TEMPLATE_EXIT_TIMEOUT;
-use template::Template;
+pub(crate) use template_state::TEMPLATE_EXIT_TIMEOUT;
+use template_state::TemplateState;
 pub(crate) use worker::State;
 use worker::Worker;
 pub(crate) use workers::Workers;
@@ -29,7 +29,7 @@ enum Phase {
 /// The template and the workers of one generation.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    template: Template,
+    template: TemplateState,
     workers: Workers,
     /// Who is to take another's place.
     succession: Succession,
@@ -42,7 +42,7 @@ impl Pool {
     /// A pool whose template is booting.
     pub(crate) fn new(workers: u16, boot_timeout: Duration) -> Self {
         Self {
-            template: Template::booting(),
+            template: TemplateState::booting(),
             workers: Workers::new(workers),
             succession: Succession::default(),
             phase: Phase::Running,

@@ -1,4 +1,4 @@
-//! Another server of the same service beside this one, while an upgrade goes on: how much of it fits, and how the budget of
+//! Another server of the same service, which runs at the same time during an upgrade: how much of it fits, and how the budget of
 //! memory is kept meanwhile. It starts no server, and sees only the end of the other one.
 
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::runtime::memory_usage::measure;
 use crate::runtime::supervisor::Supervisor;
 
 impl Supervisor {
-    /// How many workers of another server like this one there is memory for beside it; `None`: for all of them.
+    /// How many workers of another server like this one there is memory for at the same time; `None`: for all of them.
     ///
     /// # Errors
     /// Not for a single one: what this server holds and may hold.
@@ -25,7 +25,7 @@ impl Supervisor {
         }
         let usage = measure(&shared.inner, &serving).await;
         let budget = shared.budget.borrow();
-        let fits = budget.fits_beside(&usage);
+        let fits = budget.fits_with_other_server(&usage);
         match (fits, budget.held(&usage)) {
             (Some(0), Some(held)) => Err(held),
             (Some(fits), _) if usize::from(fits) < serving.len() => Ok(Some(fits)),
@@ -33,8 +33,8 @@ impl Supervisor {
         }
     }
 
-    /// To be said before the first generation is brought up beside another server, the process `other`, which has left
-    /// room for so many workers. The others come when that server is gone.
+    /// Call it before the first generation is launched while another server runs, the process `other`, which has left
+    /// room for so many workers. The others are started when that server is gone.
     pub fn start_alongside(&self, plan: &Plan, room: Option<u16>, other: i32) {
         let missing = room.map_or(0, |room| plan.workers.saturating_sub(room.max(1)));
         let mut budget = self.shared.budget.borrow_mut();
@@ -42,7 +42,7 @@ impl Supervisor {
         let other = open_pidfd(other).and_then(|pidfd| Pidfd::new(pidfd).ok());
         let shared = Rc::downgrade(&self.shared);
         spawn_local(async move {
-            // One that cannot be watched is as good as gone.
+            // One that cannot be watched counts as gone.
             if let Some(other) = other {
                 other.ended().await;
             }

@@ -15,7 +15,7 @@ pub enum ExitStatus {
     Exit(i32),
     /// This signal ended it.
     Signal(i32),
-    /// Somebody else reaped it.
+    /// Another process reaped it.
     Unknown,
 }
 

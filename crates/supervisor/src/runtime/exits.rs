@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_a_report_that_does_not_come() {
+    async fn a_report_that_does_not_come_is_not_awaited() {
         let mut exits = forked();
         let mut cause = exits.died(3, Some(PID));
         assert_eq!(poll(&mut cause), None);

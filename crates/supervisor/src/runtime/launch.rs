@@ -1,14 +1,97 @@
-//! How a launch ends: told to its caller and to the log. The fleet decides; the tasks have found what went wrong.
+//! The launch of a generation: how it begins, and how it ends: its caller gets the result, and the log a line. The fleet
+//! decides; the tasks have found what went wrong.
 
 use std::rc::Rc;
 
+use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use crate::note::GenerationNote;
-use crate::rules::fleet::{self, Why};
+use crate::rules::fleet::{self, Rules, Why};
 use crate::runtime::exit_status::ExitStatus;
-use crate::runtime::shared::Shared;
-use crate::runtime::start_error::StartError;
+use crate::runtime::exits::Exits;
+use crate::runtime::load::{Booted, Load, StartError};
+use crate::runtime::shared::{Processes, Shared};
+use crate::runtime::supervisor::Supervisor;
+
+impl Supervisor {
+    /// Starts a generation: its template loads the application and forks its workers; once they are ready,
+    /// requests are routed to it. Another generation serves until then, and finishes its requests
+    /// afterwards. Needs a `LocalRuntime`.
+    ///
+    /// # Errors
+    /// Why it cannot serve. The other generation then serves on; without one, drop the supervisor.
+    pub async fn launch(&self, load: Load) -> Result<Booted, StartError> {
+        let generation = load.start.generation;
+        let scarce = !load.plan.worker_by_worker && self.limits.is_scarce(generation).await;
+        let verdict = self.enlist(load, scarce)?;
+        // Without a verdict everything is being torn down.
+        verdict.await.unwrap_or(Err(StartError::CalledOff))
+    }
+
+    /// Begins to start a generation. The receiver gets the result.
+    fn enlist(
+        &self,
+        load: Load,
+        scarce: bool,
+    ) -> Result<oneshot::Receiver<Result<Booted, StartError>>, StartError> {
+        let shared = &self.shared;
+        let generation = load.start.generation;
+        let (verdict, receiver) = oneshot::channel();
+        let mut inner = shared.inner.borrow_mut();
+        if inner.fleet.stopping() {
+            return Err(StartError::CalledOff);
+        }
+        if !inner.fleet.is_settled() {
+            return Err(StartError::Busy);
+        }
+        let first = inner.fleet.finished();
+        let plan = &load.plan;
+        let rules = Rules {
+            places: plan.workers,
+            workers: self.limits.affordable(plan),
+            boot_timeout: plan.boot_timeout,
+            drain_timeout: plan.drain_timeout,
+            worker_by_worker: plan.worker_by_worker || scarce,
+            check: plan.check.is_some(),
+        };
+        let processes = Processes {
+            workers: (0..=plan.workers).map(|_| None).collect(),
+            load: Rc::new(load),
+            exits: Exits::default(),
+            template: None,
+            corrupt: false,
+            first,
+            booted: None,
+            failure: None,
+            verdict: Some(verdict),
+        };
+        inner.processes.insert(generation, processes);
+        drop(inner);
+        self.start_tasks();
+        shared.dispatcher.resize(generation, rules.workers);
+        if !first {
+            shared.note(generation, GenerationNote::Starting);
+        }
+        shared.decide(fleet::Event::Launch { generation, rules });
+        Ok(receiver)
+    }
+
+    /// Starts the tasks that run for as long as the supervisor lives, unless they run already.
+    fn start_tasks(&self) {
+        let mut tasks = self.tasks.borrow_mut();
+        if !tasks.is_empty() {
+            return;
+        }
+        tasks.push(spawn_local(Rc::clone(&self.shared).keep_time()));
+        tasks.push(spawn_local(self.limits.clone().run()));
+    }
+
+    /// Lets no new generation take over any more: the server is going to stop.
+    pub fn cancel_launch(&self) {
+        self.shared.decide(fleet::Event::CancelLaunch);
+    }
+}
 
 impl Shared {
     pub(crate) fn check(self: Rc<Self>, generation: u32) {
@@ -38,7 +121,7 @@ impl Shared {
             return;
         };
         if let (Some(verdict), Some(booted)) = (processes.verdict.take(), &processes.booted) {
-            // Nobody need wait for it.
+            // The caller may have stopped waiting.
             let _ = verdict.send(Ok(booted.clone()));
         }
         let first = processes.first;

@@ -93,7 +93,7 @@ impl LimitCheck {
         }
         let calm = self.shared.inner.borrow().fleet.is_calm();
         let short = usage.is_some_and(|usage| self.keep_budget(generation, plan, usage, calm));
-        // A successor takes room: under a budget nobody gets one unmeasured.
+        // A successor takes room: under a budget no worker gets one before memory was measured.
         let measured = usage.is_some() || !budget;
         if calm && !short && measured {
             self.retire_one(&serving, plan, usage);
@@ -223,7 +223,7 @@ impl LimitCheck {
         self.shared.budget.borrow().has_room(&usage)
     }
 
-    /// Whether there is too little memory to bring a whole generation up beside the one that serves.
+    /// Whether there is too little memory to start a whole generation while another one serves.
     pub(crate) async fn is_scarce(&self, generation: u32) -> bool {
         if !self.shared.budget.borrow().is_set() {
             return false;

@@ -8,7 +8,6 @@ use tokio::task::spawn_blocking;
 use crate::rules::fleet::Stage;
 use crate::rules::memory::{MemoryUsage, ProcessMemory};
 use crate::rules::pool::State;
-use crate::runtime::memory;
 use crate::runtime::serving::ServingWorker;
 use crate::runtime::shared::Inner;
 
@@ -72,15 +71,24 @@ impl Inner {
     }
 }
 
+/// The memory of a process; `None` where it is gone, or the kernel does not tell. May wait for the kernel.
+pub(crate) fn memory_of(pid: i32) -> Option<ProcessMemory> {
+    let memory = proc::memory_of(pid)?;
+    Some(ProcessMemory {
+        private: memory.private(),
+        share: memory.share(),
+    })
+}
+
 /// Reads what these processes hold. May wait for the kernel.
 fn usage(workers: Vec<(u16, i32)>, others: Others) -> MemoryUsage {
     let measured = |pids: &[i32]| -> Vec<ProcessMemory> {
-        let all = pids.iter().filter_map(|pid| memory::of(*pid));
+        let all = pids.iter().filter_map(|pid| memory_of(*pid));
         all.collect()
     };
     let shares = |all: &[ProcessMemory]| -> u64 { all.iter().map(|memory| memory.share).sum() };
     let workers = workers.into_iter();
-    let workers = workers.filter_map(|(number, pid)| Some((number, memory::of(pid)?)));
+    let workers = workers.filter_map(|(number, pid)| Some((number, memory_of(pid)?)));
     let workers: Vec<(u16, ProcessMemory)> = workers.collect();
     let own: u64 = workers.iter().map(|(_, memory)| memory.share).sum();
     let template = shares(&measured(others.template.as_slice()));
@@ -97,7 +105,7 @@ fn usage(workers: Vec<(u16, i32)>, others: Others) -> MemoryUsage {
         loaded,
         leaving: draining + alone,
         workers,
-        groups: memory::groups(),
+        groups: proc::cgroup::memory_limits(),
     }
 }
 

@@ -9,7 +9,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, waitid};
 use tokio::signal::unix::{SignalKind, signal};
 
 thread_local! {
-    /// Every child that somebody here waits for. One thread starts and reaps all of them.
+    /// Every child that other code of this process waits for. One thread starts and reaps all of them.
     static OWN: RefCell<BTreeSet<i32>> = const { RefCell::new(BTreeSet::new()) };
 }
 
@@ -52,13 +52,9 @@ pub async fn reap() -> io::Result<()> {
 
 /// Reaps every orphan that has ended. All processes are asked: not every kernel lists a process's children.
 fn reap_ended() {
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return;
-    };
-    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let orphans = numbers.filter(|pid| OWN.with_borrow(|own| !own.contains(pid)));
-    for pid in orphans.filter_map(Pid::from_raw) {
-        // Those that still run, and those that are nobody's children here, are left as they are.
+    let ended = proc::pids().filter(|pid| OWN.with_borrow(|own| !own.contains(pid)));
+    for pid in ended.filter_map(Pid::from_raw) {
+        // Those that still run, and those that are no children of this process, are left as they are.
         let _ = waitid(
             WaitId::Pid(pid),
             WaitIdOptions::EXITED | WaitIdOptions::NOHANG,

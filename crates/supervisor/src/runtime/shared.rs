@@ -5,12 +5,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::time::SystemTime;
 
 use exchange::control::ToTemplate;
 use exchange::dispatcher::Cause;
 use exchange::{Dispatcher, WorkerId};
-use tokio::sync::{oneshot, watch};
-use tokio::task::spawn_local;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::{Instant, sleep_until};
 
 use crate::note::{Note, WorkerNote};
@@ -19,8 +20,7 @@ use crate::rules::fleet::{self, Fleet};
 use crate::rules::pool::{Action, Event, Pool};
 use crate::runtime::channel::Channel;
 use crate::runtime::exits::Exits;
-use crate::runtime::load::Load;
-use crate::runtime::processes::{Processes, TemplateHandle};
+use crate::runtime::load::{Booted, Load, StartError};
 use crate::runtime::worker_process::WorkerProcess;
 
 /// Takes what there is to say of a generation, by its number.
@@ -44,6 +44,35 @@ pub(crate) struct Shared {
 pub(crate) struct Inner {
     pub(crate) fleet: Fleet,
     pub(crate) processes: BTreeMap<u32, Processes>,
+}
+
+/// The processes of one generation, and how it came up.
+pub(crate) struct Processes {
+    pub(crate) load: Rc<Load>,
+    pub(crate) workers: Vec<Option<WorkerProcess>>,
+    /// How the workers' processes ended.
+    pub(crate) exits: Exits,
+    pub(crate) template: Option<TemplateHandle>,
+    /// Whether the exchange in `load` is corrupt, so that the next template needs the one that took its place.
+    pub(crate) corrupt: bool,
+    /// Whether it was alone when it was launched.
+    pub(crate) first: bool,
+    /// What its template said when it had loaded the application.
+    pub(crate) booted: Option<Booted>,
+    /// What went wrong, until the caller of the launch is told.
+    pub(crate) failure: Option<StartError>,
+    /// The caller of its launch, who waits to hear whether it serves.
+    pub(crate) verdict: Option<oneshot::Sender<Result<Booted, StartError>>>,
+}
+
+/// The template as far as others than its own task know it.
+pub(crate) struct TemplateHandle {
+    /// Absent while it is being started.
+    pub(crate) pid: Option<i32>,
+    pub(crate) started: SystemTime,
+    pub(crate) kill: Rc<Notify>,
+    pub(crate) outbox: mpsc::UnboundedSender<(ToTemplate, Option<OwnedFd>)>,
+    pub(crate) task: Option<JoinHandle<()>>,
 }
 
 impl Inner {
@@ -273,9 +302,9 @@ impl Shared {
         let WorkerId { generation, worker } = id;
         let mut inner = self.inner.borrow_mut();
         let processes = inner.processes.get_mut(&generation);
-        let told = processes.is_some_and(|processes| processes.exits.has_left(pid));
+        let requested = processes.is_some_and(|processes| processes.exits.has_left(pid));
         drop(inner);
-        let note = match told {
+        let note = match requested {
             true => WorkerNote::Exited { status },
             false => WorkerNote::Ended { status },
         };

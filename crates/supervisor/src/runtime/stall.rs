@@ -33,7 +33,7 @@ impl Supervisor {
     fn trace(&self, run: Run) {
         let mut inner = self.shared.inner.borrow_mut();
         if let Some(Some(process)) = inner.worker(run.by) {
-            process.tell(&ToWorker::Backtrace {
+            process.send(&ToWorker::Backtrace {
                 thread: run.thread,
                 slot: run.slot,
                 sequence: run.sequence,

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 use crate::rules::fleet::Stage;
 use crate::rules::memory::ProcessMemory;
 use crate::rules::pool::{Pool, State};
-use crate::runtime::memory;
-use crate::runtime::processes::Processes;
+use crate::runtime::memory_usage::memory_of;
+use crate::runtime::shared::Processes;
 use crate::runtime::supervisor::Supervisor;
 
 /// How long a status may wait for the kernel to tell the memory of all processes.
@@ -51,7 +51,7 @@ pub struct Process {
     /// Requests that a worker has finished; absent for the others.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub requests: Option<u64>,
-    /// Private memory, in bytes: what it shares with nobody. Absent where the kernel does not tell, or not in time.
+    /// Private memory, in bytes: what it shares with no other process. Absent where the kernel does not tell, or not in time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub memory_bytes: Option<u64>,
 }
@@ -98,7 +98,7 @@ impl Supervisor {
         // One at a time: where the kernel does not answer, another call leaves no further thread behind.
         let turn = Arc::clone(&self.measuring).acquire_owned().await;
         let measured = spawn_blocking(move || {
-            let all: Vec<Option<ProcessMemory>> = pids.into_iter().map(memory::of).collect();
+            let all: Vec<Option<ProcessMemory>> = pids.into_iter().map(memory_of).collect();
             drop(turn);
             all
         });

@@ -1,5 +1,5 @@
-//! The supervisor as its owner sees it: launches generations, stops them, and ends every process when it is dropped. Other
-//! parts of it are in `coexist.rs`, `drain.rs`, `stall.rs` and `status.rs`; the work is done by the tasks of
+//! The supervisor as its owner sees it: stops generations, and ends every process when it is dropped. Other parts of it are
+//! in `launch.rs`, `coexist.rs`, `drain.rs`, `stall.rs` and `status.rs`; the work is done by the tasks of
 //! `template_task.rs` and `worker_task.rs`. It decides nothing.
 
 use std::cell::RefCell;
@@ -8,34 +8,30 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use exchange::{Dispatcher, WorkerId};
-use tokio::sync::{Semaphore, oneshot};
-use tokio::task::{JoinHandle, spawn_local};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::note::{GenerationNote, Note};
-use crate::rules::fleet::{self, Fleet, Rules, Stage};
+use crate::rules::fleet::{self, Fleet, Stage};
 use crate::rules::pool::TEMPLATE_EXIT_TIMEOUT;
 use crate::runtime::exit_status::KILL_TIMEOUT;
-use crate::runtime::exits::Exits;
 use crate::runtime::limit_check::LimitCheck;
-use crate::runtime::load::{Booted, Load};
-use crate::runtime::processes::Processes;
 use crate::runtime::shared::Shared;
-use crate::runtime::start_error::StartError;
 
 /// The processes of all generations. Dropping it kills them.
 pub struct Supervisor {
     pub(crate) shared: Rc<Shared>,
     pub(crate) limits: LimitCheck,
-    /// What goes on for as long as it lives.
-    tasks: RefCell<Vec<JoinHandle<()>>>,
+    /// The tasks that run for as long as it lives.
+    pub(super) tasks: RefCell<Vec<JoinHandle<()>>>,
     pub(crate) since: SystemTime,
     /// Whose turn it is to read memory for a status.
     pub(crate) measuring: Arc<Semaphore>,
 }
 
 impl Supervisor {
-    /// A supervisor that has started nothing yet. `on_note` hears what there is to say of each generation.
+    /// A supervisor that has started nothing yet. `on_note` gets the log lines of each generation.
     pub fn new(dispatcher: Rc<dyn Dispatcher>, on_note: impl Fn(u32, &Note) + 'static) -> Self {
         let shared = Rc::new(Shared::new(dispatcher, Box::new(on_note)));
         Self {
@@ -47,84 +43,7 @@ impl Supervisor {
         }
     }
 
-    /// Brings a generation up: has its template load the application, forks its workers, waits until they are
-    /// ready, and has requests go to it. Another generation serves until then, and finishes what it holds
-    /// afterwards. Needs a `LocalRuntime`.
-    ///
-    /// # Errors
-    /// Why it cannot serve. The other generation then serves on; without one, drop the supervisor.
-    pub async fn launch(&self, load: Load) -> Result<Booted, StartError> {
-        let generation = load.start.generation;
-        let scarce = !load.plan.worker_by_worker && self.limits.is_scarce(generation).await;
-        let told = self.enlist(load, scarce)?;
-        // Without a verdict everything is being torn down.
-        told.await.unwrap_or(Err(StartError::CalledOff))
-    }
-
-    /// Begins to bring a generation up; what comes is whether it did.
-    fn enlist(
-        &self,
-        load: Load,
-        scarce: bool,
-    ) -> Result<oneshot::Receiver<Result<Booted, StartError>>, StartError> {
-        let shared = &self.shared;
-        let generation = load.start.generation;
-        let (verdict, told) = oneshot::channel();
-        let mut inner = shared.inner.borrow_mut();
-        if inner.fleet.stopping() {
-            return Err(StartError::CalledOff);
-        }
-        if !inner.fleet.is_settled() {
-            return Err(StartError::Busy);
-        }
-        let first = inner.fleet.finished();
-        let plan = &load.plan;
-        let rules = Rules {
-            places: plan.workers,
-            workers: self.limits.affordable(plan),
-            boot_timeout: plan.boot_timeout,
-            drain_timeout: plan.drain_timeout,
-            worker_by_worker: plan.worker_by_worker || scarce,
-            check: plan.check.is_some(),
-        };
-        let processes = Processes {
-            workers: (0..=plan.workers).map(|_| None).collect(),
-            load: Rc::new(load),
-            exits: Exits::default(),
-            template: None,
-            corrupt: false,
-            first,
-            booted: None,
-            failure: None,
-            verdict: Some(verdict),
-        };
-        inner.processes.insert(generation, processes);
-        drop(inner);
-        self.keep();
-        shared.dispatcher.resize(generation, rules.workers);
-        if !first {
-            shared.note(generation, GenerationNote::Starting);
-        }
-        shared.decide(fleet::Event::Launch { generation, rules });
-        Ok(told)
-    }
-
-    /// Begins what goes on for as long as it lives, unless it goes on already.
-    fn keep(&self) {
-        let mut tasks = self.tasks.borrow_mut();
-        if !tasks.is_empty() {
-            return;
-        }
-        tasks.push(spawn_local(Rc::clone(&self.shared).keep_time()));
-        tasks.push(spawn_local(self.limits.clone().run()));
-    }
-
-    /// Lets no new generation take over any more: the server is going to stop.
-    pub fn cancel_launch(&self) {
-        self.shared.decide(fleet::Event::CancelLaunch);
-    }
-
-    /// Has the workers finish what they hold and leave, kills what is left after `grace` (at once where it is
+    /// Lets the workers finish their requests and exit, kills those that are left after `grace` (at once if it is
     /// zero), and ends the templates. May be called again with a shorter grace when the first call is dropped.
     pub async fn stop(&self, grace: Duration) {
         let shared = &self.shared;

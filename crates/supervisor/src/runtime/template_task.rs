@@ -1,5 +1,5 @@
-//! The task that sees a template through, from its start to its end: has it load the application, takes its messages, and
-//! brings what happens to the pool.
+//! The task of one template, from its start to its end: has it load the application, takes its messages, and makes events
+//! for the pool.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -15,25 +15,23 @@ use crate::note::{TemplateNote, WorkerNote};
 use crate::rules::pool::{Event, Pool};
 use crate::runtime::channel::{Channel, open_pidfd};
 use crate::runtime::exit_status::{ExitStatus, KILL_TIMEOUT};
-use crate::runtime::load::{BootError, Booted, Load};
-use crate::runtime::processes::{Processes, TemplateHandle};
-use crate::runtime::shared::Shared;
-use crate::runtime::start_error::StartError;
-use crate::runtime::template::Template;
+use crate::runtime::load::{BootError, Booted, Load, StartError};
+use crate::runtime::shared::{Processes, Shared, TemplateHandle};
+use crate::runtime::template_process::TemplateProcess;
 
 /// A template of a generation, as its task sees it.
 struct TemplateTask {
     shared: Rc<Shared>,
     generation: u32,
-    /// Told when the template is to be killed.
+    /// Notified when the template is to be killed.
     kill: Rc<Notify>,
 }
 
 impl Shared {
-    /// Starts the template of a generation, and sees it through to its end.
+    /// Starts the template of a generation, and a task that watches it until its end.
     pub(super) fn start_template(self: &Rc<Self>, generation: u32) {
         let kill = Rc::new(Notify::new());
-        let (outbox, letters) = mpsc::unbounded_channel();
+        let (outbox, messages) = mpsc::unbounded_channel();
         let mut inner = self.inner.borrow_mut();
         let Some(processes) = inner.processes.get_mut(&generation) else {
             return;
@@ -48,20 +46,20 @@ impl Shared {
             started: SystemTime::now(),
             kill,
             outbox,
-            task: Some(spawn_local(task.run(letters))),
+            task: Some(spawn_local(task.run(messages))),
         });
     }
 }
 
 impl TemplateTask {
-    async fn run(self, letters: mpsc::UnboundedReceiver<(ToTemplate, Option<OwnedFd>)>) {
+    async fn run(self, messages: mpsc::UnboundedReceiver<(ToTemplate, Option<OwnedFd>)>) {
         let booted = tokio::select! {
             booted = self.boot() => booted,
             () = self.kill.notified() => Err(BootError::CalledOff),
         };
         match booted {
             Ok(template) => {
-                spawn_local(send_all(template.channel(), letters));
+                spawn_local(send_all(template.channel(), messages));
                 self.shared.handle(self.generation, Event::Booted);
                 self.serve(template).await;
             }
@@ -70,7 +68,7 @@ impl TemplateTask {
     }
 
     /// Has the application loaded: at a low priority where something serves and leaves time for it.
-    async fn boot(&self) -> Result<Template, BootError> {
+    async fn boot(&self) -> Result<TemplateProcess, BootError> {
         let load = &self.load()?;
         let low_priority =
             load.start.low_priority || self.shared.inner.borrow().fleet.generations().serve();
@@ -91,7 +89,7 @@ impl TemplateTask {
         Ok(template)
     }
 
-    /// What the next template of a generation is told, with an exchange that is in order.
+    /// The `Load` for the next template of a generation, with a sound exchange.
     fn load(&self) -> Result<Rc<Load>, BootError> {
         let inner = self.shared.inner.borrow();
         let processes = inner.processes.get(&self.generation);
@@ -122,8 +120,8 @@ impl TemplateTask {
         &self,
         load: &Load,
         low_priority: bool,
-    ) -> Result<(Template, Booted), BootError> {
-        let mut template = Template::spawn(load)?;
+    ) -> Result<(TemplateProcess, Booted), BootError> {
+        let mut template = TemplateProcess::spawn(load)?;
         if let Some(handle) = self.shared.inner.borrow_mut().template(self.generation) {
             handle.pid = Some(template.pid());
             handle.started = template.started();
@@ -133,7 +131,7 @@ impl TemplateTask {
         match template.boot(load, low_priority, within).await {
             Ok(booted) => Ok((template, booted)),
             Err(error) => {
-                // Its end takes time as well, for which the front must not stand still.
+                // Its end takes time as well, and the front must not block meanwhile.
                 template.kill_group();
                 template.end(Duration::ZERO).await;
                 Err(error)
@@ -146,7 +144,7 @@ impl TemplateTask {
         let awaited = self.shared.inner.borrow().fleet.rolls_out(self.generation);
         match error {
             BootError::CalledOff => {}
-            // The caller of the launch is told.
+            // The caller of the launch gets it.
             error if awaited => {
                 self.change(|processes| processes.failure = Some(StartError::Boot(error)))
             }
@@ -160,7 +158,7 @@ impl TemplateTask {
     }
 
     /// Takes the template's messages until its end.
-    async fn serve(&self, mut template: Template) {
+    async fn serve(&self, mut template: TemplateProcess) {
         let mut kill_timeout = Duration::MAX;
         loop {
             tokio::select! {
@@ -286,12 +284,12 @@ impl TemplateTask {
     }
 }
 
-/// Sends what the template is told, in order; ends with the template or with its handle.
+/// Sends messages to the template, in order; ends with the template or with its handle.
 async fn send_all(
     channel: Rc<Channel>,
-    mut letters: mpsc::UnboundedReceiver<(ToTemplate, Option<OwnedFd>)>,
+    mut messages: mpsc::UnboundedReceiver<(ToTemplate, Option<OwnedFd>)>,
 ) {
-    while let Some((message, fd)) = letters.recv().await {
+    while let Some((message, fd)) = messages.recv().await {
         let fds: Vec<_> = fd.iter().map(AsFd::as_fd).collect();
         if channel.send(&message, &fds).await.is_err() {
             // Its end is seen by the task that watches it.

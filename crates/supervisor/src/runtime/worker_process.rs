@@ -73,7 +73,7 @@ pub(crate) async fn end_of(process: oneshot::Receiver<NamedProcess>) {
 /// One life of a worker.
 #[derive(Debug)]
 pub(crate) struct WorkerProcess {
-    /// For people. Absent until the template or the worker has told it.
+    /// For status and log. Absent until the template or the worker has named it.
     pub(crate) pid: Option<i32>,
     pub(crate) started: SystemTime,
     pidfd: Option<Rc<OwnedFd>>,
@@ -124,8 +124,8 @@ impl WorkerProcess {
         }
     }
 
-    /// Tells it something, if it takes messages: one that stands still need not hear of more than its socket holds.
-    pub(crate) fn tell(&self, message: &ToWorker) {
+    /// Sends it a message, unless its socket is full: a stopped worker reads none.
+    pub(crate) fn send(&self, message: &ToWorker) {
         let _ = self.channel.try_send(message, &[]);
     }
 

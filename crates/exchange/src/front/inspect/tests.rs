@@ -76,7 +76,7 @@ fn each_garbled_word_is_found_and_named() {
         (Word::Tail, |front| set_tail(front, 0)),
         (Word::Head, |front| set_head(front, 1 << 40)),
         (Word::Head, |front| set_head(front, u64::MAX)),
-        // Past the entry of the request that is ready, which nobody has claimed.
+        // Past the entry of the request that is ready, which no thread has claimed.
         (Word::Entry, |front| set_head(front, 3)),
         (Word::State, |front| set_state(front, 0, u64::MAX)),
         (Word::State, |front| set_state(front, 1, 0)),

@@ -50,7 +50,7 @@ fn what_may_be_held_is_the_least_of_the_setting_and_what_the_groups_leave() {
     check(Bound::Auto, &[(1000, 500)], Some(750));
     check(Bound::Auto, &[(1000, 500), (2000, 1900)], Some(300));
     check(Bound::Auto, &[(1000, 5000)], Some(0));
-    // What the group was not charged for is nobody else's.
+    // What the group was not charged for is no other process's.
     check(Bound::Auto, &[(1000, 100)], Some(950));
     check(Bound::Bytes(700), &[], Some(700));
     check(Bound::Bytes(700), &[(1000, 500)], Some(700));
@@ -78,7 +78,7 @@ fn over_the_budget_the_largest_goes_and_never_the_last_one() {
 }
 
 #[test]
-fn the_last_worker_is_replaced_where_a_fresh_one_would_do_and_stays_where_not() {
+fn the_last_worker_is_replaced_only_where_a_fresh_one_fits() {
     let mut now = Instant::now();
     let check = |budget: &mut Budget, own, calm, now, expect: Option<Step>| {
         let step = budget.step(&usage(&[own]), calm, now);
@@ -127,7 +127,7 @@ fn memory_of_those_that_leave_counts_when_they_take_their_time() {
     check(budget, &[300, 300], now, Some(Step::Shrink(1)));
     // That one has its time, too.
     check(budget, &[300, 300], now, None);
-    // Nobody comes while others leave, or come.
+    // No worker is started while others leave, or start.
     now += LONGEST_PAUSE;
     check(budget, &[20], now, None);
     for calm in [false, true] {
@@ -162,14 +162,18 @@ fn without_a_budget_nothing_is_too_much() {
 }
 
 #[test]
-fn of_another_server_so_many_workers_fit_as_there_is_room_for_beside_its_template() {
+fn another_server_gets_as_many_workers_as_fit_with_its_template() {
     let check = |bytes, expect| {
         let usage = MemoryUsage {
             front: 50,
             ..usage(&[200, 100])
         };
         let budget = Budget::new(Bound::Bytes(bytes));
-        assert_eq!(budget.fits_beside(&usage), Some(expect), "{bytes}");
+        assert_eq!(
+            budget.fits_with_other_server(&usage),
+            Some(expect),
+            "{bytes}"
+        );
     };
     // 400 are held, and 150 of each is the mean.
     check(850, 2);
@@ -178,11 +182,11 @@ fn of_another_server_so_many_workers_fit_as_there_is_room_for_beside_its_templat
     check(699, 0);
     check(300, 0);
     let budget = Budget::new(Bound::None);
-    assert_eq!(budget.fits_beside(&usage(&[200])), None);
+    assert_eq!(budget.fits_with_other_server(&usage(&[200])), None);
 }
 
 #[test]
-fn what_a_server_beside_this_one_holds_is_no_stranger_s_and_nobody_comes_meanwhile() {
+fn the_memory_of_another_server_is_not_foreign_and_no_worker_starts() {
     let now = Instant::now();
     let crowded = MemoryUsage {
         groups: vec![Group {
@@ -227,7 +231,7 @@ fn a_second_generation_fits_where_template_and_workers_do_once_more() {
 }
 
 #[test]
-fn a_worker_that_comes_back_too_early_stays_away_twice_as_long_the_next_time() {
+fn a_worker_restored_too_early_stays_away_twice_as_long_next_time() {
     let mut budget = Budget::new(Bound::Bytes(600));
     let mut now = Instant::now();
     let (over, under) = (usage(&[300, 300]), usage(&[300]));
@@ -252,7 +256,7 @@ fn a_worker_that_comes_back_too_early_stays_away_twice_as_long_the_next_time() {
 }
 
 /// Workers that begin with 20 and grow to a size, or for ever, for some hours: what they hold is back within the budget
-/// as soon as whoever is to go has gone, at least one is always there, and whoever fits comes back.
+/// as soon as the workers that have to go are gone, at least one is always there, and those that fit come back.
 #[test]
 fn any_growth_is_kept_within_the_budget_and_leaves_a_worker() {
     let mut all_replaced = 0;

@@ -1,8 +1,7 @@
-//! What goes into the fleet (events) and what comes out of it (actions).
+//! What goes into the fleet (events, and the rules of a launch) and what comes out of it (actions).
 
 use std::time::{Duration, Instant};
 
-use super::rules::Rules;
 use crate::rules::pool;
 
 /// What happened.
@@ -11,7 +10,7 @@ pub(crate) enum Event {
     /// Bring up a new generation, which takes the place of the one that serves. Only in a fleet that is settled.
     Launch { generation: u32, rules: Rules },
     /// There shall be this many workers from now on; one too many is the one that `leaves`. Not within a rollout, and
-    /// beside a generation that drains only fewer.
+    /// while a generation drains only fewer.
     Resize { workers: u16, leaves: Option<u16> },
     /// These times hold for what begins from now on.
     ApplySettings {
@@ -81,4 +80,31 @@ pub(crate) enum Why {
     Corrupt,
     /// The server stops.
     CalledOff,
+}
+
+/// The rules of a generation, and of the rollout that starts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// Number of workers that the generation's exchange has room for.
+    pub(crate) places: u16,
+    /// Number of workers, at most `places`.
+    pub(crate) workers: u16,
+    /// How long each step of a start may take.
+    pub(crate) boot_timeout: Duration,
+    /// How long a worker that leaves may take to finish what it holds.
+    pub(crate) drain_timeout: Duration,
+    /// Whether workers are replaced one by one, so that there is never more than one too many.
+    pub(crate) worker_by_worker: bool,
+    /// Whether a new generation is to pass a check before it takes over.
+    pub(crate) check: bool,
+}
+
+impl Rules {
+    /// Workers that there may be of this generation and the one before it.
+    pub(super) fn most_with(&self, old: &Self) -> u16 {
+        match self.worker_by_worker {
+            true => self.workers.max(old.workers) + 1,
+            false => self.workers + old.workers,
+        }
+    }
 }

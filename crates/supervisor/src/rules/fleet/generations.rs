@@ -2,14 +2,13 @@
 
 use std::time::Instant;
 
-use super::event::Action;
-use super::rules::Rules;
+use super::event::{Action, Rules};
 use crate::rules::pool::{self, Pool};
 
 /// What a generation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It is being brought up.
+    /// It is starting.
     Booting,
     /// Requests go to it.
     Serving,
@@ -58,11 +57,11 @@ impl Generation {
 
 /// All generations of a server, the oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Generations {
+pub(crate) struct GenerationList {
     pub(super) all: Vec<Generation>,
 }
 
-impl Generations {
+impl GenerationList {
     /// Each of them.
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, Generation> {
         self.all.iter()

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use super::event::Action;
-use super::generations::{Generations, Stage};
+use super::generations::{GenerationList, Stage};
 use crate::rules::pool::Pool;
 
 /// Where no worker serves and those to come are delayed: when the next one is started.
@@ -17,7 +17,7 @@ pub(super) struct Outage {
 
 impl Outage {
     /// Says that nothing can serve any more, or that something can again.
-    pub(super) fn judge(&mut self, generations: &Generations, actions: &mut Vec<Action>) {
+    pub(super) fn judge(&mut self, generations: &GenerationList, actions: &mut Vec<Action>) {
         let serving = generations.iter().filter(|one| one.stage == Stage::Serving);
         let pools: Vec<&Pool> = serving.map(|one| &one.pool).collect();
         let until = if pools.iter().any(|pool| pool.workers().serve()) {

@@ -3,13 +3,12 @@
 
 use std::time::Instant;
 
-use super::event::Action;
+use super::event::{Action, Rules};
 use super::generations::{Generation, Stage};
-use super::rules::Rules;
 use crate::rules::pool;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Check {
+pub(super) enum CheckState {
     Due,
     Asked,
     Passed,
@@ -22,7 +21,7 @@ pub(super) struct Rollout {
     pub(super) number: u32,
     /// Workers that there may be of both generations.
     pub(super) most: u16,
-    pub(super) check: Check,
+    pub(super) check: CheckState,
     /// The most of its workers that were ready at once.
     arrived: u16,
     /// When the step that is awaited is late.
@@ -37,7 +36,7 @@ impl Rollout {
         Self {
             number,
             most,
-            check: Check::Due,
+            check: CheckState::Due,
             arrived: 0,
             until: None,
             reverts: false,
@@ -68,17 +67,17 @@ impl Rollout {
         }
         let one_by_one = rules.worker_by_worker && old.is_some();
         let enough = if one_by_one { 1 } else { rules.workers };
-        if self.check == Check::Due && ready >= enough {
+        if self.check == CheckState::Due && ready >= enough {
             // The first generation has nothing to fall back to: what it answers is better than no answer.
             if rules.check && old.is_some() {
-                self.check = Check::Asked;
+                self.check = CheckState::Asked;
                 let generation = new.number;
                 actions.push(Action::Check { generation });
             } else {
-                self.check = Check::Passed;
+                self.check = CheckState::Passed;
             }
         }
-        if self.check == Check::Passed && new.stage == Stage::Booting && ready >= enough {
+        if self.check == CheckState::Passed && new.stage == Stage::Booting && ready >= enough {
             new.stage = Stage::Serving;
             if let Some(old) = &old
                 && ready < rules.workers
@@ -119,7 +118,8 @@ impl Rollout {
                 && !old.pool.awaits_leaving()
                 && !new.pool.awaits_leaving();
         }
-        let awaited = ready < new.pool.workers().limit() || no_room || self.check == Check::Asked;
+        let awaited =
+            ready < new.pool.workers().limit() || no_room || self.check == CheckState::Asked;
         self.until = match (awaited, self.until) {
             (false, _) => None,
             (true, None) => Some(now + rules.boot_timeout),

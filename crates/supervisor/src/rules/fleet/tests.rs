@@ -20,7 +20,7 @@ fn rules(worker_by_worker: bool, check: bool) -> Rules {
     }
 }
 
-/// A fleet and its clock, which stands still between calls of `after`.
+/// A fleet and its clock, which stops between calls of `after`.
 struct Run {
     fleet: Fleet,
     now: Instant,
@@ -150,7 +150,7 @@ const WHY: limits::Why = limits::Why::Requests {
 const SERVES: Action = Action::Serves { generation: 2 };
 
 #[test]
-fn all_at_once_the_new_generation_takes_over_when_all_its_workers_are_ready() {
+fn all_at_once_takes_over_when_all_new_workers_are_ready() {
     let mut run = Run::serving(rules(false, false));
     run.check(run.launch(2), &[spawn(2)]);
     run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
@@ -184,7 +184,7 @@ fn worker_by_worker_there_is_never_more_than_one_too_many() {
 }
 
 #[test]
-fn a_worker_of_the_old_generation_that_dies_meanwhile_is_replaced_by_the_old_code() {
+fn an_old_worker_that_dies_during_a_restart_is_replaced_by_old_code() {
     for worker_by_worker in [false, true] {
         let mut run = Run::serving(rules(worker_by_worker, false));
         run.check(run.launch(2), &[spawn(2)]);
@@ -223,7 +223,7 @@ fn code_that_does_not_boot_is_given_up_and_changes_nothing() {
 }
 
 #[test]
-fn a_new_template_that_dies_before_its_workers_are_ready_is_not_started_again() {
+fn a_new_template_that_dies_before_workers_are_ready_is_not_restarted() {
     let mut run = Run::serving(rules(false, false));
     run.check(run.launch(2), &[spawn(2)]);
     run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
@@ -390,7 +390,7 @@ fn workers_that_do_not_finish_within_the_drain_are_killed() {
 }
 
 #[test]
-fn whoever_has_waited_long_enough_has_the_old_generation_killed_and_no_other() {
+fn a_change_that_waited_long_enough_kills_only_the_old_generation() {
     let mut run = Run::serving(rules(false, false));
     run.check(Event::KillDraining, &[]);
     run.check(run.launch(2), &[spawn(2)]);
@@ -628,12 +628,12 @@ fn a_restart_leaves_room_for_a_worker_that_is_on_its_way_out() {
 }
 
 #[test]
-fn an_old_template_that_hangs_in_a_fork_holds_a_restart_up_no_longer_than_a_boot() {
+fn an_old_template_that_hangs_delays_a_restart_by_at_most_a_boot() {
     const LATER: Duration = Duration::from_secs(20);
     let killed = [kill_template(1)];
     let abandon = |worker| own(1, pool::Action::Abandon { worker });
     for worker_by_worker in [false, true] {
-        // In that of a successor: nobody wants it any more, and it may yet come.
+        // In that of a successor: it is not wanted any more, and may yet come.
         let mut run = Run::serving(rules(worker_by_worker, false));
         run.check(retire(1, 0), &[retiring(1, 0, 2), fork(1, 2, 1)]);
         run.now += LATER;
@@ -681,7 +681,7 @@ fn an_old_template_that_hangs_in_a_fork_holds_a_restart_up_no_longer_than_a_boot
 }
 
 #[test]
-fn a_new_generation_that_gets_no_room_is_given_up_once_nobody_can_be_waited_for() {
+fn a_new_generation_without_room_is_given_up_once_no_worker_leaves() {
     let mut run = Run::serving(rules(true, false));
     run.check(run.launch(2), &[spawn(2)]);
     run.check(booted(2), &[fork(2, 0, 1)]);
@@ -699,7 +699,7 @@ fn a_new_generation_that_gets_no_room_is_given_up_once_nobody_can_be_waited_for(
 }
 
 #[test]
-fn beside_a_generation_that_drains_there_may_be_fewer_workers_and_not_more() {
+fn while_a_generation_drains_the_number_of_workers_only_shrinks() {
     let mut run = Run::serving(rules(false, false));
     let resize = |workers, leaves| Event::Resize { workers, leaves };
     run.check(run.launch(2), &[spawn(2)]);
@@ -818,7 +818,7 @@ impl World {
         template_died(generation)
     }
 
-    /// Something that is bound to happen, if there is anything: nobody leaves by itself, and checks have no answer.
+    /// Something that is bound to happen, if there is anything: no process leaves by itself, and checks have no answer.
     fn bound(&mut self) -> Option<Event> {
         let killed = self.templates_killed.iter().copied();
         let killed: Vec<_> = killed
@@ -1057,12 +1057,12 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
             if fleet.is_settled() {
                 ceiling = wanted;
             }
-            let beside = match fleet.generations().all.len() {
+            let extra = match fleet.generations().all.len() {
                 2 if !by_worker => ceiling,
                 _ => 1,
             };
-            // Those that a smaller size has leave are there for a while, and nobody comes meanwhile.
-            let most = (places + 1).max(ceiling + beside);
+            // Those that a smaller size has leave are there for a while, and none comes meanwhile.
+            let most = (places + 1).max(ceiling + extra);
             assert!(
                 world.lives.len() <= usize::from(most),
                 "seed {seed}: {} workers of {wanted}",
@@ -1109,7 +1109,7 @@ fn a_corrupt_exchange_starts_what_serves_again_and_ends_what_does_not() {
             kill_template(generation),
         ]
     };
-    // A generation that serves starts again, also beside a new one.
+    // A generation that serves starts again, also while a new one starts.
     let mut run = Run::serving(rules(false, false));
     run.check(corrupt(1), &killed(1));
     run.check(template_died(1), &[spawn(1)]);

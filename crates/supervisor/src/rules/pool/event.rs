@@ -29,7 +29,7 @@ pub(crate) enum Event {
         stall: Stall,
         until: Instant,
     },
-    /// There is memory for a successor beside a stalled worker: it is forked before that one's death. Nothing happens where
+    /// There is memory for a successor in addition to a stalled worker: it is forked before that one's death. Nothing happens where
     /// the spare number is taken: the successor comes after the death.
     StartSuccessor { worker: u16 },
     /// The time of a worker that leaves is up, or soon will be, but requests that it runs are unexpired until then: it has
@@ -74,7 +74,7 @@ pub(crate) enum Action {
     DismissTemplate,
     /// Have the template fork this life of a worker.
     Fork { worker: u16, life: u32 },
-    /// Close the control socket of a worker that nobody will ever name, so that it leaves if it exists.
+    /// Close the control socket of a worker that no template will ever name, so that it leaves if it exists.
     Abandon { worker: u16 },
     /// Kill a worker, now or as soon as its process is known.
     Kill { worker: u16 },

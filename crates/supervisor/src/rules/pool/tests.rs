@@ -12,7 +12,7 @@ const WHY: Why = Why::Requests {
     limit: 990,
 };
 
-/// A pool and its clock, which stands still between calls of `after`.
+/// A pool and its clock, which stops between calls of `after`.
 struct Run {
     pool: Pool,
     now: Instant,
@@ -99,7 +99,7 @@ fn stuck(worker: u16, run: &Run, time: Duration) -> Event {
 }
 
 /// What is done with one that served.
-fn told(worker: u16) -> [Action; 2] {
+fn stopped_with_log(worker: u16) -> [Action; 2] {
     let stall = Stall::LateRequest;
     [
         Action::Stalled { worker, stall },
@@ -268,7 +268,7 @@ fn a_template_that_does_not_fork_is_killed_and_another_forks() {
 }
 
 #[test]
-fn a_template_that_does_not_fork_is_killed_also_where_nobody_wants_the_worker_any_more() {
+fn a_template_that_does_not_fork_is_killed_for_unwanted_workers_too() {
     const LATER: Duration = Duration::from_secs(20);
     let abandon = |worker| Action::Abandon { worker };
     // Its retirement was called off.
@@ -354,7 +354,7 @@ fn a_template_that_cannot_boot_again_is_tried_later_and_later() {
 }
 
 #[test]
-fn a_template_that_dies_at_its_forks_is_tried_later_and_later_until_a_worker_is_ready() {
+fn a_template_that_dies_at_its_forks_is_delayed_until_a_worker_is_ready() {
     let mut run = Run::ready();
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
     let abandoned = Action::Abandon { worker: 0 };
@@ -374,7 +374,7 @@ fn a_template_that_dies_at_its_forks_is_tried_later_and_later_until_a_worker_is_
 }
 
 #[test]
-fn without_workers_a_template_is_waited_for_once_and_not_when_it_is_loaded_after_a_delay() {
+fn without_workers_only_a_template_without_delay_is_awaited() {
     let mut run = Run::ready();
     run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
     run.check(died(0, 1), &[down(0)]);
@@ -394,7 +394,7 @@ fn without_workers_a_template_is_waited_for_once_and_not_when_it_is_loaded_after
 }
 
 #[test]
-fn stopping_asks_the_ready_kills_the_others_and_then_dismisses_the_template() {
+fn stopping_asks_ready_workers_kills_others_and_dismisses_the_template() {
     let mut run = Run::ready();
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
     run.check(
@@ -485,7 +485,7 @@ fn a_stop_while_no_template_is_there_starts_none() {
 }
 
 #[test]
-fn a_worker_that_is_to_go_leaves_when_its_successor_is_ready_and_its_place_is_the_next_one_s() {
+fn a_retired_worker_leaves_when_its_successor_is_ready() {
     let mut run = Run::ready();
     let (mut gone, mut spare) = (0, 2);
     let mut lives = [1, 1, 0];
@@ -601,7 +601,7 @@ fn only_one_worker_is_replaced_at_a_time_and_only_in_a_pool_that_is_whole() {
     run.check(retire(1), &[]);
     run.check(died(0, 1), &[down(0)]);
     run.check(retire(1), &[retiring(1, 0), fork(0, 2)]);
-    // Nor while one is missing, or nobody could fork.
+    // Nor while one is missing, or there would be no template to fork.
     let mut run = Run::ready();
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
     run.check(retire(1), &[]);
@@ -611,7 +611,7 @@ fn only_one_worker_is_replaced_at_a_time_and_only_in_a_pool_that_is_whole() {
 }
 
 #[test]
-fn a_worker_that_dies_before_its_successor_is_ready_has_its_place_taken_by_it() {
+fn a_successor_takes_the_place_of_a_worker_that_dies_before_it_is_ready() {
     let mut run = Run::ready();
     run.check(retire(0), &[retiring(0, 2), fork(2, 1)]);
     run.check(died(0, 1), &[down(0)]);
@@ -623,7 +623,7 @@ fn a_worker_that_dies_before_its_successor_is_ready_has_its_place_taken_by_it() 
 }
 
 #[test]
-fn a_successor_that_does_not_come_up_is_tried_again_while_its_predecessor_serves_on() {
+fn a_successor_that_fails_is_tried_again_while_its_predecessor_serves() {
     let mut run = Run::ready();
     run.check(retire(0), &[retiring(0, 2), fork(2, 1)]);
     for life in 1..5 {
@@ -692,7 +692,7 @@ fn a_pool_that_shrinks_lets_go_of_whom_it_is_told_to_and_grows_again() {
 }
 
 #[test]
-fn a_pool_that_shrinks_keeps_the_only_worker_that_is_ready_whoever_was_to_leave() {
+fn a_pool_that_shrinks_keeps_the_only_worker_that_is_ready() {
     let mut run = Run::booted();
     run.check(Event::Forked { worker: 0 }, &[]);
     let up = Action::Up { worker: 0 };
@@ -759,7 +759,7 @@ fn a_worker_without_room_for_a_successor_is_followed_when_it_is_gone() {
     let mut run = Run::ready();
     let stop = [Action::StopWorker { worker: 0 }];
     run.check(renew(&run, 0), &stop);
-    // The pool is not whole, and nobody waits in vain.
+    // The pool is not whole, and no request to retire a worker is kept.
     run.check(renew(&run, 1), &[]);
     run.check(retire(1), &[]);
     assert_eq!(
@@ -778,7 +778,7 @@ fn a_worker_without_room_for_a_successor_is_followed_when_it_is_gone() {
 fn a_stuck_worker_is_told_to_leave_killed_in_time_and_replaced() {
     // It does not leave.
     let mut run = Run::ready();
-    run.check(stuck(0, &run, GRACE), &told(0));
+    run.check(stuck(0, &run, GRACE), &stopped_with_log(0));
     assert_eq!(
         (run.pool.workers().ready(), run.pool.workers().wanted()),
         (1, 2)
@@ -787,7 +787,7 @@ fn a_stuck_worker_is_told_to_leave_killed_in_time_and_replaced() {
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
     // Nothing is left that is worth waiting for.
     let mut run = Run::ready();
-    run.check(stuck(0, &run, GRACE), &told(0));
+    run.check(stuck(0, &run, GRACE), &stopped_with_log(0));
     run.now += Duration::from_secs(1);
     run.check(
         stuck(0, &run, Duration::ZERO),
@@ -797,7 +797,7 @@ fn a_stuck_worker_is_told_to_leave_killed_in_time_and_replaced() {
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
     // It comes to an end after all.
     let mut run = Run::ready();
-    run.check(stuck(0, &run, GRACE), &told(0));
+    run.check(stuck(0, &run, GRACE), &stopped_with_log(0));
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
     assert_eq!(run.pool.workers().hopeless(), None);
 }
@@ -822,14 +822,14 @@ fn a_stuck_worker_that_leaves_already_has_no_longer_than_before() {
 }
 
 #[test]
-fn a_stuck_worker_s_successor_is_forked_before_its_death_and_its_place_is_the_next_one_s() {
+fn a_stuck_worker_s_successor_is_forked_before_its_death() {
     let mut run = Run::ready();
     let (mut gone, mut spare) = (0, 2);
     let mut lives = [1, 1, 0];
     for _ in 0..10 {
         lives[usize::from(spare)] += 1;
         let life = lives[usize::from(spare)];
-        run.check(stuck(gone, &run, GRACE), &told(gone));
+        run.check(stuck(gone, &run, GRACE), &stopped_with_log(gone));
         run.check(follow(gone), &[followed(gone, spare), fork(spare, life)]);
         run.check(follow(gone), &[]);
         assert_eq!(
@@ -856,12 +856,12 @@ fn a_stuck_worker_s_successor_is_forked_before_its_death_and_its_place_is_the_ne
 }
 
 #[test]
-fn a_stuck_worker_whose_successor_has_no_place_is_replaced_after_its_death() {
+fn a_stuck_worker_without_a_spare_number_is_replaced_after_its_death() {
     // Another one that was stuck is still there.
     let mut run = Run::ready();
-    run.check(stuck(0, &run, GRACE), &told(0));
+    run.check(stuck(0, &run, GRACE), &stopped_with_log(0));
     run.check(follow(0), &[followed(0, 2), fork(2, 1)]);
-    run.check(stuck(1, &run, GRACE), &told(1));
+    run.check(stuck(1, &run, GRACE), &stopped_with_log(1));
     run.check(follow(1), &[]);
     run.check(died(1, 1), &[down(1), fork(1, 2)]);
     run.check(died(0, 1), &[down(0)]);
@@ -869,25 +869,25 @@ fn a_stuck_worker_whose_successor_has_no_place_is_replaced_after_its_death() {
     // Another one is being replaced.
     let mut run = Run::ready();
     run.check(retire(0), &[retiring(0, 2), fork(2, 1)]);
-    run.check(stuck(1, &run, GRACE), &told(1));
+    run.check(stuck(1, &run, GRACE), &stopped_with_log(1));
     run.check(follow(1), &[]);
     run.check(died(1, 1), &[down(1), fork(1, 2)]);
     // It is being replaced itself.
     let mut run = Run::ready();
     run.check(retire(0), &[retiring(0, 2), fork(2, 1)]);
-    run.check(stuck(0, &run, GRACE), &told(0));
+    run.check(stuck(0, &run, GRACE), &stopped_with_log(0));
     run.check(follow(0), &[]);
     run.check(died(0, 1), &[down(0)]);
-    // Nobody could fork it.
+    // There is no template to fork it.
     let mut run = Run::ready();
     run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
-    run.check(stuck(0, &run, GRACE), &told(0));
+    run.check(stuck(0, &run, GRACE), &stopped_with_log(0));
     run.check(follow(0), &[]);
     run.check(Event::Booted, &[]);
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
     // All leave.
     let mut run = Run::ready();
-    run.check(stuck(0, &run, GRACE), &told(0));
+    run.check(stuck(0, &run, GRACE), &stopped_with_log(0));
     let stop = Action::StopWorker { worker: 1 };
     run.check(Event::Stop { until: None }, &[stop]);
     run.check(follow(0), &[]);
@@ -899,18 +899,18 @@ fn only_a_worker_that_is_stuck_and_wanted_is_followed_so() {
     run.check(follow(0), &[]);
     run.check(follow(7), &[]);
     // One that a smaller size has leave anyway.
-    run.check(stuck(0, &run, GRACE), &told(0));
+    run.check(stuck(0, &run, GRACE), &stopped_with_log(0));
     run.check(resize(1, run.now), &[]);
     run.check(follow(0), &[]);
     run.check(died(0, 1), &[down(0)]);
     // In a small pool as well the successor comes to the spare place.
-    run.check(stuck(1, &run, GRACE), &told(1));
+    run.check(stuck(1, &run, GRACE), &stopped_with_log(1));
     run.check(follow(1), &[followed(1, 2), fork(2, 1)]);
     run.check(died(1, 1), &[down(1)]);
     assert_eq!(run.pool.workers().state(1), State::Spare);
     // One that died meanwhile is there again, or about to be.
     let mut run = Run::ready();
-    run.check(stuck(0, &run, GRACE), &told(0));
+    run.check(stuck(0, &run, GRACE), &stopped_with_log(0));
     run.check(died(0, 1), &[down(0), fork(0, 2)]);
     run.check(follow(0), &[]);
 }
@@ -918,7 +918,7 @@ fn only_a_worker_that_is_stuck_and_wanted_is_followed_so() {
 #[test]
 fn a_stuck_worker_s_successor_that_does_not_come_up_is_tried_again() {
     let mut run = Run::ready();
-    run.check(stuck(0, &run, GRACE), &told(0));
+    run.check(stuck(0, &run, GRACE), &stopped_with_log(0));
     run.check(follow(0), &[followed(0, 2), fork(2, 1)]);
     run.check(Event::Forked { worker: 2 }, &[]);
     run.check(died(2, 1), &[down(2), fork(2, 2)]);
@@ -1037,7 +1037,7 @@ impl World {
         Event::TemplateDied
     }
 
-    /// Something that is bound to happen, if there is anything: nobody leaves by itself.
+    /// Something that is bound to happen, if there is anything: no process leaves by itself.
     fn bound(&mut self, pool: &Pool) -> Option<Event> {
         if self.template_killed {
             return Some(self.template_dies());
@@ -1084,7 +1084,7 @@ impl World {
     }
 }
 
-/// Every order of a few hundred events keeps one life per worker; left alone, the pool is whole again whoever hangs; and a
+/// Every order of a few hundred events keeps one life per worker; left alone, the pool is whole again whichever process hangs; and a
 /// stop ends in nothing left.
 #[test]
 fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
@@ -1162,7 +1162,7 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
                     }
                     Action::SuccessorStarted { worker, .. } => {
                         let life = world.lives[usize::from(worker)];
-                        assert!(life.is_some(), "seed {seed}: nobody is stuck");
+                        assert!(life.is_some(), "seed {seed}: no worker is stuck");
                         followed += 1;
                     }
                     _ => {}
@@ -1173,8 +1173,8 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
             let spare = spare.count();
             assert!(spare <= 1, "seed {seed}: {pool:?}");
             assert!(spare == 1 || !pool.is_whole(), "seed {seed}: {pool:?}");
-            let nobody = world.lives.iter().all(Option::is_none);
-            if step > steps + 30 && world.template.is_none() && nobody {
+            let empty = world.lives.iter().all(Option::is_none);
+            if step > steps + 30 && world.template.is_none() && empty {
                 break;
             }
             assert!(step < 10_000, "seed {seed}: no end in sight");
@@ -1198,7 +1198,7 @@ const ALL_KILLED: [Action; 3] = [
 fn a_corrupt_exchange_kills_every_process_and_starts_them_again() {
     let mut run = Run::ready();
     run.check(Event::Corrupt, &ALL_KILLED);
-    // Nobody is forked by a template that has the old exchange.
+    // A template that has the old exchange forks no worker.
     run.check(died(0, 1), &[down(0)]);
     run.check(Event::TemplateDied, &[Action::SpawnTemplate]);
     run.check(died(1, 1), &[down(1)]);
@@ -1244,8 +1244,8 @@ fn an_exchange_that_is_corrupt_again_and_again_is_made_again_with_delays() {
 fn a_corrupt_exchange_of_a_pool_that_stops_only_ends_it_sooner() {
     let mut run = Run::ready();
     let until = Some(run.now + GRACE);
-    let told = [0, 1].map(|worker| Action::StopWorker { worker });
-    run.check(Event::Stop { until }, &told);
+    let stops = [0, 1].map(|worker| Action::StopWorker { worker });
+    run.check(Event::Stop { until }, &stops);
     run.check(Event::Corrupt, &ALL_KILLED);
     run.check(Event::TemplateDied, &[]);
     run.check(died(0, 1), &[down(0)]);

@@ -159,7 +159,7 @@ impl Worker {
         }
     }
 
-    /// Counts a death that nobody asked for: its next life comes at once, or after a delay where too many were of no use.
+    /// Counts a death that was not requested: its next life comes at once, or after a delay where too many were of no use.
     /// `served`: whether this life came to the end of a request.
     pub(super) fn died(
         &mut self,

@@ -23,18 +23,18 @@ use crate::runtime::orphans::Own;
 
 /// A running template. Dropping it kills it and every process of its process group that is left.
 #[derive(Debug)]
-pub struct Template {
+pub struct TemplateProcess {
     pid: Pid,
     pidfd: Pidfd,
     channel: Rc<Channel>,
     started: SystemTime,
     /// By now, or by the thread that it was left to.
     reaped: bool,
-    /// Nobody else is to reap it.
+    /// Keeps [`crate::orphans::reap`] from reaping it.
     _own: Own,
 }
 
-impl Template {
+impl TemplateProcess {
     /// Starts the interpreter; needs a tokio runtime.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Template {
         let pid = Pid::from_child(&child);
         let own = Own::new(pid);
         limit_descriptors(pid, plan.descriptors);
-        // It is nobody's but ours to reap, so the number cannot be another process's.
+        // Only this process reaps it, so the number cannot be another process's.
         let pidfd = Pidfd::new(pidfd_open(pid, PidfdFlags::empty())?)?;
         Ok(Self {
             pid,
@@ -151,8 +151,10 @@ impl Template {
 
     /// What it means that it has not loaded in time.
     fn too_late(&self, limit: Duration, low_priority: bool) -> BootError {
-        if low_priority && wants_a_core(self.pid()) {
-            // At the rank of all others it might have come to an end.
+        // Its main thread waits for a core and for nothing else.
+        let is_runnable = || proc::stat(self.pid()).is_some_and(|stat| stat.state == 'R');
+        if low_priority && is_runnable() {
+            // At normal priority it might have loaded in time.
             BootError::Starved
         } else {
             BootError::Timeout(limit)
@@ -231,7 +233,7 @@ impl Template {
         }
     }
 
-    /// Asks what the application started beside the workers to end. Only before the template is reaped:
+    /// Asks the processes that the application started itself to end. Only before the template is reaped:
     /// afterwards the number of its group may be another's.
     pub(crate) fn terminate_group(&self) {
         if !self.reaped {
@@ -278,17 +280,7 @@ fn reap(pidfd: BorrowedFd<'_>) -> ExitStatus {
         .map_or(ExitStatus::Unknown, ExitStatus::from)
 }
 
-/// Whether the main thread of a process is ready to run, and waits for nothing else (proc_pid_stat(5), field 3).
-fn wants_a_core(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat"));
-    // The name before it may hold anything.
-    stat.is_ok_and(|stat| {
-        let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-        rest.trim_start().starts_with('R')
-    })
-}
-
-impl Drop for Template {
+impl Drop for TemplateProcess {
     fn drop(&mut self) {
         if !self.reaped {
             self.kill_group();

@@ -11,7 +11,7 @@ use super::backoff::{LONGEST_DELAY, delay_after};
 pub(crate) const TEMPLATE_EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum TemplatePhase {
     Booting,
     Up,
     /// Dead; to be started again then.
@@ -26,8 +26,8 @@ enum State {
 
 /// The template's state, and what is remembered of earlier ones.
 #[derive(Debug)]
-pub(super) struct Template {
-    state: State,
+pub(super) struct TemplateState {
+    state: TemplatePhase,
     /// How often it died since one of its workers became ready.
     deaths: u32,
     /// How often the exchange was corrupt since the template lasted.
@@ -38,11 +38,11 @@ pub(super) struct Template {
     tried: Option<Instant>,
 }
 
-impl Template {
+impl TemplateState {
     /// A template that boots for the first time.
     pub(super) fn booting() -> Self {
         Self {
-            state: State::Booting,
+            state: TemplatePhase::Booting,
             deaths: 0,
             corruptions: 0,
             up_since: None,
@@ -52,18 +52,18 @@ impl Template {
 
     /// Whether it has loaded the application and can fork.
     pub(super) fn is_up(&self) -> bool {
-        self.state == State::Up
+        self.state == TemplatePhase::Up
     }
 
     /// Whether it is dead for good.
     pub(super) fn is_gone(&self) -> bool {
-        self.state == State::Gone
+        self.state == TemplatePhase::Gone
     }
 
     /// When its state changes by itself.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.state {
-            State::Waiting(until) | State::Leaving(until) => Some(until),
+            TemplatePhase::Waiting(until) | TemplatePhase::Leaving(until) => Some(until),
             _ => None,
         }
     }
@@ -71,14 +71,17 @@ impl Template {
     /// When a start that was delayed happens, or has happened.
     pub(super) fn next_start(&self) -> Option<Instant> {
         match self.state {
-            State::Waiting(until) => Some(until),
-            State::Booting => self.tried,
-            State::Up | State::Killed | State::Leaving(_) | State::Gone => None,
+            TemplatePhase::Waiting(until) => Some(until),
+            TemplatePhase::Booting => self.tried,
+            TemplatePhase::Up
+            | TemplatePhase::Killed
+            | TemplatePhase::Leaving(_)
+            | TemplatePhase::Gone => None,
         }
     }
 
     pub(super) fn booted(&mut self, now: Instant) {
-        self.state = State::Up;
+        self.state = TemplatePhase::Up;
         self.up_since = Some(now);
     }
 
@@ -98,19 +101,19 @@ impl Template {
         let delay = delay_after(self.deaths.max(self.corruptions.saturating_sub(1)));
         self.deaths += 1;
         if delay.is_zero() {
-            self.state = State::Booting;
+            self.state = TemplatePhase::Booting;
             self.tried = None;
             actions.push(Action::SpawnTemplate);
         } else {
             let until = now + delay;
-            self.state = State::Waiting(until);
+            self.state = TemplatePhase::Waiting(until);
             self.tried = Some(until);
         }
     }
 
     /// It died and none comes after it.
     pub(super) fn died_for_good(&mut self) {
-        self.state = State::Gone;
+        self.state = TemplatePhase::Gone;
     }
 
     fn has_lasted(&self, now: Instant) -> bool {
@@ -125,38 +128,44 @@ impl Template {
         }
         self.corruptions += 1;
         match self.state {
-            State::Up => self.kill_stalled(actions),
-            State::Booting => actions.push(Action::KillTemplate),
-            State::Waiting(_) | State::Killed | State::Leaving(_) | State::Gone => {}
+            TemplatePhase::Up => self.kill_stalled(actions),
+            TemplatePhase::Booting => actions.push(Action::KillTemplate),
+            TemplatePhase::Waiting(_)
+            | TemplatePhase::Killed
+            | TemplatePhase::Leaving(_)
+            | TemplatePhase::Gone => {}
         }
     }
 
     /// Kills it and has it fork nothing more.
     pub(super) fn kill_stalled(&mut self, actions: &mut Vec<Action>) {
-        self.state = State::Killed;
+        self.state = TemplatePhase::Killed;
         actions.push(Action::KillTemplate);
     }
 
     /// The pool stops: it does not load the application any more, nor again.
     pub(super) fn stop(&mut self, actions: &mut Vec<Action>) {
         match self.state {
-            State::Waiting(_) => self.state = State::Gone,
-            State::Booting => actions.push(Action::KillTemplate),
-            State::Up | State::Killed | State::Leaving(_) | State::Gone => {}
+            TemplatePhase::Waiting(_) => self.state = TemplatePhase::Gone,
+            TemplatePhase::Booting => actions.push(Action::KillTemplate),
+            TemplatePhase::Up
+            | TemplatePhase::Killed
+            | TemplatePhase::Leaving(_)
+            | TemplatePhase::Gone => {}
         }
     }
 
     /// Tells it to leave: every worker is gone.
     pub(super) fn dismiss(&mut self, now: Instant, actions: &mut Vec<Action>) {
         if self.is_up() {
-            self.state = State::Leaving(now + TEMPLATE_EXIT_TIMEOUT);
+            self.state = TemplatePhase::Leaving(now + TEMPLATE_EXIT_TIMEOUT);
             actions.push(Action::DismissTemplate);
         }
     }
 
     /// Kills it where it is up or leaves.
     pub(super) fn kill(&self, actions: &mut Vec<Action>) {
-        if let State::Up | State::Leaving(_) = self.state {
+        if let TemplatePhase::Up | TemplatePhase::Leaving(_) = self.state {
             actions.push(Action::KillTemplate);
         }
     }
@@ -164,13 +173,13 @@ impl Template {
     /// Goes on where a time that it waits for has come.
     pub(super) fn tick(&mut self, now: Instant, actions: &mut Vec<Action>) {
         match self.state {
-            State::Waiting(until) if until <= now => {
-                self.state = State::Booting;
+            TemplatePhase::Waiting(until) if until <= now => {
+                self.state = TemplatePhase::Booting;
                 actions.push(Action::SpawnTemplate);
             }
-            State::Leaving(until) if until <= now => {
+            TemplatePhase::Leaving(until) if until <= now => {
                 // Its death is on its way; this only moves the clock on.
-                self.state = State::Leaving(now + TEMPLATE_EXIT_TIMEOUT);
+                self.state = TemplatePhase::Leaving(now + TEMPLATE_EXIT_TIMEOUT);
                 actions.push(Action::KillTemplate);
             }
             _ => {}
