@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::cores;
 use crate::error::{ConfigError, ConfigErrors, Origin, Place};
@@ -58,6 +59,12 @@ pub(crate) struct Item {
 }
 
 impl Settings {
+    /// Returns the time that a request for this path has: that of its rule in `request_timeouts`, else `request_timeout`.
+    pub fn request_timeout_of(&self, path: &[u8]) -> Duration {
+        let rule = self.request_timeouts.find(path);
+        rule.copied().unwrap_or(self.request_timeout)
+    }
+
     /// Loads and checks all settings.
     ///
     /// # Errors

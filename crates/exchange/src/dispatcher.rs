@@ -122,8 +122,8 @@ pub enum Alarm {
     Late(Run),
     /// The worker stalls: it is to take nothing more; its other threads may finish.
     Stalled(WorkerId, Stall),
-    /// Of what the stalled worker still runs nothing is worth waiting for.
-    Spent(WorkerId),
+    /// Everything that the stalled worker still runs is late: it need not be waited for.
+    OnlyLateWork(WorkerId),
     /// No sound worker wrote what was found in the generation's exchange. The dispatcher has replaced it; the generation's
     /// processes still have the old one and must end.
     Corrupt(u32, Corrupt),

@@ -98,7 +98,7 @@ pub const TEXTS: usize = 7;
 
 /// Where a request's body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyPlace {
+pub enum BodyLocation {
     /// In the record; may be empty.
     Inline,
     /// In the front's file descriptor `descriptor`: an unnamed file of `length` bytes, to be opened as
@@ -113,7 +113,7 @@ pub enum BodyPlace {
 
 /// The fixed part of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct FixedFields {
     /// When the request had arrived whole: microseconds since 1970.
     pub arrived_us: u64,
     /// When it must be done: nanoseconds of `CLOCK_MONOTONIC`; 0 = no deadline.
@@ -123,7 +123,7 @@ pub struct Facts {
     /// `REMOTE_PORT`; 0 for a UNIX socket.
     pub remote_port: u16,
     /// Where the body is.
-    pub body: BodyPlace,
+    pub body: BodyLocation,
 }
 
 /// The record does not fit into the request area.
@@ -144,31 +144,35 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Begins a record with its facts and texts.
+    /// Begins a record with its fixed part and its texts.
     ///
     /// # Errors
     /// [`TooLarge`].
-    pub fn new(area: &'a mut [u8], facts: Facts, texts: [&[u8]; TEXTS]) -> Result<Self, TooLarge> {
+    pub fn new(
+        area: &'a mut [u8],
+        fixed: FixedFields,
+        texts: [&[u8]; TEXTS],
+    ) -> Result<Self, TooLarge> {
         let mut writer = Self {
             area,
             at: 0,
             fields: 0,
         };
-        let mut fixed = [0_u8; FIXED];
-        fixed[0..8].copy_from_slice(&facts.arrived_us.to_le_bytes());
-        fixed[8..16].copy_from_slice(&facts.deadline_ns.to_le_bytes());
-        if let BodyPlace::File { descriptor, length } = facts.body {
-            fixed[16..24].copy_from_slice(&length.to_le_bytes());
-            fixed[24..28].copy_from_slice(&descriptor.to_le_bytes());
-            fixed[36] = 1;
+        let mut bytes = [0_u8; FIXED];
+        bytes[0..8].copy_from_slice(&fixed.arrived_us.to_le_bytes());
+        bytes[8..16].copy_from_slice(&fixed.deadline_ns.to_le_bytes());
+        if let BodyLocation::File { descriptor, length } = fixed.body {
+            bytes[16..24].copy_from_slice(&length.to_le_bytes());
+            bytes[24..28].copy_from_slice(&descriptor.to_le_bytes());
+            bytes[36] = 1;
         }
-        fixed[28..30].copy_from_slice(&facts.server_port.to_le_bytes());
-        fixed[30..32].copy_from_slice(&facts.remote_port.to_le_bytes());
+        bytes[28..30].copy_from_slice(&fixed.server_port.to_le_bytes());
+        bytes[30..32].copy_from_slice(&fixed.remote_port.to_le_bytes());
         for (index, text) in texts.iter().enumerate() {
             let length = u16::try_from(text.len()).map_err(|_| TooLarge)?;
-            fixed[40 + 2 * index..42 + 2 * index].copy_from_slice(&length.to_le_bytes());
+            bytes[40 + 2 * index..42 + 2 * index].copy_from_slice(&length.to_le_bytes());
         }
-        writer.put(&fixed)?;
+        writer.put(&bytes)?;
         for text in texts {
             writer.put(text)?;
         }
@@ -224,7 +228,7 @@ impl<'a> Writer<'a> {
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
     /// The fixed part.
-    pub facts: Facts,
+    pub fixed: FixedFields,
     texts: [&'a [u8]; TEXTS],
     fields: &'a [u8],
     count: u16,
@@ -236,31 +240,31 @@ impl<'a> Record<'a> {
     /// # Errors
     /// [`Malformed`] when a length points outside.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let (fixed, mut rest) = bytes.split_at_checked(FIXED).ok_or(Malformed)?;
-        let body = match fixed[36] {
-            0 => BodyPlace::Inline,
-            _ => BodyPlace::File {
-                descriptor: u32_at(fixed, 24),
-                length: u64_at(fixed, 16),
+        let (head, mut rest) = bytes.split_at_checked(FIXED).ok_or(Malformed)?;
+        let body = match head[36] {
+            0 => BodyLocation::Inline,
+            _ => BodyLocation::File {
+                descriptor: u32_at(head, 24),
+                length: u64_at(head, 16),
             },
         };
-        let facts = Facts {
-            arrived_us: u64_at(fixed, 0),
-            deadline_ns: u64_at(fixed, 8),
-            server_port: u16_at(fixed, 28),
-            remote_port: u16_at(fixed, 30),
+        let fixed = FixedFields {
+            arrived_us: u64_at(head, 0),
+            deadline_ns: u64_at(head, 8),
+            server_port: u16_at(head, 28),
+            remote_port: u16_at(head, 30),
             body,
         };
         let mut texts = [&[][..]; TEXTS];
         for (index, text) in texts.iter_mut().enumerate() {
-            let length = usize::from(u16_at(fixed, 40 + 2 * index));
+            let length = usize::from(u16_at(head, 40 + 2 * index));
             (*text, rest) = rest.split_at_checked(length).ok_or(Malformed)?;
         }
         Ok(Self {
-            facts,
+            fixed,
             texts,
             fields: rest,
-            count: u16_at(fixed, 32),
+            count: u16_at(head, 32),
         })
     }
 
@@ -320,8 +324,8 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    fn facts(body: BodyPlace) -> Facts {
-        Facts {
+    fn fixed(body: BodyLocation) -> FixedFields {
+        FixedFields {
             arrived_us: 1_700_000_000_000_000,
             deadline_ns: 5,
             server_port: 3000,
@@ -343,12 +347,12 @@ mod tests {
     #[test]
     fn a_record_is_read_as_it_was_written() {
         let mut area = [0; 1024];
-        let mut writer = Writer::new(&mut area, facts(BodyPlace::Inline), TEXT).unwrap();
+        let mut writer = Writer::new(&mut area, fixed(BodyLocation::Inline), TEXT).unwrap();
         writer.field(1, b"", b"example.org").unwrap();
         writer.field(0, b"HTTP_X_ODD", b"").unwrap();
         let length = writer.finish(b"body").unwrap() as usize;
         let record = Record::parse(&area[..length]).unwrap();
-        assert_eq!(record.facts, facts(BodyPlace::Inline));
+        assert_eq!(record.fixed, fixed(BodyLocation::Inline));
         assert_eq!(record.text(Text::Path), b"/a%20b");
         assert_eq!(record.text(Text::Scheme), b"http");
         let mut fields = record.fields();
@@ -361,22 +365,22 @@ mod tests {
     #[test]
     fn a_body_in_a_file_is_told_by_descriptor_and_length() {
         let mut area = [0; 1024];
-        let place = BodyPlace::File {
+        let place = BodyLocation::File {
             descriptor: 17,
             length: 1 << 40,
         };
-        let length = Writer::new(&mut area, facts(place), TEXT)
+        let length = Writer::new(&mut area, fixed(place), TEXT)
             .unwrap()
             .finish(b"")
             .unwrap() as usize;
-        assert_eq!(Record::parse(&area[..length]).unwrap().facts.body, place);
+        assert_eq!(Record::parse(&area[..length]).unwrap().fixed.body, place);
     }
 
     #[test]
     fn a_record_that_does_not_fit_is_an_error_at_every_size() {
         for size in 0..FIXED + 60 {
             let mut area = vec![0; size];
-            let written = Writer::new(&mut area, facts(BodyPlace::Inline), TEXT)
+            let written = Writer::new(&mut area, fixed(BodyLocation::Inline), TEXT)
                 .and_then(|mut writer| writer.field(1, b"", b"example.org").map(|()| writer))
                 .and_then(|writer| writer.finish(b"body"));
             assert_eq!(
@@ -389,7 +393,7 @@ mod tests {
     #[test]
     fn a_cut_record_never_reads_outside() {
         let mut area = [0; 1024];
-        let mut writer = Writer::new(&mut area, facts(BodyPlace::Inline), TEXT).unwrap();
+        let mut writer = Writer::new(&mut area, fixed(BodyLocation::Inline), TEXT).unwrap();
         writer.field(1, b"", b"example.org").unwrap();
         let length = writer.finish(b"").unwrap() as usize;
         for cut in 0..length {

@@ -5,7 +5,7 @@ use std::os::fd::IntoRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use exchange::front::Holder;
-use exchange::request::{BodyPlace, ENV_KEYS, Facts, TEXTS, Writer};
+use exchange::request::{BodyLocation, ENV_KEYS, FixedFields, TEXTS, Writer};
 use exchange::{Front, Geometry};
 use rb_sys::{rb_ary_new, rb_ary_push, rb_define_module, rb_eRuntimeError};
 
@@ -77,30 +77,30 @@ unsafe fn array(values: &[Value]) -> Value {
     }
 }
 
-/// `publish(front, facts, texts, fields)`: the slot. Facts are arrival (us), deadline (ns), port,
+/// `publish(front, fixed, texts, fields)`: the slot. The fixed fields are arrival (us), deadline (ns), port,
 /// remote port, and descriptor and length of a body in a file, or -1. The body is the last of the texts.
 unsafe extern "C" fn publish(
     _: Value,
     front: Value,
-    facts: Value,
+    fixed: Value,
     texts: Value,
     fields: Value,
 ) -> Value {
     // SAFETY: called by Ruby, with the GVL; nothing of Ruby's is called while the bytes are in use.
     let slot = unsafe {
-        let facts = list(facts);
-        let place = match number::<i64>(facts[4]) {
-            -1 => BodyPlace::Inline,
-            descriptor => BodyPlace::File {
+        let fixed = list(fixed);
+        let place = match number::<i64>(fixed[4]) {
+            -1 => BodyLocation::Inline,
+            descriptor => BodyLocation::File {
                 descriptor: descriptor as u32,
-                length: number(facts[5]),
+                length: number(fixed[5]),
             },
         };
-        let facts = Facts {
-            arrived_us: number(facts[0]),
-            deadline_ns: number(facts[1]),
-            server_port: number(facts[2]),
-            remote_port: number(facts[3]),
+        let fixed = FixedFields {
+            arrived_us: number(fixed[0]),
+            deadline_ns: number(fixed[1]),
+            server_port: number(fixed[2]),
+            remote_port: number(fixed[3]),
             body: place,
         };
         let body = bytes(list(texts)[TEXTS]);
@@ -108,7 +108,7 @@ unsafe extern "C" fn publish(
         on(front, |front| {
             let slot = front.acquire()?;
             let mut writer =
-                Writer::new(front.request_area(slot), facts, texts).expect("room for the texts");
+                Writer::new(front.request_area(slot), fixed, texts).expect("room for the texts");
             for &field in list(fields) {
                 let (name, value) = (bytes(list(field)[0]), bytes(list(field)[1]));
                 let known = ENV_KEYS.iter().position(|(_, key)| key.as_bytes() == name);

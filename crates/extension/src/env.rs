@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 pub(crate) use template::{EnvTemplate, Parts, prepare, template};
 
-use exchange::request::{BodyPlace, Malformed, Record, Text};
+use exchange::request::{BodyLocation, Malformed, Record, Text};
 use rb_sys::{
     DBL2NUM, rb_ary_new, rb_class_new_instance, rb_hash_bulk_insert, rb_hash_dup, rb_ivar_set,
     rb_obj_alloc, rb_obj_freeze,
@@ -141,7 +141,7 @@ impl EnvTemplate {
             let name = cached(&cached_strings.server_name, record.text(Text::ServerName));
             pairs.put(keys.server_name, name);
             let mut port = [0; 5];
-            let digits = put_digits(&mut port, record.facts.server_port.into());
+            let digits = put_digits(&mut port, record.fixed.server_port.into());
             let port = cached(&cached_strings.server_port, &port[5 - digits..]);
             pairs.put(keys.server_port, port);
             let address = cached(
@@ -171,10 +171,10 @@ impl EnvTemplate {
     /// The rules. May raise.
     #[inline]
     unsafe fn put_times(&self, pairs: &mut Pairs, record: &Record<'_>) {
-        let deadline_ns = record.facts.deadline_ns;
+        let deadline_ns = record.fixed.deadline_ns;
         // SAFETY: the caller keeps the rules.
         unsafe {
-            pairs.put(self.keys.start, request_start(record.facts.arrived_us));
+            pairs.put(self.keys.start, request_start(record.fixed.arrived_us));
             if deadline_ns != 0 {
                 pairs.put(self.keys.deadline, DBL2NUM(deadline_ns as f64 / 1e9));
             }
@@ -226,9 +226,9 @@ impl EnvTemplate {
                 pairs.put(keys.protocol, protocol);
                 pairs.put(keys.version, protocol);
             }
-            match record.facts.body {
-                BodyPlace::File { .. } => pairs.put(keys.input, NIL),
-                BodyPlace::Inline => {
+            match record.fixed.body {
+                BodyLocation::File { .. } => pairs.put(keys.input, NIL),
+                BodyLocation::Inline => {
                     let body = fields.body();
                     if !body.is_empty() {
                         let body = binary(body);

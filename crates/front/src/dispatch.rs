@@ -7,12 +7,10 @@
 //! - edges say what they want of it: `requests` ([`Intake`])
 //! - the supervisor says which generations and workers there are: `supervised` ([`exchange::Dispatcher`])
 //! - the runtime has it take what workers have written, and check deadlines: `turns`
-//! - the front ends it: `ending`
+//! - the front ends it: `shutdown`
 
-mod bounds;
 mod crashes;
 mod deadlines;
-mod ending;
 mod env;
 mod frames;
 mod generation;
@@ -24,6 +22,7 @@ mod queue;
 mod requests;
 mod routing;
 mod scheduling;
+mod shutdown;
 mod slots;
 mod state;
 mod status;
@@ -36,14 +35,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use config::Settings;
 use exchange::Geometry;
 
 use crate::http::incoming::ResponseStore;
 use crate::log::AccessLog;
-pub use bounds::Bounds;
-pub use ending::Ending;
-pub use lanes::Lanes;
 pub use requests::Intake;
+pub use shutdown::DispatcherShutdown;
 use state::{SharedState, State};
 pub use status::{DispatcherStatus, FinishingThread, RunningRequest};
 pub use turns::Turns;
@@ -53,7 +51,7 @@ pub struct Dispatcher {
     state: SharedState,
     intake: Rc<Intake>,
     turns: Rc<Turns>,
-    /// For the answers to checks, which nobody else reads.
+    /// For the answers to the checks of new generations.
     check_store: Rc<ResponseStore>,
 }
 
@@ -62,12 +60,11 @@ impl Dispatcher {
     pub fn new(
         exchange: exchange::Front,
         generation: u32,
-        bounds: Bounds,
-        lanes: Lanes,
+        settings: Rc<Settings>,
         log: Rc<AccessLog>,
         check_store: Rc<ResponseStore>,
     ) -> Rc<Self> {
-        let state = State::new(exchange, generation, bounds, lanes, log);
+        let state = State::new(exchange, generation, settings, log);
         let state = Rc::new(RefCell::new(state));
         Rc::new(Self {
             intake: Intake::new(&state),
@@ -88,13 +85,13 @@ impl Dispatcher {
     }
 
     /// What speaks to the dispatcher when the server ends.
-    pub fn ending(&self) -> Ending {
-        Ending::new(&self.state)
+    pub fn shutdown(&self) -> DispatcherShutdown {
+        DispatcherShutdown::new(&self.state)
     }
 
-    /// Keeps these bounds from now on.
-    pub fn apply(&self, bounds: Bounds, lanes: Lanes) {
-        self.state.borrow_mut().apply(bounds, lanes);
+    /// Puts these settings in force.
+    pub fn apply(&self, settings: Rc<Settings>) {
+        self.state.borrow_mut().apply(settings);
     }
 
     /// Makes the exchange of a new generation, of these sizes. The queue does not go to it yet.

@@ -1,5 +1,5 @@
-//! What all connections of one edge share; and the log line and counters of every request. An edge owns connections, from
-//! accept to log line, and answers what needs no Ruby.
+//! What all connections of one edge share, and its counters. An edge owns connections, from accept to log line, and answers
+//! what needs no Ruby.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
@@ -8,17 +8,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use config::Settings;
-use exchange::scheduling::monotonic_ns;
-use http::StatusCode;
 
 use crate::clock::Clock;
 use crate::failure::{Failure, Outcome};
-use crate::http::incoming::ResponseStore;
-use crate::http::screen::Refusal;
-use crate::http::transaction::Transaction;
-use crate::log::{AccessLog, Entry, Level, errors, filter};
+use crate::http::incoming::{ResponseStore, Transaction};
+use crate::log::{AccessLog, Level, errors};
 use crate::messages::Dispatch;
-use crate::net::client_io::ClientIo;
 use crate::net::connections::Connections;
 use crate::net::descriptors;
 use crate::serve::files::ApplicationFiles;
@@ -88,7 +83,7 @@ impl Edge {
             clock: Rc::new(Clock::new()),
             counts: std::array::from_fn(|_| Cell::new(0)),
         };
-        descriptors::look(edge.settings.get().workers);
+        descriptors::update_reserve(edge.settings.get().workers);
         edge.warn_of_memory();
         Ok(Rc::new(edge))
     }
@@ -113,7 +108,7 @@ impl Edge {
             while Rc::ptr_eq(&settings, &self.settings.get()) {
                 ticker.tick().await;
                 self.clock.tick();
-                descriptors::look(settings.workers);
+                descriptors::update_reserve(settings.workers);
                 let now = self.clock.now_ms();
                 self.connections
                     .check_clocks(now, &settings, ticks_in_period);
@@ -133,13 +128,6 @@ impl Edge {
         }
     }
 
-    /// The time that a request for this path has.
-    pub fn request_timeout(&self, path: &[u8]) -> Duration {
-        let settings = self.settings.get();
-        let own = settings.request_timeouts.find(path);
-        own.copied().unwrap_or(settings.request_timeout)
-    }
-
     /// Logs that a request's body could not be stored.
     pub fn not_stored(&self, reason: &dyn Display) -> Failure {
         let text = "a request's body could not be stored";
@@ -154,64 +142,8 @@ impl Edge {
         errors::app_error(&self.log, &transaction.request, by, &text);
     }
 
-    /// Logs and counts a message that never became a request, for the screen refused it.
-    pub fn refused(&self, refusal: Refusal, io: &ClientIo) {
-        let failure = Failure::Refused(refusal);
-        self.count(failure.outcome());
-        let settings = self.settings.get();
-        if settings.access_log {
-            let (method, target) = io.refused_line();
-            self.log.record(&Entry {
-                method: &method,
-                path: &filter(&target, &settings.log_filter_parameters),
-                status: Some(refusal.status),
-                bytes: 0,
-                queue: None,
-                app: None,
-                worker: None,
-                generation: None,
-                outcome: failure.outcome().name(),
-            });
-        }
-    }
-
-    /// Logs and counts a request that has its outcome.
-    pub fn ended(
-        &self,
-        transaction: &Transaction,
-        status: Option<StatusCode>,
-        bytes: u64,
-        outcome: Outcome,
-    ) {
-        self.count(outcome);
-        let settings = self.settings.get();
-        if !settings.access_log {
-            return;
-        }
-        let request = &transaction.request;
-        let (by, times) = transaction.response.run();
-        let claimed = Some(times.claimed_ns).filter(|&at| at != 0);
-        let finished = match times.finished_ns {
-            0 => monotonic_ns(),
-            finished => finished,
-        };
-        let since = |from: u64, to: u64| Duration::from_nanos(to.saturating_sub(from));
-        self.log.record(&Entry {
-            method: request.method.as_str().as_bytes(),
-            path: &filter(request.target(), &settings.log_filter_parameters),
-            status: status.map(|status| status.as_u16()),
-            bytes,
-            queue: claimed
-                .zip(request.arrived_ns())
-                .map(|(claimed, arrived)| since(arrived, claimed)),
-            app: claimed.map(|claimed| since(claimed, finished)),
-            worker: by.map(|by| by.worker.into()),
-            generation: by.map(|by| by.generation),
-            outcome: outcome.name(),
-        });
-    }
-
-    fn count(&self, outcome: Outcome) {
+    /// Counts a request that has its outcome.
+    pub(crate) fn count(&self, outcome: Outcome) {
         let count = &self.counts[outcome as usize];
         count.set(count.get() + 1);
     }

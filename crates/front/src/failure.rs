@@ -1,4 +1,4 @@
-//! Why a request ends without the application's answer: whose fault it is, what the client is told, and
+//! Why a request ends without the application's answer: whose fault it is, what the client gets, and
 //! what the log calls it. One place for all of them; it never decides when.
 
 use http::StatusCode;

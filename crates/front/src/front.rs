@@ -7,7 +7,7 @@ use std::rc::Rc;
 use config::Settings;
 use exchange::Alarm;
 
-use crate::dispatch::{Bounds, Dispatcher, Lanes};
+use crate::dispatch::Dispatcher;
 use crate::edge::Edge;
 use crate::http::incoming::ResponseStore;
 use crate::http::service::INLINE_BODY_BYTES;
@@ -17,7 +17,7 @@ use crate::net::accept::Acceptors;
 use crate::runtime::{self, Doorbell};
 use crate::snapshot::Snapshot;
 
-/// Room in a slot beside the head's limits: the fixed part, the addresses, the front's own fields.
+/// Bytes of a slot in addition to the limits of a head: the fixed part, the addresses, the front's own fields.
 const RECORD_MARGIN_BYTES: usize = 16 * 1024;
 /// A slot's response ring; a longer response goes through it in turns.
 const RESPONSE_RING_BYTES: u32 = 256 * 1024;
@@ -46,8 +46,7 @@ impl Front {
         let dispatcher = Dispatcher::new(
             exchange::Front::new(geometry(&settings))?,
             generation,
-            Bounds::new(&settings),
-            Lanes::new(&settings),
+            Rc::clone(&settings),
             Rc::clone(&log),
             Rc::clone(&responses),
         );
@@ -81,9 +80,9 @@ impl Front {
         &self.acceptors
     }
 
-    /// Calls `tell` for requests past their deadline and for workers that stall. The first one that is given stays.
-    pub fn on_alarm(&self, tell: impl Fn(Alarm) + 'static) {
-        let _ = self.on_alarm.set(Box::new(tell));
+    /// Calls `hear` for requests past their deadline and for workers that stall. Only the first call counts.
+    pub fn on_alarm(&self, hear: impl Fn(Alarm) + 'static) {
+        let _ = self.on_alarm.set(Box::new(hear));
     }
 
     /// Makes the exchange of a new generation, as large as these settings want it. No request goes to it before
@@ -103,8 +102,7 @@ impl Front {
     /// Puts these settings in force: for requests and connections that begin, and the clocks of all. Listeners and
     /// generations that are there stay as they are.
     pub fn apply(&self, settings: Rc<Settings>) {
-        self.dispatcher
-            .apply(Bounds::new(&settings), Lanes::new(&settings));
+        self.dispatcher.apply(Rc::clone(&settings));
         self.edge.responses.apply(&settings);
         self.edge.log.set_format(settings.log_format.into());
         self.edge.settings.replace(settings);
@@ -115,8 +113,8 @@ impl Front {
     /// Ends requests whose deadline has passed, and hands on what the supervisor must hear.
     fn check_deadlines(&self) {
         let alarms = self.dispatcher.turns().check_deadlines();
-        if let Some(tell) = self.on_alarm.get() {
-            alarms.into_iter().for_each(tell);
+        if let Some(hear) = self.on_alarm.get() {
+            alarms.into_iter().for_each(hear);
         }
     }
 

@@ -1,5 +1,6 @@
 //! HTTP between the sockets and the dispatcher: the check of raw bytes, messages, and responses. It never calls Ruby.
 
+pub mod access_log;
 pub mod buffer;
 pub mod chunked;
 pub mod forwarded;
@@ -7,8 +8,6 @@ pub mod h1;
 pub mod incoming;
 pub mod request;
 pub mod response;
-pub mod response_body;
 pub mod response_head;
 pub mod screen;
 pub mod service;
-pub mod transaction;

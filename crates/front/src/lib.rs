@@ -11,7 +11,7 @@
 //! - `dispatch`: the queue, and requests in the exchange
 //! - `messages`: all that an edge (the first three) and the dispatcher say to each other; `remote`: between threads
 //! - `log`: the access log, events and errors
-//! - `front`: puts them together; `shutdown` and `handover` end it
+//! - `front`: puts them together; `shutdown` ends it
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,6 @@ pub mod dispatch;
 pub mod edge;
 pub mod failure;
 mod front;
-mod handover;
 pub mod http;
 pub mod log;
 pub mod messages;

@@ -38,7 +38,7 @@ const MAX_TEXT_BYTES: usize = 8 * 1024;
 /// More of a backtrace is cut off, in bytes.
 const MAX_BACKTRACE_BYTES: usize = 32 * 1024;
 
-/// What a pipe takes in one piece, whoever else writes to it (pipe(7)), in bytes.
+/// What a pipe takes in one piece, even if other processes write to it (pipe(7)), in bytes.
 const PIPE_BUF: usize = 4096;
 
 /// How lines look.

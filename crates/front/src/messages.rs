@@ -18,8 +18,8 @@ use crate::http::response_head::ResponseHead;
 
 /// A submitted request, as the dispatcher knows it. An id is never used twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct RequestId {
-    /// Where to find it. Only who gave the id knows what that means.
+pub struct SubmissionId {
+    /// Where to find it. Only the dispatcher that gave the id knows what that means.
     pub(crate) index: usize,
     /// Number of requests before it.
     pub(crate) sequence: u64,
@@ -34,24 +34,31 @@ pub struct RunTimes {
     pub finished_ns: u64,
 }
 
-/// Whether an edge takes more of a response.
+/// Whether an edge can take more of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// It does.
-    Free,
+pub enum Capacity {
+    /// It can.
+    Available,
     /// Not before it has said [`Dispatch::consumed`].
     Full,
-    /// It discards the rest, for it could not store what came: the client's response is cut.
-    Lost,
+    /// It could not store what came and discards the rest: the client's response is cut.
+    Failed,
 }
 
-/// How a response ended that was not replaced by a failure.
+/// How a response ended. With [`Reply::end`] the dispatcher says only the first two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseEnd {
     /// Whole.
     Complete,
     /// Cut after its head.
-    Aborted,
+    Aborted {
+        /// Whether it was cut because its deadline had passed.
+        late: bool,
+    },
+    /// Replaced by a failure before its head was used.
+    Failed(Failure),
+    /// The application took the connection over.
+    Hijacked,
 }
 
 /// The dispatcher's answer to [`Dispatch::admits`].
@@ -63,38 +70,38 @@ pub enum Admission {
     Asked(oneshot::Receiver<Result<(), Failure>>),
 }
 
-/// From an edge to the dispatcher. What it says of a request that the dispatcher has let go of means nothing.
+/// From an edge to the dispatcher. A message about a request that the dispatcher has dropped has no effect.
 pub trait Dispatch {
     /// Puts a request, which has arrived whole, into the queue. All that becomes of it, refusals too, comes through
     /// `reply`.
-    fn submit(&self, request: Arc<Request>, reply: Rc<dyn Reply>) -> RequestId;
+    fn submit(&self, request: Arc<Request>, reply: Rc<dyn Reply>) -> SubmissionId;
 
     /// Asks whether a request for `path` would be taken now.
     fn admits(&self, path: &[u8]) -> Admission;
 
     /// The edge has begun to use the response: the request cannot be run again.
-    fn head_taken(&self, id: RequestId);
+    fn head_taken(&self, id: SubmissionId);
 
     /// There is room for more of the response. On one thread the edge gets it before this returns, and is not woken.
-    fn consumed(&self, id: RequestId);
+    fn consumed(&self, id: SubmissionId);
 
     /// The client left while its request waits or runs. A request that waits is dropped, one that runs goes on unwatched.
     /// `certain` is false for a mere FIN, which a client that only has nothing more to send also gives: then a request that
     /// a worker is about to take is left to it.
-    fn client_left(&self, id: RequestId, certain: bool);
+    fn client_left(&self, id: SubmissionId, certain: bool);
 
-    /// The client has all that it was promised, or wants no body. The worker is told only when it writes more.
-    fn no_more(&self, id: RequestId);
+    /// The client has all that it was promised, or wants no body. The worker learns of it only when it writes more.
+    fn no_more(&self, id: SubmissionId);
 
-    /// Nobody wants the response any more. A request that waits is dropped, one that runs goes on unwatched.
-    fn abandon(&self, id: RequestId);
+    /// No client wants the response any more. A request that waits is dropped, one that runs goes on unwatched.
+    fn abandon(&self, id: SubmissionId);
 
     /// Takes what workers have written. The runtime does so before it sleeps; an edge that is busy with uploads alone would
     /// not get there.
     fn take_completed(&self);
 }
 
-/// From the dispatcher to the edge that has the request. Nobody is woken before [`Reply::wake`].
+/// From the dispatcher to the edge that has the request. No task is woken before [`Reply::wake`].
 pub trait Reply {
     /// This worker has the request, or had it last.
     fn claimed(&self, by: WorkerId, times: RunTimes);
@@ -105,8 +112,8 @@ pub trait Reply {
     /// The head.
     fn head(&self, head: ResponseHead);
 
-    /// Whether more of the body may come.
-    fn room(self: Rc<Self>) -> Room;
+    /// Returns whether more of the body may come.
+    fn capacity(self: Rc<Self>) -> Capacity;
 
     /// A piece of the body.
     fn data(&self, bytes: Vec<u8>);

@@ -1,7 +1,6 @@
 //! Sockets: what listens, who gets a connection, and the bytes of each. It knows no request.
 
 pub mod accept;
-mod acceptor;
 pub(crate) mod addresses;
 pub mod client_io;
 pub mod connections;
@@ -9,6 +8,5 @@ pub(crate) mod descriptors;
 pub mod flow;
 pub mod listener;
 mod pace;
-pub(crate) mod raw;
 pub mod stream;
 pub mod unix_path;

@@ -2,7 +2,7 @@
 //!
 //! Just before the runtime sleeps it takes what workers have completed; if that wakes a task it does not
 //! sleep, and otherwise the workers know from then on that they must ring. The doorbell is an eventfd that
-//! nobody reads: registered edge-triggered, its only work is to end the sleep. This file decides nothing.
+//! is never read: registered edge-triggered, its only work is to end the sleep. This file decides nothing.
 
 use std::cell::RefCell;
 use std::io;
@@ -28,7 +28,7 @@ thread_local! {
 pub fn build() -> io::Result<LocalRuntime> {
     Builder::new_current_thread()
         .enable_all()
-        // For spools, which lie on the disk that this server chose; whatever else waits for a file system has
+        // For spools, which lie on the disk that this server chose; all other work that waits for a file system has
         // `FileThreads` of its own.
         .thread_name("highball-spool")
         .max_blocking_threads(SPOOL_THREADS)

@@ -1,11 +1,14 @@
-//! The end of a front: it drains, ends at once, or lets its workers go where another server has taken its place. It ends no
-//! process.
+//! The end of a front: it drains, ends at once, or gives its idle connections and its workers up because another server has
+//! taken its place. An idle connection has no state but its socket, so its client notices nothing. It ends no process.
 
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use crate::edge::TICK;
 use crate::failure::Outcome;
 use crate::front::Front;
+use crate::http::h1::state::IdleConnection;
 use crate::log::Level;
 
 /// How long the last answers may take to go out when the server ends at once.
@@ -22,11 +25,11 @@ impl Front {
         }
         let ended = connections.until(|connections| connections.is_empty());
         let clean = tokio::time::timeout(limit, ended).await.is_ok();
-        self.dispatcher().ending().stop();
+        self.dispatcher().shutdown().stop();
         if !clean {
             self.end().await;
         }
-        self.dispatcher().ending().log_poison();
+        self.dispatcher().shutdown().log_poison();
         self.edge.log.flush();
         clean
     }
@@ -34,10 +37,10 @@ impl Front {
     /// Ends everything now: what runs is answered with a failure where that can still be written.
     pub async fn end(&self) {
         self.acceptors().stop();
-        let ending = self.dispatcher().ending();
-        ending.stop();
-        ending.log_poison();
-        let cut = ending.fail_all();
+        let shutdown = self.dispatcher().shutdown();
+        shutdown.stop();
+        shutdown.log_poison();
+        let cut = shutdown.fail_all();
         if cut > 0 {
             let text = "requests cut before their deadline: the server stops immediately";
             let log = &self.edge.log;
@@ -58,16 +61,16 @@ impl Front {
     /// has no deadline to end at is ended: connections that the application took over, and responses that are not whole when
     /// their deadline passes. No request is taken afterwards.
     pub async fn let_workers_go(&self, limit: Duration) {
-        let ending = self.dispatcher().ending();
+        let shutdown = self.dispatcher().shutdown();
         let began = Instant::now();
         let mut check = tokio::time::interval(TICK);
         loop {
             check.tick().await;
             let over = began.elapsed() >= limit;
             if over {
-                ending.cut_late();
+                shutdown.cut_late();
             }
-            let mut needed = ending.is_awaited();
+            let mut needed = shutdown.is_awaited();
             for connection in self.edge.connections.all() {
                 needed |= connection.may_need_worker();
                 if over && connection.is_spliced() {
@@ -75,16 +78,54 @@ impl Front {
                 }
             }
             if !needed {
-                return ending.stop();
+                return shutdown.stop();
             }
         }
     }
 
     /// How long something that workers run is within its deadline, at most.
     pub fn in_time(&self) -> Duration {
-        let deadline = self.dispatcher().ending().last_deadline();
+        let deadline = self.dispatcher().shutdown().last_deadline();
         deadline.map_or(Duration::ZERO, |deadline| {
             deadline.saturating_duration_since(Instant::now())
         })
+    }
+
+    /// Accepts nothing more, and gives every connection away as soon as nothing is under way on it: until none is left.
+    /// A connection that `give` fails for with `WouldBlock` is served on until `room` says that it may be tried again.
+    ///
+    /// # Errors
+    /// The others of `give`, and those of `room`. The connections that are left are served on.
+    pub async fn give_away(
+        &self,
+        give: impl Fn(BorrowedFd<'_>, &IdleConnection) -> io::Result<()>,
+        room: impl AsyncFn() -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.acceptors().stop();
+        let connections = &self.edge.connections;
+        for connection in connections.all() {
+            connection.free_buffers_when_idle();
+        }
+        loop {
+            // Before the look, so that nothing between the two is missed.
+            let (rested, ended) = (connections.rested.notified(), connections.ended.notified());
+            let all = connections.all();
+            if all.is_empty() {
+                return Ok(());
+            }
+            for connection in all.iter().filter(|connection| connection.is_hibernating()) {
+                while let Err(error) = connection.give(&give) {
+                    match error.kind() {
+                        io::ErrorKind::WouldBlock => room().await?,
+                        _ => return Err(error),
+                    }
+                }
+            }
+            drop(all);
+            tokio::select! {
+                () = rested => {}
+                () = ended => {}
+            }
+        }
     }
 }

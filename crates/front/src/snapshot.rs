@@ -50,7 +50,7 @@ pub struct Queue {
 pub struct Slots {
     /// In all.
     pub total: usize,
-    /// That nobody holds.
+    /// Without a request.
     pub free: usize,
 }
 

@@ -185,8 +185,8 @@ impl Spool {
         self.stuck && self.unread() > 0
     }
 
-    /// Waits until [`Spool::push`] may be called. Asked with a waker that does nothing, it takes nobody
-    /// else's wake-up away.
+    /// Waits until [`Spool::push`] may be called. Called with a waker that does nothing, it keeps the wake-ups of
+    /// other waiters.
     ///
     /// # Errors
     /// When the file cannot be made or written; then at every later call of anything too.
@@ -223,7 +223,7 @@ impl Spool {
     }
 
     /// The next bytes, in the order in which they were appended; `None` when all that was appended is read.
-    /// Nobody is woken when more is appended.
+    /// No task is woken when more is appended.
     ///
     /// # Errors
     /// When the file cannot be made, written or read.

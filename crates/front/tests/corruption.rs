@@ -13,19 +13,19 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::task::{Context, Poll, Waker};
 
-use config::{PathRules, Settings};
+use config::Settings;
 use exchange::front::Word;
 use exchange::response::Kind;
 use exchange::worker::Worker;
 use exchange::{Alarm, Dispatcher as _, WorkerId};
 use exchange::{Geometry, Job, Region, WorkerThread};
 use highball_front::Failure;
-use highball_front::dispatch::{Bounds, Dispatcher, Lanes};
+use highball_front::dispatch::Dispatcher;
 use highball_front::http::incoming::{IncomingResponse, Piece, ResponseStore};
 use highball_front::http::request::{Peer, Request, RequestBody, RequestHead};
 use highball_front::http::response_head::ResponseHead;
 use highball_front::log::{AccessLog, Format};
-use highball_front::messages::{Dispatch, Reply, RequestId, ResponseEnd, Room, RunTimes};
+use highball_front::messages::{Capacity, Dispatch, Reply, ResponseEnd, RunTimes, SubmissionId};
 use support::Server;
 use test_support::TEST_TIMEOUT;
 
@@ -51,7 +51,7 @@ fn what_lay_in_damaged_memory_is_run_again_where_that_is_safe() {
     let mut other = server.worker(1).thread(0);
     let mut safe_one = server.ask("/safe");
     other.take();
-    // Nobody has these two yet: they wait in a slot.
+    // No worker has these two yet: they wait in a slot.
     let mut waiting = server.connect();
     waiting.send("POST /waiting HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n");
     server.until(|now| now.queue.length == 1);
@@ -120,7 +120,7 @@ fn frames_that_make_no_sense_end_the_generation_and_not_the_others() {
     assert_eq!(sound.response().text(), "/sound");
 }
 
-/// An edge that only counts what it is told.
+/// An edge that only counts messages.
 #[derive(Default)]
 struct Answered {
     bytes: Cell<usize>,
@@ -131,8 +131,8 @@ impl Reply for Answered {
     fn claimed(&self, _by: WorkerId, _times: RunTimes) {}
     fn hints(&self, _bytes: Vec<u8>) {}
     fn head(&self, _head: ResponseHead) {}
-    fn room(self: Rc<Self>) -> Room {
-        Room::Free
+    fn capacity(self: Rc<Self>) -> Capacity {
+        Capacity::Available
     }
     fn data(&self, bytes: Vec<u8>) {
         self.bytes.set(self.bytes.get() + bytes.len());
@@ -161,26 +161,21 @@ fn dispatching() -> (Rc<Dispatcher>, Rc<Answered>, WorkerThread, Job, Region) {
 
 /// The same where the response goes to this reply.
 #[allow(clippy::unwrap_used, reason = "it is a part of tests")]
-fn dispatching_to(reply: Rc<dyn Reply>) -> (Rc<Dispatcher>, RequestId, WorkerThread, Job, Region) {
-    let settings = Settings::for_tests();
-    let bounds = Bounds {
-        queue_limit: 10,
-        max_retries: 1,
-        grace: TEST_TIMEOUT,
-        between: TEST_TIMEOUT,
-        request_timeout: TEST_TIMEOUT,
-        request_timeouts: PathRules::from_iter([] as [(&str, _); 0]),
-        batch: false,
-    };
+fn dispatching_to(
+    reply: Rc<dyn Reply>,
+) -> (Rc<Dispatcher>, SubmissionId, WorkerThread, Job, Region) {
+    let mut settings = Settings::for_tests();
+    (settings.queue_limit, settings.max_retries) = (10, 1);
+    (settings.request_timeout, settings.request_grace) = (TEST_TIMEOUT, TEST_TIMEOUT);
+    settings.batch_scheduling = false;
     let exchange = exchange::Front::new(Geometry::new(1, 1, 1 << 16, 1 << 18)).unwrap();
     let (memory, bell) = exchange.files();
     let [memory, bell] = [memory, bell].map(|file| file.try_clone_to_owned().unwrap());
     let again = memory.try_clone().unwrap();
     let worker = Worker::new(Region::open(memory).unwrap(), bell, 0).unwrap();
-    let lanes = Lanes::new(&settings);
     let store = Rc::new(ResponseStore::new(&settings));
     let log = Rc::new(AccessLog::new(Format::Text, std::io::sink()).unwrap());
-    let dispatcher = Dispatcher::new(exchange, 1, bounds, lanes, log, store);
+    let dispatcher = Dispatcher::new(exchange, 1, Rc::new(settings), log, store);
     dispatcher.worker_starts(WorkerId::new(1, 0));
     dispatcher.worker_up(WorkerId::new(1, 0));
     let id = dispatcher.intake().submit(request(), reply);
@@ -295,7 +290,7 @@ fn a_waiter_that_wants_no_more_does_not_count_as_woken() {
         .try_frame(&mut job, Kind::End, &[])
         .expect("there is room");
     thread.finish(&job);
-    assert!(!dispatcher.turns().take_completed(), "it woke nobody");
+    assert!(!dispatcher.turns().take_completed(), "it woke no task");
     let status = dispatcher.status();
     assert_eq!((status.slots, status.free_slots), (2, 2));
 }

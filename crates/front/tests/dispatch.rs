@@ -390,7 +390,11 @@ fn a_completion_for_a_client_that_is_gone_never_leaves_the_doorbell_out_of_order
             let before = thread.sleeps();
             let sleeps = || thread.call() == asleep;
             if sleeps() && !parked() && sleeps() {
-                assert_ne!(before, thread.sleeps(), "it sleeps and nobody will ring it");
+                assert_ne!(
+                    before,
+                    thread.sleeps(),
+                    "it sleeps and no doorbell will wake it"
+                );
             }
             let taken = region.coordination().completions.bits.words[0].load(Ordering::SeqCst) == 0;
             if taken && parked() {
@@ -404,7 +408,7 @@ fn a_completion_for_a_client_that_is_gone_never_leaves_the_doorbell_out_of_order
     server.until_quiet();
 }
 
-/// What the kernel tells of the front's thread.
+/// What the kernel reports of the front's thread.
 struct FrontThread(std::path::PathBuf);
 
 impl FrontThread {

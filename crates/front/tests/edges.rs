@@ -9,27 +9,28 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use config::Settings;
 use exchange::response::Kind;
 use exchange::{Dispatcher as _, Geometry, Region, WorkerId};
-use highball_front::dispatch::{Bounds, Dispatcher, DispatcherStatus, Lanes};
+use highball_front::dispatch::{Dispatcher, DispatcherStatus};
 use highball_front::edge::Edge;
 use highball_front::http::incoming::ResponseStore;
 use highball_front::http::request::Request;
 use highball_front::http::response_head::ResponseHead;
 use highball_front::log::{AccessLog, Format};
-use highball_front::messages::{Admission, Dispatch, Reply, RequestId, ResponseEnd, Room};
+use highball_front::messages::{Admission, Capacity, Dispatch, Reply, ResponseEnd, SubmissionId};
 use highball_front::net::accept::Acceptors;
 use highball_front::remote::{self, DispatcherEnd, EdgeEnd};
 use highball_front::{Failure, FileAccess, Listener, runtime, slot_bytes};
 use support::Player;
 use test_support::{Client, Response, TEST_TIMEOUT, until};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
 type Task = Box<dyn FnOnce(&Rc<Dispatcher>) + Send>;
 
@@ -37,7 +38,7 @@ type Task = Box<dyn FnOnce(&Rc<Dispatcher>) + Send>;
 struct Edges {
     addresses: Vec<SocketAddr>,
     dispatcher: Option<UnboundedSender<Task>>,
-    stop_edges: Vec<mpsc::Sender<()>>,
+    stop_edges: Vec<oneshot::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -45,7 +46,7 @@ fn log() -> Rc<AccessLog> {
     Rc::new(AccessLog::new(Format::Text, std::io::sink()).expect("a thread"))
 }
 
-/// Runs the dispatcher until nobody has tasks for it any more.
+/// Runs the dispatcher until its tasks have no sender any more.
 fn run_dispatcher(
     settings: &Settings,
     ends: Vec<DispatcherEnd>,
@@ -56,9 +57,8 @@ fn run_dispatcher(
         let (workers, threads) = (settings.workers, settings.threads);
         let geometry = Geometry::new(workers, threads, slot_bytes(settings) as u32, 256 * 1024);
         let exchange = exchange::Front::new(geometry).expect("an exchange");
-        let (bounds, lanes) = (Bounds::new(settings), Lanes::new(settings));
         let store = Rc::new(ResponseStore::new(settings));
-        let dispatcher = Dispatcher::new(exchange, 1, bounds, lanes, log(), store);
+        let dispatcher = Dispatcher::new(exchange, 1, Rc::new(settings.clone()), log(), store);
         let [_, bell] = dispatcher.files(None).expect("descriptors");
         let _doorbell = runtime::watch(dispatcher.turns(), bell).expect("a doorbell");
         let intake: Rc<dyn Dispatch> = Rc::clone(dispatcher.intake()) as _;
@@ -79,12 +79,12 @@ fn run_dispatcher(
     });
 }
 
-/// Runs an edge until it is told to stop.
+/// Runs an edge until the sender of `stop` is dropped. Sends its address when it accepts.
 fn run_edge(
     settings: Settings,
     end: EdgeEnd,
-    tell: &mpsc::Sender<SocketAddr>,
-    stop: &mpsc::Receiver<()>,
+    accepting: &mpsc::Sender<SocketAddr>,
+    stop: oneshot::Receiver<()>,
 ) {
     let built = runtime::build().expect("a runtime");
     built.block_on(async move {
@@ -97,12 +97,10 @@ fn run_edge(
         let address = address.strip_prefix("http://").expect("TCP");
         let edge = Edge::new(Rc::new(settings), log(), dispatch, responses).expect("an edge");
         Acceptors::new(&edge).accept(listener).expect("it accepts");
-        let _ = tell.send(address.parse().expect("an address"));
+        let _ = accepting.send(address.parse().expect("an address"));
         let ticks = Rc::clone(&edge);
         tokio::task::spawn_local(async move { ticks.run_ticks(|| {}).await });
-        while stop.try_recv() != Err(mpsc::TryRecvError::Disconnected) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let _ = stop.await;
     });
 }
 
@@ -124,13 +122,13 @@ impl Edges {
         })];
         let (mut addresses, mut stop_edges) = (Vec::new(), Vec::new());
         for end in ends {
-            let (tell, told) = mpsc::channel();
-            let (stop, stopped) = mpsc::channel();
+            let (accepting, address) = mpsc::channel();
+            let (stop, stopped) = oneshot::channel();
             let own = settings();
             threads.push(std::thread::spawn(move || {
-                run_edge(own, end, &tell, &stopped);
+                run_edge(own, end, &accepting, stopped);
             }));
-            addresses.push(told.recv().expect("the edge starts"));
+            addresses.push(address.recv().expect("the edge starts"));
             stop_edges.push(stop);
         }
         Self {
@@ -146,11 +144,11 @@ impl Edges {
         &self,
         ask: impl FnOnce(&Rc<Dispatcher>) -> T + Send + 'static,
     ) -> T {
-        let (tell, told) = mpsc::channel();
-        let task: Task = Box::new(move |dispatcher| drop(tell.send(ask(dispatcher))));
+        let (sender, answer) = mpsc::channel();
+        let task: Task = Box::new(move |dispatcher| drop(sender.send(ask(dispatcher))));
         let dispatcher = self.dispatcher.as_ref().expect("it runs");
         assert!(dispatcher.send(task).is_ok(), "the dispatcher has ended");
-        told.recv().expect("the dispatcher lives")
+        answer.recv().expect("the dispatcher lives")
     }
 
     /// Waits until the dispatcher is as wanted.
@@ -165,7 +163,7 @@ impl Edges {
         });
     }
 
-    /// Waits until every slot has come back and nobody waits.
+    /// Waits until every slot has come back and no request waits.
     fn until_quiet(&self) {
         self.until("all slots are free", |now| {
             now.free_slots == now.slots && now.waiting == 0
@@ -182,7 +180,7 @@ impl Edges {
         Player::of(Region::open(memory).expect("the memory"), bell, worker)
     }
 
-    /// Starts a worker's life, in which it answers every request with its path until it is told to stop.
+    /// Starts a worker's life, in which it answers every request with its path until it is stopped.
     fn echo(&self, worker: u16) -> JoinHandle<usize> {
         let player = self.worker(worker);
         std::thread::spawn(move || {
@@ -278,8 +276,8 @@ fn a_large_body_goes_both_ways_and_a_slow_client_holds_its_worker_up() {
         body.len()
     ));
     client.send(body);
-    let written = Arc::new(AtomicBool::new(false));
-    let (player, is_written) = (edges.worker(0), Arc::clone(&written));
+    let written = Arc::new(AtomicUsize::new(0));
+    let (player, count) = (edges.worker(0), Arc::clone(&written));
     let size = 32 * 1024 * 1024;
     let worker = std::thread::spawn(move || {
         let mut thread = player.thread(0);
@@ -288,13 +286,19 @@ fn a_large_body_goes_both_ways_and_a_slow_client_holds_its_worker_up() {
         taken.head(200, &[]);
         for number in 0..size / 8192 {
             taken.chunk(&[number as u8; 8192]);
+            count.fetch_add(8192, Ordering::SeqCst);
         }
-        is_written.store(true, Ordering::SeqCst);
         taken.end();
     });
     assert_eq!(client.head().status, 200);
-    std::thread::sleep(Duration::from_millis(300));
-    assert!(!written.load(Ordering::SeqCst), "nothing held it up");
+    until("the worker waits for its client", || {
+        let before = written.load(Ordering::SeqCst);
+        for _ in 0..50 {
+            edges.with(|dispatcher| dispatcher.turns().take_completed());
+        }
+        written.load(Ordering::SeqCst) == before
+    });
+    assert!(written.load(Ordering::SeqCst) < size, "nothing held it up");
     let mut whole = Vec::new();
     while let Some(chunk) = client.chunk() {
         whole.extend(chunk);
@@ -467,10 +471,26 @@ fn what_runs_fails_at_its_edge_when_the_dispatcher_ends() {
     assert!(began.elapsed() < TEST_TIMEOUT);
 }
 
+/// The edge whose dispatcher is played.
+#[derive(Clone, Default)]
+struct PlayedEdge(Arc<OnceLock<SocketAddr>>);
+
+impl PlayedEdge {
+    /// Returns when the edge has done all that it could do by now: it has answered clients of its own since.
+    fn wait_turns(&self) {
+        let address = self.0.get().expect("the edge accepts");
+        for _ in 0..10 {
+            let mut client = Client::connect(address);
+            client.send("OPTIONS * HTTP/1.1\r\nHost: test\r\n\r\n");
+            client.response().expect(204);
+        }
+    }
+}
+
 /// In place of the dispatcher: does with the reply to a request what it says.
 #[derive(Clone, Copy)]
 struct Played {
-    submitted: fn(&Rc<dyn Reply>),
+    submitted: fn(&Rc<dyn Reply>, &PlayedEdge),
     /// When the edge has room again, for the first time; then it lets go of the request.
     consumed: fn(&Rc<dyn Reply>),
 }
@@ -478,18 +498,19 @@ struct Played {
 /// What it has of the request.
 struct PlayedDispatcher {
     played: Played,
+    edge: PlayedEdge,
     reply: RefCell<Option<Rc<dyn Reply>>>,
 }
 
 impl Dispatch for PlayedDispatcher {
-    fn submit(&self, _request: Arc<Request>, reply: Rc<dyn Reply>) -> RequestId {
-        (self.played.submitted)(&reply);
+    fn submit(&self, _request: Arc<Request>, reply: Rc<dyn Reply>) -> SubmissionId {
+        (self.played.submitted)(&reply, &self.edge);
         reply.wake();
         self.reply.replace(Some(reply));
-        RequestId::default()
+        SubmissionId::default()
     }
 
-    fn consumed(&self, _id: RequestId) {
+    fn consumed(&self, _id: SubmissionId) {
         if let Some(reply) = self.reply.take() {
             (self.played.consumed)(&reply);
         }
@@ -499,17 +520,17 @@ impl Dispatch for PlayedDispatcher {
         Admission::Decided(Ok(()))
     }
 
-    fn head_taken(&self, _id: RequestId) {}
-    fn client_left(&self, _id: RequestId, _certain: bool) {}
-    fn no_more(&self, _id: RequestId) {}
-    fn abandon(&self, _id: RequestId) {}
+    fn head_taken(&self, _id: SubmissionId) {}
+    fn client_left(&self, _id: SubmissionId, _certain: bool) {}
+    fn no_more(&self, _id: SubmissionId) {}
+    fn abandon(&self, _id: SubmissionId) {}
     fn take_completed(&self) {}
 }
 
-/// Says the head, and then nothing for so long that an edge could take it alone.
-fn slow_head(reply: &Rc<dyn Reply>) {
+/// Says the head, and then nothing until the edge could have taken it alone.
+fn slow_head(reply: &Rc<dyn Reply>, edge: &PlayedEdge) {
     reply.head(ok());
-    std::thread::sleep(Duration::from_millis(100));
+    edge.wait_turns();
 }
 
 fn ok() -> ResponseHead {
@@ -523,18 +544,25 @@ fn ok() -> ResponseHead {
 /// What a client gets of an edge whose dispatcher is played.
 fn played(played: Played) -> Response {
     let (end, dispatcher_end) = remote::connect();
-    let (tell, address) = mpsc::channel();
-    let (stop, stopped) = mpsc::channel();
+    let (accepting, address) = mpsc::channel();
+    let (stop, stopped) = oneshot::channel();
+    let played_edge = PlayedEdge::default();
+    let address_of_edge = Arc::clone(&played_edge.0);
     let dispatcher = std::thread::spawn(move || {
-        let reply = RefCell::default();
-        let serve = dispatcher_end.serve(Rc::new(PlayedDispatcher { played, reply }));
+        let serve = dispatcher_end.serve(Rc::new(PlayedDispatcher {
+            played,
+            edge: played_edge,
+            reply: RefCell::default(),
+        }));
         runtime::build().expect("a runtime").block_on(serve);
     });
     let mut settings = Settings::for_tests();
     settings.response_buffer_bytes = 4096;
     settings.response_spool_max_bytes = 4096;
-    let edge = std::thread::spawn(move || run_edge(settings, end, &tell, &stopped));
-    let mut client = Client::connect(address.recv().expect("the edge starts"));
+    let edge = std::thread::spawn(move || run_edge(settings, end, &accepting, stopped));
+    let address = address.recv().expect("the edge starts");
+    address_of_edge.set(address).expect("it starts once");
+    let mut client = Client::connect(address);
     let response = client.get("/");
     drop((client, stop));
     edge.join().expect("the edge ends");
@@ -545,8 +573,8 @@ fn played(played: Played) -> Response {
 #[test]
 fn a_head_arrives_together_with_the_file_that_is_its_body() {
     let response = played(Played {
-        submitted: |reply| {
-            slow_head(reply);
+        submitted: |reply, edge| {
+            slow_head(reply, edge);
             reply.file(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into());
             Rc::clone(reply).end(ResponseEnd::Complete);
         },
@@ -558,8 +586,8 @@ fn a_head_arrives_together_with_the_file_that_is_its_body() {
 #[test]
 fn a_failure_right_behind_a_head_takes_its_place() {
     let response = played(Played {
-        submitted: |reply| {
-            slow_head(reply);
+        submitted: |reply, edge| {
+            slow_head(reply, edge);
             reply.fail(Failure::AppError, None);
         },
         consumed: |_| {},
@@ -577,13 +605,13 @@ fn answer_again(reply: &Rc<dyn Reply>) {
 #[test]
 fn what_is_withdrawn_leaves_its_room_to_the_next_run() {
     let response = played(Played {
-        submitted: |reply| {
-            while Rc::clone(reply).room() == Room::Free {
+        submitted: |reply, edge| {
+            while Rc::clone(reply).capacity() == Capacity::Available {
                 reply.data(vec![b'x'; 8192]);
             }
             // The edge has it, and has no room for more.
             reply.wake();
-            std::thread::sleep(Duration::from_millis(100));
+            edge.wait_turns();
             reply.withdraw();
         },
         consumed: answer_again,
@@ -594,9 +622,9 @@ fn what_is_withdrawn_leaves_its_room_to_the_next_run() {
 #[test]
 fn early_hints_without_an_end_wait_until_their_edge_has_taken_some() {
     let response = played(Played {
-        submitted: |reply| {
+        submitted: |reply, _| {
             let mut bytes = 0;
-            while Rc::clone(reply).room() == Room::Free {
+            while Rc::clone(reply).capacity() == Capacity::Available {
                 reply.hints(b"HTTP/1.1 103 Early Hints\r\n\r\n".to_vec());
                 bytes += 28;
                 assert!(bytes < 1024 * 1024, "nothing holds them up");

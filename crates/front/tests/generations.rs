@@ -80,7 +80,7 @@ fn with_two_generations_no_request_waits_behind_a_busy_thread_of_one_while_the_o
     server.route_to(&[1, 2]);
     let mut clients: Vec<Client> = (0..4).map(|n| server.ask(&format!("/{n}"))).collect();
     server.until(|now| now.queue.length + now.running.len() == 4);
-    // Each has one: the other two wait in the queue, for whoever is done first.
+    // Each has one: the other two wait in the queue, for the thread that is done first.
     let (first, second) = (old.take(), new.take());
     server.until(|now| now.queue.length == 2);
     assert!(old_and_new_differ(&first, &second));
@@ -171,14 +171,14 @@ fn a_generation_that_is_gone_leaves_its_response_to_a_slow_client() {
 
 /// Begins to ask generation 2 whether it is fit to serve; what comes is its answer.
 fn check(server: &Server) -> mpsc::Receiver<Result<(), String>> {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     server.with(move |front| {
         let front = std::rc::Rc::clone(front);
         tokio::task::spawn_local(async move {
-            let _ = tell.send(front.dispatcher().check(2, "/up?a=b".to_owned()).await);
+            let _ = sender.send(front.dispatcher().check(2, "/up?a=b".to_owned()).await);
         });
     });
-    told
+    receiver
 }
 
 #[test]

@@ -76,12 +76,12 @@ fn a_request_that_comes_at_that_very_moment_is_answered_by_the_other() {
     let mut client = old.served(&mut thread, "/kept");
     // The front has found the connection idle, and stands still until the request is there.
     let (reached, at_it) = mpsc::channel();
-    let (go_on, told) = mpsc::channel();
+    let (go_on, receiver) = mpsc::channel();
     let given = old.give_to(
         &new,
         move || {
             reached.send(()).expect("the test waits");
-            told.recv().expect("the test goes on");
+            receiver.recv().expect("the test goes on");
             Ok(())
         },
         Arc::default(),
@@ -138,7 +138,7 @@ fn where_nobody_takes_them_they_are_served_on() {
     let error = given
         .recv()
         .expect("it ends")
-        .expect_err("nobody takes them");
+        .expect_err("they are not taken");
     assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     expect_served(&mut client, &mut thread);
     let drained = old.drain();

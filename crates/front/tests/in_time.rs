@@ -51,7 +51,7 @@ fn the_latest_deadline_of_what_a_worker_runs_counts_that_of_its_path_included() 
     let report = second.take();
     expect_hours(&server, 0, 3);
     assert_eq!(rest(&server, 1), None, "the other one runs nothing");
-    // Nobody has this one yet.
+    // No worker has this one yet.
     let _waits = server.ask("/waits");
     server.until(|now| now.queue.length == 1);
     expect_hours(&server, 0, 3);
@@ -121,15 +121,15 @@ fn neither_what_is_late_nor_a_connection_that_was_taken_over_is_in_time() {
 
 /// Begins to let the workers go, whose drain takes so long; what comes is that none is needed any more.
 fn let_workers_go(server: &Server, limit: Duration) -> mpsc::Receiver<()> {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     server.with(move |front| {
         let front = Rc::clone(front);
         tokio::task::spawn_local(async move {
             front.let_workers_go(limit).await;
-            let _ = tell.send(());
+            let _ = sender.send(());
         });
     });
-    told
+    receiver
 }
 
 #[test]

@@ -32,14 +32,14 @@ fn start(change: impl FnOnce(&mut Settings)) -> (Server, Receiver<Alarm>) {
         settings.request_grace = Duration::ZERO;
         change(settings);
     });
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     server.with(move |front| {
         front.on_alarm(move |alarm| {
-            // Nobody may listen any more when the test is over.
-            let _ = tell.send(alarm);
+            // The receiver may be gone when the test is over.
+            let _ = sender.send(alarm);
         });
     });
-    (server, told)
+    (server, receiver)
 }
 
 /// The next alarm.
@@ -161,7 +161,7 @@ fn a_worker_is_stuck_after_the_grace_and_spent_when_it_runs_nothing_that_is_in_t
     pass_a_deadline(&server);
     assert!(alarms.try_recv().is_err());
     assert!(second.try_take().is_none());
-    assert_eq!(next(&alarms), Alarm::Spent(FIRST));
+    assert_eq!(next(&alarms), Alarm::OnlyLateWork(FIRST));
     pass_a_deadline(&server);
     assert!(alarms.try_recv().is_err(), "one is enough");
     server.reclaim(0);
@@ -173,7 +173,7 @@ fn a_worker_is_stuck_after_the_grace_and_spent_when_it_runs_nothing_that_is_in_t
     client.response().expect(504);
     assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
     assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::LateRequest));
-    assert_eq!(next(&alarms), Alarm::Spent(FIRST));
+    assert_eq!(next(&alarms), Alarm::OnlyLateWork(FIRST));
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn a_response_that_stands_still_is_cut_and_its_thread_is_late() {
         assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
         taken.until_abandoned();
         assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::LateRequest));
-        assert_eq!(next(&alarms), Alarm::Spent(FIRST));
+        assert_eq!(next(&alarms), Alarm::OnlyLateWork(FIRST));
         assert!(server.logged("/late").contains("status=200"));
         server.expect_outcome("/late", "deadline_exceeded");
     }
@@ -397,7 +397,7 @@ fn a_thread_that_does_not_come_back_from_what_follows_a_response_is_late() {
     };
     server.wait_for_lines(is_told);
     assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::LateRequest));
-    assert_eq!(next(&alarms), Alarm::Spent(FIRST));
+    assert_eq!(next(&alarms), Alarm::OnlyLateWork(FIRST));
     server.reclaim(0);
     assert!(server.with(|front| front.snapshot().finishing.is_empty()));
     pass_a_deadline(&server);
@@ -457,8 +457,8 @@ fn a_worker_that_dies_without_having_said_where_is_named_with_its_request() {
     assert_eq!(next(&alarms), Alarm::Late(run(&taken, 0)));
     server.reclaim(0);
     let lines = server.wait_for_lines(|lines| {
-        let told = |line: &String| line.contains("ran past its deadline");
-        lines.iter().any(told)
+        let logged = |line: &String| line.contains("ran past its deadline");
+        lines.iter().any(logged)
     });
     let line = lines.iter().find(|line| line.contains("ran past"));
     let line = line.expect("it was waited for");

@@ -1,4 +1,4 @@
-//! Memory that a burst of requests took: it is given back once nobody needs it.
+//! Memory that a burst of requests took: it is given back once no request needs it.
 
 #![allow(clippy::unwrap_used, reason = "they are tests")]
 

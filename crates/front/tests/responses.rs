@@ -87,7 +87,7 @@ fn a_slow_reader_never_holds_a_worker() {
         let server = Server::start(|settings| settings.response_buffer_bytes = memory);
         let mut thread = server.thread();
         let mut client = server.ask("/large");
-        // It returns although nobody has read a byte.
+        // It returns although the client has read no byte.
         write_blocks(thread.take(), count);
         server.until_quiet();
         let response = client.response();
@@ -263,7 +263,7 @@ fn a_response_to_head_or_without_content_has_no_body() {
         taken.end();
         let response = client.response_to(method);
         assert_eq!(response.status(), status);
-        // To HEAD the front may tell the length of what it drops.
+        // In the response to HEAD the front may give the length of what it drops.
         let may_tell = method == "HEAD" && response.field("content-length") == Some("5");
         assert!(
             may_tell || response.field("content-length") == length,
@@ -461,7 +461,7 @@ fn a_file_is_sent_and_one_that_cannot_be_is_a_500() {
 fn a_path_that_is_no_regular_file_is_a_500_at_once_and_named_in_the_log() {
     let dir = tempfile::tempdir().expect("a folder");
     let at = |name: &str| dir.path().join(name).to_str().expect("plain").to_owned();
-    // Opening one waits for a writer, where it is not told otherwise.
+    // Opening one waits for a writer, unless a flag forbids it.
     let mode = Mode::RUSR | Mode::WUSR;
     mknodat(CWD, at("fifo"), FileType::Fifo, mode, 0).expect("a FIFO");
     let _socket = UnixListener::bind(at("socket")).expect("a socket");

@@ -164,7 +164,7 @@ impl<'a> Lane<'a> {
             .or_default() += times;
     }
 
-    /// Requests at once, some words beside them, and all answers.
+    /// Requests at once, some words next to them, and all answers.
     fn round(&self, draws: &mut Draws, clients: &mut [Client], tokens: &mut Vec<String>) {
         let first = tokens.len();
         for client in &mut *clients {
@@ -215,7 +215,7 @@ impl<'a> Lane<'a> {
                         self.replace(&mut workers, index);
                     }
                 }
-                Ok(Alarm::Stalled(by, _) | Alarm::Spent(by)) => {
+                Ok(Alarm::Stalled(by, _) | Alarm::OnlyLateWork(by)) => {
                     self.count("stuck", 1);
                     self.replace(&mut workers, by.worker);
                 }

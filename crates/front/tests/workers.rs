@@ -130,7 +130,7 @@ fn requests_that_a_worker_died_with_are_run_again_one_at_a_time_so_that_one_alon
     let (mut first, mut second) = (player.thread(0), player.thread(1));
     assert_eq!(first.take().path(), "/first");
     assert!(second.try_take().is_none(), "they are in one worker again");
-    // Others go on beside it.
+    // Others go on meanwhile.
     let mut other = server.ask("/other");
     second.take().answer_path();
     assert_eq!(other.response().text(), "/other");

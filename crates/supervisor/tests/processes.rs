@@ -665,7 +665,8 @@ fn a_stopped_worker_gives_no_backtrace_and_is_replaced() {
             ))
             .await;
         assert!(is_alive(stuck));
-        case.supervisor.alarm(Alarm::Spent(WorkerId::new(1, 0)));
+        case.supervisor
+            .alarm(Alarm::OnlyLateWork(WorkerId::new(1, 0)));
         case.front.until_called("died 0", 1).await;
         gone(stuck);
         assert_eq!(case.pids(Role::Worker).len(), 2);
@@ -681,7 +682,8 @@ fn a_stuck_worker_is_replaced_after_its_death_where_memory_is_short() {
         case.supervisor
             .alarm(Alarm::Stalled(WorkerId::new(1, 0), Stall::LateRequest));
         case.front.until_called("stop 0", 1).await;
-        case.supervisor.alarm(Alarm::Spent(WorkerId::new(1, 0)));
+        case.supervisor
+            .alarm(Alarm::OnlyLateWork(WorkerId::new(1, 0)));
         case.front.until_called("up 0", 2).await;
         let again = |call: &String| call == "prepare 0";
         let again = case.front.calls.borrow().iter().rposition(again);

@@ -3,7 +3,7 @@
 
 use exchange::control::FromWorker;
 use exchange::coordination::Claim;
-use exchange::request::{BodyPlace, Record};
+use exchange::request::{BodyLocation, Record};
 use exchange::response::Kind;
 use rb_sys::{rb_eRuntimeError, ruby_value_type};
 
@@ -83,8 +83,8 @@ pub(crate) unsafe extern "C" fn input_path(this: Value) -> Value {
             .job
             .get()
             .and_then(|job| Record::parse(own.thread.record(&job)).ok());
-        match record.map(|record| record.facts.body) {
-            Some(BodyPlace::File { descriptor, .. }) => {
+        match record.map(|record| record.fixed.body) {
+            Some(BodyLocation::File { descriptor, .. }) => {
                 let path =
                     Message::new(format_args!("/proc/{}/fd/{descriptor}", own.template.front));
                 ruby::binary(path.as_bytes())

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use super::frames::{FrameReader, Rest};
+use super::frames::{FrameReader, Remaining};
 use super::generation::Generation;
 use super::pending::PendingRequest;
 use super::poison::{Death, PoisonRequests};
@@ -74,12 +74,13 @@ impl Crashes {
                 continue;
             };
             // What it had written before counts: its response may be whole, or a failure. A turn at a time, which ends: the
-            // ring holds so much and nobody fills it any more.
+            // ring holds so much, and its writer is dead.
             let holder = generation.slots.exchange.publication(slot).holder();
             generation.slots.note_holder(slot, holder, &request);
             while generation.slots.is_sound()
-                && frames.take_frames(generation, slot, &request) == Rest::NextTurn
-            {}
+                && frames.take_frames(generation, slot, &request) == Remaining::NextTurn
+            {
+            }
             again.extend(self.requeue_or_fail(
                 generation,
                 slot,

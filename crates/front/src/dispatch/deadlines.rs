@@ -5,22 +5,35 @@
 //! It ends no process, answers no request and logs nothing.
 
 mod after_response;
-mod check;
 mod late;
 mod stalls;
+
+use std::time::Duration;
 
 use exchange::{Alarm, Run, WorkerId};
 
 use super::slots::Slots;
 use super::workers::Workers;
 use after_response::PostResponseWork;
-pub(super) use check::Check;
 use late::LateRuns;
 pub(super) use late::LateWork;
 use stalls::Stalls;
 
 /// A thread that was woken for a request and has not come after so long, in nanoseconds, may be stopped.
 const NUDGE_AFTER_NS: u64 = 100_000_000;
+
+/// The inputs of one check.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Check {
+    /// Nanoseconds of the monotonic clock.
+    pub(super) now: u64,
+    /// The time since the last check.
+    pub(super) passed: Duration,
+    /// How long a thread may run on after its deadline.
+    pub(super) grace: Duration,
+    /// How long a worker may run code between requests while others wait.
+    pub(super) between: Duration,
+}
 
 /// The deadlines of one generation.
 pub(super) struct Deadlines {

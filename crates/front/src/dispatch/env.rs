@@ -3,7 +3,7 @@
 //!
 //! The rest of the env is the extension's. It never changes the request.
 
-use exchange::request::{BodyPlace, ENV_KEYS, Facts, TEXTS, TooLarge, Writer};
+use exchange::request::{BodyLocation, ENV_KEYS, FixedFields, TEXTS, TooLarge, Writer};
 use http::header::{self, HeaderName};
 use http::{HeaderMap, Version};
 
@@ -37,13 +37,13 @@ impl Env {
         };
         let (host, port) = self.server(request);
         let body = match &arrival.body {
-            RequestBody::Inline(_) => BodyPlace::Inline,
-            RequestBody::File(file) => BodyPlace::File {
+            RequestBody::Inline(_) => BodyLocation::Inline,
+            RequestBody::File(file) => BodyLocation::File {
                 descriptor: file.raw_fd() as u32,
                 length: file.len(),
             },
         };
-        let facts = Facts {
+        let fixed = FixedFields {
             arrived_us: arrival.us,
             deadline_ns: arrival.deadline_ns,
             server_port: port,
@@ -64,7 +64,7 @@ impl Env {
             protocol.as_bytes(),
             self.scheme(request).as_bytes(),
         ];
-        let mut writer = Writer::new(area, facts, texts)?;
+        let mut writer = Writer::new(area, fixed, texts)?;
         self.write_fields(request, arrival.body.bytes(), &mut writer)?;
         writer.finish(match &arrival.body {
             RequestBody::Inline(bytes) => bytes,
@@ -121,7 +121,7 @@ impl Env {
             if forwarded::is_dropped(name, request.peer.trusted) {
                 continue;
             }
-            // Told by the front: framing is over once the body is complete.
+            // The front sets the length itself: framing is over once the body is complete.
             if matches!(
                 *name,
                 header::TRANSFER_ENCODING | header::CONTENT_LENGTH | header::EXPECT

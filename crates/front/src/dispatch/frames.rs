@@ -11,12 +11,12 @@ use exchange::response::Kind;
 use exchange::scheduling::monotonic_ns;
 
 use super::generation::Generation;
-use super::pending::{Ended, PendingRequest};
+use super::pending::{PendingRequest, ResponseState};
 use super::scheduling::Scheduling;
 use crate::failure::Failure;
 use crate::http::response_head;
 use crate::log::{AccessLog, errors};
-use crate::messages::{ResponseEnd, Room};
+use crate::messages::{Capacity, ResponseEnd};
 
 /// The most frames of one slot that are taken in one turn.
 const TURN_FRAMES: usize = 256;
@@ -25,7 +25,7 @@ const TURN_BYTES: usize = 1024 * 1024;
 
 /// What is left of a slot's frames after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum Remaining {
     /// Nothing.
     Nothing,
     /// Frames that must wait for room at the client's side.
@@ -67,7 +67,7 @@ impl FrameReader {
         request.reply.wake()
     }
 
-    /// The same for the request in that slot, waking nobody.
+    /// The same for the request in that slot. Wakes no task.
     pub(super) fn take_for(
         &self,
         generation: &mut Generation,
@@ -80,8 +80,8 @@ impl FrameReader {
         // Before the frames: what is done now has all of them in the ring.
         let holder = generation.slots.exchange.publication(slot).holder();
         generation.slots.note_holder(slot, holder, request);
-        let rest = self.take_frames(generation, slot, request);
-        if rest == Rest::Nothing
+        let remaining = self.take_frames(generation, slot, request);
+        if remaining == Remaining::Nothing
             && let Holder::Done { worker, thread } = holder
         {
             generation.workers.count_finished(worker);
@@ -119,7 +119,7 @@ impl FrameReader {
             generation.free(slot);
             return;
         }
-        // Nobody waits any more: a front that took this for a task it woke would sleep without a doorbell.
+        // No task waits any more: a front that took this for a task it woke would sleep without a doorbell.
         request.reply.forget_waiter();
         request.abandon();
         generation.slots.exchange.abandon(slot);
@@ -132,13 +132,13 @@ impl FrameReader {
         generation: &mut Generation,
         slot: u16,
         request: &Rc<PendingRequest>,
-    ) -> Rest {
-        let rest = self.take_turn(generation, slot, request);
-        match rest {
-            Rest::NextTurn => drop(generation.slots.unfinished.insert(slot)),
+    ) -> Remaining {
+        let remaining = self.take_turn(generation, slot, request);
+        match remaining {
+            Remaining::NextTurn => drop(generation.slots.unfinished.insert(slot)),
             _ => drop(generation.slots.unfinished.remove(&slot)),
         }
-        rest
+        remaining
     }
 
     fn take_turn(
@@ -146,11 +146,11 @@ impl FrameReader {
         generation: &mut Generation,
         slot: u16,
         request: &Rc<PendingRequest>,
-    ) -> Rest {
-        let (mut told, mut bytes) = (false, 0);
+    ) -> Remaining {
+        let (mut notified, mut bytes) = (false, 0);
         for _ in 0..TURN_FRAMES {
             if !request.is_abandoned() && !has_room(request) {
-                return Rest::NoRoom;
+                return Remaining::NoRoom;
             }
             if bytes > TURN_BYTES {
                 break;
@@ -159,10 +159,10 @@ impl FrameReader {
             let frame = generation.slots.exchange.frame(slot, &mut payload);
             bytes += payload.len();
             match frame {
-                Ok(None) => return Rest::Nothing,
+                Ok(None) => return Remaining::Nothing,
                 Ok(Some(Kind::Chunk)) if request.is_abandoned() => {
-                    // Told only now: a worker whose response is whole but for its end may end in peace.
-                    if !std::mem::replace(&mut told, true) {
+                    // Not before: a worker whose response lacks only its end need not stop early.
+                    if !std::mem::replace(&mut notified, true) {
                         generation.slots.exchange.abandon(slot);
                     }
                 }
@@ -172,11 +172,11 @@ impl FrameReader {
                     request.fail_quietly(Failure::BadResponse("malformed frames"), None);
                     request.abandon();
                     generation.slots.exchange.abandon(slot);
-                    return Rest::Nothing;
+                    return Remaining::Nothing;
                 }
             }
         }
-        Rest::NextTurn
+        Remaining::NextTurn
     }
 
     fn take_frame(
@@ -215,13 +215,13 @@ impl FrameReader {
                 reply.file(std::ffi::OsString::from_vec(payload).into());
             }
             Kind::End => {
-                if request.end(Ended::Over) {
+                if request.end(ResponseState::Ended) {
                     Rc::clone(reply).end(ResponseEnd::Complete);
                 }
             }
             Kind::Abort => {
-                if request.end(Ended::Over) {
-                    Rc::clone(reply).end(ResponseEnd::Aborted);
+                if request.end(ResponseState::Ended) {
+                    Rc::clone(reply).end(ResponseEnd::Aborted { late: false });
                 }
             }
             Kind::Error => {
@@ -230,7 +230,7 @@ impl FrameReader {
                 request.fail_quietly(Failure::AppError, Some(text));
             }
             Kind::Hijacked => {
-                if request.end(Ended::Hijacked) {
+                if request.end(ResponseState::Hijacked) {
                     let sequence = generation.slots.exchange.publication(slot).sequence();
                     generation.hijacks.announced(slot, sequence, request);
                 }
@@ -249,12 +249,12 @@ impl FrameReader {
 
 /// Whether more of the response can be taken.
 fn has_room(request: &PendingRequest) -> bool {
-    match Rc::clone(&request.reply).room() {
-        Room::Free => true,
-        Room::Full => false,
-        Room::Lost => {
+    match Rc::clone(&request.reply).capacity() {
+        Capacity::Available => true,
+        Capacity::Full => false,
+        Capacity::Failed => {
             // Frames are taken and discarded from here.
-            request.end(Ended::Over);
+            request.end(ResponseState::Ended);
             true
         }
     }

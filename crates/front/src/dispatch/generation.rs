@@ -23,7 +23,7 @@ pub(super) struct Generation {
     pub(super) evicted: bool,
     /// Whether its workers are killed, whatever they run.
     pub(super) cut: bool,
-    /// Whether all its processes are gone; it goes once nobody waits for what they left in it.
+    /// Whether all its processes are gone; it goes once no client waits for what they left in it.
     pub(super) closed: bool,
 }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::pending::PendingRequest;
 use crate::failure::Failure;
-use crate::messages::RequestId;
+use crate::messages::SubmissionId;
 
 /// A slot and its publication.
 type Key = (u16, u32);
@@ -55,8 +55,8 @@ impl Hijacks {
         self.sockets.retain(|((of, _), _)| *of != slot);
     }
 
-    /// Nobody waits for the connection any more.
-    pub(super) fn forget(&mut self, request: RequestId) {
+    /// No client waits for the connection any more.
+    pub(super) fn forget(&mut self, request: SubmissionId) {
         self.requests.retain(|(_, other)| other.id != request);
     }
 

@@ -16,7 +16,7 @@ pub(super) enum Lane {
 
 /// Which request goes into which lane, and how much of each there may be.
 #[derive(Debug)]
-pub struct Lanes {
+pub(super) struct Lanes {
     priority: PathRules<()>,
     shares: PathRules<u16>,
     /// By the number of its rule.
@@ -40,7 +40,7 @@ impl Share {
 
 impl Lanes {
     /// The lanes of these settings.
-    pub fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &Settings) -> Self {
         let shares = settings.path_shares.clone();
         let bounds = shares.iter().map(|(_, &percent)| Share {
             percent,

@@ -11,7 +11,7 @@ use super::lanes::Lane;
 use super::poison::Death;
 use crate::failure::Failure;
 use crate::http::request::Request;
-use crate::messages::{Reply, RequestId, RunTimes};
+use crate::messages::{Reply, RunTimes, SubmissionId};
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,18 +24,20 @@ pub(super) enum Place {
     Out,
 }
 
-/// How a response ended, as far as the dispatcher must know.
+/// How far a response is, as far as the dispatcher must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum ResponseState {
+    /// More of it may come.
+    Open,
     /// It is whole, cut or failed.
-    Over,
+    Ended,
     /// The application took the connection over.
     Hijacked,
 }
 
 /// One request, from its submission until the dispatcher lets go of it.
 pub(super) struct PendingRequest {
-    pub(super) id: RequestId,
+    pub(super) id: SubmissionId,
     /// What the client asked for.
     pub(super) request: Arc<Request>,
     /// Where its response goes.
@@ -52,11 +54,10 @@ pub(super) struct PendingRequest {
     pub(super) times: Cell<RunTimes>,
     /// Whether the head of its response has come.
     pub(super) had_head: Cell<bool>,
-    /// The end of its response, once it is known.
-    pub(super) ended: Cell<Option<Ended>>,
+    state: Cell<ResponseState>,
     /// Whether its edge has begun to use the response.
     pub(super) head_taken: Cell<bool>,
-    /// Whether nobody wants the response any more.
+    /// Whether no client wants the response any more.
     abandoned: Cell<bool>,
     /// When it must be done or, once its response has begun, go on: nanoseconds of the monotonic clock.
     deadline_ns: Cell<u64>,
@@ -85,7 +86,7 @@ impl Requests {
         let mut all = self.all.borrow_mut();
         let entry = all.vacant_entry();
         self.count.set(self.count.get() + 1);
-        let id = RequestId {
+        let id = SubmissionId {
             index: entry.key(),
             sequence: self.count.get(),
         };
@@ -101,7 +102,7 @@ impl Requests {
             worker: Cell::new(None),
             times: Cell::default(),
             had_head: Cell::new(false),
-            ended: Cell::new(None),
+            state: Cell::new(ResponseState::Open),
             head_taken: Cell::new(false),
             abandoned: Cell::new(false),
             moved: Cell::new(false),
@@ -113,7 +114,7 @@ impl Requests {
     }
 
     /// The request of this id, if the dispatcher still has it.
-    pub(super) fn get(&self, id: RequestId) -> Option<Rc<PendingRequest>> {
+    pub(super) fn get(&self, id: SubmissionId) -> Option<Rc<PendingRequest>> {
         let found = self.all.borrow().get(id.index)?.upgrade()?;
         (found.id == id).then_some(found)
     }
@@ -152,12 +153,12 @@ impl PendingRequest {
         self.deadline_ns.set(now.saturating_add(timeout));
     }
 
-    /// Whether nobody wants the response any more.
+    /// Whether no client wants the response any more.
     pub(super) fn is_abandoned(&self) -> bool {
         self.abandoned.get()
     }
 
-    /// Nobody wants the response any more. A thread that has begun it has its time once more to notice.
+    /// No client wants the response any more. A thread that has begun it has its time once more to notice.
     pub(super) fn abandon(&self) {
         if !self.abandoned.replace(true) {
             self.note_progress();
@@ -181,19 +182,19 @@ impl PendingRequest {
 
     /// Whether the end of its response is known.
     pub(super) fn has_ended(&self) -> bool {
-        self.ended.get().is_some()
+        self.state.get() != ResponseState::Open
     }
 
     /// Whether the application has taken the connection over.
     pub(super) fn is_hijacked(&self) -> bool {
-        self.ended.get() == Some(Ended::Hijacked)
+        self.state.get() == ResponseState::Hijacked
     }
 
     /// Records the end of its response. Returns whether it was open.
-    pub(super) fn end(&self, ended: Ended) -> bool {
+    pub(super) fn end(&self, state: ResponseState) -> bool {
         let open = !self.has_ended();
         if open {
-            self.ended.set(Some(ended));
+            self.state.set(state);
         }
         open
     }
@@ -219,14 +220,14 @@ impl PendingRequest {
         self.reply.withdraw();
     }
 
-    /// Ends it without an answer of the application, unless it has ended already. Wakes nobody.
+    /// Ends it without an answer of the application, unless it has ended already. Wakes no task.
     pub(super) fn fail_quietly(&self, failure: Failure, error: Option<String>) {
-        if self.end(Ended::Over) {
+        if self.end(ResponseState::Ended) {
             self.reply.fail(failure, error);
         }
     }
 
-    /// The same, and wakes who waits.
+    /// The same, and wakes the task that waits.
     pub(super) fn fail(&self, failure: Failure) {
         self.fail_quietly(failure, None);
         self.reply.wake();
@@ -234,7 +235,7 @@ impl PendingRequest {
 
     /// Ends it where its application took the connection over but the socket for it will not come.
     pub(super) fn lose_hijack(&self, failure: Failure) {
-        self.ended.set(Some(Ended::Over));
+        self.state.set(ResponseState::Ended);
         self.reply.fail(failure, None);
         self.reply.wake();
     }

@@ -18,7 +18,7 @@ use crate::log::{AccessLog, errors};
 #[derive(Debug)]
 pub(super) struct Death {
     worker: WorkerId,
-    /// Its cause, or that nobody can tell it; empty until that is known.
+    /// Its cause, `None` if that cannot be found out; empty until either is known.
     cause: OnceCell<Option<String>>,
 }
 

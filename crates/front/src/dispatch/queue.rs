@@ -18,7 +18,7 @@ pub(super) struct Queue {
     /// By the number of the rule.
     shares: Vec<VecDeque<Rc<PendingRequest>>>,
     /// Of any lane: those whose worker died with them. Almost always empty.
-    again: VecDeque<Rc<PendingRequest>>,
+    retries: VecDeque<Rc<PendingRequest>>,
 }
 
 /// Where in the queue the next request is.
@@ -27,7 +27,7 @@ pub(super) enum Next {
     /// The first of a lane.
     Of(Lane),
     /// The first of those whose worker died with them.
-    Again,
+    Retry,
 }
 
 impl Queue {
@@ -42,7 +42,7 @@ impl Queue {
     /// How many requests wait in all lanes.
     pub(super) fn len(&self) -> usize {
         let shares = self.shares.iter().map(VecDeque::len).sum::<usize>();
-        self.ordinary.len() + self.priority.len() + shares + self.again.len()
+        self.ordinary.len() + self.priority.len() + shares + self.retries.len()
     }
 
     /// How many requests wait in one lane.
@@ -56,12 +56,12 @@ impl Queue {
 
     /// Puts a request at the end of those that it waits with.
     pub(super) fn push(&mut self, request: Rc<PendingRequest>) {
-        self.around(&request).push_back(request);
+        self.lane_of(&request).push_back(request);
     }
 
     /// Puts a request back to the front of those that it waits with.
     pub(super) fn put_back(&mut self, request: Rc<PendingRequest>) {
-        self.around(&request).push_front(request);
+        self.lane_of(&request).push_front(request);
     }
 
     /// Puts requests back to the front, so that the oldest comes first.
@@ -74,20 +74,20 @@ impl Queue {
     }
 
     /// The request that is to run next: of those that may, the one that came first. `may` says whether another request of
-    /// a share may run, `again` whether one may whose worker died with it.
+    /// a share may run, `may_retry` whether one may whose worker died with it.
     pub(super) fn next(
         &self,
         may: impl Fn(usize) -> bool,
-        again: impl FnOnce() -> bool,
+        may_retry: impl FnOnce() -> bool,
     ) -> Option<Next> {
         if !self.priority.is_empty() {
             return Some(Next::Of(Lane::Priority));
         }
-        if let Some(first) = self.again.front()
-            && again()
+        if let Some(first) = self.retries.front()
+            && may_retry()
             && !matches!(first.lane.get(), Lane::Share(rule) if !may(rule))
         {
-            return Some(Next::Again);
+            return Some(Next::Retry);
         }
         let came = |request: &Rc<PendingRequest>| request.request.arrived_ns();
         let ordinary = self.ordinary.front();
@@ -107,19 +107,19 @@ impl Queue {
     pub(super) fn pop(&mut self, next: Next) -> Option<Rc<PendingRequest>> {
         match next {
             Next::Of(lane) => self.lane(lane).pop_front(),
-            Next::Again => self.again.pop_front(),
+            Next::Retry => self.retries.pop_front(),
         }
     }
 
     /// Takes a request out, wherever it waits.
     pub(super) fn remove(&mut self, request: &Rc<PendingRequest>) {
-        let around = self.around(request);
-        around.retain(|other| !Rc::ptr_eq(other, request));
+        let lane = self.lane_of(request);
+        lane.retain(|other| !Rc::ptr_eq(other, request));
     }
 
     /// Keeps the requests for which `keep` holds.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&Rc<PendingRequest>) -> bool) {
-        let lanes = [&mut self.ordinary, &mut self.priority, &mut self.again];
+        let lanes = [&mut self.ordinary, &mut self.priority, &mut self.retries];
         for lane in lanes.into_iter().chain(&mut self.shares) {
             lane.retain(&mut keep);
         }
@@ -129,13 +129,13 @@ impl Queue {
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Rc<PendingRequest>> {
         let shares = self.shares.iter_mut().flat_map(|lane| lane.drain(..));
         let others = self.priority.drain(..).chain(self.ordinary.drain(..));
-        self.again.drain(..).chain(others).chain(shares)
+        self.retries.drain(..).chain(others).chain(shares)
     }
 
     /// Those that the request waits with.
-    fn around(&mut self, request: &PendingRequest) -> &mut VecDeque<Rc<PendingRequest>> {
+    fn lane_of(&mut self, request: &PendingRequest) -> &mut VecDeque<Rc<PendingRequest>> {
         match request.is_poison_suspect() {
-            true => &mut self.again,
+            true => &mut self.retries,
             false => self.lane(request.lane.get()),
         }
     }

@@ -9,7 +9,7 @@ use super::state::SharedState;
 use super::turns::PASSES;
 use crate::failure::Failure;
 use crate::http::request::Request;
-use crate::messages::{Admission, Dispatch, Reply, RequestId};
+use crate::messages::{Admission, Dispatch, Reply, SubmissionId};
 
 /// The dispatcher's side to the edges of its own thread.
 pub struct Intake {
@@ -33,7 +33,7 @@ impl Intake {
         generation: u32,
         request: Arc<Request>,
         reply: Rc<dyn Reply>,
-    ) -> Result<RequestId, Failure> {
+    ) -> Result<SubmissionId, Failure> {
         let mut state = self.state.borrow_mut();
         state.take_completed(PASSES);
         let request = state.requests.add(request, reply);
@@ -43,7 +43,7 @@ impl Intake {
 }
 
 impl Dispatch for Intake {
-    fn submit(&self, request: Arc<Request>, reply: Rc<dyn Reply>) -> RequestId {
+    fn submit(&self, request: Arc<Request>, reply: Rc<dyn Reply>) -> SubmissionId {
         let state = &mut *self.state.borrow_mut();
         state.take_completed(PASSES);
         let request = state.requests.add(request, reply);
@@ -72,13 +72,13 @@ impl Dispatch for Intake {
         Admission::Decided(admitted.map(drop))
     }
 
-    fn head_taken(&self, id: RequestId) {
+    fn head_taken(&self, id: SubmissionId) {
         if let Some(request) = self.state.borrow().requests.get(id) {
             request.head_taken.set(true);
         }
     }
 
-    fn consumed(&self, id: RequestId) {
+    fn consumed(&self, id: SubmissionId) {
         let state = &mut *self.state.borrow_mut();
         if let Some(request) = state.requests.get(id)
             && let Place::Slot { generation, slot } = request.place.get()
@@ -90,7 +90,7 @@ impl Dispatch for Intake {
         }
     }
 
-    fn client_left(&self, id: RequestId, certain: bool) {
+    fn client_left(&self, id: SubmissionId, certain: bool) {
         let state = &mut *self.state.borrow_mut();
         let Some(request) = state.requests.get(id) else {
             return;
@@ -114,7 +114,7 @@ impl Dispatch for Intake {
         }
     }
 
-    fn no_more(&self, id: RequestId) {
+    fn no_more(&self, id: SubmissionId) {
         if let Some(request) = self.state.borrow().requests.get(id) {
             // As where one is given up: a front that took this for a task it woke would sleep without a doorbell.
             request.reply.forget_waiter();
@@ -122,7 +122,7 @@ impl Dispatch for Intake {
         }
     }
 
-    fn abandon(&self, id: RequestId) {
+    fn abandon(&self, id: SubmissionId) {
         let state = &mut *self.state.borrow_mut();
         if let Some(request) = state.requests.get(id) {
             match request.place.get() {

@@ -10,14 +10,14 @@ use super::pending::PendingRequest;
 use super::queue::{Next, Queue};
 
 /// All generations.
-pub(super) struct Generations {
+pub(super) struct OpenGenerations {
     /// At least one, in the order in which they were opened.
     pub(super) all: Vec<Generation>,
     /// What the exchanges know: whether requests wait in the queue.
     queue_waits: bool,
 }
 
-impl Generations {
+impl OpenGenerations {
     /// Returns the first generation alone, where there are so many shares. Requests go to it.
     pub(super) fn new(number: u32, exchange: exchange::Front, shares: usize) -> Self {
         let mut first = Generation::new(number, exchange, shares);
@@ -138,7 +138,7 @@ impl Generations {
     }
 
     /// The request of the queue that is to run next. Of a share no more lie in slots than it has of the threads that
-    /// serve now, where they are run or about to be; of those that a worker died with, no second one beside one that has not
+    /// serve now, where they are run or about to be; of those that a worker died with, no second one while another has not
     /// begun to answer.
     pub(super) fn next(&self, queue: &Queue, lanes: &Lanes) -> Option<Next> {
         let may = |rule| {
@@ -166,8 +166,8 @@ impl Generations {
         self.routable().any(Generation::has_idle_thread)
     }
 
-    /// Lets workers know whether requests wait in the queue, where that has changed.
-    pub(super) fn tell_queue(&mut self, waits: bool) {
+    /// Lets workers know whether requests wait in the queue, if that has changed.
+    pub(super) fn announce_queue(&mut self, waits: bool) {
         if waits != self.queue_waits {
             self.queue_waits = waits;
             for generation in &self.all {
@@ -182,7 +182,7 @@ impl Generations {
         sound.all(|one| one.slots.unfinished.is_empty() && one.slots.exchange.completions().park())
     }
 
-    /// Drops generations that are gone, and what they left, once nobody waits for it.
+    /// Drops generations that are gone, and what they left, once no client waits for it.
     pub(super) fn forget_closed(&mut self) {
         self.all
             .retain(|generation| !generation.closed || generation.slots.taken() > 0);

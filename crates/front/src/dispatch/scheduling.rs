@@ -1,5 +1,5 @@
 //! Under which policy of the kernel the front's thread runs: at once when it is called (the default), or when
-//! whoever burns the core has had its slice (`SCHED_BATCH`). It decides from what the application has done lately
+//! the process on the core has had its slice (`SCHED_BATCH`). It decides from what the application has done lately
 //! and never from a single request.
 //!
 //! While every request is short and there are many, a front that runs at once tears each response apart from the
@@ -17,7 +17,7 @@ const MANY: u64 = 25;
 /// Requests that keep their workers less than this on average, in nanoseconds, are short: less than a slice of the
 /// kernel's. Of a single one that cannot be asked, for its worker may have lost the core for a slice or two.
 const SHORT: u64 = 2_000_000;
-/// Below this average the front is busier than the workers, and has nobody to give way to.
+/// Below this average the front is busier than the workers, and gives way to none.
 const TRIVIAL: u64 = 100_000;
 /// A single request beyond this, in nanoseconds, is a long one.
 const LONG: u64 = 20_000_000;
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_not_decided_anew_within_a_window() {
+    fn the_policy_stays_within_a_window() {
         let (scheduling, mut now) = (Scheduling::default(), 0);
         windows(&scheduling, &mut now, CALM_WINDOWS - 1, 100, 400_000);
         for _ in 0..1000 {

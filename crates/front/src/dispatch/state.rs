@@ -7,7 +7,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::bounds::Bounds;
+use config::Settings;
+
 use super::crashes::Crashes;
 use super::env::Env;
 use super::frames::FrameReader;
@@ -15,7 +16,7 @@ use super::generation::Generation;
 use super::lanes::{Lane, Lanes};
 use super::pending::{PendingRequest, Place, Requests};
 use super::queue::Queue;
-use super::routing::Generations;
+use super::routing::OpenGenerations;
 use crate::failure::Failure;
 use crate::log::AccessLog;
 
@@ -24,10 +25,10 @@ pub(super) type SharedState = Rc<RefCell<State>>;
 
 /// The state of the dispatcher.
 pub(crate) struct State {
-    pub(super) bounds: Bounds,
+    pub(super) settings: Rc<Settings>,
     pub(super) lanes: Lanes,
     pub(super) queue: Queue,
-    pub(super) generations: Generations,
+    pub(super) generations: OpenGenerations,
     pub(super) requests: Rc<Requests>,
     pub(super) frames: FrameReader,
     pub(super) crashes: Crashes,
@@ -46,16 +47,16 @@ impl State {
     pub(super) fn new(
         exchange: exchange::Front,
         generation: u32,
-        bounds: Bounds,
-        lanes: Lanes,
+        settings: Rc<Settings>,
         log: Rc<AccessLog>,
     ) -> Self {
+        let lanes = Lanes::new(&settings);
         let shares = lanes.shares();
         Self {
-            bounds,
+            settings,
             lanes,
             queue: Queue::new(shares),
-            generations: Generations::new(generation, exchange, shares),
+            generations: OpenGenerations::new(generation, exchange, shares),
             requests: Rc::default(),
             frames: FrameReader::new(Rc::clone(&log)),
             crashes: Crashes::default(),
@@ -80,7 +81,7 @@ impl State {
         }
         let lane = self.lanes.lane(path);
         let waiting = self.queue.waiting(lane);
-        let limit = self.bounds.queue_limit;
+        let limit = self.settings.queue_limit;
         let full = match lane {
             Lane::Priority => waiting >= limit,
             Lane::Share(rule) if waiting >= self.lanes.share(rule).places => true,
@@ -99,7 +100,7 @@ impl State {
     /// Fills free slots from the queue, oldest first of those that may run.
     pub(super) fn fill(&mut self) {
         self.fill_slots();
-        self.generations.tell_queue(self.queue.len() > 0);
+        self.generations.announce_queue(self.queue.len() > 0);
     }
 
     fn fill_slots(&mut self) {
@@ -139,7 +140,7 @@ impl State {
             .exchange
             .acquire()
             .ok_or(Failure::QueueFull)?;
-        request.retries.set(self.bounds.max_retries);
+        request.retries.set(self.settings.max_retries);
         match put(&self.env, generation, slot, request)? {
             true => Ok(()),
             false => Err(Failure::QueueFull),
@@ -173,10 +174,11 @@ impl State {
         woke
     }
 
-    /// Keeps these bounds from now on. What waits goes into the lanes as they are now, and stays also where it would not be
-    /// let in any more.
-    pub(super) fn apply(&mut self, bounds: Bounds, lanes: Lanes) {
-        self.bounds = bounds;
+    /// Puts these settings in force. Requests that wait go into the lanes as they are now, and stay also where they would not
+    /// be let in any more.
+    pub(super) fn apply(&mut self, settings: Rc<Settings>) {
+        let lanes = Lanes::new(&settings);
+        self.settings = settings;
         let mut waiting: Vec<_> = self.queue.drain().collect();
         waiting.sort_by_key(|request| request.request.arrived_ns());
         self.queue = Queue::new(lanes.shares());

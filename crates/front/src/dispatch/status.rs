@@ -41,7 +41,7 @@ pub struct DispatcherStatus {
     pub queue_limit: usize,
     /// Slots of all generations.
     pub slots: usize,
-    /// Slots that nobody holds.
+    /// Slots without a request.
     pub free_slots: usize,
     /// How often a request was run again after its worker had died.
     pub retries: u64,
@@ -72,7 +72,7 @@ impl DispatcherStatus {
         Self {
             waiting: state.queue.len() + unclaimed,
             longest_queue: state.longest_queue,
-            queue_limit: state.bounds.queue_limit,
+            queue_limit: state.settings.queue_limit,
             slots: all_slots,
             free_slots: all_slots - taken,
             retries: state.crashes.retries,

@@ -1,4 +1,4 @@
-//! What the supervisor tells the dispatcher about generations and workers, and what that means for requests.
+//! What the supervisor reports to the dispatcher about generations and workers, and what that means for requests.
 //!
 //! It never starts or ends a process.
 
@@ -13,9 +13,9 @@ use exchange::dispatcher::{Cause, ReadyCheck};
 use exchange::scheduling::monotonic_ns;
 
 use super::Dispatcher;
-use super::ending::last_deadline;
 use super::generation::Generation;
 use super::pending::PendingRequest;
+use super::shutdown::last_deadline;
 use super::state::{State, seconds};
 use super::turns::PASSES;
 use crate::failure::Failure;
@@ -73,7 +73,7 @@ impl exchange::Dispatcher for Dispatcher {
             deadlines, slots, ..
         } = generation;
         let unlogged = deadlines.forget_worker(slots, worker);
-        let retries = state.bounds.max_retries;
+        let retries = state.settings.max_retries;
         let again = crashes.reclaim_worker(generation, worker, &death, frames, retries);
         queue.put_all_back(again);
         generations.requeue_for_others(queue);
@@ -119,7 +119,7 @@ impl exchange::Dispatcher for Dispatcher {
         let owner = match (current, generation.hijacks.waiting(slot, sequence)) {
             (Some(_), _) => generation.slots.owner(slot),
             (None, Some(request)) => request.worker.get().map(|by| by.worker),
-            // Nobody waits for the connection any more.
+            // No client waits for the connection any more.
             (None, None) => return,
         };
         if owner != Some(by.worker) {
@@ -158,7 +158,7 @@ impl exchange::Dispatcher for Dispatcher {
     fn cut(&self, generation: u32) -> usize {
         let state = &mut *self.state.borrow_mut();
         state.take_completed(PASSES);
-        let (now, most) = (monotonic_ns(), state.bounds.max_retries);
+        let (now, most) = (monotonic_ns(), state.settings.max_retries);
         let Some(generation) = state.generations.get_mut(generation) else {
             return 0;
         };
@@ -197,11 +197,8 @@ impl exchange::Dispatcher for Dispatcher {
     fn check(&self, generation: u32, path: String) -> ReadyCheck {
         let (intake, store) = (Rc::clone(&self.intake), Rc::clone(&self.check_store));
         let without_query = path.split('?').next().unwrap_or(&path);
-        let timeout = self
-            .state
-            .borrow()
-            .bounds
-            .timeout_of(without_query.as_bytes());
+        let settings = Rc::clone(&self.state.borrow().settings);
+        let timeout = settings.request_timeout_of(without_query.as_bytes());
         Box::pin(async move { check::run(&intake, &store, generation, &path, timeout).await })
     }
 }

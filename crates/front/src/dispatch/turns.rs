@@ -46,7 +46,7 @@ impl Turns {
     /// turn, and then it comes back.
     pub fn park(&self) {
         let mut state = self.state.borrow_mut();
-        if state.bounds.batch {
+        if state.settings.batch_scheduling {
             state.frames.reschedule();
         }
         for _ in 0..PARK_TURNS {
@@ -86,8 +86,8 @@ impl Turns {
         let check = Check {
             now,
             passed,
-            grace: state.bounds.grace,
-            between: state.bounds.between,
+            grace: state.settings.request_grace,
+            between: state.settings.request_timeout + state.settings.request_grace,
         };
         for generation in &mut state.generations.all {
             generation.slots.exchange.give_back_idle(now);
@@ -165,7 +165,7 @@ fn replace_corrupt(state: &mut State, alarms: &mut Vec<Alarm>) {
         generations,
         crashes,
         queue,
-        bounds,
+        settings,
         ..
     } = state;
     for generation in &mut generations.all {
@@ -173,7 +173,7 @@ fn replace_corrupt(state: &mut State, alarms: &mut Vec<Alarm>) {
             continue;
         };
         if !std::mem::replace(&mut generation.evicted, true) {
-            let evicted = crashes.evict(generation, bounds.max_retries);
+            let evicted = crashes.evict(generation, settings.max_retries);
             if !generation.closed {
                 alarms.push(Alarm::Corrupt(generation.number, found));
             }

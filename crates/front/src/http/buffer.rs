@@ -15,27 +15,12 @@ use self::chunks::Chunks;
 use crate::failure::Failure;
 use crate::http::chunked;
 use crate::http::response_head::{self, ResponseHead};
+use crate::messages::ResponseEnd;
 use crate::shared_bytes::{ALWAYS_HELD, Share, SharedBytes};
 use crate::spool::{Spool, SpoolError};
 
 /// The most early hints that wait to be sent.
 const MAX_HINTS: usize = 16;
-
-/// How a response's stream of chunks ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Whole.
-    Complete,
-    /// Cut, after its head. Whether that was for its deadline.
-    Aborted {
-        /// Whether its deadline had passed.
-        late: bool,
-    },
-    /// Without any head.
-    Failed(Failure),
-    /// The application has the connection.
-    Hijacked,
-}
 
 /// A response on its way.
 #[derive(Default)]
@@ -57,14 +42,14 @@ pub struct ResponseBuffer {
     /// The file that is the body.
     pub file: Option<PathBuf>,
     /// The end, once it is known.
-    pub end: Option<End>,
+    pub end: Option<ResponseEnd>,
     /// What an error of the application said, with its backtrace.
     pub error: Option<String>,
 }
 
 impl ResponseBuffer {
-    /// Takes early hints. Those that come when nobody sends them any more are dropped, and so are those that come faster
-    /// than they are sent.
+    /// Takes early hints. Those that come after the head are dropped, and so are those that come faster than they
+    /// are sent.
     pub fn hint(&mut self, hints: impl IntoIterator<Item = Vec<u8>>) {
         if !self.had_head {
             let room = MAX_HINTS.saturating_sub(self.hints.len());
@@ -91,8 +76,8 @@ impl ResponseBuffer {
             // Its beginning may be in the file already; then decoding it shows what it is.
             return Some(true);
         }
-        let told = chunked::begins(self.chunks.pieces());
-        told.or(self.end.map(|_| false))
+        let begins = chunked::begins(self.chunks.pieces());
+        begins.or(self.end.map(|_| false))
     }
 
     /// The next bytes of the spool, as [`Spool::poll_read`]; none where nothing outgrew memory.
@@ -126,12 +111,12 @@ impl ResponseBuffer {
         }
         if self.head_taken {
             let late = failure == Failure::ExpiredInWorker;
-            self.end = Some(End::Aborted { late });
+            self.end = Some(ResponseEnd::Aborted { late });
         } else {
             let (hints, had_head) = (std::mem::take(&mut self.hints), self.had_head);
             self.reset();
             (self.hints, self.had_head) = (hints, had_head);
-            self.end = Some(End::Failed(failure));
+            self.end = Some(ResponseEnd::Failed(failure));
         }
     }
 

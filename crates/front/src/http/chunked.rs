@@ -20,7 +20,7 @@ enum Stage {
 /// The longest size line that a body may begin with, in bytes.
 const LONGEST_SIZE_LINE: usize = 1024;
 
-/// Whether a body that comes in these pieces begins with a chunk; `None` while more of it must come to tell.
+/// Whether a body that comes in these pieces begins with a chunk; `None` while too little of it has come.
 pub fn begins<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<bool> {
     let mut decoder = Decoder::default();
     let bytes = pieces.into_iter().flatten();

@@ -28,7 +28,7 @@ const FORWARDING: [&str; 33] = [
     "x-originating-ip",
     "x-proxyuser-ip",
     "true-client-ip",
-    // Address, scheme and country, as content delivery networks tell them: Cloudflare, Fastly, Fly, Azure, Akamai, Envoy.
+    // Address, scheme and country, as content delivery networks send them: Cloudflare, Fastly, Fly, Azure, Akamai, Envoy.
     "cf-",
     "fastly-",
     "fly-",
@@ -58,8 +58,8 @@ const FORWARDING: [&str; 33] = [
 
 /// Whether the field must not reach the application, from a peer that is `trusted` or not.
 ///
-/// Nobody's names with an underscore are let in: in the env they could not be told from those with a hyphen,
-/// which a proxy in front has set or removed. Nor is `Proxy`, which would become HTTP_PROXY (CVE-2016-5388).
+/// Names with an underscore are dropped from every peer: in the env they equal those with a hyphen, which a proxy in
+/// front has set or removed. Nor is `Proxy`, which would become HTTP_PROXY (CVE-2016-5388).
 pub fn is_dropped(name: &HeaderName, trusted: bool) -> bool {
     let name = name.as_str();
     name.bytes().any(|byte| byte == b'_') || name == "proxy" || (!trusted && is_forwarding(name))
@@ -71,7 +71,7 @@ fn is_forwarding(name: &str) -> bool {
         true => name.starts_with(*known),
         false => name == *known,
     };
-    // Nearly all other names are told apart by their first two bytes.
+    // The first two bytes already exclude nearly all other names.
     match name.as_bytes() {
         [b'x', b'-', ..] | [b'c', b'f' | b'l', ..] | [b't', b'r', ..] | [b'f', ..] => {
             FORWARDING.iter().any(fits)
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_an_underscore_and_proxy_are_for_nobody() {
+    fn names_with_an_underscore_and_proxy_are_always_dropped() {
         for name in [
             "x_forwarded_for",
             "x-forwarded_for",

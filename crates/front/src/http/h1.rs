@@ -1,6 +1,5 @@
 //! Connections of HTTP/1.0 and HTTP/1.1, over hyper.
 
-mod closing;
 pub mod connection;
 mod hijack;
 pub mod state;

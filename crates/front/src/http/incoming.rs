@@ -15,9 +15,10 @@ use exchange::WorkerId;
 use http::Method;
 
 use crate::failure::Failure;
-use crate::http::buffer::{End, ResponseBuffer};
+use crate::http::buffer::ResponseBuffer;
+use crate::http::request::Request;
 use crate::http::response_head::ResponseHead;
-use crate::messages::{Dispatch, Reply, RequestId, ResponseEnd, Room, RunTimes};
+use crate::messages::{Capacity, Dispatch, Reply, ResponseEnd, RunTimes, SubmissionId};
 use crate::shared_bytes::{ALWAYS_HELD, SharedBytes};
 use crate::spool::{BATCH_BYTES, Spool, SpoolPlace};
 
@@ -62,18 +63,27 @@ impl ResponseStore {
     }
 
     /// There is room for more of a response.
-    fn consumed(&self, id: RequestId) {
+    fn consumed(&self, id: SubmissionId) {
         if let Some(dispatcher) = self.dispatcher.get().and_then(Weak::upgrade) {
             dispatcher.consumed(id);
         }
     }
 }
 
+/// A request and its response.
+#[derive(Clone)]
+pub struct Transaction {
+    /// What the client asked for.
+    pub request: Arc<Request>,
+    /// What comes back for it.
+    pub response: Rc<IncomingResponse>,
+}
+
 /// The response of one request.
 pub struct IncomingResponse {
     store: Rc<ResponseStore>,
     /// The request, once it is submitted.
-    id: Cell<Option<RequestId>>,
+    id: Cell<Option<SubmissionId>>,
     buffer: RefCell<ResponseBuffer>,
     /// The worker that has the request or had it last, and when.
     run: Cell<(Option<WorkerId>, RunTimes)>,
@@ -90,7 +100,7 @@ pub enum Piece {
     /// These bytes.
     Data(Bytes),
     /// No more comes.
-    End(End),
+    End(ResponseEnd),
     /// What had gone to a file cannot be read.
     Unreadable,
 }
@@ -109,7 +119,7 @@ impl IncomingResponse {
         }
     }
 
-    /// Empties it for another request. Nobody else may have it any more.
+    /// Empties it for another request. The caller must be its only owner.
     pub fn reset(&mut self) {
         self.buffer.get_mut().reset();
         self.id.set(None);
@@ -120,12 +130,12 @@ impl IncomingResponse {
     }
 
     /// Remembers the request that it answers.
-    pub fn answers(&self, id: RequestId) {
+    pub fn answers(&self, id: SubmissionId) {
         self.id.set(Some(id));
     }
 
     /// The request that it answers; none before it is submitted.
-    pub fn id(&self) -> Option<RequestId> {
+    pub fn id(&self) -> Option<SubmissionId> {
         self.id.get()
     }
 
@@ -141,7 +151,7 @@ impl IncomingResponse {
 
     /// Whether its end has come, and it is whole.
     pub fn is_complete(&self) -> bool {
-        self.buffer.borrow().end == Some(End::Complete)
+        self.buffer.borrow().end == Some(ResponseEnd::Complete)
     }
 
     /// The socket of the application that took the connection over; once.
@@ -167,9 +177,9 @@ impl IncomingResponse {
                 return Poll::Ready(Ok(Some(head)));
             }
             match buffer.end {
-                Some(End::Failed(failure)) => Poll::Ready(Err(failure)),
-                Some(End::Hijacked) => Poll::Ready(Ok(None)),
-                Some(End::Complete | End::Aborted { .. }) => {
+                Some(ResponseEnd::Failed(failure)) => Poll::Ready(Err(failure)),
+                Some(ResponseEnd::Hijacked) => Poll::Ready(Ok(None)),
+                Some(ResponseEnd::Complete | ResponseEnd::Aborted { .. }) => {
                     Poll::Ready(Err(Failure::BadResponse("it ended without a status")))
                 }
                 None => {
@@ -282,25 +292,27 @@ impl Reply for IncomingResponse {
 
     /// Where the file has reached its limit, or the disk is full, there is room once all of it is read; where the disk is
     /// behind, a task waits for it.
-    fn room(self: Rc<Self>) -> Room {
+    fn capacity(self: Rc<Self>) -> Capacity {
         let mut buffer = self.buffer.borrow_mut();
         let Some(spool) = &mut buffer.spool else {
-            return Room::Free;
+            return Capacity::Available;
         };
         if spool.extent() >= self.store.file_limit.get() || spool.is_stuck() {
-            return Room::Full;
+            return Capacity::Full;
         }
         match spool.poll_ready(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(())) => Room::Free,
+            Poll::Ready(Ok(())) => Capacity::Available,
             Poll::Ready(Err(_)) => {
                 // The rest cannot be stored: the client sees the cut.
-                buffer.end.get_or_insert(End::Aborted { late: false });
-                Room::Lost
+                buffer
+                    .end
+                    .get_or_insert(ResponseEnd::Aborted { late: false });
+                Capacity::Failed
             }
             Poll::Pending => {
                 drop(buffer);
                 self.wait_for_disk();
-                Room::Full
+                Capacity::Full
             }
         }
     }
@@ -314,12 +326,8 @@ impl Reply for IncomingResponse {
     }
 
     fn end(self: Rc<Self>, end: ResponseEnd) {
-        let end = match end {
-            ResponseEnd::Complete => End::Complete,
-            ResponseEnd::Aborted => End::Aborted { late: false },
-        };
         self.buffer.borrow_mut().end.get_or_insert(end);
-        if end == End::Complete {
+        if end == ResponseEnd::Complete {
             self.settle();
         }
     }
@@ -333,7 +341,10 @@ impl Reply for IncomingResponse {
     }
 
     fn hijacked(&self, socket: OwnedFd) {
-        self.buffer.borrow_mut().end.get_or_insert(End::Hijacked);
+        self.buffer
+            .borrow_mut()
+            .end
+            .get_or_insert(ResponseEnd::Hijacked);
         self.socket.set(Some(socket));
     }
 
@@ -341,7 +352,9 @@ impl Reply for IncomingResponse {
         let mut buffer = self.buffer.borrow_mut();
         if buffer.head_taken {
             // It was on its way when the connection took it.
-            buffer.end.get_or_insert(End::Aborted { late: false });
+            buffer
+                .end
+                .get_or_insert(ResponseEnd::Aborted { late: false });
         } else {
             buffer.reset();
         }

@@ -173,7 +173,7 @@ impl Screen {
         }
         let mut pass = 0;
         loop {
-            // A step tells of a skip or of a pass: what was passed so far goes first.
+            // A step is a skip or a pass: what was passed so far goes first.
             if pass > 0 && self.may_skip(&buffered[pass..]) {
                 return Ok(Step { skip: 0, pass });
             }

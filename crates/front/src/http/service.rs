@@ -13,11 +13,11 @@ use hyper::body::{Body, Incoming};
 
 use crate::edge::Edge;
 use crate::failure::{Failure, Outcome};
+use crate::http::access_log::log_request;
 use crate::http::h1::state::ConnectionState;
+use crate::http::incoming::Transaction;
 use crate::http::request::{Request, RequestBody, RequestHead};
-use crate::http::response;
-use crate::http::response_body::ResponseBody;
-use crate::http::transaction::Transaction;
+use crate::http::response::{self, ResponseBody};
 use crate::messages::Admission;
 use crate::serve::errors;
 use crate::spool::Spool;
@@ -33,7 +33,7 @@ pub struct ClientGone;
 /// Answers one message.
 ///
 /// # Errors
-/// [`ClientGone`]: nobody is answered.
+/// [`ClientGone`]: no answer is sent.
 pub async fn answer(
     edge: Rc<Edge>,
     connection: Rc<ConnectionState>,
@@ -53,7 +53,7 @@ pub async fn answer(
         request: Arc::new(Request::new(head, Arc::clone(&connection.peer))),
         response: connection.next_response(&edge.responses),
     };
-    let watch = Watch {
+    let guard = AbandonGuard {
         edge: &edge,
         connection: &connection,
         transaction: &transaction,
@@ -62,12 +62,12 @@ pub async fn answer(
         Ok(Some(response)) => Ok(response),
         // The connection takes over from here and drops this future.
         Ok(None) => {
-            watch.disarm();
-            edge.ended(&transaction, None, 0, Outcome::Hijacked);
+            guard.disarm();
+            log_request(&edge, &transaction, None, 0, Outcome::Hijacked);
             *connection.hijacked.borrow_mut() = Some(transaction);
             return std::future::pending().await;
         }
-        // Dropping the watch logs it.
+        // Dropping the guard logs it.
         Err(Failure::ClientGone) if connection.io.is_gone() => return Err(ClientGone),
         Err(failure) => {
             abandon(&edge, &transaction);
@@ -79,13 +79,13 @@ pub async fn answer(
             ))
         }
     };
-    watch.disarm();
+    guard.disarm();
     connection.responds.set(true);
-    answer.map(|response| last_touch(&connection, transaction.request.version, response))
+    answer.map(|response| set_connection_field(&connection, transaction.request.version, response))
 }
 
 /// Says in the response whether the connection is closed after it.
-fn last_touch(
+fn set_connection_field(
     connection: &ConnectionState,
     version: Version,
     mut response: Response<ResponseBody>,
@@ -96,7 +96,7 @@ fn last_touch(
     }
     let closes = response.headers().contains_key(header::CONNECTION);
     if closes && version == Version::HTTP_10 {
-        // Else hyper adds keep-alive beside it.
+        // Otherwise hyper adds keep-alive to it.
         *response.version_mut() = Version::HTTP_10;
     }
     response
@@ -114,7 +114,8 @@ async fn run(
         return Err(Failure::TraceRefused);
     }
     let body = admit_and_read(edge, connection, request, incoming).await?;
-    request.arrive(body, edge.request_timeout(request.path()));
+    let timeout = edge.settings.get().request_timeout_of(request.path());
+    request.arrive(body, timeout);
     if request.method == Method::OPTIONS && request.path() == b"*" {
         return Ok(Some(errors::options(edge, connection, transaction)));
     }
@@ -208,7 +209,7 @@ async fn admit(edge: &Edge, request: &Request) -> Result<(), Failure> {
     }
 }
 
-/// Nobody wants the response any more.
+/// Gives the request up: no client wants the response any more.
 fn abandon(edge: &Edge, transaction: &Transaction) {
     if let Some(id) = transaction.response.id() {
         edge.dispatcher.abandon(id);
@@ -216,25 +217,25 @@ fn abandon(edge: &Edge, transaction: &Transaction) {
 }
 
 /// Gives the request up, and logs it, when the connection's future is dropped before there is a response.
-struct Watch<'a> {
+struct AbandonGuard<'a> {
     edge: &'a Rc<Edge>,
     connection: &'a Rc<ConnectionState>,
     transaction: &'a Transaction,
 }
 
-impl Watch<'_> {
+impl AbandonGuard<'_> {
     fn disarm(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Watch<'_> {
+impl Drop for AbandonGuard<'_> {
     fn drop(&mut self) {
         self.connection.current.set(None);
         self.connection.busy.set(false);
         abandon(self.edge, self.transaction);
         let outcome = self.connection.cut_by.get();
         let outcome = outcome.unwrap_or(Outcome::ClientGone);
-        self.edge.ended(self.transaction, None, 0, outcome);
+        log_request(self.edge, self.transaction, None, 0, outcome);
     }
 }

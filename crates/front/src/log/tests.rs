@@ -297,7 +297,7 @@ fn every_line_arrives_in_order() {
     assert_eq!(numbers, (0..20_000).collect::<Vec<_>>());
 }
 
-/// An output that takes nothing until it is opened, and tells when it is first asked.
+/// An output that takes nothing until it is opened, and reports when it is first asked.
 struct Gate {
     open: Arc<(Mutex<bool>, Condvar)>,
     asked: Sender<()>,
@@ -353,16 +353,16 @@ fn lines_that_a_stuck_output_does_not_take_are_dropped_and_counted() {
         log.record(&ENTRY);
     }
     open(&gate);
-    // Once the output has taken everything there is room again, and the count is told.
+    // Once the output has taken everything there is room again, and the count is logged.
     while !output.text().contains("were dropped") {
         std::thread::yield_now();
     }
     log.record(&ENTRY);
     drop(log);
     let text = output.text();
-    let (told, kept): (Vec<_>, Vec<_>) =
+    let (counted, kept): (Vec<_>, Vec<_>) =
         text.lines().partition(|line| line.contains("were dropped"));
-    let dropped: usize = told
+    let dropped: usize = counted
         .iter()
         .map(|line| {
             line.split("lines=")
@@ -372,7 +372,7 @@ fn lines_that_a_stuck_output_does_not_take_are_dropped_and_counted() {
                 .unwrap()
         })
         .sum();
-    assert!(dropped > lines / 3, "{told:?}");
+    assert!(dropped > lines / 3, "{counted:?}");
     assert_eq!(kept.len() + dropped, lines + 1);
     assert!(kept.len() * line_bytes <= MAX_WAITING_BYTES + line_bytes);
 }
@@ -420,7 +420,7 @@ fn a_full_disk_costs_lines_and_not_the_log() {
     let faulty = Faulty(vec![ErrorKind::StorageFull], output.clone());
     let log = AccessLog::new(Format::Text, faulty).unwrap();
     log.event(Level::Info, "lost", &[]);
-    // Told without a further line.
+    // Logged without a further line.
     while !output.text().contains("were dropped") {
         std::thread::yield_now();
     }
@@ -467,7 +467,7 @@ fn a_disk_that_stays_full_loses_no_count_and_tears_one_line_at_most() {
     while !full() {
         std::thread::yield_now();
     }
-    // The count is kept while there is no room to tell it.
+    // The count is kept while there is no room to log it.
     for _ in 0..20 {
         log.record(&ENTRY);
         log.flush();
@@ -478,9 +478,11 @@ fn a_disk_that_stays_full_loses_no_count_and_tears_one_line_at_most() {
     let text = disk.1.text();
     let whole = |line: &&str| line.starts_with("time=") && line.ends_with("outcome=ok");
     let kept = text.lines().filter(whole).count();
-    let told = text.lines().filter_map(|line| line.split_once(" lines="));
-    let told: usize = told.map(|(_, lines)| lines.parse::<usize>().unwrap()).sum();
-    assert_eq!(kept + told, 121, "{text}");
+    let counted = text.lines().filter_map(|line| line.split_once(" lines="));
+    let counted: usize = counted
+        .map(|(_, lines)| lines.parse::<usize>().unwrap())
+        .sum();
+    assert_eq!(kept + counted, 121, "{text}");
     // The torn one and the notices.
     let others = text.lines().filter(|line| !whole(line)).count();
     let notices = text.matches("were dropped").count();

@@ -1,5 +1,4 @@
-//! The thread that writes the log out. Whoever offers it lines never waits for the output, only for the lock
-//! around a copy.
+//! The thread that writes the log out. The front never waits for the output, only for the lock around a copy.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
@@ -15,8 +14,8 @@ const KEPT_BYTES: usize = 256 * 1024;
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often an output that is set to non-blocking (it may be shared) is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
-/// How often it is tried again to tell of dropped lines, while nothing else is to be written.
-const TELL_INTERVAL: Duration = Duration::from_millis(100);
+/// How often the line that counts dropped lines is tried again, while nothing else is to be written.
+const NOTICE_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct Writer {
     shared: Arc<Shared>,
@@ -37,7 +36,7 @@ struct State {
     waiting: Vec<u8>,
     /// Bytes that the thread is writing.
     writing: usize,
-    /// Lines that were dropped and that the output does not tell of yet.
+    /// Dropped lines that no line of the output counts yet.
     dropped: u64,
     finish: bool,
     finished: bool,
@@ -45,7 +44,7 @@ struct State {
 
 impl Writer {
     /// A thread that writes to `output`, at once no more than `most_bytes` unless a line is longer. `notice` appends the
-    /// line that tells of so many dropped ones.
+    /// line that counts dropped ones.
     pub(super) fn start(
         output: impl Write + Send + 'static,
         most_bytes: usize,
@@ -109,15 +108,15 @@ impl Shared {
             let mut state = self.lock();
             state.writing = 0;
             state.dropped += dropped;
-            let untold = state.dropped;
+            let uncounted = state.dropped;
             drop(state);
             batch.clear();
             batch.shrink_to(KEPT_BYTES);
-            if untold > 0 {
-                notice(untold, &mut batch);
-                // Told only when it is written: a disk that is full takes this line no more than others.
+            if uncounted > 0 {
+                notice(uncounted, &mut batch);
+                // Counted only when it is written: a disk that is full takes this line no more than others.
                 if output.write(&batch) == 0 {
-                    self.lock().dropped -= untold;
+                    self.lock().dropped -= uncounted;
                 }
                 batch.clear();
             }
@@ -126,7 +125,7 @@ impl Shared {
         self.finished.notify_all();
     }
 
-    /// Waits for work and swaps it with the empty `batch`, which may stay empty while dropped lines are to be told of;
+    /// Waits for work and swaps it with the empty `batch`, which may stay empty while dropped lines are to be counted;
     /// false at the end.
     fn take(&self, batch: &mut Vec<u8>) -> bool {
         let idle = |state: &mut State| state.waiting.is_empty() && !state.finish;
@@ -137,7 +136,7 @@ impl Shared {
                 .unwrap_or_else(PoisonError::into_inner)
         } else {
             self.work
-                .wait_timeout_while(state, TELL_INTERVAL, idle)
+                .wait_timeout_while(state, NOTICE_INTERVAL, idle)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0
         };

@@ -3,11 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::net::{TcpStream, UnixStream};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::AbortHandle;
 
 use crate::edge::Edge;
@@ -15,12 +17,14 @@ use crate::http::h1::connection::Connection;
 use crate::http::h1::state::{ConnectionState, IdleConnection};
 use crate::http::request::Peer;
 use crate::log::Level;
-use crate::net::acceptor::{ACCEPT_PAUSE, Accepted, Acceptor};
 use crate::net::addresses::{Addresses, Counted, TooMany};
 use crate::net::descriptors;
-use crate::net::listener::Listener;
+use crate::net::listener::{Bound, Listener};
 use crate::net::stream::Stream;
+use crate::net::unix_path::UnixPath;
 
+/// How long accepting pauses where the system has nothing to accept with.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often the log says that accepting pauses, or that an address has too many connections.
 const ACCEPT_PAUSE_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -58,11 +62,11 @@ impl Acceptors {
     /// # Errors
     /// The listener can't be put on the runtime.
     pub fn accept(self: &Rc<Self>, listener: Listener) -> io::Result<()> {
-        let acceptor = Rc::new(listener.into_acceptor()?);
+        let acceptor = Rc::new(Acceptor::new(listener)?);
         let (all, accepts) = (Rc::clone(self), Rc::clone(&acceptor));
         let task = tokio::task::spawn_local(async move {
             loop {
-                all.room(|| accepts.has_newcomer()).await;
+                all.wait_for_room(|| accepts.has_newcomer()).await;
                 let accepted = accepts.accept(|error| all.cannot_accept(error)).await;
                 let settings = all.edge.settings.get();
                 let (stream, peer) = accepted.known(&settings.trusted_proxies);
@@ -111,7 +115,7 @@ impl Acceptors {
     /// # Errors
     /// It can't be served: its client has left.
     pub async fn take_over(&self, socket: OwnedFd, idle: &IdleConnection) -> io::Result<()> {
-        self.room(|| true).await;
+        self.wait_for_room(|| true).await;
         let accepted = match idle.listener {
             Some(local) => {
                 let stream = TcpStream::from_std(socket.into())?;
@@ -169,7 +173,7 @@ impl Acceptors {
 
     /// Waits until there may be another connection; until then clients wait in the backlog. While `waits` says that one
     /// does, an idle connection is given up for it.
-    async fn room(&self, waits: impl Fn() -> bool) {
+    async fn wait_for_room(&self, waits: impl Fn() -> bool) {
         let connections = &self.edge.connections;
         loop {
             // Before the question, so that an end between the two is not missed.
@@ -206,7 +210,7 @@ impl Acceptors {
         }
     }
 
-    /// Waits until there are descriptors for another connection beside this one, and gives idle ones up for them.
+    /// Waits until there are descriptors for another connection besides this one, and closes idle ones for them.
     async fn wait_for_descriptors(&self, newcomer: &Rc<ConnectionState>) {
         let connections = &self.edge.connections;
         while descriptors::are_short() {
@@ -217,5 +221,121 @@ impl Acceptors {
             // They may be had without a connection's end as well.
             let _ = tokio::time::timeout(ACCEPT_PAUSE, ended).await;
         }
+    }
+}
+
+/// A listener on the runtime.
+#[derive(Debug)]
+enum Acceptor {
+    Tcp(TcpListener, SocketAddr),
+    Unix(UnixListener, UnixPath),
+}
+
+/// An accepted socket, before it is known whom to believe.
+#[derive(Debug)]
+enum Accepted {
+    /// With both its ends, the client's first.
+    Tcp(TcpStream, SocketAddr, SocketAddr),
+    Unix(UnixStream),
+}
+
+impl Accepted {
+    /// The connection and its ends.
+    fn known(self, trusted: &config::TrustedProxies) -> (Stream, Peer) {
+        match self {
+            Self::Tcp(stream, peer, local) => {
+                let peer = tcp_peer(peer, local, trusted);
+                (Stream::Tcp(stream), peer)
+            }
+            Self::Unix(stream) => (Stream::Unix(stream), unix_peer(trusted)),
+        }
+    }
+}
+
+impl Acceptor {
+    /// Returns the same socket on the runtime.
+    fn new(listener: Listener) -> io::Result<Self> {
+        match listener.socket {
+            Bound::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                let address = listener.local_addr()?;
+                Ok(Self::Tcp(TcpListener::from_std(listener)?, address))
+            }
+            Bound::Unix(listener, path) => {
+                listener.set_nonblocking(true)?;
+                Ok(Self::Unix(UnixListener::from_std(listener)?, path))
+            }
+        }
+    }
+
+    /// Returns a duplicate of the socket.
+    fn duplicate(&self) -> io::Result<OwnedFd> {
+        match self {
+            Self::Tcp(listener, _) => listener.as_fd().try_clone_to_owned(),
+            Self::Unix(listener, _) => listener.as_fd().try_clone_to_owned(),
+        }
+    }
+
+    /// Leaves the file of a UNIX socket where it is.
+    fn leave_file(&self) {
+        if let Self::Unix(_, path) = self {
+            path.owned.set(false);
+        }
+    }
+
+    /// Whether a client waits to be accepted: asked of the kernel.
+    fn has_newcomer(&self) -> bool {
+        let socket = match self {
+            Self::Tcp(listener, _) => listener.as_fd(),
+            Self::Unix(listener, _) => listener.as_fd(),
+        };
+        let mut socket = [PollFd::new(&socket, PollFlags::IN)];
+        poll(&mut socket, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
+    /// The next connection. Out of descriptors or memory it calls `short`, and pauses instead of spinning; clients then
+    /// wait in the backlog.
+    async fn accept(&self, short: impl Fn(&io::Error)) -> Accepted {
+        loop {
+            let accepted = match self {
+                Self::Tcp(listener, local) => listener.accept().await.map(|(stream, peer)| {
+                    // Responses go out whole; waiting for more would only add the client's delayed ack.
+                    let _ = stream.set_nodelay(true);
+                    Accepted::Tcp(stream, peer, *local)
+                }),
+                Self::Unix(listener, _) => {
+                    let accepted = listener.accept().await;
+                    accepted.map(|(stream, _)| Accepted::Unix(stream))
+                }
+            };
+            match accepted {
+                Ok(accepted) => return accepted,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    short(&error);
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+fn tcp_peer(peer: SocketAddr, local: SocketAddr, trusted: &config::TrustedProxies) -> Peer {
+    Peer {
+        address: peer.ip().to_canonical().to_string(),
+        port: peer.port(),
+        local_host: local.ip().to_string(),
+        local_port: local.port(),
+        trusted: trusted.contains(peer.ip()),
+    }
+}
+
+fn unix_peer(trusted: &config::TrustedProxies) -> Peer {
+    Peer {
+        address: "127.0.0.1".to_owned(),
+        port: 0,
+        local_host: "localhost".to_owned(),
+        local_port: 80,
+        trusted: trusted.contains_unix(),
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Counted {
 
 impl Addresses {
     /// Counts a connection, unless its address has `limit` of them. Peers whose
-    /// X-Forwarded-* are believed stand for many clients, and are not counted; nobody is without a limit.
+    /// X-Forwarded-* are believed stand for many clients, and are not counted; no one else is without a limit.
     ///
     /// # Errors
     /// [`TooMany`].

@@ -41,11 +41,11 @@ pub enum ClientState {
     Gone,
 }
 
-pub(super) struct Inner {
-    pub(super) stream: Stream,
+struct Inner {
+    stream: Stream,
     screen: Screen,
     /// Bytes read that hyper has not seen.
-    pub(super) held: Vec<u8>,
+    held: Vec<u8>,
     /// How many of them the screen has passed.
     passed: usize,
     refusal: Option<Refusal>,
@@ -55,7 +55,7 @@ pub(super) struct Inner {
 /// The shared handle: hyper has one, the connection another.
 #[derive(Clone)]
 pub struct ClientIo {
-    pub(super) inner: Rc<RefCell<Inner>>,
+    inner: Rc<RefCell<Inner>>,
     flow: Rc<Flow>,
 }
 
@@ -89,7 +89,7 @@ impl ClientIo {
         })
     }
 
-    /// The bounds that each message is held to.
+    /// The limits of each message.
     pub fn limits(&self) -> Limits {
         self.inner.borrow().screen.limits()
     }
@@ -141,7 +141,7 @@ impl ClientIo {
         inner.held.is_empty() && matches!(inner.screen.phase(), Phase::Idle | Phase::Complete)
     }
 
-    /// Whether nobody can read an answer any more, as far as is known.
+    /// Whether the client is known to be unable to read an answer.
     pub fn is_gone(&self) -> bool {
         self.inner.borrow().client == ClientState::Gone
     }
@@ -208,7 +208,7 @@ impl ClientIo {
         }
     }
 
-    /// Tells the client that nothing more comes.
+    /// Ends the sending side of the socket.
     pub fn shut_down_writing(&self) {
         let inner = self.inner.borrow();
         // An error means that the client is gone already.
@@ -339,5 +339,43 @@ impl hyper::rt::Write for ClientIo {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.write(|stream| stream.poll_write_vectored(cx, slices))
+    }
+}
+
+/// The socket past the screen, for an application that took the connection over: first what was held back.
+pub(crate) struct Raw(pub(crate) ClientIo);
+
+impl AsyncRead for Raw {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let inner = &mut *self.0.inner.borrow_mut();
+        if inner.held.is_empty() {
+            return Pin::new(&mut inner.stream).poll_read(cx, into);
+        }
+        let count = inner.held.len().min(into.remaining());
+        into.put_slice(&inner.held[..count]);
+        inner.held.drain(..count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Raw {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0.inner.borrow_mut().stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0.inner.borrow_mut().stream).poll_shutdown(cx)
     }
 }

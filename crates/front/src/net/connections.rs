@@ -33,9 +33,9 @@ pub struct Connections {
     /// Whether newcomers find no place: idle connections then give their buffers back at the next tick, so that they can be
     /// given up.
     is_crowded: Cell<bool>,
-    /// Told when a connection has ended.
+    /// Notified when a connection has ended.
     pub ended: Notify,
-    /// Told when a connection idles without buffers that is to be given away.
+    /// Notified when a connection that is to be given away idles without buffers.
     pub rested: Notify,
 }
 

@@ -1,5 +1,5 @@
 //! File descriptors: clients may take all but a reserve, which is for commands, for workers and for what replaces them.
-//! Whoever opens something for a client asks here; nothing is closed here.
+//! Code that opens something for a client asks here; nothing is closed here.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -17,12 +17,12 @@ const PER_WORKER: u64 = 4;
 /// Where a process may have few, this part of them is kept back at most.
 const LARGEST_PART: u64 = 4;
 
-/// The number of the first one in the reserve. The kernel gives the lowest that is free, so whoever gets a higher one
+/// The number of the first one in the reserve. The kernel gives the lowest that is free, so a process that gets a higher one
 /// knows that all others are taken.
 static RESERVE: AtomicI32 = AtomicI32::new(RawFd::MAX);
 
-/// Looks at how many this process may have. Asked now and then, for that may change.
-pub(crate) fn look(workers: u16) {
+/// Reads how many descriptors this process may have. Called now and then, because that may change.
+pub(crate) fn update_reserve(workers: u16) {
     let limit = getrlimit(Resource::Nofile).current;
     RESERVE.store(reserve_of(limit, workers), Ordering::Relaxed);
 }
@@ -46,18 +46,18 @@ pub(crate) fn are_short() -> bool {
     eventfd(0, EventfdFlags::CLOEXEC).map_or(true, is_reserved)
 }
 
-/// What was opened for a client, unless it is one of the reserve.
+/// Returns what was opened for a client, unless its descriptor is one of the reserve.
 ///
 /// # Errors
 /// It is: too many open files.
-pub(crate) fn beside_reserve<T: AsFd>(one: T) -> io::Result<T> {
+pub(crate) fn keep_reserve<T: AsFd>(one: T) -> io::Result<T> {
     if is_reserved(&one) {
         return Err(none_left());
     }
     Ok(one)
 }
 
-/// As the system says it.
+/// The system's error for too many open files.
 pub(crate) fn none_left() -> io::Error {
     Errno::MFILE.into()
 }

@@ -1,6 +1,6 @@
 //! Sockets that listen, bound here or inherited.
 //!
-//! It binds before anything else starts, so that a bad address is known at once. It accepts nothing: `acceptor` does.
+//! It binds before anything else starts, so that a bad address is known at once. It accepts nothing: `accept` does.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,19 +13,17 @@ use rustix::fs::Mode;
 use rustix::net::SocketType;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::{TcpListener, UnixListener};
 
-use crate::net::acceptor::Acceptor;
 use crate::net::unix_path::{FileAccess, UnixPath};
 
 /// A socket that is bound and listens.
 #[derive(Debug)]
 pub struct Listener {
-    socket: Bound,
+    pub(super) socket: Bound,
 }
 
 #[derive(Debug)]
-enum Bound {
+pub(super) enum Bound {
     Tcp(std::net::TcpListener),
     Unix(std::os::unix::net::UnixListener, UnixPath),
 }
@@ -53,7 +51,7 @@ pub enum AdoptError {
 }
 
 impl Listener {
-    /// Takes over a socket that listens already. The file of a UNIX socket stays somebody else's.
+    /// Takes over a socket that listens already. The file of a UNIX socket stays with the process that made it.
     ///
     /// # Errors
     /// Nothing can be accepted from it.
@@ -110,8 +108,8 @@ impl Listener {
 
     /// Binds an address.
     ///
-    /// A UNIX socket's file that nobody listens on any more is replaced; one that somebody listens on is
-    /// an address in use. From its first moment on the file lets nobody in whom `access` does not.
+    /// A UNIX socket's file on which no process listens any more is replaced; one on which a process listens is
+    /// an address in use. The file never admits a user whom `access` does not.
     ///
     /// # Errors
     /// What is wrong with the address, named.
@@ -144,21 +142,6 @@ impl Listener {
         match &self.socket {
             Bound::Unix(_, path) => Some(&path.path),
             Bound::Tcp(_) => None,
-        }
-    }
-
-    /// The same socket on the runtime.
-    pub(crate) fn into_acceptor(self) -> io::Result<Acceptor> {
-        match self.socket {
-            Bound::Tcp(listener) => {
-                listener.set_nonblocking(true)?;
-                let address = listener.local_addr()?;
-                Ok(Acceptor::Tcp(TcpListener::from_std(listener)?, address))
-            }
-            Bound::Unix(listener, path) => {
-                listener.set_nonblocking(true)?;
-                Ok(Acceptor::Unix(UnixListener::from_std(listener)?, path))
-            }
         }
     }
 }

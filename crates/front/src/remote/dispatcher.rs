@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use super::{BATCH, Key, ToDispatcher, ToEdge, Turn, WINDOW_BYTES};
 use crate::failure::Failure;
 use crate::http::response_head::ResponseHead;
-use crate::messages::{Admission, Dispatch, Reply, RequestId, ResponseEnd, Room, RunTimes};
+use crate::messages::{Admission, Capacity, Dispatch, Reply, ResponseEnd, RunTimes, SubmissionId};
 
 /// The end for the dispatcher's thread.
 pub struct DispatcherEnd {
@@ -22,7 +22,7 @@ pub struct DispatcherEnd {
 }
 
 /// The requests of one edge that the dispatcher has.
-type Known = Rc<RefCell<HashMap<Key, (RequestId, Weak<RemoteReply>)>>>;
+type Known = Rc<RefCell<HashMap<Key, (SubmissionId, Weak<RemoteReply>)>>>;
 
 impl DispatcherEnd {
     /// Hands on what the edge says until it is gone; its requests are abandoned then.
@@ -53,10 +53,10 @@ impl DispatcherEnd {
                 let entry = (id, Rc::downgrade(&reply));
                 known.borrow_mut().insert(key, entry);
             }
-            ToDispatcher::Admits(path, tell) => {
+            ToDispatcher::Admits(path, answer) => {
                 if let Admission::Decided(decided) = dispatcher.admits(&path) {
                     // An edge whose client has left does not wait for it.
-                    let _ = tell.send(decided);
+                    let _ = answer.send(decided);
                 }
             }
             ToDispatcher::HeadTaken(key) => {
@@ -74,7 +74,7 @@ impl DispatcherEnd {
                     }
                     dispatcher.consumed(id);
                     if let Some(reply) = reply {
-                        // Here nobody is woken by what comes of it.
+                        // No task of this thread is woken by what comes of it.
                         reply.send();
                     }
                 }
@@ -139,10 +139,10 @@ impl Reply for RemoteReply {
         self.add(ToEdge::Head(head));
     }
 
-    fn room(self: Rc<Self>) -> Room {
+    fn capacity(self: Rc<Self>) -> Capacity {
         match self.on_the_way.get() < WINDOW_BYTES {
-            true => Room::Free,
-            false => Room::Full,
+            true => Capacity::Available,
+            false => Capacity::Full,
         }
     }
 
@@ -167,7 +167,7 @@ impl Reply for RemoteReply {
         self.add(ToEdge::Hijacked(socket));
     }
 
-    /// The edge hears of it at once: nobody is woken for it here, and the next run may take its time.
+    /// Sent at once: no wake-up follows, and the next run may take its time.
     fn withdraw(&self) {
         self.add(ToEdge::Withdraw);
         self.send();

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::{BATCH, Key, ToDispatcher, ToEdge, Turn};
 use crate::failure::Failure;
 use crate::http::request::Request;
-use crate::messages::{Admission, Dispatch, Reply, RequestId, Room};
+use crate::messages::{Admission, Capacity, Dispatch, Reply, SubmissionId};
 
 /// The end for the thread of an edge.
 pub struct EdgeEnd {
@@ -52,13 +52,13 @@ impl RemoteDispatcher {
         let _ = self.sender.send(message);
     }
 
-    /// Tells the dispatcher of bytes that the edge has put away, if it has room for more.
+    /// Acknowledges bytes that the edge has put away, if it has room for more.
     fn acknowledge(&self, key: Key) {
         let mut requests = self.requests.borrow_mut();
         let Some(submitted) = requests.get_mut(&key) else {
             return;
         };
-        if submitted.owed > 0 && Rc::clone(&submitted.reply).room() != Room::Full {
+        if submitted.owed > 0 && Rc::clone(&submitted.reply).capacity() != Capacity::Full {
             let bytes = std::mem::take(&mut submitted.owed);
             self.send(ToDispatcher::Consumed(key, bytes));
         }
@@ -125,7 +125,7 @@ async fn receive(remote: Weak<RemoteDispatcher>, mut turns: UnboundedReceiver<Tu
 }
 
 impl Dispatch for RemoteDispatcher {
-    fn submit(&self, request: Arc<Request>, reply: Rc<dyn Reply>) -> RequestId {
+    fn submit(&self, request: Arc<Request>, reply: Rc<dyn Reply>) -> SubmissionId {
         let key = self.next.get() + 1;
         self.next.set(key);
         let message = ToDispatcher::Submit(key, request);
@@ -136,35 +136,35 @@ impl Dispatch for RemoteDispatcher {
             }
             Err(_) => reply.fail(Failure::Stopping, None),
         }
-        RequestId {
+        SubmissionId {
             index: 0,
             sequence: key,
         }
     }
 
     fn admits(&self, path: &[u8]) -> Admission {
-        let (tell, told) = oneshot::channel();
-        self.send(ToDispatcher::Admits(path.to_vec(), tell));
-        Admission::Asked(told)
+        let (answer, answered) = oneshot::channel();
+        self.send(ToDispatcher::Admits(path.to_vec(), answer));
+        Admission::Asked(answered)
     }
 
-    fn head_taken(&self, id: RequestId) {
+    fn head_taken(&self, id: SubmissionId) {
         self.send(ToDispatcher::HeadTaken(id.sequence));
     }
 
-    fn consumed(&self, id: RequestId) {
+    fn consumed(&self, id: SubmissionId) {
         self.acknowledge(id.sequence);
     }
 
-    fn client_left(&self, id: RequestId, certain: bool) {
+    fn client_left(&self, id: SubmissionId, certain: bool) {
         self.send(ToDispatcher::ClientLeft(id.sequence, certain));
     }
 
-    fn no_more(&self, id: RequestId) {
+    fn no_more(&self, id: SubmissionId) {
         self.send(ToDispatcher::NoMore(id.sequence));
     }
 
-    fn abandon(&self, id: RequestId) {
+    fn abandon(&self, id: SubmissionId) {
         self.send(ToDispatcher::Abandon(id.sequence));
     }
 

@@ -10,8 +10,8 @@ use http::{Response, StatusCode};
 use crate::edge::Edge;
 use crate::failure::Failure;
 use crate::http::h1::state::ConnectionState;
-use crate::http::response_body::ResponseBody;
-use crate::http::transaction::Transaction;
+use crate::http::incoming::Transaction;
+use crate::http::response::ResponseBody;
 
 /// What `Allow` says of the server as a whole: the application decides for each path.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";

@@ -1,7 +1,7 @@
 //! A few threads for work that waits for a file system, so that the front's own thread never does. Each kind of work has
 //! threads of its own: where one file system does not answer, only those hang that ask it.
 //!
-//! Nothing begins while all of them are busy, and nobody waits for their end: a thread that hangs in the kernel ends with
+//! Nothing begins while all of them are busy, and no code waits for their end: a thread that hangs in the kernel ends with
 //! the process.
 
 use std::io;
@@ -43,7 +43,7 @@ impl FileThreads {
         })
     }
 
-    /// Returns a thread where one is free and nobody waits for it.
+    /// Returns a thread where one is free and no other caller waits for one.
     pub fn try_free(&self) -> Option<FreeThread> {
         let permit = Arc::clone(&self.free).try_acquire_owned();
         permit.ok().map(|_permit| FreeThread { _permit })
@@ -60,7 +60,7 @@ impl FileThreads {
         }
     }
 
-    /// Begins `work`. It goes on where nobody waits for its result any more.
+    /// Begins `work`. It goes on when its result is no longer wanted.
     pub fn begin<T: Send + 'static>(
         &self,
         thread: FreeThread,
@@ -126,7 +126,7 @@ impl<T: Send + 'static> Future for Work<T> {
         let task = self
             .task
             .as_mut()
-            .expect("nobody polls a future that ended");
+            .expect("a future that ended is not polled");
         let result = ready!(Pin::new(task).poll(context));
         self.task = None;
         Poll::Ready(result.map_err(io::Error::other))

@@ -156,7 +156,7 @@ fn open(path: &Path, declared: Option<u64>) -> Result<Piece, FileError> {
         .read(true)
         .custom_flags(flags.bits().cast_signed())
         .open(path)?;
-    let file = descriptors::beside_reserve(file)?;
+    let file = descriptors::keep_reserve(file)?;
     let facts = file.metadata()?;
     if !facts.is_file() {
         let kind = io::ErrorKind::InvalidInput;

@@ -46,7 +46,7 @@ impl LazyFile {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
-        let file = descriptors::beside_reserve(create(&self.directory)?)?;
+        let file = descriptors::keep_reserve(create(&self.directory)?)?;
         Ok(self.file.get_or_init(|| file))
     }
 
@@ -68,7 +68,7 @@ impl LazyFile {
 }
 
 fn create(directory: &Path) -> io::Result<File> {
-    // EXCL: nobody can give it a name later.
+    // EXCL: no process can give it a name later.
     let flags = OFlags::TMPFILE | OFlags::EXCL;
     let nameless = options()
         .custom_flags(flags.bits().cast_signed())

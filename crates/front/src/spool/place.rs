@@ -47,7 +47,7 @@ fn is_good(path: &Path) -> bool {
     path.is_dir() && access(path, Access::WRITE_OK).is_ok() && !is_in_memory(path)
 }
 
-/// Whether what is written there takes memory. False where the kernel does not tell.
+/// Whether what is written there takes memory. False where the kernel does not say.
 pub fn is_in_memory(path: &Path) -> bool {
     statfs(path).is_ok_and(|facts| IN_MEMORY.contains(&facts.f_type))
 }

@@ -198,7 +198,7 @@ fn all_who_wait_for_a_write_are_woken_whoever_asked_last() {
             .poll_read(context)));
         let woken = [Arc::new(Woken::default()), Arc::new(Woken::default())];
         let wakers = woken.clone().map(Waker::from);
-        // A write that ended before it was asked for wakes nobody: then there is nothing to show.
+        // A write that ended before it was asked for wakes no task: then there is nothing to show.
         let waits = appender
             .as_mut()
             .poll(&mut Context::from_waker(&wakers[0]))

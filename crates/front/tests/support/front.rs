@@ -68,7 +68,7 @@ impl Server {
         let lines = Lines::default();
         let output = lines.clone();
         let (tasks, mut received) = unbounded_channel::<Task>();
-        let (told, address) = mpsc::channel();
+        let (receiver, address) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let built = runtime::build().unwrap();
             built.block_on(async move {
@@ -78,7 +78,7 @@ impl Server {
                 let name = listener.name();
                 let front = Front::new(Rc::new(settings), log, 1).unwrap();
                 front.acceptors().accept(listener).unwrap();
-                told.send(name).unwrap();
+                receiver.send(name).unwrap();
                 while let Some(task) = received.recv().await {
                     task(&front);
                 }
@@ -101,10 +101,10 @@ impl Server {
         &self,
         ask: impl FnOnce(&Rc<Front>) -> T + Send + 'static,
     ) -> T {
-        let (tell, told) = mpsc::channel();
-        let task = Box::new(move |front: &Rc<Front>| drop(tell.send(ask(front))));
+        let (sender, receiver) = mpsc::channel();
+        let task = Box::new(move |front: &Rc<Front>| drop(sender.send(ask(front))));
         assert!(self.tasks.send(task).is_ok(), "the front has ended");
-        told.recv().expect("the front lives")
+        receiver.recv().expect("the front lives")
     }
 
     /// Asks for the state of the front until it is as wanted.
@@ -120,7 +120,7 @@ impl Server {
         }
     }
 
-    /// Waits until nothing is with the workers and nobody waits: every slot has come back.
+    /// Waits until no request waits or runs: every slot has come back.
     #[track_caller]
     pub(crate) fn until_quiet(&self) {
         self.until(|now| now.slots.free == now.slots.total && now.queue.length == 0);
@@ -188,9 +188,9 @@ impl Server {
 
     /// What the supervisor would hear from now on. Once at most.
     pub(crate) fn alarms(&self) -> mpsc::Receiver<Alarm> {
-        let (tell, told) = mpsc::channel();
-        self.with(move |front| front.on_alarm(move |alarm| _ = tell.send(alarm)));
-        told
+        let (sender, receiver) = mpsc::channel();
+        self.with(move |front| front.on_alarm(move |alarm| _ = sender.send(alarm)));
+        receiver
     }
 
     /// The exchange's memory, to look at.
@@ -199,7 +199,7 @@ impl Server {
         Region::open(memory).unwrap()
     }
 
-    /// Tells the front that a worker is dead, and that nobody knows how it ended. Its threads must not be used any more.
+    /// Reports a worker's death to the front, with an unknown cause. Its threads must not be used any more.
     pub(crate) fn reclaim(&self, worker: u16) {
         drop(self.bury_unexplained(worker));
     }
@@ -265,7 +265,7 @@ impl Server {
     }
 
     /// Begins to give the front's connections to another one. `first` is called before each is given, while this front
-    /// stands still, and may have it fail, until `room` is told where that is for lack of room; what comes is how it ended.
+    /// stands still, and may have it fail, until `room` gets a message if it failed for lack of room; the receiver gets how it ended.
     pub(crate) fn give_to(
         &self,
         other: &Self,
@@ -273,7 +273,7 @@ impl Server {
         room: Arc<Notify>,
     ) -> mpsc::Receiver<std::io::Result<()>> {
         let tasks = other.tasks.clone();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         self.with(move |front| {
             let front = Rc::clone(front);
             tokio::task::spawn_local(async move {
@@ -293,10 +293,10 @@ impl Server {
                     room.notified().await;
                     Ok(())
                 };
-                let _ = tell.send(front.give_away(give, room).await);
+                let _ = sender.send(front.give_away(give, room).await);
             });
         });
-        told
+        receiver
     }
 
     /// Ends everything now; the front's thread goes on.
@@ -382,7 +382,7 @@ impl TestThread {
     pub(crate) fn claim(&mut self) -> Job {
         loop {
             if self.0.worker().stopping() {
-                panic!("told to stop");
+                panic!("the worker is to stop");
             }
             if let Some(job) = self.0.claim() {
                 return job;
@@ -398,7 +398,7 @@ impl TestThread {
         }
     }
 
-    /// The same, until the worker is told to stop.
+    /// The same, until the worker is to stop.
     pub(crate) fn take_or_stop(&mut self) -> Option<Taken<'_>> {
         loop {
             if let Some(job) = self.0.claim() {
@@ -463,7 +463,7 @@ impl Taken<'_> {
 
     /// The server's port.
     pub(crate) fn port(&self) -> u16 {
-        self.record().facts.server_port
+        self.record().fixed.server_port
     }
 
     /// The fields, by env key.
@@ -490,7 +490,7 @@ impl Taken<'_> {
     /// Writes a frame; waits where the ring is full. Visible with the next [`Taken::flush`] or at the end.
     ///
     /// # Errors
-    /// Nobody reads any more, or it never fits.
+    /// The frame is not wanted any more, or never fits.
     pub(crate) fn frame(&mut self, kind: Kind, payload: &[u8]) -> Result<(), WriteError> {
         loop {
             match self.thread.try_frame(&mut self.job, kind, &[payload]) {
@@ -535,7 +535,7 @@ impl Taken<'_> {
     pub(crate) fn until_abandoned(&self) {
         let deadline = Instant::now() + TEST_TIMEOUT;
         while !self.thread.abandoned(&self.job) {
-            assert!(Instant::now() < deadline, "nobody abandons the response");
+            assert!(Instant::now() < deadline, "the response is not abandoned");
             std::thread::yield_now();
         }
     }
@@ -567,10 +567,10 @@ impl Taken<'_> {
 
 /// As [`Server::drain`], in a task of the front.
 pub(crate) fn begin_drain(front: &Rc<Front>) -> mpsc::Receiver<bool> {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let front = Rc::clone(front);
     tokio::task::spawn_local(async move {
-        let _ = tell.send(front.drain(4 * TEST_TIMEOUT).await);
+        let _ = sender.send(front.drain(4 * TEST_TIMEOUT).await);
     });
-    told
+    receiver
 }

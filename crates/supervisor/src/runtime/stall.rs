@@ -19,7 +19,7 @@ impl Supervisor {
             Alarm::Late(run) => self.trace(run),
             Alarm::Stalled(worker, stall) => self.replace_stalled(worker, stall),
             // Nothing that it still runs is worth waiting for.
-            Alarm::Spent(worker) => {
+            Alarm::OnlyLateWork(worker) => {
                 self.dismiss_stalled(worker, Stall::LateRequest, Duration::ZERO)
             }
             Alarm::Corrupt(generation, found) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use exchange::{Alarm, Run, Stall, WorkerId};
 
-use super::check::Check;
+use super::Check;
 use crate::http::request::Request;
 use crate::log::{AccessLog, errors};
 
@@ -118,7 +118,7 @@ impl LateRuns {
                 // Not at once: a thread that idles may take a last request while it hears that it is to leave.
                 Some(at) if at < known && !self.stuck[at].1 && !of_use(by.worker) => {
                     self.stuck[at].1 = true;
-                    alarms.push(Alarm::Spent(by));
+                    alarms.push(Alarm::OnlyLateWork(by));
                 }
                 Some(_) => {}
             }

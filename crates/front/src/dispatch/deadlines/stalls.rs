@@ -7,26 +7,26 @@ use std::time::Duration;
 
 use exchange::{Alarm, Stall, WorkerId};
 
-use super::check::Check;
+use super::Check;
 use crate::dispatch::slots::Slots;
 use crate::dispatch::workers::Workers;
 
 /// A worker is unresponsive when a thread of it was woken and has not come after so long.
 const UNRESPONSIVE_AFTER: Duration = Duration::from_secs(5);
-/// The most that counts between two looks: a front that was stopped itself has seen nothing meanwhile.
-const LONGEST_CHECK: Duration = Duration::from_millis(200);
+/// The most that counts between two checks: a front that was stopped itself has seen nothing meanwhile.
+const LONGEST_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What was seen of a worker so far.
+/// What the checks saw of a worker so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Watch {
+struct WorkerProgress {
     finished: u64,
     called: Duration,
     between: Duration,
 }
 
-/// What one look saw of it.
+/// What one check saw of a worker.
 #[derive(Clone, Copy, Debug, Default)]
-struct Look {
+struct Observation {
     /// Whether it holds a request.
     holds: bool,
     /// Requests that it has finished so far.
@@ -39,24 +39,24 @@ struct Look {
     wanted: bool,
 }
 
-impl Watch {
-    /// Takes a look, so long after the last one. Says what is wrong where it has been so for too long; `between` is how
-    /// long code between requests may take.
-    fn look(&mut self, look: Look, passed: Duration, between: Duration) -> Option<Stall> {
-        let passed = passed.min(LONGEST_CHECK);
-        if look.holds || look.finished != self.finished {
-            let finished = look.finished;
+impl WorkerProgress {
+    /// Adds an observation, made `passed` after the last one. Returns what is wrong once it has been so for too long;
+    /// `between` is how long code between requests may take.
+    fn observe(&mut self, seen: Observation, passed: Duration, between: Duration) -> Option<Stall> {
+        let passed = passed.min(LONGEST_INTERVAL);
+        if seen.holds || seen.finished != self.finished {
+            let finished = seen.finished;
             *self = Self {
                 finished,
                 ..Self::default()
             };
             return None;
         }
-        self.called = match look.called {
+        self.called = match seen.called {
             true => self.called + passed,
             false => Duration::ZERO,
         };
-        self.between = match (look.works, look.wanted) {
+        self.between = match (seen.works, seen.wanted) {
             (true, true) => self.between + passed,
             (true, false) => self.between,
             (false, _) => Duration::ZERO,
@@ -68,7 +68,7 @@ impl Watch {
         } else {
             return None;
         };
-        // Whoever hears of it and does nothing hears of it again, but not with each look.
+        // A stall that the supervisor does nothing about is reported again, but not with each check.
         *self = Self {
             finished: self.finished,
             ..Self::default()
@@ -78,17 +78,17 @@ impl Watch {
 }
 
 /// What was seen of the workers of one generation.
-pub(super) struct Stalls(Vec<Watch>);
+pub(super) struct Stalls(Vec<WorkerProgress>);
 
 impl Stalls {
-    /// Nothing was seen of so many workers.
+    /// Returns the progress of so many workers, of which nothing was seen yet.
     pub(super) fn new(places: u16) -> Self {
-        Self(vec![Watch::default(); usize::from(places)])
+        Self(vec![WorkerProgress::default(); usize::from(places)])
     }
 
     /// A process is being started for this worker.
     pub(super) fn forget(&mut self, worker: u16) {
-        self.0[usize::from(worker)] = Watch::default();
+        self.0[usize::from(worker)] = WorkerProgress::default();
     }
 
     /// Looks at the workers that serve, and adds those that stall. `wanted` says whether requests wait that no thread has
@@ -101,14 +101,14 @@ impl Stalls {
         wanted: bool,
         alarms: &mut Vec<Alarm>,
     ) {
-        for (worker, watch) in (0..).zip(&mut self.0) {
+        for (worker, progress) in (0..).zip(&mut self.0) {
             if !workers.serves(worker) {
                 continue;
             }
             let called = slots.exchange.threads().has_woken_thread(worker);
             let works = slots.exchange.threads().has_busy_thread(worker);
             let runs = || slots.running(|by| by == worker, |_| true) > 0;
-            let look = Look {
+            let seen = Observation {
                 // One that idles is not asked.
                 holds: (called || works) && runs(),
                 finished: workers.finished(worker),
@@ -116,7 +116,7 @@ impl Stalls {
                 works,
                 wanted,
             };
-            if let Some(stall) = watch.look(look, check.passed, check.between) {
+            if let Some(stall) = progress.observe(seen, check.passed, check.between) {
                 let generation = slots.generation();
                 alarms.push(Alarm::Stalled(WorkerId { generation, worker }, stall));
             }
@@ -131,23 +131,27 @@ mod tests {
     const TICK: Duration = Duration::from_millis(100);
     const BETWEEN: Duration = Duration::from_secs(70);
 
-    /// Looks as long as `time`; when it was said that the worker stalls, and how.
-    fn look_for(watch: &mut Watch, look: Look, time: Duration) -> Option<(Duration, Stall)> {
-        let looks = (time.as_millis() / TICK.as_millis()) as u32;
-        (1..=looks).find_map(|number| {
-            let stall = watch.look(look, TICK, BETWEEN)?;
+    /// Checks for `time`; returns when the worker was found to stall, and how.
+    fn observe_for(
+        progress: &mut WorkerProgress,
+        seen: Observation,
+        time: Duration,
+    ) -> Option<(Duration, Stall)> {
+        let checks = (time.as_millis() / TICK.as_millis()) as u32;
+        (1..=checks).find_map(|number| {
+            let stall = progress.observe(seen, TICK, BETWEEN)?;
             Some((TICK * number, stall))
         })
     }
 
-    const CALLED: Look = Look {
+    const CALLED: Observation = Observation {
         called: true,
         holds: false,
         finished: 0,
         works: false,
         wanted: false,
     };
-    const AT_WORK: Look = Look {
+    const AT_WORK: Observation = Observation {
         called: false,
         works: true,
         wanted: true,
@@ -156,11 +160,11 @@ mod tests {
 
     #[test]
     fn a_worker_that_was_woken_and_does_not_come_stalls() {
-        let mut watch = Watch::default();
-        let stall = look_for(&mut watch, CALLED, 2 * UNRESPONSIVE_AFTER);
+        let mut progress = WorkerProgress::default();
+        let stall = observe_for(&mut progress, CALLED, 2 * UNRESPONSIVE_AFTER);
         assert_eq!(stall, Some((UNRESPONSIVE_AFTER, Stall::Unresponsive)));
         // Again only after as long.
-        let stall = look_for(&mut watch, CALLED, 2 * UNRESPONSIVE_AFTER);
+        let stall = observe_for(&mut progress, CALLED, 2 * UNRESPONSIVE_AFTER);
         assert_eq!(stall, Some((UNRESPONSIVE_AFTER, Stall::Unresponsive)));
     }
 
@@ -168,82 +172,93 @@ mod tests {
     fn a_worker_that_comes_holds_a_request_or_has_finished_one_does_not_stall() {
         let nearly = UNRESPONSIVE_AFTER - TICK;
         for moves in [
-            Look {
+            Observation {
                 called: false,
                 ..CALLED
             },
-            Look {
+            Observation {
                 holds: true,
                 ..CALLED
             },
-            Look {
+            Observation {
                 finished: 1,
                 ..CALLED
             },
         ] {
-            let mut watch = Watch::default();
-            assert_eq!(look_for(&mut watch, CALLED, nearly), None);
-            assert_eq!(watch.look(moves, TICK, BETWEEN), None);
-            let called = Look {
+            let mut progress = WorkerProgress::default();
+            assert_eq!(observe_for(&mut progress, CALLED, nearly), None);
+            assert_eq!(progress.observe(moves, TICK, BETWEEN), None);
+            let called = Observation {
                 finished: moves.finished,
                 ..CALLED
             };
-            assert_eq!(look_for(&mut watch, called, nearly), None, "{moves:?}");
+            assert_eq!(
+                observe_for(&mut progress, called, nearly),
+                None,
+                "{moves:?}"
+            );
         }
     }
 
     #[test]
     fn a_worker_that_is_idle_or_at_work_that_nobody_waits_for_does_not_stall() {
-        let idle = Look {
+        let idle = Observation {
             called: false,
             ..CALLED
         };
-        let wanted = Look {
+        let wanted = Observation {
             wanted: true,
             ..idle
         };
-        let unwanted = Look {
+        let unwanted = Observation {
             wanted: false,
             ..AT_WORK
         };
-        for look in [idle, wanted, unwanted] {
-            let mut watch = Watch::default();
-            assert_eq!(look_for(&mut watch, look, 2 * BETWEEN), None, "{look:?}");
+        for seen in [idle, wanted, unwanted] {
+            let mut progress = WorkerProgress::default();
+            assert_eq!(
+                observe_for(&mut progress, seen, 2 * BETWEEN),
+                None,
+                "{seen:?}"
+            );
         }
     }
 
     #[test]
     fn work_between_requests_may_take_as_long_as_a_request_while_some_wait() {
-        let mut watch = Watch::default();
-        let stall = look_for(&mut watch, AT_WORK, 2 * BETWEEN);
+        let mut progress = WorkerProgress::default();
+        let stall = observe_for(&mut progress, AT_WORK, 2 * BETWEEN);
         assert_eq!(stall, Some((BETWEEN + TICK, Stall::BusyBetweenRequests)));
         // What counts is the time in which somebody waits, until it comes to an end.
-        let unwanted = Look {
+        let unwanted = Observation {
             wanted: false,
             ..AT_WORK
         };
-        let mut watch = Watch::default();
-        assert_eq!(look_for(&mut watch, AT_WORK, BETWEEN / 2), None);
-        assert_eq!(look_for(&mut watch, unwanted, BETWEEN), None);
-        let mut other = watch;
-        let stall = look_for(&mut watch, AT_WORK, BETWEEN);
+        let mut progress = WorkerProgress::default();
+        assert_eq!(observe_for(&mut progress, AT_WORK, BETWEEN / 2), None);
+        assert_eq!(observe_for(&mut progress, unwanted, BETWEEN), None);
+        let mut other = progress;
+        let stall = observe_for(&mut progress, AT_WORK, BETWEEN);
         assert_eq!(
             stall,
             Some((BETWEEN / 2 + TICK, Stall::BusyBetweenRequests))
         );
-        let idle = Look {
+        let idle = Observation {
             works: false,
             ..AT_WORK
         };
-        assert_eq!(other.look(idle, TICK, BETWEEN), None);
-        assert_eq!(look_for(&mut other, AT_WORK, BETWEEN), None);
+        assert_eq!(other.observe(idle, TICK, BETWEEN), None);
+        assert_eq!(observe_for(&mut other, AT_WORK, BETWEEN), None);
     }
 
     #[test]
     fn a_front_that_was_stopped_itself_has_seen_nothing_meanwhile() {
-        let mut watch = Watch::default();
+        let mut progress = WorkerProgress::default();
         for _ in 0..10 {
-            assert_eq!(watch.look(CALLED, 100 * UNRESPONSIVE_AFTER, BETWEEN), None);
+            assert_eq!(
+                progress.observe(CALLED, 100 * UNRESPONSIVE_AFTER, BETWEEN),
+                None
+            );
         }
     }
 }

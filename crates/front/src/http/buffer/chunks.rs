@@ -12,7 +12,7 @@ use crate::shared_bytes::{Share, SharedBytes};
 const TOGETHER: usize = 16 * 1024;
 /// But only once so many wait: a client that keeps up gets them as they came.
 const APART: usize = 16;
-/// What a chunk takes beside its bytes: its place in the queue, and what the allocator rounds up.
+/// Bytes that a chunk takes in addition to its content: its place in the queue, and what the allocator rounds up.
 const OVERHEAD: usize = 64;
 
 /// A queue of bytes.

@@ -4,21 +4,31 @@
 //! socket to an application that takes it over. It never looks at what a request says.
 
 use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 
+use super::hijack;
 use super::state::ConnectionState;
-use super::{closing, hijack};
 use crate::edge::Edge;
+use crate::failure::Failure;
+use crate::http::access_log::log_refusal;
+use crate::http::incoming::Transaction;
 use crate::http::request::Peer;
 use crate::http::screen::{Limits, Phase, Refusal, Screen};
 use crate::http::service;
-use crate::http::transaction::Transaction;
 use crate::net::client_io::{ClientIo, ClientState};
 use crate::net::stream::Stream;
+use crate::serve::errors::failure_text;
+
+/// How long a refused client may go on sending before the socket is closed on it.
+const LINGER: Duration = Duration::from_secs(2);
+/// And how much.
+const LINGER_BYTES: usize = 4 * 1024 * 1024;
 
 /// A connection and its edge.
 pub struct Connection {
@@ -26,7 +36,7 @@ pub struct Connection {
     edge: Rc<Edge>,
 }
 
-enum Ending {
+enum NextStep {
     /// hyper is done: the connection closes.
     Closed,
     /// The screen or a clock refused the message.
@@ -71,22 +81,22 @@ impl Connection {
             edge.connections.woke(state);
             // Each in a box of its own: a connection that rests holds none of them.
             match Box::pin(self.drive()).await {
-                Ending::Rests => {}
-                Ending::Refused(refusal) => {
-                    return Box::pin(closing::refuse(edge, state, refusal)).await;
+                NextStep::Rests => {}
+                NextStep::Refused(refusal) => {
+                    return Box::pin(refuse(edge, state, refusal)).await;
                 }
-                Ending::Hijacked(transaction) => {
+                NextStep::Hijacked(transaction) => {
                     return Box::pin(hijack::splice(edge, state, &transaction)).await;
                 }
-                Ending::Closed => return Box::pin(closing::close(state)).await,
-                Ending::Killed => return,
-                Ending::Cut => return state.io.reset_on_close(),
+                NextStep::Closed => return Box::pin(close(state)).await,
+                NextStep::Killed => return,
+                NextStep::Cut => return state.io.reset_on_close(),
             }
         }
     }
 
     /// Runs hyper until something ends it.
-    async fn drive(&self) -> Ending {
+    async fn drive(&self) -> NextStep {
         let Self { state, edge } = self;
         let service = service_fn(|message| {
             let (state, edge) = (Rc::clone(state), Rc::clone(edge));
@@ -112,23 +122,23 @@ impl Connection {
             edge.dispatcher.take_completed();
             if state.killed.get() {
                 return Poll::Ready(if state.is_busy() {
-                    Ending::Cut
+                    NextStep::Cut
                 } else {
-                    Ending::Killed
+                    NextStep::Killed
                 });
             }
             if connection.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(self.ending());
+                return Poll::Ready(self.next_step());
             }
             if let Some(transaction) = state.hijacked.borrow_mut().take() {
-                return Poll::Ready(Ending::Hijacked(transaction));
+                return Poll::Ready(NextStep::Hijacked(transaction));
             }
             let idle = || !state.is_busy();
             if state.close_when_idle.get() && idle() && !state.has_news() {
-                return Poll::Ready(Ending::Killed);
+                return Poll::Ready(NextStep::Killed);
             }
             if (state.free_buffers.replace(false) || state.free_buffers_when_idle.get()) && idle() {
-                return Poll::Ready(Ending::Rests);
+                return Poll::Ready(NextStep::Rests);
             }
             self.watch_client(cx);
             Poll::Pending
@@ -137,11 +147,11 @@ impl Connection {
     }
 
     /// What remains to be done after hyper, whatever it says itself.
-    fn ending(&self) -> Ending {
+    fn next_step(&self) -> NextStep {
         match self.unanswered_refusal() {
-            Some(refusal) => Ending::Refused(refusal),
-            None if self.state.needs_reset.get() => Ending::Cut,
-            None => Ending::Closed,
+            Some(refusal) => NextStep::Refused(refusal),
+            None if self.state.needs_reset.get() => NextStep::Cut,
+            None => NextStep::Closed,
         }
     }
 
@@ -196,4 +206,54 @@ impl Connection {
         state.hibernating.set(!readable);
         readable
     }
+}
+
+/// Answers what hyper never saw, and closes in a way that lets the client read it.
+async fn refuse(edge: &Edge, connection: &ConnectionState, refusal: Refusal) {
+    log_refusal(edge, refusal, &connection.io);
+    let text = failure_text(Failure::Refused(refusal));
+    let status = Failure::Refused(refusal).status();
+    let message = format!(
+        "HTTP/1.1 {} {}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\ndate: {}\r\nconnection: close\r\n\r\n{text}",
+        status.as_u16(),
+        status.canonical_reason().unwrap_or("Error"),
+        text.len(),
+        httpdate::fmt_http_date(std::time::SystemTime::now()),
+    );
+    let written = tokio::time::timeout(
+        edge.settings.get().send_timeout,
+        write_all(connection, message.as_bytes()),
+    );
+    if matches!(written.await, Ok(true)) {
+        close(connection).await;
+    }
+}
+
+async fn write_all(connection: &ConnectionState, bytes: &[u8]) -> bool {
+    let mut io = connection.io.clone();
+    let mut at = 0;
+    while at < bytes.len() {
+        let write = poll_fn(|cx| hyper::rt::Write::poll_write(Pin::new(&mut io), cx, &bytes[at..]));
+        match write.await {
+            Ok(count) if count > 0 => at += count,
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Says that no more comes, and reads what the client still sends, within bounds: closing at once
+/// would reset the connection and could destroy the response on its way.
+async fn close(connection: &ConnectionState) {
+    let io = &connection.io;
+    io.shut_down_writing();
+    let mut left = LINGER_BYTES;
+    let drained = poll_fn(|cx| {
+        connection.remember(cx);
+        if connection.killed.get() {
+            return Poll::Ready(());
+        }
+        io.poll_discard(cx, &mut left)
+    });
+    let _ = tokio::time::timeout(LINGER, drained).await;
 }

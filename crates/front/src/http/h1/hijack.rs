@@ -1,6 +1,7 @@
-//! A connection that its application has taken over: bytes go both ways, and nobody looks at them.
+//! A connection that its application has taken over: bytes go both ways. It never reads what they say.
 
 use std::future::poll_fn;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::task::Poll;
 
@@ -8,10 +9,9 @@ use tokio::net::UnixStream;
 
 use super::state::ConnectionState;
 use crate::edge::Edge;
-use crate::http::transaction::Transaction;
-use crate::net::client_io::ClientIo;
+use crate::http::incoming::Transaction;
+use crate::net::client_io::{ClientIo, Raw};
 use crate::net::descriptors;
-use crate::net::raw::Raw;
 use crate::net::stream::probe_when_silent;
 
 /// Moves bytes both ways between the client and the application's socket until both are done.
@@ -21,7 +21,7 @@ pub(super) async fn splice(edge: &Edge, connection: &ConnectionState, transactio
     let io = connection.io.clone();
     io.with_socket(probe_when_silent);
     // Without a descriptor for it both sides see the other one leave.
-    let socket = socket.and_then(|socket| descriptors::beside_reserve(socket).ok());
+    let socket = socket.and_then(|socket| descriptors::keep_reserve(socket).ok());
     if let Some(socket) = socket.and_then(|socket| to_stream(socket).ok()) {
         let killed = poll_fn(|cx| {
             connection.remember(cx);
@@ -41,7 +41,7 @@ pub(super) async fn splice(edge: &Edge, connection: &ConnectionState, transactio
     }
 }
 
-fn to_stream(socket: OwnedFd) -> std::io::Result<UnixStream> {
+fn to_stream(socket: OwnedFd) -> io::Result<UnixStream> {
     let socket = std::os::unix::net::UnixStream::from(socket);
     socket.set_nonblocking(true)?;
     UnixStream::from_std(socket)

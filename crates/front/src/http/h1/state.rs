@@ -15,17 +15,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Outcome;
-use crate::http::incoming::{IncomingResponse, ResponseStore};
+use crate::http::incoming::{IncomingResponse, ResponseStore, Transaction};
 use crate::http::request::Peer;
 use crate::http::screen::{Phase, Refusal};
-use crate::http::transaction::Transaction;
-use crate::messages::RequestId;
+use crate::messages::SubmissionId;
 use crate::net::client_io::ClientIo;
 
 /// An idle connection gives its buffers back after this long, in milliseconds.
 const HIBERNATE_AFTER_MS: u64 = 250;
 
-/// What is known of an idle connection beside its socket.
+/// What another server needs to know of an idle connection, in addition to its socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IdleConnection {
     /// The address of the listener that it came from; a UNIX socket's has none.
@@ -41,7 +40,7 @@ pub struct ConnectionState {
     /// The socket.
     pub io: ClientIo,
     /// The request that is with the dispatcher.
-    pub current: Cell<Option<RequestId>>,
+    pub current: Cell<Option<SubmissionId>>,
     /// The request whose application has taken the connection.
     pub hijacked: RefCell<Option<Transaction>>,
     /// Whether a message is being answered: from its head until the response's body is dropped.
@@ -52,7 +51,7 @@ pub struct ConnectionState {
     pub stopping: Cell<bool>,
     /// What ended it before its time, other than the client's leaving.
     pub cut_by: Cell<Option<Outcome>>,
-    /// Whether only a reset tells the client that its response is not whole.
+    /// Whether only a reset shows the client that its response is not whole.
     pub needs_reset: Cell<bool>,
     /// Whether it must end now.
     pub killed: Cell<bool>,
@@ -98,7 +97,7 @@ impl ConnectionState {
         }
     }
 
-    /// Returns an empty response for the next request: the last one, if nobody else has it any more.
+    /// Returns an empty response for the next request: the last one, if it has no other owner.
     pub fn next_response(&self, store: &Rc<ResponseStore>) -> Rc<IncomingResponse> {
         let mut last = self.response.borrow_mut();
         if let Some(last) = &mut *last

@@ -39,7 +39,7 @@ pub(super) fn join(bytes: &mut [u8], most: u64) -> usize {
     if end == first.end {
         return 0;
     }
-    // Then before the last CRLF, and the size before it. Each chunk had five bytes or more beside its data, so there is
+    // Then before the last CRLF, and the size before it. Each chunk had five bytes or more in addition to its data, so there is
     // room for the size of two or more.
     let data_bytes = data_end - start;
     let data_start = end - 2 - data_bytes;

@@ -13,11 +13,11 @@ use super::turns::PASSES;
 use crate::failure::Failure;
 
 /// The end of one dispatcher.
-pub struct Ending {
+pub struct DispatcherShutdown {
     state: SharedState,
 }
 
-impl Ending {
+impl DispatcherShutdown {
     /// Returns the end of this dispatcher.
     pub(super) fn new(state: &SharedState) -> Self {
         Self {
@@ -64,8 +64,8 @@ impl Ending {
         self.state.borrow_mut().stopping = true;
     }
 
-    /// Logs requests that killed two workers also where it is not known yet how these ended: nobody may be there to do so
-    /// later.
+    /// Logs requests that killed two workers, even if it is not known yet how these ended: the server may be gone before
+    /// that.
     pub fn log_poison(&self) {
         let state = &mut *self.state.borrow_mut();
         state.crashes.poison.log(&state.log, true);
