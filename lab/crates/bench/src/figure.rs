@@ -1,4 +1,4 @@
-//! What targets and tables are about, and where each stands in a trial.
+//! The figures of targets and tables, and how each is read from a trial.
 
 use compare::results::{Results, Trial};
 use compare::statistics::Estimate;
@@ -24,11 +24,11 @@ pub enum Figure {
     Memory,
     /// Memory of all processes (PSS) after the load.
     MemoryAfter,
-    /// RSS of the process that clients talk to, beside idle connections.
+    /// RSS of the process that clients talk to, with idle connections open.
     FrontMemory,
-    /// The longest wait of a new client beside idle connections.
+    /// The longest wait of a new client with idle connections open.
     Newcomer,
-    /// The rate beside idle connections over that without.
+    /// The rate with idle connections open over that without.
     RateBesideIdle,
     /// The same of the CPU time per request.
     CpuBesideIdle,
@@ -57,7 +57,7 @@ impl Figure {
         Self::DuringRestart,
         Self::AfterRestart,
     ];
-    /// What a stack is held against its peers by.
+    /// The figures by which stacks are compared.
     pub(crate) const COMPARED: [Self; 4] = [Self::Rate, Self::P99, Self::Cpu, Self::Memory];
 
     /// The head of its column.

@@ -1,4 +1,4 @@
-//! What each page says about the method, with a link to the document that tells it whole. It knows nothing of results.
+//! What each page says about the method, with a link to the document about it. It knows nothing of results.
 
 use std::path::{Component, Path};
 

@@ -1,6 +1,6 @@
 //! The page of a benchmark, in Markdown, from what its comparisons found: targets with their verdicts, a table for each
-//! part, and how it was measured. What a person found out about the figures stands in a file of notes and is taken over as
-//! it is; the page never explains a figure by itself.
+//! part, and how it was measured. Explanations of figures come from a file of notes, which is
+//! copied as it is; the page never explains a figure by itself.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -293,7 +293,7 @@ mod tests {
     fn benchmark() -> Benchmark {
         Benchmark {
             title: "Performance".into(),
-            about: "Beside others.".into(),
+            about: "With others.".into(),
             output: "docs".into(),
             parts: Vec::new(),
         }
@@ -346,10 +346,10 @@ mod tests {
             assert!(text.contains(expected), "no {expected:?} in:\n{text}");
         }
         assert!(shows(&text, &part) && !shows(&text, &idle), "{text}");
-        let told = verdicts(&found);
+        let lines = verdicts(&found);
         assert!(
-            told.starts_with("hello-12 ") && told.ends_with(" reached\n"),
-            "{told}"
+            lines.starts_with("hello-12 ") && lines.ends_with(" reached\n"),
+            "{lines}"
         );
     }
 

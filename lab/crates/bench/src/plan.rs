@@ -1,4 +1,4 @@
-//! What a benchmark consists of, as it stands in a file of `lab/bench`: comparisons, and what must be reached in each.
+//! A benchmark as a file of `lab/bench` describes it: comparisons, and the targets of each.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Holds the figures against the targets. The verdict follows the measured value; the interval, which is that of
+//! Compares the figures with the targets. The verdict follows the measured value; the interval, which is that of
 //! comparisons, only says how sure it is.
 
 use std::fmt;
@@ -188,7 +188,7 @@ pub(crate) mod tests {
 
     pub(crate) fn target(figure: Figure) -> Target {
         Target {
-            text: "as told".into(),
+            text: "a target".into(),
             figure,
             request: None,
             times: None,
@@ -267,7 +267,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn errors_are_shown_beside_the_figure() {
+    fn errors_are_shown_next_to_the_figure() {
         let mut failing = results(&[("highball", 900.0, 2)]);
         failing.trials[0].outcome.errors = Errors {
             timeout: 7,

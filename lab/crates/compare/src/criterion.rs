@@ -19,12 +19,12 @@ const ERRORS: f64 = 0.001;
 const GROWTH: f64 = 0.005;
 /// And by more than so many requests: chance moves a few.
 const GROWTH_REQUESTS: f64 = 10.0;
-/// Growth of the median over the unloaded server's that is too much where nobody named a limit (rails/rails#50450).
+/// Growth of the median over the unloaded server's that is too much where no limit is set (rails/rails#50450).
 const SLOWER: f64 = 1.5;
 /// A server that answers in a tenth of a millisecond is not too slow at two tenths: so much in addition, in milliseconds,
 /// goes unnoticed by people and is within what timers and scheduling cost on a shared machine.
 const UNNOTICED_MS: f64 = 5.0;
-/// The slowest hundredth where nobody named a limit (rails/rails#50450), in milliseconds.
+/// The limit of p99 where none is set (rails/rails#50450), in milliseconds.
 const SLOWEST_MS: f64 = 1000.0;
 
 /// The latency that must be kept, by every stack of a comparison alike: a slow one with a limit of its own would be granted
@@ -130,7 +130,7 @@ fn median_limit(unloaded_ms: f64) -> f64 {
 }
 
 /// Whether what was demanded and not ended yet became more over the load: the mean of its last third against that of
-/// its first. Loads of fewer than three seconds tell nothing of it, and are refused where a rate is searched.
+/// its first. Loads of fewer than three seconds are too short for that; searches refuse them.
 fn backlog_grew(seconds: &[Second]) -> bool {
     let mut open = 0.0;
     let backlog: Vec<f64> = seconds
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_the_criterion_is_told() {
+    fn each_part_of_the_criterion_has_its_reason() {
         let p99 = Within::P99(500.0);
         let mut failing = held(3);
         failing.errors = Errors {

@@ -1,5 +1,5 @@
-//! Whether all stacks answer the same: a stack that answers something else is not faster, it does something else. It
-//! asks for pages, one at a time, and compares; it measures nothing.
+//! Checks that all stacks give the same answers, because rates of different answers can't be compared. It requests pages
+//! one at a time and compares them; it measures nothing.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub(super) fn ask(
     requests.iter().map(ask).collect()
 }
 
-/// How much two answers to the same request must have in common, least first; each demands what stands before it too.
+/// How much two answers to the same request must have in common, least first; each includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Likeness {
     /// The status, and that there is a body at all.
@@ -55,7 +55,8 @@ const TOLERANCE: f64 = 0.1;
 /// In bytes: on a short page a number may be longer than a tenth.
 const SHORT: usize = 16;
 /// What to do where a page differs for a good reason.
-const CURE: &str = "; `same_body = false` for the page in app.toml says that it differs each time";
+const ADVICE: &str =
+    "; `same_body = false` for the page in app.toml says that it differs each time";
 
 /// How alike the answers to each request must be, where each stack was asked twice: where one differs from itself, no more
 /// can be asked of others. But two stacks that send the very same page each time show that it does not differ.
@@ -86,7 +87,7 @@ pub(super) fn differs([first, second]: &[Answers; 2], index: usize) -> bool {
     first[index] != second[index]
 }
 
-/// What two answers have in common beside their status.
+/// What two answers with the same status have in common.
 fn alike(one: &Answer, other: &Answer) -> Likeness {
     let lengths = [one.body.len(), other.body.len()];
     let apart = lengths[0].abs_diff(lengths[1]);
@@ -100,7 +101,7 @@ fn alike(one: &Answer, other: &Answer) -> Likeness {
     }
 }
 
-/// The answers that most stacks give; of equally many those of the stack that comes first, against which others are held.
+/// The answers that most stacks give. If several are equally frequent, the stack that comes first decides.
 pub(super) fn agreed<'a>(answers: &[&'a Answers], likeness: &[Likeness]) -> Option<&'a Answers> {
     let votes = |one: &Answers| {
         let agrees = |other: &&&Answers| fault(one, other, likeness).is_none();
@@ -142,7 +143,7 @@ pub(super) fn fault(
             };
             (alike(expected, answer) < likeness).then(|| {
                 let others = expected.body.len();
-                format!("its page ({length} bytes) is not {what} ({others} bytes){CURE}")
+                format!("its page ({length} bytes) is not {what} ({others} bytes){ADVICE}")
             })
         })
 }

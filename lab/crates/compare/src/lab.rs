@@ -1,4 +1,4 @@
-//! What a comparison consists of: `LAB.toml` as it stands in a file, or as flags make it. Everything is checked here,
+//! The plan of a comparison: `LAB.toml` as read from a file, or as made from flags. Everything is checked here,
 //! before anything starts; a file's errors name their line. It opens no socket and starts no process.
 
 use std::collections::BTreeMap;
@@ -21,11 +21,11 @@ mod load;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Lab {
-    /// What is compared, in words; made from application and stacks where it is empty.
+    /// The title; made from application and stacks where it is empty.
     pub title: String,
     /// A folder, or the name of one of the lab's own applications.
     pub app: String,
-    /// What takes part, in order: the first is what others are held against. Each is the name of a stack, or of a table in
+    /// The stacks, in order: the others are compared with the first. Each is the name of a stack, or of a table in
     /// `stack`. Empty: Highball and what is installed of [`USUAL`].
     pub stacks: Vec<String>,
     /// Files that describe further stacks.
@@ -69,7 +69,7 @@ pub struct Lab {
     /// Whether the largest rate is searched that each stack holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub find_peak: Option<FindPeak>,
-    /// What is particular to single stacks, by the names in `stacks`.
+    /// Settings of single stacks, by the names in `stacks`.
     #[serde(rename = "stack")]
     pub settings: BTreeMap<String, Setting>,
 }
@@ -94,7 +94,7 @@ pub struct Request {
     pub body: String,
 }
 
-/// What is particular to one stack.
+/// Settings of one stack.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Setting {
@@ -148,7 +148,7 @@ pub struct Participant {
     pub environment: BTreeMap<String, String>,
 }
 
-/// What takes part beside Highball when nobody says what does, as far as it is installed.
+/// The stacks that take part by default, as far as they are installed.
 pub const USUAL: [&str; 5] = [
     "highball",
     "puma-cluster",
@@ -157,7 +157,7 @@ pub const USUAL: [&str; 5] = [
     "nginx+thin",
 ];
 
-/// Fewer trials than these are an indication and no result.
+/// Fewer trials than these give indicative results only.
 pub const ENOUGH_TRIALS: usize = 5;
 
 /// The name of the file in which a comparison's plan is kept, too.
@@ -203,7 +203,7 @@ impl Default for FindPeak {
 }
 
 impl Lab {
-    /// Reads and checks a file. Relative paths in it start from its folder, save `output`, which starts from here.
+    /// Reads and checks a file. Relative paths in it start from its folder, except `output`, which starts from the current folder.
     ///
     /// # Errors
     /// Anything is wrong with it: unknown keys, values out of range, contradictions; with the line.
@@ -238,7 +238,7 @@ impl Lab {
         Ok(toml::to_string(self)?)
     }
 
-    /// Whether its results are an indication only.
+    /// Whether its results are indicative only.
     pub fn is_quick(&self) -> bool {
         self.trials < ENOUGH_TRIALS
     }

@@ -1,5 +1,5 @@
-//! Who may write to a folder: one comparison at a time. The kernel holds the lock and lets go of it however its holder
-//! ends; nothing waits for it.
+//! A lock on a folder, so that one comparison at a time writes to it. The kernel releases it however its holder ends; nothing
+//! waits for it.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read as _, Write as _};
@@ -15,7 +15,7 @@ const FILE: &str = ".lock";
 #[derive(Debug)]
 pub(super) struct Lock {
     folder: PathBuf,
-    /// Whether the folder was made for this; then it goes again where nothing came into it.
+    /// Whether the folder was made for this; then it is removed if it is still empty.
     made: bool,
     _file: File,
 }
@@ -55,7 +55,7 @@ impl Lock {
                 }
                 Err(TryLockError::Error(error)) => return Err(error).with_context(context),
             }
-            // Its holder removes it at the end: what was locked may be a file that nobody else finds any more.
+            // Its holder removes the file at the end: the locked file may no longer be the one in the folder.
             if is_at(&file, &path) {
                 file.set_len(0)
                     .and_then(|()| writeln!(file, "{}", std::process::id()))
@@ -72,7 +72,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // It is still locked; without it the next one makes its own.
+        // It is still locked here; the next comparison makes a new file.
         let _ = fs::remove_file(self.folder.join(FILE));
         if self.made {
             // Refused where there is something in it.
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_one_comparisons_until_it_ends() {
+    fn one_comparison_at_a_time_has_a_folder() {
         let folder = tempfile::tempdir().unwrap();
         let held = Lock::take(folder.path()).unwrap();
         let error = Lock::take(folder.path()).unwrap_err().to_string();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lab_that_was_killed_has_left_locks_nothing() {
+    fn the_file_of_a_killed_lab_locks_nothing() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(FILE), "4194304123\n").unwrap();
         let _held = Lock::take(folder.path()).unwrap();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_was_made_in_vain_goes_again() {
+    fn a_folder_that_stayed_empty_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let (empty, full) = (folder.path().join("a/empty"), folder.path().join("full"));
         drop(Lock::take(&empty).unwrap());

@@ -1,5 +1,5 @@
-//! What a run depends on beside the code: the machine, its settings and limits, the versions of everything that took
-//! part, and how busy the machine was with other things. It records no name, address or path of the machine.
+//! What a run depends on apart from the code: the machine, its settings and limits, the versions of all programs, and the
+//! machine's load average. It records no name, address or path of the machine.
 
 use std::fs;
 use std::process::Command;
@@ -17,7 +17,7 @@ pub struct Machine {
     pub versions: Vec<(String, String)>,
 }
 
-/// The one fact that changes all the time.
+/// The fact that changes all the time.
 const LOAD_AVERAGE: &str = "Load average at the start";
 
 impl Machine {
@@ -33,7 +33,7 @@ impl Machine {
         }
     }
 
-    /// What of it may not change while a comparison goes on: all but how busy it is.
+    /// All facts but the load average: they must stay the same while a comparison runs.
     pub fn lasting(&self) -> Self {
         let mut lasting = self.clone();
         lasting.facts.retain(|(name, _)| name != LOAD_AVERAGE);

@@ -19,10 +19,10 @@ use stacks::application::Prepared;
 use stacks::Running;
 use stacks::process_tree::ProcessTree;
 
-/// Between two readings of memory: each walks all page tables, which costs the server some milliseconds.
-const MEMORY: Duration = Duration::from_secs(1);
-/// Between two looks whether the load is to end.
-const LOOK: Duration = Duration::from_millis(100);
+/// Time between two readings of memory: each walks all page tables, which costs the server some milliseconds.
+const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two checks whether the load is to end.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A load and what the server took for it.
 #[derive(Debug, Clone, Default)]
@@ -105,10 +105,12 @@ fn watch(
 ) -> Result<Vec<(f64, Footprint)>> {
     let mut memory = Vec::new();
     // In the middle of each second.
-    let mut next = MEMORY / 2;
+    let mut next = MEMORY_INTERVAL / 2;
     loop {
-        let patience = next.saturating_sub(begin.elapsed()).min(LOOK);
-        if !matches!(end.recv_timeout(patience), Err(RecvTimeoutError::Timeout)) {
+        let wait = next
+            .saturating_sub(begin.elapsed())
+            .min(STOP_CHECK_INTERVAL);
+        if !matches!(end.recv_timeout(wait), Err(RecvTimeoutError::Timeout)) {
             return Ok(memory);
         }
         if stop.load(Ordering::Relaxed) {
@@ -123,7 +125,7 @@ fn watch(
         }
         let at = begin.elapsed().as_secs_f64();
         memory.push((at, footprint(running.tree())));
-        next += MEMORY;
+        next += MEMORY_INTERVAL;
     }
 }
 
@@ -180,7 +182,7 @@ mod tests {
     use loadgen::outcome::Generator;
 
     #[test]
-    fn the_limit_is_whoever_used_what_it_could_get() {
+    fn the_side_that_used_its_cores_is_the_limit() {
         let shared = Placement::default();
         let split = Placement {
             server: vec![0, 1, 2],

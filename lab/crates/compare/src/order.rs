@@ -1,13 +1,13 @@
 //! The order of a comparison: rounds, in each of which everything comes once, shuffled by the seed. Pure.
 //!
-//! Machines drift over minutes: the stacks of one load stand next to each other and share that, and whoever goes first is
-//! another one each time.
+//! The speed of machines changes over minutes. So the stacks of one load run one after the other, and another stack is first
+//! each time.
 
 use rand::seq::SliceRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::SplitMix64;
 
-/// What stands next to each other in a round.
+/// Trials of all stacks that run one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Group {
     /// From 1.
@@ -97,7 +97,7 @@ mod tests {
             .iter()
             .map(|group| group.stacks[0])
             .collect();
-        assert_eq!(firsts.len(), 3, "nobody is always first");
+        assert_eq!(firsts.len(), 3, "no stack is always first");
     }
 
     #[test]

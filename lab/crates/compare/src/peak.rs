@@ -2,8 +2,8 @@
 //! starts no server and sends nothing ([`super::search`] does).
 //!
 //! Rates double until one is not held, then the gap is bisected (Shivam et al., "Cutting Corners", USENIX ATC 2008). A
-//! single bad moment of the machine must not end a search: the smallest rate that was not held is tried once more
-//! before it counts, and where it is held then, the search goes on from there.
+//! short disturbance of the machine must not end a search: the smallest rate that was not held is tried once more before it
+//! counts, and if it is held then, the search continues from there.
 
 use super::results::{Limit, Step};
 

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_says_counts() {
+    fn named_cores_win() {
         let lab = Lab {
             server_cores: vec![0],
             generator_cores: vec![1],
@@ -93,10 +93,10 @@ mod tests {
             generator_cores: vec![generator],
             ..Lab::default()
         };
-        let told = |lab: Lab| check(&lab, &[2, 3]).unwrap_err().to_string();
+        let message = |lab: Lab| check(&lab, &[2, 3]).unwrap_err().to_string();
         let rest = "is no core that can be used here; these can: 2, 3";
-        assert_eq!(told(lab(77, 2)), format!("server_cores: 77 {rest}"));
-        assert_eq!(told(lab(3, 0)), format!("generator_cores: 0 {rest}"));
+        assert_eq!(message(lab(77, 2)), format!("server_cores: 77 {rest}"));
+        assert_eq!(message(lab(3, 0)), format!("generator_cores: 0 {rest}"));
         check(&lab(3, 2), &[2, 3]).unwrap();
     }
 

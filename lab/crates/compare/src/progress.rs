@@ -28,7 +28,7 @@ impl Progress {
         }
     }
 
-    /// What `groups` ask of the participants beside what was found.
+    /// The tasks in `groups` less those that have results.
     pub(super) fn planned(
         groups: &[Group],
         participants: &[Participant],
@@ -53,7 +53,7 @@ impl Progress {
         )
     }
 
-    /// Tells a line.
+    /// Prints a line.
     pub(super) fn say(&self, line: &str) {
         eprintln!("{}{line}", self.prefix());
     }
@@ -66,7 +66,7 @@ impl Progress {
 
     /// A search is done, which took `steps`.
     pub(super) fn did_search(&mut self, steps: usize) {
-        // Its steps were counted one by one; what it took less or more than thought corrects the total.
+        // Its steps were counted one by one; the total is corrected by the difference to the estimate.
         self.total = (self.total + steps).saturating_sub(SEARCH).max(self.done);
     }
 
@@ -78,7 +78,7 @@ impl Progress {
     }
 }
 
-/// The time that is left, in words; `None` while nobody can know.
+/// The time that is left, in words; `None` while it is unknown.
 fn left(elapsed: Duration, done: usize, total: usize) -> Option<String> {
     let todo = total.saturating_sub(done);
     if done == 0 || todo == 0 {
@@ -92,7 +92,7 @@ fn left(elapsed: Duration, done: usize, total: usize) -> Option<String> {
     })
 }
 
-/// What a trial gave, in a line.
+/// The result of a trial in a line.
 pub(super) fn summary(trial: &Trial) -> String {
     if let Some(failure) = &trial.failure {
         return format!("failed: {}", first_line(failure));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_in_a_line() {
+    fn a_failure_is_one_line() {
         let trial = Trial {
             failure: Some("it ended\n--- log".to_owned()),
             ..Trial::default()

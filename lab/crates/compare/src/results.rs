@@ -32,7 +32,7 @@ pub struct Results {
     pub rounds: usize,
     /// The machine and its software.
     pub machine: Machine,
-    /// Where servers and generator ran. Written by whoever pins them; empty lists leave them to the kernel.
+    /// Where servers and generator ran. Empty lists leave the choice to the kernel.
     #[serde(default)]
     pub placement: Placement,
     /// The application.
@@ -79,7 +79,7 @@ pub struct Missing {
     pub reason: String,
     /// The command that installs it, where there is one.
     pub install: Option<String>,
-    /// What stands in for it, in a study.
+    /// What replaces it in a study.
     pub stand_in: Option<String>,
 }
 
@@ -159,7 +159,7 @@ pub struct Trial {
     pub left_behind: usize,
     /// What limited the rate.
     pub limit: Limit,
-    /// What idle connections beside the load did to it; then `outcome` is that of the load beside them.
+    /// The effect of idle connections on the load; `outcome` is then that of the load with them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside_idle: Option<BesideIdle>,
     /// What a restart under an open loop did to its latency.
@@ -174,7 +174,7 @@ impl Trial {
     }
 }
 
-/// A load beside idle connections, and the same load before and after.
+/// A load with idle connections open, and the same load before and after.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BesideIdle {
     /// The idle ones.
@@ -324,7 +324,7 @@ pub struct Step {
     /// [`Limit::Client`] where it says nothing of the server.
     #[serde(default)]
     pub limit: Limit,
-    /// Whether the server ended under it; then `why` tells how, and there are no other figures.
+    /// Whether the server ended under it; then `why` says how, and there are no other figures.
     #[serde(default)]
     pub died: bool,
 }

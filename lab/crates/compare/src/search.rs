@@ -20,9 +20,9 @@ use loadgen::run;
 const FIRST: f64 = 0.25;
 /// Beyond the peak.
 const OVERLOAD: f64 = 1.5;
-/// How long one request after the other tells what an unloaded server takes.
+/// How long the unloaded server is measured, with one request after the other.
 const UNLOADED: Duration = Duration::from_secs(1);
-/// A server that has not recovered after this is not going to.
+/// How long a server has to recover after an overload.
 const RECOVERY: Duration = Duration::from_secs(60);
 /// Requests that must all be quick for a server to have recovered.
 const QUICK_REQUESTS: u64 = 5;
@@ -36,7 +36,7 @@ pub(super) enum Next {
     Rate(f64),
     /// What is beyond the peak.
     Overload,
-    /// Nothing.
+    /// The search is complete.
     Done,
 }
 
@@ -155,7 +155,7 @@ pub(super) fn step(
     Ok(trial)
 }
 
-/// Writes down that the server ended under `rate`: it was not held, and what was found at others stands.
+/// Records that the server ended under `rate`: it was not held. The results at other rates remain.
 fn died(peak: &mut Peak, rate: f64, is_overload: bool, death: &Error) {
     let how = death.root_cause().to_string();
     let why = format!("the server died: {}", first_line(&how));
@@ -189,7 +189,7 @@ fn warm(
     Ok(server)
 }
 
-/// Where the search stands: the largest rate held, the smallest that was not.
+/// The state of the search: the largest rate held, the smallest that was not.
 pub(super) fn bracket(find: &FindPeak, peak: &Peak) -> (f64, Option<f64>) {
     search(find, peak).bracket()
 }

@@ -1,5 +1,5 @@
-//! A whole comparison from its plan to its results: who takes part, a rehearsal, rounds of trials and searches,
-//! everything written down at once. How one trial goes is [`super::trial`]'s and [`super::search`]'s.
+//! A whole comparison from its plan to its results: stacks, rehearsal, rounds of trials and searches. Results are written after
+//! each. [`super::trial`] and [`super::search`] carry out single ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ mod opening;
 mod rehearsal;
 mod searching;
 
-/// How a comparison is carried out, beside what its plan says.
+/// How a comparison is carried out: everything that is not part of its plan.
 #[derive(Debug, Clone)]
 pub struct RunOptions<'a> {
     /// The program `highball`.
@@ -31,9 +31,9 @@ pub struct RunOptions<'a> {
     pub command: String,
     /// Where results go.
     pub folder: PathBuf,
-    /// Where copies of applications are made and kept, and trials have their files meanwhile.
+    /// Where copies of applications are kept, and trials have their temporary files.
     pub work: PathBuf,
-    /// Whether it goes on with what is in the folder.
+    /// Whether the comparison in the folder is resumed.
     pub resume: bool,
     /// Whether what is in the folder is replaced, once stacks and application are known to be there.
     pub replace: bool,
@@ -41,14 +41,14 @@ pub struct RunOptions<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Connections of the one load where nobody names any.
+/// Connections of the default load.
 const CONNECTIONS: usize = 12;
 
-/// Runs a comparison to its end, or until it is told to stop; then `finished` is `None`.
+/// Runs a comparison to its end, or until `stop` is set; then `finished` is `None`.
 ///
 /// # Errors
-/// Nothing can be measured, what was found can't be written, or a comparison can't be gone on with because something is not
-/// as it was. A stack or a trial that fails is no error: it is recorded, and the rest goes on.
+/// Nothing can be measured, results can't be written, or a comparison can't be resumed because something has changed. A stack
+/// or a trial that fails is no error: it is recorded, and the comparison continues.
 pub fn run(lab: &Lab, options: &RunOptions<'_>) -> Result<Results> {
     lab.check()?;
     let cores = placement::usable();
@@ -56,7 +56,7 @@ pub fn run(lab: &Lab, options: &RunOptions<'_>) -> Result<Results> {
     opening::check_open_files(lab, raise_open_files()?)?;
     let mut lab = lab.clone();
     opening::make_whole(&mut lab);
-    // Before anything is read or removed there. Two that were given no place have the same work folder.
+    // Before anything is read or removed there. Comparisons without --output share a work folder.
     let _folder = Lock::take(&options.folder)?;
     let _work = Lock::take(&options.work)?;
     let begun = options
@@ -88,7 +88,7 @@ pub fn run(lab: &Lab, options: &RunOptions<'_>) -> Result<Results> {
     let application = application?;
     let requests = opening::requests(&lab, &application.path);
     let scratch = options.work.join("trials");
-    // What a lab that was killed has left.
+    // Files of a killed lab.
     let _ = fs::remove_dir_all(&scratch);
     let mut context = TrialContext {
         lab: &lab,
@@ -105,7 +105,7 @@ pub fn run(lab: &Lab, options: &RunOptions<'_>) -> Result<Results> {
         stop: options.stop,
     };
     let now = opening::describe(&context, options, &participants, missing)?;
-    // Nothing was found yet where the plan is all that there is.
+    // Format 0: the folder holds a plan and no results.
     let results = match before.format {
         0 => now,
         _ => opening::same_conditions(before, &now, &options.folder)?,
@@ -133,7 +133,7 @@ pub fn plan_of(folder: &Path) -> Result<Lab> {
 
 struct Session<'a, 'b> {
     context: &'a mut TrialContext<'b>,
-    /// Those that take part; who fails the rehearsal leaves.
+    /// The stacks that take part; those that fail the rehearsal are removed.
     participants: Vec<Participant>,
     store: Store,
     results: Results,
@@ -174,7 +174,7 @@ impl Session<'_, '_> {
         self.store.save(&self.results)
     }
 
-    /// What the generator could do at most, beside which every rate is to be read.
+    /// Measures the most that the generator can do under each load.
     fn measure_ceilings(&mut self) -> Result<()> {
         for (load, result) in self.context.lab.loads.iter().zip(&mut self.results.loads) {
             if result.ceiling.is_none() {
@@ -239,7 +239,7 @@ impl Session<'_, '_> {
         })
     }
 
-    /// A trial of which nothing is known but what it is.
+    /// A trial without results.
     fn blank(&self, participant: &Participant, load: &str, round: usize) -> Trial {
         let steps = self
             .results

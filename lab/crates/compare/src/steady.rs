@@ -1,6 +1,5 @@
-//! Whether a warm-up has done its work: the rate goes neither up nor down any more; of an open loop, which prescribes
-//! the rate, the latency. How much it scatters is no question of the warm-up: on a machine whose cores are shared it
-//! always will. Pure.
+//! Whether a warm-up is complete: the rate neither rises nor falls any more. For an open loop, whose rate is given, latency
+//! decides. Scatter alone does not prolong a warm-up: on a machine with shared cores there is always some. Pure.
 
 use std::time::Duration;
 
@@ -8,16 +7,16 @@ use super::results::WarmUp;
 use crate::statistics::drift::Drift;
 use loadgen::Progress;
 
-/// Seconds that are held against as many before them.
+/// Seconds that are compared with as many before them.
 const WINDOW: usize = 5;
 
-/// A change of less than this share is none, however quiet the machine is: a verdict has the same threshold.
+/// Smaller changes, as a share, do not count, however quiet the machine is: verdicts have the same threshold.
 const SLIGHT: f64 = crate::verdict::NOISE;
 
-/// In fewer seconds than these nothing can be told.
+/// Seconds that are needed to judge.
 pub const SECONDS: usize = 2 * WINDOW;
 
-/// What tells whether a warm-up was over: a value a second.
+/// The series that decides whether a warm-up is complete: a value a second.
 pub fn judged(warm_up: &WarmUp) -> &[f64] {
     if warm_up.medians_ms.is_empty() {
         &warm_up.rates
@@ -42,7 +41,7 @@ pub fn is_steady(rates: &[f64]) -> bool {
 /// The seconds of a warm-up that is under way.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WarmupSeries {
-    /// Whether latency is what tells.
+    /// Whether latency decides.
     open: bool,
     /// What they were.
     pub(super) warm_up: WarmUp,

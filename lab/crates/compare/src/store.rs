@@ -34,7 +34,7 @@ impl Store {
         }
         if folder.join(RESULTS).exists() {
             bail!(
-                "there is a comparison in {0} already; name another folder with --output, go on with `highball compare --resume \
+                "there is a comparison in {0} already; name another folder with --output, resume it with `highball compare --resume \
                  {0}`, or write its reports again with `highball compare --report {0}`",
                 folder.display()
             );
@@ -109,13 +109,13 @@ impl Store {
             })
             .and_then(|()| fs::rename(&new, &path));
         if written.is_err() {
-            // Half a file helps nobody, and its space may be what is missing.
+            // Half a file is of no use, and the disk may be full.
             let _ = fs::remove_file(&new);
         }
         let folder = self.folder.display();
         written.with_context(|| {
             format!(
-                "can't write {}; what was measured before is kept there. Make room, then go on with `highball compare \
+                "can't write {}; what was measured before is kept there. Make room, then resume with `highball compare \
                  --resume {folder}`",
                 path.display()
             )
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_holds_the_plan_alone_is_gone_on_with() {
+    fn a_folder_with_a_plan_alone_is_resumed() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("LAB.toml"), "app = \"hello\"\n").unwrap();
         let (store, lab, results) = Store::open(folder.path()).unwrap();
@@ -255,7 +255,7 @@ mod tests {
             ..Results::default()
         };
         store.save(&results).unwrap();
-        // Where the new file is to be, something stands in its way.
+        // A folder has the name of the new file.
         fs::create_dir(folder.path().join("results.json.new")).unwrap();
         let error = format!("{:#}", store.save(&Results::default()).unwrap_err());
         assert!(

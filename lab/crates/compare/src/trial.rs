@@ -37,9 +37,9 @@ pub(super) fn run(
         let under = restart::measure(context, &mut server, restart, capacity, seed)?;
         server.trial.restart = Some(under);
     }
-    // Where the load itself has met wrong responses, their count says more.
+    // Wrong responses under the load are counted anyway.
     if measured.outcome.errors.unexpected == 0 {
-        server.is_honest(context)?;
+        server.check_answers(context)?;
     }
     let mut trial = server.stop();
     trial.limit = meter::limit(

@@ -21,14 +21,14 @@ use loadgen::{Progress, headroom};
 use stacks::application::Prepared;
 use stacks::{Catalogue, Definition, Deployment, Running};
 
-/// A server whose last client left with a request under way may take so many time-outs until it answers again.
-const PATIENCE: u32 = 3;
+/// Time-outs that a server has to answer after a load, because it may still run requests of clients that left.
+const SETTLE_TIMEOUTS: u32 = 3;
 
-/// How long a server that does nothing but answer is loaded.
-const CEILING: Duration = Duration::from_secs(1);
+/// How long the null server is loaded.
+const CEILING_TIME: Duration = Duration::from_secs(1);
 
-/// Between two looks whether the comparison is to stop.
-const LOOK: Duration = Duration::from_millis(100);
+/// Time between two checks whether the comparison is to stop.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What all trials have in common.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(super) struct Server {
     pub(super) running: Running,
     /// What it answered.
     pub(super) answers: Answers,
-    /// What is known of the trial so far.
+    /// The trial so far.
     pub(super) trial: Trial,
     host: String,
     scratch: PathBuf,
@@ -122,16 +122,16 @@ impl TrialContext<'_> {
         })
     }
 
-    /// Starts a stack; a comparison that is stopped meanwhile waits no longer. What comes up after that ends with the lab.
+    /// Starts a stack, or returns early where the comparison is stopped; the stack then ends with the lab.
     fn boot(&self, definition: &Definition, deployment: &Deployment) -> Result<Running> {
         let (definition, deployment) = (definition.clone(), deployment.clone());
-        let (told, started) = channel();
+        let (sender, started) = channel();
         thread::spawn(move || {
-            // Where nobody waits any more, the stack is dropped here, which ends it.
-            let _ = told.send(definition.start(&deployment));
+            // Without a receiver the stack is dropped here, which ends it.
+            let _ = sender.send(definition.start(&deployment));
         });
         loop {
-            match started.recv_timeout(LOOK) {
+            match started.recv_timeout(STOP_CHECK_INTERVAL) {
                 Ok(started) => return started,
                 Err(RecvTimeoutError::Disconnected) => bail!("the start of a stack broke down"),
                 Err(RecvTimeoutError::Timeout) if self.stop.load(Ordering::Relaxed) => {
@@ -166,7 +166,7 @@ impl TrialContext<'_> {
         }
     }
 
-    /// What the load's generator is told.
+    /// The plan for the load generator.
     pub(super) fn plan(
         &self,
         server: &Server,
@@ -233,7 +233,7 @@ impl TrialContext<'_> {
             requests: self.expecting(|answer, _| gate::expected(answer, Likeness::Body)),
             ..plan
         };
-        Ok(headroom(&plan, &self.placement.server, CEILING)?.ceiling)
+        Ok(headroom(&plan, &self.placement.server, CEILING_TIME)?.ceiling)
     }
 
     /// One load as the plan has it.
@@ -294,31 +294,31 @@ impl Server {
             bail!("{}", with_log(&fault, &self.running));
         }
         let answers = self.ask_again(context).context("after the warm-up")?;
-        self.hold_against(context, &answers, "after the warm-up")
+        self.compare_answers(context, &answers, "after the warm-up")
     }
 
-    /// Whether it still answers as all do: one that began to send another page of the same length shows here alone. One that
-    /// has not yet come to rest and does not answer is no liar.
+    /// Checks that it still answers as all do: a server that began to send another page of the same length is found here alone.
+    /// A server that is still busy and does not answer passes.
     ///
     /// # Errors
     /// It answers something else.
-    pub(super) fn is_honest(&self, context: &TrialContext<'_>) -> Result<()> {
+    pub(super) fn check_answers(&self, context: &TrialContext<'_>) -> Result<()> {
         self.ask_again(context).map_or(Ok(()), |answers| {
-            self.hold_against(context, &answers, "after the load")
+            self.compare_answers(context, &answers, "after the load")
         })
     }
 
-    /// The same requests once more; one that is still busy with others has longer to answer.
+    /// Sends the same requests once more, with more time to answer, because it may still be busy.
     ///
     /// # Errors
     /// It does not answer.
     pub(super) fn ask_again(&self, context: &TrialContext<'_>) -> Result<Answers> {
-        let patience = context.lab.timeout * PATIENCE;
+        let timeout = context.lab.timeout * SETTLE_TIMEOUTS;
         let target = self.running.target();
-        gate::ask(&target, &self.host, context.requests, patience)
+        gate::ask(&target, &self.host, context.requests, timeout)
     }
 
-    fn hold_against(
+    fn compare_answers(
         &self,
         context: &TrialContext<'_>,
         answers: &Answers,
@@ -353,7 +353,7 @@ impl Server {
         Ok(measured)
     }
 
-    /// Stops it and looks whether anything is left; gives what is known of the trial.
+    /// Stops it and checks that no process is left; returns the trial.
     pub(super) fn stop(mut self) -> Trial {
         let target = self.running.target();
         let external = self.running.tree().members().is_empty();
@@ -363,9 +363,9 @@ impl Server {
             self.trial.memory.free_difference = meter::free_memory() - free;
             self.trial.left_behind = stopped
                 .left_behind
-                .max(usize::from(somebody_answers(&target)));
+                .max(usize::from(is_listened_on(&target)));
         }
-        // What a failed trial wrote is kept until the comparison's end.
+        // The files of failed trials are kept until the comparison's end.
         let _ = std::fs::remove_dir_all(&self.scratch);
         self.trial
     }
@@ -381,7 +381,7 @@ fn with_log(fault: &str, running: &Running) -> String {
     }
 }
 
-fn somebody_answers(target: &Target) -> bool {
+fn is_listened_on(target: &Target) -> bool {
     match target {
         Target::Tcp(address) => TcpStream::connect_timeout(address, Duration::from_secs(1)).is_ok(),
         Target::Unix(path) => UnixStream::connect(path).is_ok(),

@@ -1,10 +1,10 @@
 //! Which stack is better, by how much, and how sure that is. Made from the results alone; it measures nothing.
 //!
-//! Two stacks are held against each other by the ratio of a measure in the same rounds, with a 95 % interval
+//! Two stacks are compared by the ratio of a measure in the same rounds, with a 95 % interval
 //! ([`crate::statistics::starts`]). One is better or worse where the interval leaves out 1 *and* the ratio itself is
 //! further from 1 than [`NOISE`], as criterion.rs has it; all else is too close to call. The confidence is that of a
 //! single question: of two equal stacks one is called better in fewer than one of twenty comparisons by one measure.
-//! Whoever asks many questions (six measures, ten stacks) meets a false answer more often; nothing is corrected for that.
+//! A comparison by many measures or of many stacks has a false verdict more often; nothing is corrected for that.
 //!
 //! Ranks follow: a stack's is one more than the number of stacks that are better than it, so that stacks too close to
 //! call share a rank. Fewer than [`ROUNDS`] rounds in common give no verdict. A trial that does not describe its server
@@ -28,7 +28,7 @@ pub const NOISE: f64 = 0.02;
 /// Fewer rounds in common than this give no verdict.
 pub const ROUNDS: usize = starts::STARTS;
 
-/// What one stack is beside another.
+/// The result of comparing one stack with another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Better, with 95 % confidence.
@@ -63,28 +63,28 @@ pub struct Figure<'a> {
     pub estimate: Estimate,
     /// Each trial's own value: round and value.
     pub values: Vec<(usize, f64)>,
-    /// What it is made from, for ratios.
+    /// The data, from which ratios are made.
     source: Source<'a>,
     sample: Sample,
-    /// Differences below this share are beyond what was measured.
+    /// Resolution of the measurement, as a share: smaller differences don't count.
     grain: f64,
 }
 
-/// What a sample is taken from.
+/// The data that a sample is made from.
 #[derive(Debug, Clone)]
 enum Source<'a> {
     Values(Vec<(usize, f64)>),
     Latencies(Vec<(usize, &'a Latency)>, f64),
 }
 
-/// One stack beside another.
+/// One stack compared with another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Versus {
     /// The first as a multiple of the second; `None` where they have no round in common.
     pub ratio: Option<Estimate>,
     /// Rounds in common.
     pub rounds: usize,
-    /// What the first is.
+    /// The verdict on the first.
     pub verdict: Verdict,
 }
 
@@ -251,7 +251,7 @@ impl<'a> Finding<'a> {
         let own = &self.figures[index];
         own.rank?;
         let better = self.figures.iter().filter(|other| {
-            other.rank.is_some() && self.hold(other, own).verdict == Verdict::Better
+            other.rank.is_some() && self.compare(other, own).verdict == Verdict::Better
         });
         Some(better.count() + 1)
     }
@@ -261,10 +261,10 @@ impl<'a> Finding<'a> {
         self.figures.iter().find(|figure| figure.stack == stack)
     }
 
-    /// What `stack` is beside `other`; `None` where one of the two has no figure. Those that do not rank are
+    /// Compares `stack` with `other`; `None` where one of the two has no figure. Those that do not rank are
     /// [`Verdict::Unknown`], with the ratio.
     pub fn versus(&self, stack: &str, other: &str) -> Option<Versus> {
-        Some(self.hold(self.of(stack)?, self.of(other)?))
+        Some(self.compare(self.of(stack)?, self.of(other)?))
     }
 
     /// Those that rank, the best first; of those with the same rank the one with the better value first.
@@ -286,7 +286,7 @@ impl<'a> Finding<'a> {
         ranking
     }
 
-    fn hold(&self, first: &Figure<'_>, second: &Figure<'_>) -> Versus {
+    fn compare(&self, first: &Figure<'_>, second: &Figure<'_>) -> Versus {
         let own = first.source.rounds();
         let others = second.source.rounds();
         let common = |round: usize| own.contains(&round) && others.contains(&round);
@@ -335,7 +335,7 @@ impl<'a> Judgement<'a> {
         })
     }
 
-    /// What the answer rests on: the rate of the first closed loop, else the largest rate held, else the p99 of the
+    /// The finding that the first sentence of a report is about: the rate of the first closed loop, else the largest rate held, else the p99 of the
     /// first open loop.
     pub fn headline(&self) -> Option<&Finding<'a>> {
         let of = |measure, open| {

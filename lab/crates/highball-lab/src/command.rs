@@ -51,7 +51,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
     }
 }
 
-/// Prints a text, or as much of it as somebody reads.
+/// Prints a text; a closed pipe is no error.
 fn print(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout
@@ -63,7 +63,7 @@ fn print(text: &str) -> Result<()> {
     }
 }
 
-/// A flag that Ctrl-C and SIGTERM set from now on, so that what was measured is still told. A second signal ends the
+/// A flag that Ctrl-C and SIGTERM set from now on, so that results are still printed. A second signal ends the
 /// process at once, as without it.
 ///
 /// # Errors

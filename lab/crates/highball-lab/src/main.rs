@@ -12,7 +12,7 @@ use highball_lab::command::{self, Command};
 #[derive(Debug, Parser)]
 #[command(
     name = "highball-lab",
-    // Everybody calls it by the other name.
+    // Users call it by this name.
     bin_name = "highball",
     version,
     about = "The lab of Highball: compares application servers on your own application"
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(answer) if !answer.use_stderr() => {
-            // Help or version. Where stdout cannot be written to there is nobody to tell.
+            // Help or version. A failed write to stdout can't be reported.
             let _ = answer.print();
             return ExitCode::SUCCESS;
         }

@@ -72,12 +72,12 @@ fn a_benchmark_is_run_judged_and_put_on_a_page() {
     let folder = Directory::new();
     folder.write("bench.toml", BENCHMARK);
     let output = run(&folder, &[]);
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let message = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}{errors}");
+    assert!(output.status.success(), "{message}{errors}");
     assert!(
-        told.contains("a newcomer is answered within a minute"),
-        "{told}"
+        message.contains("a newcomer is answered within a minute"),
+        "{message}"
     );
 
     let beside = only_trial(&folder.join("out/bench/idle"));
@@ -145,9 +145,9 @@ fn a_part_that_can_not_be_measured_leaves_the_others() {
     let earlier = serde_json::to_string(&earlier).unwrap();
     folder.write("out/bench/unknown/results.json", &earlier);
     let output = run(&folder, &[]);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("part unknown: "), "{told}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("part unknown: "), "{message}");
     // What was known of the part stays; the other is measured, and on the page.
     assert!(folder.join("out/bench/unknown/results.json").exists());
     assert!(folder.join("out/bench/idle/report.html").is_file());
@@ -162,9 +162,9 @@ fn a_benchmark_of_which_no_part_can_be_measured_says_why() {
     let text = format!("title = 'A benchmark'\nabout = 'Of nothing.'\n{UNMEASURABLE}");
     folder.write("bench.toml", &text);
     let output = run(&folder, &[]);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("part unknown: "), "{told}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("part unknown: "), "{message}");
     let page = std::fs::read_to_string(folder.join("out/bench.md")).unwrap();
     assert!(page.contains("Not measured."), "{page}");
 }
@@ -175,9 +175,9 @@ fn a_benchmark_that_names_no_known_part_measures_nothing() {
     folder.write("bench.toml", BENCHMARK);
     let output = run(&folder, &["--only", "hello"]);
     assert_eq!(output.status.code(), Some(1));
-    let told = String::from_utf8_lossy(&output.stderr);
+    let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(
-        told,
+        message,
         "highball: there is no part hello; there are idle, restart\n"
     );
     assert!(!folder.join("out").exists());

@@ -87,7 +87,7 @@ fn booting(folder: &Directory) -> Lab {
 }
 
 #[test]
-fn a_comparison_writes_everything_and_tells_the_answer() {
+fn a_comparison_writes_everything_and_prints_the_answer() {
     let folder = hello();
     let mut lab = Lab::new(
         &folder,
@@ -197,8 +197,8 @@ fn a_page_that_differs_each_time_is_compared_by_status_and_length_and_the_report
     assert_eq!((page.name.as_str(), page.length), ("GET /", true));
     assert_eq!(page.stacks, ["thin", "puma"]);
     let words: Vec<&str> = ended.stdout.split_whitespace().collect();
-    let told = "GET / was not the same twice under Thin and Puma";
-    assert!(words.join(" ").contains(told), "{}", ended.stdout);
+    let expected = "GET / was not the same twice under Thin and Puma";
+    assert!(words.join(" ").contains(expected), "{}", ended.stdout);
     let mut lab = Lab::new(
         &folder,
         &["--stacks", "thin", "--trials", "1", "--page", "/same"],
@@ -209,7 +209,7 @@ fn a_page_that_differs_each_time_is_compared_by_status_and_length_and_the_report
 }
 
 #[test]
-fn what_is_not_installed_is_told_with_its_command_and_stops_nothing_else() {
+fn a_missing_stack_is_reported_and_the_others_run() {
     let folder = hello();
     let file = stack(&folder, "absent", "true", "");
     let text = fs::read_to_string(&file).unwrap();
@@ -231,8 +231,9 @@ fn what_is_not_installed_is_told_with_its_command_and_stops_nothing_else() {
     );
     let ended = lab.run();
     assert_eq!(ended.code, Some(0), "{}", ended.text);
-    let told = "absent is not here: no_such_program is not there; `apt-get install it` installs it";
-    assert!(ended.text.contains(told), "{}", ended.text);
+    let expected =
+        "absent is not installed: no_such_program is not there; `apt-get install it` installs it";
+    assert!(ended.text.contains(expected), "{}", ended.text);
     let results = results(&lab.output);
     assert_eq!(measured(&results), [("thin", 1)]);
     assert_eq!(results.missing[0].id, "absent");
@@ -338,7 +339,7 @@ fn a_comparison_that_was_stopped_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_stack_that_still_boots_is_waited_for_no_longer_than_somebody_wants() {
+fn a_comparison_that_is_stopped_waits_for_no_boot() {
     let folder = hello();
     let mut lab = booting(&folder);
     lab.signal(Signal::INT);
@@ -405,8 +406,8 @@ fn a_folder_in_which_a_comparison_is_at_work_is_left_alone_by_others() {
     lab.assert_nothing_is_left();
     // Only the lock went with it.
     let ended = Lab::with(&folder, &["--app", "app", "--stacks", "thin"]).run();
-    let told = "there is a comparison in";
-    assert!(ended.text.contains(told), "{}", ended.text);
+    let expected = "there is a comparison in";
+    assert!(ended.text.contains(expected), "{}", ended.text);
 }
 
 #[test]
@@ -510,8 +511,8 @@ fn a_wrong_file_is_refused_with_its_line_before_anything_starts() {
     let mut lab = Lab::with(&folder, &[file.to_str().unwrap()]);
     let ended = lab.run();
     assert_eq!(ended.code, Some(1));
-    let told = "highball: server_cores: 4095 is no core that can be used here; these can: ";
-    assert!(ended.text.starts_with(told), "{}", ended.text);
+    let expected = "highball: server_cores: 4095 is no core that can be used here; these can: ";
+    assert!(ended.text.starts_with(expected), "{}", ended.text);
     assert!(!lab.output.exists());
     let ended = Lab::new(&folder, &["--stacks", "pumma"]).run();
     assert_eq!(ended.code, Some(1));
@@ -569,20 +570,20 @@ fn a_full_disk_ends_it_with_one_message_and_keeps_what_was_measured() {
     lab.limit_files_to(24 * 1024);
     let ended = lab.run();
     assert_eq!(ended.code, Some(1), "{}", ended.text);
-    let told: Vec<&str> = ended
+    let expected: Vec<&str> = ended
         .text
         .lines()
         .filter(|line| line.starts_with("highball: "))
         .collect();
-    assert_eq!(told.len(), 1, "{}", ended.text);
+    assert_eq!(expected.len(), 1, "{}", ended.text);
     let expect = format!(
         "highball: can't write {}",
         lab.output.join("results.json").display()
     );
     assert!(
-        told[0].starts_with(&expect) && told[0].contains("--resume"),
+        expected[0].starts_with(&expect) && expected[0].contains("--resume"),
         "{}",
-        told[0]
+        expected[0]
     );
     let results = results(&lab.output);
     assert!(!results.trials.is_empty() && results.finished.is_none());

@@ -99,7 +99,7 @@ fn equal_work_is_too_close_to_call_and_a_tenth_more_is_found() {
 
 /// Compares a server with the same one again and with one that takes a tenth longer; gives what the rate says of these
 /// two. `takes` is the variable that says how long, `load` and `seed` are LAB.toml's.
-fn told_apart(takes: &str, load: &str, seed: u64) -> [(&'static str, Versus); 2] {
+fn versus_of(takes: &str, load: &str, seed: u64) -> [(&'static str, Versus); 2] {
     let stack = |id: &str, milliseconds: f64| {
         format!("[stack.{id}]\nkind = \"thin\"\nenvironment = {{ {takes} = \"{milliseconds}\" }}\n")
     };
@@ -118,10 +118,10 @@ fn told_apart(takes: &str, load: &str, seed: u64) -> [(&'static str, Versus); 2]
 #[test]
 fn the_rate_of_equal_servers_is_too_close_to_call_and_a_tenth_slower_is_found() {
     if full() {
-        return count_what_is_told_apart();
+        return count_false_verdicts();
     }
     let load = "trials = 4\n[[load]]\nid = \"load\"\nconnections = 8\nrequests = 300\nwarm_up_requests = 20\n";
-    let [same, slower] = told_apart("PACE", load, 1);
+    let [same, slower] = versus_of("PACE", load, 1);
     assert_eq!(same.1.verdict, Verdict::TooClose, "{same:?}");
     assert_eq!(slower.1.verdict, Verdict::Worse, "{slower:?}");
 }
@@ -136,12 +136,12 @@ fn full() -> bool {
 
 /// The same with servers that do nothing but compute, as fast as the machine lets them. What comes of it is the machine's
 /// doing too: it is written down and not asserted.
-fn count_what_is_told_apart() {
+fn count_false_verdicts() {
     let load = "trials = 5\nduration = \"3s\"\n[[load]]\nid = \"load\"\nconnections = 4\nwarm_up_requests = 200\n";
     let mut table = String::from("comparison,stack,ratio,low,high,verdict\n");
     let (mut close, mut worse) = (0, 0);
     for comparison in 1..=COMPARISONS {
-        for (stack, versus) in told_apart("WORK", load, comparison) {
+        for (stack, versus) in versus_of("WORK", load, comparison) {
             close += usize::from(stack == "same" && versus.verdict == Verdict::TooClose);
             worse += usize::from(stack == "slower" && versus.verdict == Verdict::Worse);
             let ratio = versus.ratio.unwrap();

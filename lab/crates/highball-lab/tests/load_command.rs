@@ -48,7 +48,7 @@ fn refused(words: &[&str]) -> String {
 }
 
 #[test]
-fn so_many_requests_are_sent_and_told() {
+fn a_number_of_requests_is_sent_and_reported() {
     let (address, log) = serve();
     let url = format!("http://{address}/page?a=b");
     let csv = told(&[&url, "-n", "300", "-c", "3", "--format", "csv"]);
@@ -301,7 +301,7 @@ fn what_stops_a_load_is_said_before_anything_is_sent() {
 }
 
 #[test]
-fn results_that_find_no_place_are_not_lost_and_the_failure_is_told() {
+fn results_that_can_not_be_written_are_printed() {
     let full = Path::new("/dev/full");
     let (address, _) = serve();
     let error = refused(&[

@@ -1,4 +1,4 @@
-//! Ctrl-C ends a load early, and what was measured is told. In a process of its own: a signal goes to all of one.
+//! Ctrl-C ends a load early, and its results are printed. In a process of its own: a signal goes to all of one.
 
 #![allow(clippy::unwrap_used, reason = "it is a part of tests")]
 
@@ -19,7 +19,7 @@ struct Line {
 }
 
 #[test]
-fn ctrl_c_ends_a_load_early_and_tells_what_was_measured() {
+fn ctrl_c_ends_a_load_early_and_prints_the_results() {
     let (address, log) = serve();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("results");

@@ -125,7 +125,7 @@ fn mongrel_alone_and_as_a_cluster_is_started_asked_and_stopped() {
 }
 
 #[test]
-fn what_mongrel_refuses_is_told_with_its_words() {
+fn refusals_of_mongrel_are_shown() {
     let folder = Directory::new();
     // A Rails application has a folder `public`; this one has none.
     let mut lab = lab(&folder, &["mongrel", "thin"]);

@@ -431,7 +431,7 @@ fn every_study_that_was_run_gives_its_report_again() {
 }
 
 #[test]
-fn a_list_that_nobody_reads_to_its_end_is_no_error() {
+fn a_closed_pipe_is_no_error_for_the_list() {
     for list in ["study", "stacks"] {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);

@@ -25,8 +25,8 @@ mod slot;
 mod tally;
 mod watch;
 
-/// How often progress is told.
-const PROGRESS: Duration = Duration::from_millis(250);
+/// Time between two progress reports.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How far a load is.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -60,10 +60,10 @@ pub struct Single {
     pub good: bool,
 }
 
-/// Carries out `plan` and tells how far it is about four times a second. Where `stop` becomes true the load ends at
+/// Carries out `plan` and reports progress four times a second. Where `stop` becomes true the load ends at
 /// once with what there is; what was in flight then is neither an answer nor an error.
 ///
-/// A timed load sends nothing after its end, save what an open loop had to keep waiting for a connection, and waits
+/// A timed load sends nothing after its end, except requests of an open loop that waited for a connection, and waits
 /// for what is in flight as long as [`Plan::grace`] says; that counts as late.
 ///
 /// # Errors
@@ -113,7 +113,7 @@ fn carry_out_all(
                     .spawn_scoped(scope, move || {
                         let client = Client::new(shared, index, out);
                         let settled = watch::settle(shared.plan, index);
-                        // Every thread must come to the gate, or the others would wait for it for ever.
+                        // Every thread must reach the barrier, or the others would wait for ever.
                         gate.wait();
                         let began = *began.get_or_init(Instant::now);
                         settled?;
@@ -150,7 +150,7 @@ struct Ended {
     usage: Usage,
     /// Nanoseconds from the start to the end of its loop.
     at: u64,
-    /// Whether it was told to end before the load was over.
+    /// Whether it was stopped before the load was over.
     stopped: bool,
 }
 
@@ -172,14 +172,14 @@ fn follow(
     progress: &mut dyn FnMut(&Progress),
 ) {
     let began = Instant::now();
-    let mut tell_at = PROGRESS;
+    let mut report_at = PROGRESS_INTERVAL;
     loop {
-        let patience = tell_at.saturating_sub(began.elapsed());
-        match slices.recv_timeout(patience) {
+        let wait = report_at.saturating_sub(began.elapsed());
+        match slices.recv_timeout(wait) {
             Ok(slice) => gathering.add(&slice),
             Err(RecvTimeoutError::Timeout) => {
                 progress(&gathering.progress(began.elapsed()));
-                tell_at += PROGRESS;
+                report_at += PROGRESS_INTERVAL;
             }
             Err(RecvTimeoutError::Disconnected) => return,
         }

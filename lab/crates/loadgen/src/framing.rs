@@ -7,7 +7,7 @@ use chunks::Chunks;
 
 mod chunks;
 
-/// Heads longer than this are no HTTP worth the name.
+/// Longer heads are refused.
 const LONGEST_HEAD: usize = 64 * 1024;
 /// More fields than this are refused.
 const MOST_FIELDS: usize = 96;
@@ -28,7 +28,7 @@ pub(crate) struct Response {
 /// What came out of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The response goes on.
+    /// More of the response is to come.
     More,
     /// It is whole, and so many bytes of those given belong to it.
     Whole(Response, usize),

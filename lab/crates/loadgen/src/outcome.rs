@@ -63,7 +63,7 @@ pub struct Outcome {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Errors {
-    /// Nobody listens.
+    /// No server listens.
     pub connect_refused: u64,
     /// No connection within the time-out.
     pub connect_timeout: u64,
@@ -244,7 +244,7 @@ pub struct Contradiction {
     pub in_flight: f64,
 }
 
-/// As far apart the two sides of Little's law may be, beside what the load's ends explain.
+/// How far apart the two sides of Little's law may be, apart from what the load's ends explain.
 const LITTLE: f64 = 0.05;
 
 impl Outcome {
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn throughput_times_latency_is_what_is_in_flight() {
         assert_eq!(outcome().contradiction(), None);
-        // A tool that leaves out the slow answers tells a latency that its own connections contradict.
+        // A tool that leaves out slow answers shows a latency that contradicts its own connections.
         let mut hiding = outcome();
         hiding.in_flight_s = 120.0;
         let found = hiding.contradiction().unwrap();

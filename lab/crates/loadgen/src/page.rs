@@ -42,7 +42,7 @@ pub fn get(target: &Target, path: &str, timeout: Duration) -> Result<Response> {
 /// Sends a request on a connection of its own and reads its response.
 ///
 /// # Errors
-/// Nobody listens, a read or a write takes longer than `timeout`, or the answer is no complete response.
+/// No server listens, a read or a write takes longer than `timeout`, or the answer is no complete response.
 pub fn exchange(target: &Target, request: &[u8], timeout: Duration) -> Result<Response> {
     match target {
         Target::Tcp(address) => {

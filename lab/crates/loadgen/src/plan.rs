@@ -49,7 +49,7 @@ pub struct Request {
     pub method: String,
     /// Path with query.
     pub path: String,
-    /// Fields beside `Host`, `Content-Length` and `Connection`, which the generator writes itself.
+    /// Fields other than `Host`, `Content-Length` and `Connection`, which the generator writes itself.
     pub headers: Vec<(String, String)>,
     /// The body, which may be empty.
     pub body: Vec<u8>,

@@ -108,7 +108,7 @@ fn answer(queue: &Receiver<Waiting>) {
         }
         due += gap;
         thread::sleep(due.saturating_duration_since(Instant::now()));
-        // ab speaks HTTP/1.0 and keeps the connection only where it is told so. A client that leaves meanwhile
+        // ab speaks HTTP/1.0 and keeps the connection only where it is asked to. A client that leaves meanwhile
         // needs no answer.
         let _ = waiting.stream.write_all(
             b"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\nhello",
@@ -210,7 +210,7 @@ fn httperf(address: SocketAddr) -> f64 {
 }
 
 #[test]
-fn all_tools_tell_the_rate_that_the_server_gives() {
+fn all_tools_measure_the_rate_of_the_server() {
     let server = Server::start();
     let tools: [(&str, Tool); 4] = [
         ("highball", own),

@@ -1,7 +1,7 @@
 //! An application under comparison: found by name or folder, made ready once, the same under every stack. It starts no
 //! server; the database that an application needs is started with it and ends with it.
 //!
-//! A folder with a `config.ru` is an application and is served in place; nothing is written into it. An `app.toml` beside it
+//! A folder with a `config.ru` is an application and is served in place; nothing is written into it. An `app.toml` next to it
 //! ([`definition`]) names its pages, and what makes a copy of it ready: commands, and a database.
 
 use std::collections::BTreeMap;

@@ -25,14 +25,14 @@ pub struct Definition {
     pub name: String,
     /// What it is, in a sentence.
     pub about: String,
-    /// What is to be known when its figures are read; may be empty.
+    /// A remark for readers of its figures; may be empty.
     #[serde(default)]
     pub note: String,
     /// Ruby processes of a stack that has no choice.
     pub workers: Option<usize>,
     /// Threads of each process of a stack that has no choice.
     pub threads: Option<usize>,
-    /// Where it listens when it is not started here: `http://host:port`. Empty where that is still to be named.
+    /// Where it listens when the lab does not start it: `http://host:port`. Empty where `--url` must name it.
     pub url: Option<String>,
     /// What must be installed.
     #[serde(default, rename = "program")]
@@ -70,7 +70,7 @@ pub(super) struct ProcessTemplate {
     pub(super) name: String,
     /// Program and arguments, each a template.
     pub(super) command: Vec<String>,
-    /// Variables beside those of the deployment; values are templates.
+    /// Variables in addition to those of the deployment; values are templates.
     #[serde(default)]
     pub(super) environment: BTreeMap<String, String>,
     /// A template; the application's folder unless given.
@@ -83,7 +83,7 @@ pub(super) struct ProcessTemplate {
     pub(super) on_socket: bool,
     /// A port that can't be chosen.
     pub(super) port: Option<u16>,
-    /// What its log says when it is up, beside that it listens.
+    /// What its log must say before it counts as up; it must listen too.
     pub(super) ready: Option<ReadyLine>,
     /// Part of the command line of its workers, where they come only once it is asked for something: the stack is up
     /// when there are as many as it is to have.
@@ -96,7 +96,7 @@ pub(super) struct ProcessTemplate {
     stop_seconds: u64,
 }
 
-/// A text in a log that tells of readiness.
+/// A text in a log that means readiness.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadyLine {
@@ -150,7 +150,7 @@ impl ProcessTemplate {
     }
 
     /// How long it may take to end.
-    pub(super) fn stop_patience(&self) -> Duration {
+    pub(super) fn stop_timeout(&self) -> Duration {
         Duration::from_secs(self.stop_seconds)
     }
 }

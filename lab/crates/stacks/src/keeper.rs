@@ -36,7 +36,7 @@ pub const COMMAND: &str = "keep-stack";
 struct Order {
     /// Program and arguments.
     command: Vec<String>,
-    /// Variables beside the keeper's own.
+    /// Variables in addition to the keeper's own.
     environment: BTreeMap<String, String>,
     /// Where it runs.
     directory: PathBuf,
@@ -44,7 +44,7 @@ struct Order {
     log: PathBuf,
 }
 
-/// What the keeper tells.
+/// A message of the keeper.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Report {
     /// The last order's process runs.
@@ -66,7 +66,7 @@ enum Report {
     },
 }
 
-/// What the keeper is told on its command line.
+/// The keeper's command line.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct Arguments {
     /// A folder that is removed at the end.
@@ -75,7 +75,7 @@ pub struct Arguments {
     cores: Vec<usize>,
 }
 
-/// Whether there may be children to wait for. Held while one is started, so that nobody else takes its end meanwhile.
+/// Whether there may be children to wait for. Held while a child is started, so that its end is not reaped before its number is known.
 type Children = Arc<(Mutex<bool>, Condvar)>;
 
 /// Keeps a stack until stdin ends, then kills what is left of it.
@@ -94,7 +94,7 @@ pub fn keep(arguments: &Arguments) -> Result<()> {
     let reaped = Arc::clone(&children);
     thread::spawn(move || reap(&reaped));
     for line in std::io::stdin().lock().lines() {
-        // What is no order was cut off by the lab's end, which the next read tells.
+        // A line that is no order was cut off by the lab's end; the next read ends the loop.
         let Some(order) = line
             .ok()
             .and_then(|line| serde_json::from_str::<Order>(&line).ok())
@@ -115,7 +115,7 @@ pub fn keep(arguments: &Arguments) -> Result<()> {
         }
     }
     ProcessTree::below(std::process::id() as i32).kill();
-    // Nobody is left to hear that it failed; it lies among the temporary files.
+    // A failure can't be reported any more; the folder is a temporary one.
     let _ = fs::remove_dir_all(&arguments.run);
     Ok(())
 }
@@ -140,7 +140,7 @@ fn spawn(order: &Order) -> Result<i32> {
     Ok(child.id() as i32)
 }
 
-/// Takes every child's end as it comes: a zombie that nobody takes looks to Passenger like a process that still runs.
+/// Reaps children as they end: Passenger takes a zombie for a running process.
 fn reap((running, signal): &(Mutex<bool>, Condvar)) {
     loop {
         let waiting = running.lock().expect("no holder panics");
@@ -171,14 +171,14 @@ fn reap((running, signal): &(Mutex<bool>, Condvar)) {
     }
 }
 
-/// One line on stdout. That nobody reads it any more is told by stdin.
+/// Writes one line to stdout. If the lab is gone, the end of stdin ends the keeper.
 fn report(report: &Report) {
     let mut line = serde_json::to_vec(report).expect("a report is plain data");
     line.push(b'\n');
     let _ = std::io::stdout().lock().write_all(&line);
 }
 
-/// The program that can be a keeper, and its first arguments: the lab's own, or what stands for it beside a test.
+/// The program that can be a keeper, and its first arguments: the lab's own, or the keeper that was built with a test.
 fn program() -> Result<(PathBuf, Vec<&'static str>)> {
     let exe = std::env::current_exe().context("can't find the path of this program")?;
     program_for(&exe)
@@ -190,13 +190,13 @@ fn program_for(exe: &Path) -> Result<(PathBuf, Vec<&'static str>)> {
     }
     // target/debug/deps/a_test, or target/debug/another-program.
     let folders = || exe.ancestors().skip(1).take(2);
-    let beside = |name: &str| {
+    let find = |name: &str| {
         let paths = folders().map(|folder| folder.join(name));
         paths.into_iter().find(|path| path.is_file())
     };
     let built = |path: &PathBuf| path.metadata().and_then(|file| file.modified()).ok();
-    let keeper = beside(KEEPER).map(|path| (path, Vec::new()));
-    let lab = beside(LAB).map(|path| (path, vec![COMMAND]));
+    let keeper = find(KEEPER).map(|path| (path, Vec::new()));
+    let lab = find(LAB).map(|path| (path, vec![COMMAND]));
     // cargo builds one of them with a test; the other may be of an earlier day.
     let newest = lab
         .into_iter()
@@ -204,7 +204,7 @@ fn program_for(exe: &Path) -> Result<(PathBuf, Vec<&'static str>)> {
         .max_by_key(|(path, _)| built(path));
     newest.with_context(|| {
         format!(
-            "neither {KEEPER} nor {LAB} is beside {}: build one first",
+            "neither {KEEPER} nor {LAB} is next to {}: build one first",
             exe.display()
         )
     })

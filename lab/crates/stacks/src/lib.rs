@@ -40,7 +40,7 @@ pub struct Deployment {
     pub workers: usize,
     /// Threads of each, where a stack has a choice.
     pub threads: usize,
-    /// Variables for every process, beside `RACK_ENV` and `RAILS_ENV`, which are `production` unless named here.
+    /// Variables for every process. `RACK_ENV` and `RAILS_ENV` are `production` unless named here.
     pub environment: BTreeMap<String, String>,
     /// The page that must be answered with 200 before the stack counts as up.
     pub path: String,

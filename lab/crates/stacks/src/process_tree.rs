@@ -97,7 +97,7 @@ impl ProcessTree {
             }
             for stat in members {
                 if let Some(pid) = Pid::from_raw(stat.pid) {
-                    // It may have ended meanwhile, which is what is wanted.
+                    // It may have ended by itself.
                     let _ = rustix::process::kill_process(pid, Signal::KILL);
                     killed.insert(stat.pid);
                 }

@@ -18,11 +18,11 @@ pub(super) struct Program {
     /// one `*`; the first that is there counts. The name itself unless given.
     #[serde(default)]
     find: Vec<String>,
-    /// Arguments with which it tells its version; it must succeed with them.
+    /// Arguments with which it prints its version; it must succeed with them.
     version: Option<Vec<String>>,
     /// The command that installs it.
     pub(super) install: String,
-    /// Why that command may not do, and what else to do: it is told where the program is missing, in the command's place.
+    /// Why that command may fail, and what else to do. Where the program is missing, this is shown instead of the command.
     pub(super) caveat: Option<String>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Program {
 pub(super) struct Found {
     /// Where.
     pub(super) path: PathBuf,
-    /// Its version, where it tells one.
+    /// Its version, where it prints one.
     pub(super) version: Option<String>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Found {
 const ADMINISTRATORS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 impl Program {
-    /// Where it is and its version; `highball` is what the name `highball` stands for.
+    /// Where it is and its version; `highball` is the path of the program of that name.
     ///
     /// # Errors
     /// What is missing.
@@ -64,7 +64,7 @@ impl Program {
                 version: Some(version),
             }),
             None => Err(format!(
-                "{} {} tells no version",
+                "{} {} prints no version",
                 path.display(),
                 arguments.join(" ")
             )),
@@ -94,7 +94,7 @@ impl Program {
     }
 }
 
-/// The server's program: what `HIGHBALL_BIN` names, else the one beside the program that runs, else `highball` in `PATH`.
+/// The server's program: what `HIGHBALL_BIN` names, else the one in the folder of this program, else `highball` in `PATH`.
 pub fn server_program() -> PathBuf {
     let exe = std::env::current_exe().unwrap_or_default();
     server_program_for(std::env::var_os("HIGHBALL_BIN"), &exe)
@@ -107,9 +107,9 @@ fn server_program_for(named: Option<OsString>, exe: &Path) -> PathBuf {
         return named.canonicalize().unwrap_or(named);
     }
     let exe = exe.canonicalize();
-    let beside = exe.map(|exe| exe.with_file_name("highball"));
-    let beside = beside.ok().filter(|path| path.is_file());
-    beside.unwrap_or_else(|| PathBuf::from("highball"))
+    let sibling = exe.map(|exe| exe.with_file_name("highball"));
+    let sibling = sibling.ok().filter(|path| path.is_file());
+    sibling.unwrap_or_else(|| PathBuf::from("highball"))
 }
 
 /// The path itself, or the last in order of those that fit where its last part holds a `*`.
@@ -239,11 +239,11 @@ mod tests {
             .unwrap_err();
         assert_eq!(missing, "no-such-program is not there");
         let failing = program(&["false"], &["-v"]).look_up(highball).unwrap_err();
-        assert!(failing.ends_with("false -v tells no version"), "{failing}");
+        assert!(failing.ends_with("false -v prints no version"), "{failing}");
     }
 
     #[test]
-    fn the_server_is_the_named_program_or_the_one_beside_the_lab() {
+    fn the_server_is_the_named_program_or_the_one_next_to_the_lab() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().canonicalize().unwrap();
         for name in ["highball", "highball-lab", "other"] {

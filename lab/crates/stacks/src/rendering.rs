@@ -61,7 +61,7 @@ pub(super) struct Rendered {
     pub(super) directory: String,
 }
 
-/// What a template of a process can name beside [`Values`]: where it listens itself.
+/// [`Values`], and where the process itself listens, for the templates of a process.
 #[derive(Serialize)]
 struct Own<'a> {
     #[serde(flatten)]
@@ -71,7 +71,7 @@ struct Own<'a> {
 }
 
 impl Definition {
-    /// What a report tells of it: names, versions, commands and files, with names in the places of paths and ports.
+    /// Its description for reports: names, versions, commands and files, with names instead of paths and ports.
     pub fn describe(&self, deployment: &Deployment) -> Stack {
         let described = self.describe_as(deployment.workers, deployment.threads);
         let mut stack =

@@ -25,11 +25,11 @@ mod restart;
 
 pub use restart::Restarted;
 
-/// Between two looks at a server that starts or stops.
+/// Time between two checks of a server that starts or stops.
 const POLL: Duration = Duration::from_millis(10);
-/// What is left of a stack after its processes ended may take so long to follow: Passenger looks only every ten seconds
-/// whether its pool has ended.
-const AFTERMATH: Duration = Duration::from_secs(20);
+/// How long other processes of a stack may take to end after those that were started: Passenger checks its pool every ten
+/// seconds only.
+const DESCENDANTS_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A stack that answers.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ struct Started {
     /// Processes with the same rank were started together.
     rank: usize,
     signal: StopSignal,
-    patience: Duration,
+    stop_timeout: Duration,
 }
 
 /// How a stack went.
@@ -128,7 +128,7 @@ impl Running {
             bail!("it has no address: give one with --url NAME=http://host:port");
         }
         let target = Target::Tcp(ports::parse_url(url)?);
-        let first = page::get(&target, &deployment.path, boot::ANSWER)
+        let first = page::get(&target, &deployment.path, boot::FIRST_ANSWER_TIMEOUT)
             .with_context(|| format!("no answer to GET {} from {url}", deployment.path))?;
         if first.status != 200 {
             bail!(
@@ -186,17 +186,17 @@ impl Running {
             for one in &group {
                 self.ask_to_end(one);
             }
-            let patience = group
+            let timeout = group
                 .iter()
-                .map(|one| one.patience)
+                .map(|one| one.stop_timeout)
                 .max()
                 .unwrap_or_default();
-            let deadline = Instant::now() + patience;
+            let deadline = Instant::now() + timeout;
             while group.iter().any(|one| self.runs(one)) && Instant::now() < deadline {
                 thread::sleep(POLL);
             }
         }
-        let deadline = Instant::now() + AFTERMATH;
+        let deadline = Instant::now() + DESCENDANTS_TIMEOUT;
         while !self.tree.members().is_empty() && Instant::now() < deadline {
             thread::sleep(POLL);
         }
@@ -224,9 +224,9 @@ impl Running {
     }
 
     fn ask_to_end(&mut self, one: &Started) {
-        // The number of one that has ended may be somebody else's by now.
+        // The number of an ended process may belong to another one by now.
         if let Some(pid) = Pid::from_raw(one.pid).filter(|_| self.runs(one)) {
-            // It may end at this very moment, which is what is asked for.
+            // It may end at this very moment.
             let _ = kill_process(pid, one.signal.into());
         }
     }

@@ -1,4 +1,4 @@
-//! Files of stacks: what is refused and how it is said, what a report tells of one, what the catalogue finds.
+//! Files of stacks: errors, descriptions for reports, the catalogue.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ fn an_unknown_id_is_answered_with_the_nearest() {
 }
 
 #[test]
-fn a_report_tells_commands_and_files_with_names_for_paths_and_ports() {
+fn a_report_has_commands_and_files_with_names_for_paths_and_ports() {
     let catalogue = shipped();
     for definition in catalogue.iter() {
         let stack = definition.describe(&deployment());
@@ -144,14 +144,14 @@ fn all_stacks_have_as_many_ruby_processes_as_the_comparison_says() {
             "{id}"
         );
         // A number of workers that is nowhere in commands and files would be the server's own choice.
-        let told = stack
+        let texts = stack
             .commands
             .iter()
             .chain(stack.files.iter().map(|(_, content)| content));
-        let told = told.fold(String::new(), |all, text| all + text + "\n");
+        let text = texts.fold(String::new(), |all, text| all + text + "\n");
         assert!(
-            alone.contains(&id) || told.contains(" 3") || told.contains("3 times: "),
-            "{id}: {told}"
+            alone.contains(&id) || text.contains(" 3") || text.contains("3 times: "),
+            "{id}: {text}"
         );
     }
 }
@@ -275,7 +275,7 @@ fn an_address_is_a_stack_of_its_own() {
 }
 
 #[test]
-fn what_no_command_surely_installs_says_what_else_to_do() {
+fn a_stack_that_no_command_installs_says_what_to_do() {
     let catalogue = shipped();
     for id in ["mongrel", "mongrel-cluster"] {
         let Presence::Missing { reason, install } = catalogue.get(id).unwrap().presence() else {
@@ -291,7 +291,7 @@ fn what_no_command_surely_installs_says_what_else_to_do() {
 }
 
 #[test]
-fn what_is_not_installed_is_told_with_the_command_that_installs_it() {
+fn a_missing_program_is_named_with_its_install_command() {
     let folder = tempfile::tempdir().unwrap();
     let path: PathBuf = folder.path().join("my.toml");
     let programs = "[[program]]\nname = \"no_such_program\"\ninstall = \"apt-get install b\"\n\

@@ -136,7 +136,7 @@ fn a_stack_can_be_bound_to_cores() {
 }
 
 #[test]
-fn an_application_that_does_not_load_is_told_with_the_logs_end() {
+fn an_application_that_does_not_load_is_reported_with_its_log() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(
         folder.path().join("config.ru"),
@@ -164,7 +164,7 @@ fn an_application_that_does_not_load_is_told_with_the_logs_end() {
 }
 
 #[test]
-fn a_page_that_is_not_answered_with_200_is_told_with_its_status() {
+fn a_page_without_status_200_is_reported_with_its_status() {
     let folder = tempfile::tempdir().unwrap();
     let deployment = Deployment {
         path: "/missing".to_owned(),
@@ -208,7 +208,7 @@ fn a_port_in_use_is_named() {
 }
 
 #[test]
-fn a_process_that_dies_midway_is_told() {
+fn a_process_that_dies_under_load_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = start(
         catalogue(&[]).get("nginx+thin").unwrap(),
@@ -226,7 +226,7 @@ fn a_process_that_dies_midway_is_told() {
     let error = loop {
         match running.still_up() {
             Err(error) => break format!("{error:#}"),
-            Ok(()) => assert!(Instant::now() < deadline, "its death was never told"),
+            Ok(()) => assert!(Instant::now() < deadline, "its death was never reported"),
         }
         thread::yield_now();
     };

@@ -9,7 +9,7 @@ use compare::statistics::starts::Sample;
 use compare::verdict::{self, Judgement, Verdict, judge};
 use report::then_and_now::{Finding, Row, ThenAndNow};
 
-/// `free -m`, which the studies read, tells mebibytes.
+/// `free -m`, which the studies used, prints mebibytes.
 const MEBIBYTE: f64 = 1_048_576.0;
 
 /// What is held against today. The other figures follow from these, or only describe the run.
@@ -19,7 +19,7 @@ const COMPARED: [Measure; 3] = [
     Measure::MemoryMb,
 ];
 
-/// What the study tells of one application, beside what was measured on what stands for it.
+/// The study's figures for one application, next to those that were measured today.
 pub fn then_and_now(study: &Study, application: &Application, results: &Results) -> ThenAndNow {
     let today = Today {
         study,
@@ -148,7 +148,7 @@ impl Today<'_> {
         }
     }
 
-    /// The finding of the verdicts that stands against the study's; `None` for memory as `free` tells it.
+    /// The finding that corresponds to the study's measure; `None` for memory as `free` shows it.
     fn judged(&self, load: &Load, measure: Measure) -> Option<&verdict::Finding<'_>> {
         match measure {
             Measure::RequestsPerSecond if load.today.find_peak => {
@@ -208,8 +208,8 @@ impl Today<'_> {
             return Some((versus.ratio?, versus.verdict));
         }
         let (own, others) = (self.memory(stack, load), self.memory(other, load));
-        let common = |values: &[(usize, f64)], beside: &[(usize, f64)]| {
-            let shared = |round: usize| beside.iter().any(|(other, _)| *other == round);
+        let common = |values: &[(usize, f64)], others: &[(usize, f64)]| {
+            let shared = |round: usize| others.iter().any(|(other, _)| *other == round);
             let kept = values.iter().copied().filter(|(round, _)| shared(*round));
             Sample::of_values(&kept.collect::<Vec<_>>())
         };
@@ -225,7 +225,7 @@ impl Today<'_> {
     }
 
     /// The difference in `free` in every round whose trial counts. Of a search for the largest rate there is none, so
-    /// that of the first closed loop stands there.
+    /// that of the first closed loop is used.
     fn memory(&self, stack: &str, load: &Load) -> Vec<(usize, f64)> {
         let id = self.memory_load(load);
         let Some(counted) = id
@@ -249,7 +249,7 @@ impl Today<'_> {
         own.or_else(any).map(|load| load.id.as_str())
     }
 
-    /// The largest rate that each stack held, beside the most that it answered at any rate.
+    /// The largest rate that each stack held.
     fn held(&self) -> String {
         let finding = self.judgement.finding(verdict::Measure::Peak, None);
         let figures = finding.map_or(&[][..], |finding| &finding.figures);
@@ -279,8 +279,8 @@ impl Today<'_> {
         }
         if measure == Measure::MemoryMb {
             note.push_str(
-                " The difference in free holds whatever else the machine did meanwhile; it is left out where a round's \
-                 was below zero. The stack's own memory stands with the load's figures.",
+                " The difference in free includes all other changes of the machine's memory; rounds with a difference below zero \
+                 are left out. The stack's own memory is among the load's figures.",
             );
         }
         if measure == Measure::MemoryMb && self.memory_load(load) != Some(load.id.as_str()) {
@@ -344,7 +344,7 @@ fn method(study: &Study, application: &Application) -> String {
 fn notes(study: &Study, application: &Application, results: &Results) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "Today {} stands for {}: {}.",
+            "Today {} replaces {}: {}.",
             application.today.app,
             application.name,
             application.today.why.trim_end_matches('.')
@@ -366,7 +366,7 @@ fn notes(study: &Study, application: &Application, results: &Results) -> Vec<Str
         .any(|one| one.workers.is_none() && one.stack != super::ELSEWHERE)
     {
         notes.push(
-            "The text does not tell the number of workers: today every such stack has the same."
+            "The text does not say the number of workers: today every such stack has the same."
                 .to_owned(),
         );
     }

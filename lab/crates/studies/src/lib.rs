@@ -1,5 +1,5 @@
 //! The five studies of deployment stacks from 2006 to 2014, as data (`lab/studies/*.toml`): what each asked, on what,
-//! with whom, how, and every figure its text gives; and what stands today for each of its parts. Reading and checking
+//! with whom, how, and every figure its text gives; and what replaces each of its parts today. Reading and checking
 //! is here; [`plan`] makes comparisons of a study, and [`findings`] holds it against their results. No figure is made.
 
 #![forbid(unsafe_code)]
@@ -20,7 +20,7 @@ mod measure;
 mod participant;
 pub mod plan;
 
-/// A study: its text as data, and what stands for it today.
+/// A study: its text as data, and what replaces each part today.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Study {
@@ -85,11 +85,11 @@ pub struct Application {
     pub name: String,
     /// What it was, its versions and the page that was asked for.
     pub then: String,
-    /// What stands for it.
+    /// What replaces it.
     pub today: ApplicationToday,
 }
 
-/// The application that stands for one of then.
+/// The application that replaces one of the study's.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApplicationToday {
@@ -109,13 +109,13 @@ pub struct Load {
     pub tool: String,
     /// Its command lines, or what the text gives of them.
     pub commands: Vec<String>,
-    /// What was sent before and not counted; `None` where the text tells of nothing.
+    /// What was sent before and not counted; `None` where the text mentions nothing.
     pub warm_up: Option<String>,
     /// What is sent today.
     pub today: LoadToday,
 }
 
-/// The load that stands for one of then. Either `connections` or `find_peak` is given.
+/// The load that replaces one of the study's. Either `connections` or `find_peak` is given.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadToday {
@@ -130,7 +130,7 @@ pub struct LoadToday {
     pub difference: Option<String>,
 }
 
-/// What one passage of the text tells of one participant.
+/// The figures of one participant in one passage of the text.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figures {
@@ -176,7 +176,7 @@ pub struct Table {
     pub application: Option<String>,
     /// A load's id.
     pub load: String,
-    /// Where it stands and of what it is.
+    /// Its place in the text and its subject.
     pub title: String,
     /// The columns' heads.
     pub columns: Vec<String>,
@@ -369,7 +369,7 @@ impl Study {
 fn unique<'a>(kind: &str, ids: impl Iterator<Item = &'a String>) -> Result<()> {
     let mut seen = BTreeSet::new();
     for id in ids {
-        ensure!(seen.insert(id), "{kind} {id} stands there twice");
+        ensure!(seen.insert(id), "{kind} {id} is listed twice");
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ pub enum Better {
 /// Makes the enum, its names for people, its units and its directions from one table.
 macro_rules! measures {
     ($($name:ident: $title:literal, $unit:literal, $better:ident;)*) => {
-        /// What a figure tells. Its name in a study's file is this name in snake case, with the unit in it.
+        /// The meaning of a figure. Its name in a study's file is this name in snake case, with the unit in it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Measure {

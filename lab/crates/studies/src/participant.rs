@@ -1,4 +1,4 @@
-//! Who took part in a study, which stack of today stands in that row, and which one stood there in runs of before.
+//! A participant of a study, today's stack in its row, and the stack that earlier runs had there.
 //! Nothing is compared here.
 
 use serde::Deserialize;
@@ -22,9 +22,9 @@ pub struct Participant {
     pub workers: Option<usize>,
     /// The stack of today, an id of `lab/stacks`; [`ELSEWHERE`] where none can be started here.
     pub stack: String,
-    /// What stands in and why; `None` where it is the same program.
+    /// What replaces it and why; `None` where it is the same program.
     pub stand_in: Option<String>,
-    /// What stood in for it before: the results of such runs are told all the same.
+    /// The stack that replaced it in earlier runs, whose results can still be shown.
     pub earlier: Option<Earlier>,
 }
 
@@ -50,7 +50,7 @@ impl Participant {
         (!took_part(&self.stack) && took_part(&earlier.stack)).then_some(earlier)
     }
 
-    /// The id of the stack that stands in its row in `results`.
+    /// The id of the stack in its row in `results`.
     pub fn stack_in(&self, results: &Results) -> &str {
         self.earlier_in(results)
             .map_or(&self.stack, |earlier| &earlier.stack)

@@ -29,7 +29,7 @@ pub struct StudyFilter {
     pub warm_up: Option<Duration>,
 }
 
-/// One application of a study and the comparison on what stands for it.
+/// One application of a study and today's comparison for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part<'a> {
     /// The application of then.
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_study_does_not_have_is_told() {
+    fn names_that_the_study_does_not_have_are_refused() {
         let check = |filter: StudyFilter, expect: &str| {
             let error = plan(&small(), &filter).unwrap_err();
             assert_eq!(format!("{error:#}"), expect);

@@ -160,7 +160,7 @@ fn what_a_file_does_not_have_is_named_with_the_nearest() {
     check(
         "id = \"cluster\"",
         "id = \"gone\"",
-        "participant gone stands there twice",
+        "participant gone is listed twice",
     );
 }
 

@@ -10,12 +10,13 @@ fn answers(status: u16, body: &str) -> Answers {
 }
 
 #[test]
-fn what_answers_something_else_is_told_so() {
+fn a_stack_that_answers_something_else_is_named() {
     let good = answers(200, "Hello World");
     let check = |other: &Answers, likeness: Likeness, expect: Option<&str>| {
-        let cure = "; `same_body = false` for the page in app.toml says that it differs each time";
+        let advice =
+            "; `same_body = false` for the page in app.toml says that it differs each time";
         let fault = fault(&good, other, &[likeness]);
-        let fault = fault.map(|fault| fault.replace(cure, " and how to say so"));
+        let fault = fault.map(|fault| fault.replace(advice, " and how to say so"));
         assert_eq!(fault.as_deref(), expect);
     };
     use Likeness::{Body, Length, Status};
@@ -79,7 +80,7 @@ fn where_a_stack_differs_from_itself_bodies_can_not_be_compared() {
         Body,
         Body,
     );
-    // What is not asked for is not told from itself.
+    // Requests that are not sent are equal.
     check(&[[vec![None], vec![None]]], Body, Body);
     assert_eq!(likeness(&[], Body), []);
 }
@@ -93,7 +94,7 @@ fn most_stacks_are_right() {
     // One against one: the first is what others are held against.
     assert_eq!(agreed(&[&short, &good], &same), Some(&short));
     assert_eq!(agreed(&[], &same), None);
-    // All agree that they fail: nobody is right.
+    // All stacks fail alike: none of them is right.
     let failing = answers(500, "");
     let agreed = agreed(&[&failing, &failing], &same).unwrap();
     assert!(fault(agreed, &failing, &same).is_some());

@@ -34,13 +34,13 @@ pub struct Load {
     /// Requests that a connection carries; as many as the server allows where it is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<u32>,
-    /// Warms up with so many requests, whatever the rate then does, and not until it is steady.
+    /// Warms up with so many requests and not until the rate is steady.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up_requests: Option<u64>,
-    /// Measures a closed loop three times: the second time beside so many idle connections.
+    /// Measures a closed loop three times: the second time with so many idle connections open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<usize>,
-    /// After a closed loop has told how much a stack can do, restarts it under an open one.
+    /// After a closed loop has measured how much a stack can do, restarts it under an open loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart: Option<Restart>,
 }
@@ -114,7 +114,7 @@ impl Load {
         }
         parts.extend(
             self.idle
-                .map(|count| format!("beside {count} idle connections")),
+                .map(|count| format!("with {count} idle connections")),
         );
         parts.extend(
             self.restart

@@ -1,4 +1,4 @@
-//! What LAB.toml may say, and how it is told what it may not.
+//! What LAB.toml may contain, and the errors for the rest.
 
 use super::*;
 use loadgen::plan::Arrivals;
@@ -44,7 +44,7 @@ fn the_example_in_the_documentation_is_true() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
+fn errors_have_the_line() {
     let check = |text: &str, expect: &str| assert_eq!(complaint(text), expect, "{text}");
     check(
         "app = \"hello\"\nworker = 3\n",

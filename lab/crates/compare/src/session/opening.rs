@@ -1,5 +1,4 @@
-//! The opening of a comparison: who takes part, what is sent, on what machine; and whether one that was begun can be
-//! gone on with. It starts nothing.
+//! The preparation of a comparison: stacks, requests, machine; and whether a comparison can be resumed. It starts nothing.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +21,7 @@ pub(super) fn make_whole(lab: &mut Lab) {
         .file_name()
         .zip(app.parent().filter(|parent| *parent != Path::new("")));
     let whole = fs::canonicalize(app).ok().or_else(|| {
-        // A page stands behind the folder.
+        // The last part may be a page.
         let (page, folder) = named?;
         Some(fs::canonicalize(folder).ok()?.join(page))
     });
@@ -36,7 +35,7 @@ pub(super) fn make_whole(lab: &mut Lab) {
     }
 }
 
-/// Files and connections that a process has open beside the idle connections.
+/// Open files of a process apart from the idle connections.
 const OTHER_OPEN_FILES: u64 = 200;
 
 /// Whether idle connections fit into `limit` open files, of the lab's process and of each that it starts.
@@ -53,7 +52,7 @@ pub(super) fn check_open_files(lab: &Lab, limit: u64) -> Result<()> {
     Ok(())
 }
 
-/// Who takes part, and what is not here. Stacks that nobody named are chosen, and written into the plan.
+/// The installed stacks and the missing ones. Where the plan names no stack, the usual ones are chosen and written into it.
 pub(super) fn participants(lab: &mut Lab) -> Result<(Catalogue, Vec<Participant>, Vec<Missing>)> {
     let mut catalogue = Catalogue::load(&lab.stack_files)?;
     let chosen = lab.stacks.is_empty();
@@ -83,7 +82,7 @@ pub(super) fn participants(lab: &mut Lab) -> Result<(Catalogue, Vec<Participant>
             .install
             .as_ref()
             .map_or_else(String::new, |command| format!("; `{command}` installs it"));
-        eprintln!("{} is not here: {}{install}", one.id, one.reason);
+        eprintln!("{} is not installed: {}{install}", one.id, one.reason);
     }
     if present.is_empty() {
         bail!("none of the stacks is installed; `highball stacks` lists what is");
@@ -173,7 +172,7 @@ pub(super) fn describe(
     })
 }
 
-/// More stacks than these would make a paragraph of a title.
+/// The most stacks that a default title names.
 const TITLED: usize = 4;
 
 fn default_title(application: &str, stacks: &[&str]) -> String {
@@ -192,15 +191,15 @@ pub(super) fn same_plan(there: &Lab, here: &Lab, folder: &Path) -> Result<()> {
     let (there, here) = (without_output(there), without_output(here));
     if let Some((key, there, here)) = store::difference(&there, &here)? {
         bail!(
-            "can't go on with the comparison in {}: {key} is {there} there and {here} here; resume it without a file and \
-             without other flags, or begin a new one",
+            "can't resume the comparison in {}: its {key} is {there}, and {here} was given; resume it without a file and \
+             without other flags, or start a new one",
             folder.display()
         );
     }
     Ok(())
 }
 
-/// What was found before, to be gone on with, where machine, application and stacks are what they were.
+/// The earlier results, where machine, application and stacks have not changed since.
 pub(super) fn same_conditions(before: Results, now: &Results, folder: &Path) -> Result<Results> {
     let conditions = |results: &Results| {
         let lasting = results.machine.lasting();
@@ -221,8 +220,7 @@ pub(super) fn same_conditions(before: Results, now: &Results, folder: &Path) -> 
             .copied()
             .unwrap_or(first);
         bail!(
-            "can't go on with the comparison in {}: {what} is not as it was ({rest} was {there} and is {here}); begin a new \
-             one",
+            "can't resume the comparison in {}: {what} has changed ({rest} was {there} and is {here}); start a new comparison",
             folder.display()
         );
     }

@@ -1,4 +1,4 @@
-//! The rehearsal of a comparison: who comes up and answers like the others, and how much of their answers can be
+//! The rehearsal of a comparison: which stacks start and answer like the others, and how much of their answers can be
 //! compared. It measures nothing.
 
 use anyhow::Result;
@@ -78,7 +78,7 @@ impl Session<'_, '_> {
                 length: *likeness >= Likeness::Length,
             };
             eprintln!("{} differs each time it is asked for", page.name);
-            // One that goes on may have found it before.
+            // A resumed comparison may have found it before.
             self.results.varying.retain(|one| one.name != page.name);
             self.results.varying.push(page);
         }
@@ -93,8 +93,9 @@ impl Session<'_, '_> {
         );
         let lab = self.context.lab;
         let known = |stack: &str| stack == participant.id;
-        let told = |trial: &Trial| known(&trial.stack) && trial.failure.as_deref() == Some(reason);
-        if !self.results.trials.iter().any(told)
+        let recorded =
+            |trial: &Trial| known(&trial.stack) && trial.failure.as_deref() == Some(reason);
+        if !self.results.trials.iter().any(recorded)
             && let Some((load, round)) = self.next_trial(&participant.id)
         {
             let trial = Trial {

@@ -10,11 +10,11 @@ use crate::progress;
 use crate::results::{Overload, Peak, Trial};
 use crate::search::{self, Next};
 
-/// What a search says for itself until it has come to its end.
+/// The failure of a search that has not ended.
 const UNFINISHED: &str = "the search was stopped before its end";
 
 impl Session<'_, '_> {
-    /// One search for each stack, their steps in turns, so that all meet the machine in the same weather.
+    /// One search for each stack, their steps in turns, so that a change of the machine affects all alike.
     pub(super) fn searches(&mut self, group: &Group, find: &FindPeak) -> Result<()> {
         // The quickest unloaded server sets the limit for all, so each is asked before any rate is judged.
         for participant in self.turns(group) {
@@ -62,7 +62,7 @@ impl Session<'_, '_> {
                 return Ok(true);
             }
         }
-        // Before all stacks were asked nobody knows the limit.
+        // The limit is known once all unloaded servers were measured.
         let limit_known = next != Next::Unloaded;
         if limit_known && !peak.finished && self.next(find, &peak) == Next::Done {
             if let Some(within) = Within::of(find, &self.results.peaks) {
@@ -79,8 +79,7 @@ impl Session<'_, '_> {
         Ok(true)
     }
 
-    /// Sends one load of a search and writes down what came of it; `false` where the comparison was stopped meanwhile, and
-    /// nothing is written.
+    /// Sends one load of a search and records its result; `false`, and nothing recorded, where the comparison was stopped.
     fn take_step(
         &mut self,
         group: &Group,

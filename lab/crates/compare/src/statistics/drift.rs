@@ -1,6 +1,6 @@
-//! How far a series has moved: its later values held against its earlier ones, beside what chance alone does. Pure.
+//! How far a series has moved: its later values compared with its earlier ones, and how much of that may be chance. Pure.
 
-/// The mean of later values beside that of earlier ones, both as a share of the latter.
+/// The difference between the means of later and earlier values, as a share of the earlier mean.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drift {
     /// By how much the later mean is more; negative where it is less.

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn one_start_or_two_tell_nothing_of_the_spread() {
+    fn one_start_or_two_give_no_interval() {
         for values in [&[7.0][..], &[7.0, 7.0][..]] {
             let estimate = Sample::of_values(&rounds(values)).unwrap().estimate();
             assert!(close(estimate.value, 7.0));

@@ -1,5 +1,5 @@
-//! A load beside thousands of idle connections: measured without, beside and again without them, so that what drifts
-//! over a trial cancels out, while new clients come.
+//! A load with thousands of idle connections open: measured without, with and again without them, so that a drift over the
+//! trial cancels out. New clients connect meanwhile.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,11 +15,11 @@ use loadgen::idle::{IdleConnections, newcomer};
 use loadgen::plan::{Plan, Target};
 
 /// New clients before the load, one after the other.
-const ALONE: usize = 10;
-/// Between two new clients beside the load.
-const PAUSE: Duration = Duration::from_millis(100);
+const NEWCOMERS_BEFORE: usize = 10;
+/// Time between two new clients during the load.
+const NEWCOMER_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Measures `plan` beside `count` idle connections; what they did to it stands in the server's trial.
+/// Measures `plan` with `count` idle connections open; their effect is written into the server's trial.
 ///
 /// # Errors
 /// The server ends, drops one of them, or does not answer a new client; it listens on no port, or has no process of its own.
@@ -42,7 +42,7 @@ pub(super) fn measure(
     let before = server.measure(context, plan)?;
     let idle = IdleConnections::open(address, path, count)?;
     let mut slowest = Duration::ZERO;
-    for _ in 0..ALONE {
+    for _ in 0..NEWCOMERS_BEFORE {
         slowest = slowest.max(newcomer(address, path)?);
     }
     let stop = AtomicBool::new(false);
@@ -80,7 +80,7 @@ fn newcomers_until(stop: &AtomicBool, address: SocketAddr, path: &str) -> Result
     let mut slowest = Duration::ZERO;
     while !stop.load(Ordering::Relaxed) {
         slowest = slowest.max(newcomer(address, path)?);
-        thread::sleep(PAUSE);
+        thread::sleep(NEWCOMER_INTERVAL);
     }
     Ok(slowest)
 }

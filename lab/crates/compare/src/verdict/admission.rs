@@ -1,5 +1,5 @@
-//! Which trials count. One that failed, that held more errors than a rare mishap, or whose generator was the limit
-//! describes no server, or not the one asked about: it is set aside with its reason and never ranks.
+//! Which trials count. A trial that failed, that had too many errors, or whose generator was the limit does not describe
+//! the server: it is set aside with its reason and never ranks.
 
 use crate::results::{Limit, Load, Peak, Trial};
 use loadgen::outcome::{Errors, Outcome};
@@ -92,7 +92,7 @@ pub fn limit(trial: &Trial, load: Option<&Load>) -> Limit {
     at_ceiling.map_or(trial.limit, |_| Limit::Client)
 }
 
-/// Whether a rate is what the generator can take of this load at most, whoever answers.
+/// Whether a rate is close to the most that the generator can take of this load from any server.
 fn at_ceiling(outcome: &Outcome, ceiling: f64) -> Option<String> {
     let share = outcome.completed as f64 / outcome.elapsed_s / ceiling;
     (share > CEILING && ceiling > 0.0).then(|| {

@@ -1,4 +1,4 @@
-//! The measures that stacks are held against each other by, and where each stands in a trial. It judges nothing.
+//! The measures by which stacks are compared, and how each is read from a trial. It judges nothing.
 
 use crate::results::{Limit, MemoryUse, Peak, Trial};
 
@@ -40,7 +40,7 @@ impl Measure {
         Self::PerCore,
     ];
 
-    /// In files.
+    /// Its name in files.
     pub fn id(self) -> &'static str {
         match self {
             Self::Rate => "rate",
@@ -55,7 +55,7 @@ impl Measure {
         }
     }
 
-    /// For people, as it stands in a sentence.
+    /// For people, as part of a sentence.
     pub fn title(self) -> &'static str {
         match self {
             Self::Rate => "requests per second",

@@ -1,4 +1,4 @@
-//! Verdicts on made-up trials: which count, who ranks where, and how often equal stacks are told apart.
+//! Verdicts on made-up trials: which count, who ranks where, and how often equal stacks get different verdicts.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ fn simulate(count: u64, between: f64, speed: f64) -> [usize; 3] {
 }
 
 #[test]
-fn a_stack_beside_itself_is_too_close_to_call_in_19_of_20_comparisons() {
+fn a_stack_and_itself_are_too_close_to_call_in_19_of_20_comparisons() {
     for between in [0.005, 0.03, 0.05] {
         let [better, close, worse] = simulate(1000, between, 1.0);
         assert!(close >= 950, "{between}: {better} {close} {worse}");
@@ -293,7 +293,7 @@ fn stacks_too_close_to_call_share_a_rank() {
 }
 
 #[test]
-fn peaks_closer_than_the_search_could_tell_are_equal() {
+fn peaks_closer_than_the_precision_are_equal() {
     let search = |stack: &str, round, last_good: f64| Peak {
         stack: stack.into(),
         round,

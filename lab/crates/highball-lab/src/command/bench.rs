@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Where the page goes, and a folder of its name with the results of each part [default: as in the file; with --only or --quick target/bench]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Where applications are made ready, and trials have their files meanwhile
+    /// Where applications are prepared, and trials have their temporary files
     #[arg(long, value_name = "DIR", default_value = "target/bench/work")]
     work: PathBuf,
     /// Write the page again from what was found, and measure nothing
@@ -51,7 +51,7 @@ const QUICK_WARM_UP: Duration = Duration::from_secs(15);
 ///
 /// # Errors
 /// The file is wrong, what was found can't be written, a part can't be measured, or a trial failed; of several parts all
-/// errors are told.
+/// errors are named.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let benchmark = Benchmark::read(&arguments.file)?;
     let name = arguments

@@ -23,7 +23,7 @@ pub struct Arguments {
     /// The application: its folder, or the name of one of the lab's own (hello) [default: this folder]
     #[arg(long, value_name = "DIR")]
     app: Option<String>,
-    /// The stacks; the first is what others are held against [default: highball and what is installed of the usual ones]
+    /// The stacks; the others are compared with the first [default: highball and what is installed of the usual ones]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     stacks: Vec<String>,
     /// A file that describes a further stack
@@ -32,13 +32,13 @@ pub struct Arguments {
     /// A server that the lab does not start, as a stack of that name
     #[arg(long, value_name = "NAME=URL", value_parser = named_url)]
     url: Vec<(String, String)>,
-    /// Starts of each stack under each load; fewer than 5 are an indication [default: 5]
+    /// Starts of each stack under each load; fewer than 5 are indicative [default: 5]
     #[arg(long, value_name = "N")]
     trials: Option<usize>,
     /// Length of each load [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     duration: Option<Duration>,
-    /// The longest that a warm-up may take until the rate is steady, which takes 10s to tell [default: 30s]
+    /// The longest that a warm-up may take until the rate is steady, at least 10s [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     warm_up: Option<Duration>,
     /// A request without its answer after so long has failed [default: 10s]
@@ -74,7 +74,7 @@ pub struct Arguments {
     /// Where results go [default: highball-lab/TIME]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Go on with a comparison that was stopped
+    /// Resume a comparison that was stopped
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     resume: Option<PathBuf>,
     /// Write the reports of a comparison again from what it found, and measure nothing
@@ -87,7 +87,7 @@ const QUICK_TRIALS: usize = 2;
 const QUICK_DURATION: Duration = Duration::from_secs(3);
 const QUICK_WARM_UP: Duration = Duration::from_secs(15);
 
-/// What a shell expects of a process that Ctrl-C ended: 128 and the number of SIGINT.
+/// The exit code of a process that Ctrl-C ended: 128 and the number of SIGINT.
 pub(super) const INTERRUPTED: u8 = 130;
 
 /// Compares, prints the answer, and writes the reports.
@@ -105,7 +105,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         (Some(folder), _) | (None, Some(folder)) => folder.clone(),
         (None, None) => Path::new(HOME).join(machine::timestamp().replace(':', "")),
     };
-    // Copies of applications serve the next comparison too, unless somebody wants everything in one place.
+    // Copies of applications are shared with later comparisons, unless --output puts everything into one place.
     let work = match (&arguments.resume, &lab.output) {
         (None, None) => Path::new(HOME).join("work"),
         _ => folder.join("work"),
@@ -148,7 +148,7 @@ fn tell(results: &Results, folder: &Path) -> Result<()> {
     ))
 }
 
-/// Below the current folder: where results go that nobody gave a place.
+/// The folder for results without --output, below the current one.
 pub(super) const HOME: &str = "highball-lab";
 
 impl Arguments {
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_flags_is_told() {
+    fn wrong_flags_are_named() {
         let check = |line: &str, expect: &str| {
             let error = format!("{:#}", lab(line).unwrap_err());
             assert!(error.contains(expect), "{error}");

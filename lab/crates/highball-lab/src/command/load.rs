@@ -19,7 +19,7 @@ mod reach;
 mod requests_file;
 mod url;
 
-/// What `highball load` is told.
+/// Arguments of `highball load`.
 #[derive(Debug, PartialEq, clap::Args)]
 #[command(
     after_help = "Ctrl-C ends the load early and prints what was measured. \
@@ -134,7 +134,7 @@ fn connection_use(text: &str) -> Result<ConnectionUse, String> {
 /// Loads the URL and prints the outcome.
 ///
 /// # Errors
-/// The flags make no plan, nobody listens, results can't be written, or no response came; results are printed before
+/// The flags make no plan, no server listens, results can't be written, or too many requests failed; results are printed before
 /// the last of these.
 pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
     let plan = planning::plan(&arguments)?;

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use stacks::{Catalogue, Definition, Presence};
 
-/// What `highball stacks` is told.
+/// Arguments of `highball stacks`.
 #[derive(Debug, PartialEq, clap::Args)]
 pub struct Arguments {
     /// A file that describes a further stack; may be repeated
@@ -20,7 +20,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// One stack, as JSON tells it.
+/// One stack, as JSON.
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     id: &'a str,
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_tells_versions_or_the_command_that_installs() {
+    fn a_row_has_versions_or_the_install_command() {
         let row = |id,
                    name: &str,
                    versions: &[(&str, &str)],

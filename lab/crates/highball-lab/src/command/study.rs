@@ -37,10 +37,10 @@ pub struct Arguments {
     /// The loads to send, of the study's [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "name")]
     load: Vec<String>,
-    /// Stacks to run beside those of the study, as `highball stacks` names them
+    /// Further stacks, as `highball stacks` names them
     #[arg(long, value_name = "STACKS", value_delimiter = ',', requires = "name")]
     also: Vec<String>,
-    /// Starts of each stack under each load; fewer than 5 are an indication [default: 5]
+    /// Starts of each stack under each load; fewer than 5 are indicative [default: 5]
     #[arg(long, value_name = "N", requires = "name")]
     trials: Option<usize>,
     /// Searches for the largest rate of each stack, where the study raised rates [default: 3]
@@ -49,7 +49,7 @@ pub struct Arguments {
     /// Length of each load [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "name")]
     duration: Option<Duration>,
-    /// The longest that a warm-up may take until the rate is steady, which takes 10s to tell [default: 30s]
+    /// The longest that a warm-up may take until the rate is steady, at least 10s [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "name")]
     warm_up: Option<Duration>,
     /// Three short trials of each: an indication, and no result
@@ -58,7 +58,7 @@ pub struct Arguments {
     /// Where results go [default: highball-lab/TIME]
     #[arg(long, value_name = "DIR", requires = "name")]
     output: Option<PathBuf>,
-    /// Go on with a study that was stopped
+    /// Resume a study that was stopped
     #[arg(long, value_name = "DIR", requires = "name", conflicts_with = "output")]
     resume: Option<PathBuf>,
     /// Write the reports of a study again from what was found, and measure nothing
@@ -194,7 +194,7 @@ fn tell(study: &Study, application: &Application, results: &Results, folder: &Pa
     super::print(&format!(
         "{}\n\n{}\n\nreport: {}\n",
         report::terminal(&page).trim_end(),
-        beside(&study).trim_end(),
+        then_and_now_tables(&study).trim_end(),
         folder.join("report.html").display()
     ))
 }
@@ -241,7 +241,7 @@ fn listing(studies: &[Study], catalogue: &Catalogue) -> String {
         text.push('\n');
     }
     text.push_str(
-        "`highball study NAME` runs one; `highball stacks` tells how to install what is missing.\n",
+        "`highball study NAME` runs one; `highball stacks` says how to install what is missing.\n",
     );
     text
 }
@@ -264,7 +264,7 @@ fn today(participant: &Participant, installed: bool) -> String {
 }
 
 /// Then and now in columns, a table for each measure.
-fn beside(study: &ThenAndNow) -> String {
+fn then_and_now_tables(study: &ThenAndNow) -> String {
     let mut text = String::new();
     for finding in &study.findings {
         let mut table = Table::new();

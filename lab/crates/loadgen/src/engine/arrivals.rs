@@ -28,7 +28,7 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    /// A draw that depends on the seed and `stream`, which tells apart the threads of a closed loop.
+    /// A draw that depends on the seed and `stream`, which differs between the threads of a closed loop.
     pub(super) fn new(requests: &[Request], seed: u64, stream: u64) -> Self {
         let bounds = requests.iter().scan(0.0, |sum, request| {
             *sum += request.weight;

@@ -24,7 +24,7 @@ struct Open {
 #[derive(Debug)]
 pub(super) struct Gathering<'a> {
     plan: &'a Plan,
-    /// The last quarter that each thread told of.
+    /// The last quarter that each thread reported.
     heard: Vec<u64>,
     seconds: Vec<Second>,
     /// The seconds behind `seconds`, in order.

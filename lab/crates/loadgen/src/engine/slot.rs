@@ -45,7 +45,7 @@ pub(super) struct Job {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) socket: Option<OwnedFd>,
-    /// Counts connections, so that an event of a closed one is told from an event of the next.
+    /// Counts connections, so that an event of a closed one is not taken for one of the next.
     pub(super) generation: u32,
     pub(super) phase: Phase,
     pub(super) job: Option<Job>,

@@ -178,7 +178,7 @@ impl Tally {
         let next = Slice::new(self.slice.thread, number);
         let slice = std::mem::replace(&mut self.slice, next);
         if let Some(out) = &self.out {
-            // The caller is gone only when it failed, and then nobody reads the rest either.
+            // The receiver is gone only after a failure; the rest is not needed then.
             let _ = out.send(slice);
         }
     }

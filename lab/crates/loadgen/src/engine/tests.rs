@@ -180,7 +180,7 @@ fn a_server_that_answers_nothing_runs_into_the_time_out() {
     assert_eq!(outcome.service.count(), 0);
 }
 
-/// A port on which nobody listens: bound, so that nobody else can.
+/// A port on which no server listens: bound, so that no other process can.
 fn deaf_port() -> (socket2::Socket, SocketAddr) {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket
@@ -430,7 +430,7 @@ fn kinds_of_requests_are_counted_apart() {
 }
 
 #[test]
-fn each_request_is_told_to_those_who_ask() {
+fn single_requests_are_kept_on_demand() {
     let address = serve(|request| match request.number % 2 {
         0 => page("a"),
         _ => Answer::Bytes(bytes("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")),
@@ -604,7 +604,7 @@ fn unix_sockets_and_ipv6_are_targets_too() {
         let outcome = load(&plan);
         assert_eq!((outcome.good, outcome.errors.total()), (60, 0));
     }
-    plan.target = Target::Unix(folder.path().join("nobody.sock"));
+    plan.target = Target::Unix(folder.path().join("no-server.sock"));
     plan.mode = closed(1, 2);
     assert_eq!(load(&plan).errors.connect_refused, 2);
 
@@ -631,7 +631,7 @@ fn a_full_backlog_of_a_unix_socket_is_waited_for() {
     plan.target = Target::Unix(path);
     plan.timeout = Duration::from_millis(300);
     let errors = load(&plan).errors;
-    // Two fit into the backlog, and nobody ever answers those either.
+    // Two fit into the backlog, and get no answer either.
     assert_eq!((errors.timeout, errors.connect_timeout), (2, 6));
 }
 
@@ -747,10 +747,10 @@ fn answers_after_the_end_are_late_and_in_no_rate() {
         connections: 1,
         end: End::After(Duration::from_millis(1500)),
     };
-    let mut told = false;
+    let mut done = false;
     let mut tell = |progress: &Progress| {
-        if !told && progress.elapsed > Duration::from_millis(1600) {
-            told = asked.send(()).is_ok();
+        if !done && progress.elapsed > Duration::from_millis(1600) {
+            done = asked.send(()).is_ok();
         }
     };
     let outcome = run(&plan, &mut tell, &AtomicBool::new(false)).unwrap();
@@ -761,14 +761,14 @@ fn answers_after_the_end_are_late_and_in_no_rate() {
 }
 
 #[test]
-fn the_middle_latency_of_each_second_is_told_as_it_ends() {
+fn the_median_of_each_second_is_reported_as_it_ends() {
     let address = serve(|_| page("hello"));
     let plan = plan(address, open(50.0, 2500));
-    let mut told = Vec::new();
-    let mut tell = |progress: &Progress| told.push((progress.seconds, progress.p50_ms));
-    let outcome = run(&plan, &mut tell, &AtomicBool::new(false)).unwrap();
-    // Whoever is told late may miss one, but is never told another one.
-    for (seconds, p50_ms) in told {
+    let mut reported = Vec::new();
+    let mut report = |progress: &Progress| reported.push((progress.seconds, progress.p50_ms));
+    let outcome = run(&plan, &mut report, &AtomicBool::new(false)).unwrap();
+    // A late report may miss a second, but never has another second's value.
+    for (seconds, p50_ms) in reported {
         let expect = seconds.checked_sub(1).map(|last| outcome.seconds[last]);
         assert_eq!(p50_ms, expect.map_or(0.0, |second| second.p50_ms));
     }

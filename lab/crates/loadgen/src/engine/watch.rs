@@ -97,7 +97,7 @@ pub(super) fn limit(plan: &Plan, outcome: &Outcome, threads: &[Usage]) -> Option
     match plan.mode {
         Mode::Closed { .. } => busy(threads, |usage| usage.cores + usage.waited),
         // What is due leaves before what came is read: a thread with no time left is late with answers and not with requests,
-        // which no lag tells. Where it waited for a core, it was late with both.
+        // which no lag shows. Where it waited for a core, it was late with both.
         Mode::Open { .. } => busy(threads, |usage| usage.cores).or_else(|| late(outcome)),
     }
 }

@@ -123,7 +123,7 @@ fn the_connection_stays_where_both_sides_agree() {
 }
 
 #[test]
-fn what_is_no_http_is_told() {
+fn an_answer_that_is_no_http_is_reported() {
     for text in [
         "hello\r\n\r\n",
         "HTTP/1.1 abc OK\r\n\r\n",

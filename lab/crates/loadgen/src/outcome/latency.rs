@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The longest latency that is told apart, in microseconds: an hour. Longer ones count as this.
+/// The longest latency, in microseconds: an hour. Longer ones count as this.
 const LONGEST: u64 = 3_600_000_000;
 
 /// A distribution of times.
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_without_ten_times_beyond_it_is_not_told() {
+    fn a_percentile_needs_ten_times_beyond_it() {
         let mut latency = Latency::default();
         for _ in 0..999 {
             latency.record(Duration::from_millis(1));

@@ -1,5 +1,5 @@
 //! What an application is made of: versions, by loading it once as a server does, and its commit. What cannot be found
-//! out is left out; it never fails a comparison, for the first trial tells of a broken application better.
+//! out is left out; it never fails a comparison: the first trial reports a broken application better.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -23,7 +23,7 @@ use crate::process_tree::ProcessTree;
 const GUARD: &str = include_str!("mariadb.sh");
 /// How long a start and a stop may take each.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
-/// The packages, for whoever lacks them. Without a service: `mariadb-server` would start one.
+/// The packages that install it. `mariadb-server` is not among them, because it starts a service.
 const PACKAGES: &str = "mariadb-server-core mariadb-client-core";
 /// The default is 96 MB, of which a small database fills nothing.
 const LOG_SIZE: &str = "--innodb-log-file-size=8M";
@@ -233,7 +233,7 @@ fn new_folder() -> Result<TempDir> {
     Ok(folder)
 }
 
-/// Whom the server runs as; `None` where the lab isn't root and it runs as whoever runs the lab.
+/// The user that the server runs as; `None` where the lab isn't root and the server runs as the lab's user.
 fn user() -> Option<&'static str> {
     if !rustix::process::geteuid().is_root() {
         return None;

@@ -17,9 +17,9 @@ use super::definition::Database;
 use super::mariadb::Mariadb;
 use crate::keeper::kept::{Kept, Start};
 
-/// The variable that tells commands and application where MariaDB listens. Its user is root, without a password.
+/// The variable that holds MariaDB's socket, for commands and application. Its user is root, without a password.
 pub(super) const SOCKET: &str = "MARIADB_SOCKET";
-/// Between two looks at a command that runs.
+/// Time between two checks of a running command.
 const POLL: Duration = Duration::from_millis(10);
 
 /// What is to be made ready.

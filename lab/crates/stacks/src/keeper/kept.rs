@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::{Order, Report, program};
 
-/// A keeper and what it has told.
+/// A keeper and its reports.
 #[derive(Debug)]
 pub(crate) struct Kept {
     keeper: Child,
@@ -41,7 +41,7 @@ pub(crate) struct Start<'a> {
 
 const GONE: &str = "its keeper is gone";
 
-/// Variables that would change what a command line says, whoever set them.
+/// Variables that would override command lines.
 const UNWANTED: [&str; 13] = [
     "BUNDLE_GEMFILE",
     "MALLOC_ARENA_MAX",
@@ -94,14 +94,14 @@ impl Kept {
             .envs(environment)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Ctrl-C in a terminal is the lab's to hear.
+            // Ctrl-C in a terminal is for the lab alone.
             .process_group(0)
             .spawn()
             .with_context(|| format!("can't run {}", program.display()))?;
         let (send, reports) = mpsc::channel();
-        let told = BufReader::new(keeper.stdout.take().expect("its stdout is piped"));
+        let lines = BufReader::new(keeper.stdout.take().expect("its stdout is piped"));
         thread::spawn(move || {
-            for line in told.lines().map_while(std::io::Result::ok) {
+            for line in lines.lines().map_while(std::io::Result::ok) {
                 // What it does not understand can only be the message of a panic.
                 if let Ok(report) = serde_json::from_str(&line)
                     && send.send(report).is_err()
@@ -166,14 +166,14 @@ impl Kept {
                 Err(error) => break error == TryRecvError::Disconnected,
             }
         };
-        let told = self.ended.get(&pid).map(String::as_str);
-        told.or(gone.then_some(GONE))
+        let ended = self.ended.get(&pid).map(String::as_str);
+        ended.or(gone.then_some(GONE))
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // The end of its stdin tells it to kill what is left.
+        // At the end of its stdin it kills what is left.
         drop(self.orders.take());
         let _ = self.keeper.wait();
     }

@@ -83,7 +83,7 @@ fn the_tree_below_a_process_is_without_it_but_with_what_it_waited_for() {
 
 #[test]
 fn a_real_tree_is_measured_with_its_dead_and_killed() {
-    // The shell burns CPU in a child that it waits for, then holds another child and tells that it is ready.
+    // The shell burns CPU in a child that it waits for, then holds another child and reports that it is ready.
     let script =
         "(i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done); sleep 1000 & echo ready; wait";
     let mut child = Command::new("setsid")

@@ -16,10 +16,10 @@ use crate::rendering::{Filling, Place, Values};
 use crate::{Deployment, ports};
 use loadgen::page;
 
-/// One request of a server that boots may take this long.
-pub(super) const ANSWER: Duration = Duration::from_secs(20);
-/// A pool in which nothing was started or ended for so long is at rest.
-const REST: Duration = Duration::from_millis(300);
+/// Time-out of one request to a server that boots.
+pub(super) const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+/// A pool that starts and ends no process for so long is complete.
+const POOL_QUIET_TIME: Duration = Duration::from_millis(300);
 /// Bad gateway, service unavailable, gateway timeout (RFC 9110 section 15.6): a proxy or a pool that waits for workers.
 const UNAVAILABLE: [u16; 3] = [502, 503, 504];
 
@@ -44,7 +44,7 @@ impl Running {
             for place in places {
                 let rendered = filling.process(definition, process, values, place)?;
                 let log = self.scratch.join(process.log(&place.number));
-                // What an earlier start left there would tell of readiness.
+                // Lines of an earlier start would count as readiness.
                 File::create(&log).with_context(|| format!("can't write {}", log.display()))?;
                 let kept = self
                     .kept
@@ -61,7 +61,7 @@ impl Running {
                     pid,
                     rank,
                     signal: process.stop,
-                    patience: process.stop_patience(),
+                    stop_timeout: process.stop_timeout(),
                 });
             }
             for place in places {
@@ -92,7 +92,7 @@ impl Running {
             }
             let lines = known.iter().filter_map(|pid| proc::command_line(*pid));
             let called = lines.filter(|line| line.contains(title));
-            called.count() >= count && since.elapsed() >= REST
+            called.count() >= count && since.elapsed() >= POOL_QUIET_TIME
         })
     }
 
@@ -127,12 +127,12 @@ impl Running {
         })
     }
 
-    /// Waits for an answer that is no proxy's word for a server that boots: it is the application's, good or not.
+    /// Waits for an answer of the application. Statuses by which a proxy says that its server boots don't count.
     fn wait_until_it_answers(&mut self, path: &str, deadline: Instant) -> Result<()> {
         let mut last = None;
         let what = format!("an answer with 200 to GET {path}");
         let waited = self.wait(deadline, &what, |running| {
-            let answer = page::get(&running.target, path, ANSWER);
+            let answer = page::get(&running.target, path, FIRST_ANSWER_TIMEOUT);
             let is_final =
                 matches!(&answer, Ok(response) if !UNAVAILABLE.contains(&response.status));
             last = Some(answer);
@@ -157,7 +157,7 @@ impl Running {
         }
     }
 
-    /// Looks again and again until `done`, a process ends, or the time is over.
+    /// Polls until `done`, a process ends, or the time is over.
     fn wait(
         &mut self,
         deadline: Instant,

@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Lines of each log that are told.
+/// Lines of each log that are shown.
 const LINES: usize = 15;
-/// They are looked for in so many bytes.
+/// Bytes at the end of a log that are read for them.
 const BYTES: u64 = 16 * 1024;
 
 /// The last lines of every `*.log` in `folder`, under its name.
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_log_is_told_by_its_last_lines() {
+    fn each_log_is_shown_by_its_last_lines() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         assert_eq!(ends(folder.path()), "");
@@ -53,11 +53,11 @@ mod tests {
         );
         write("empty.log", "\n");
         write("a.conf", "no log");
-        let told = ends(folder.path());
-        assert!(told.starts_with("--- end of a.log\nline 4986\n"), "{told}");
+        let text = ends(folder.path());
+        assert!(text.starts_with("--- end of a.log\nline 4986\n"), "{text}");
         assert!(
-            told.ends_with("line 5000\n--- end of b.log\none\ntwo"),
-            "{told}"
+            text.ends_with("line 5000\n--- end of b.log\none\ntwo"),
+            "{text}"
         );
     }
 }

@@ -49,8 +49,8 @@ impl Definition {
             workers,
             threads,
             environment: environment.map_or_else(|| "production".to_owned(), Clone::clone),
-            user: told("id", &["-un"])?,
-            group: told("id", &["-gn"])?,
+            user: output_of("id", &["-un"])?,
+            group: output_of("id", &["-gn"])?,
             program: self.program_paths(&deployment.highball),
             process,
         })
@@ -75,7 +75,7 @@ pub(super) fn run_folder() -> Result<TempDir> {
     Ok(folder)
 }
 
-/// What every process gets beside the lab's own variables; temporary files go to `run`.
+/// The variables of every process in addition to the lab's own; temporary files go to `run`.
 pub(super) fn environment(deployment: &Deployment, run: &Path) -> BTreeMap<String, String> {
     let run = run.display().to_string();
     let defaults = [
@@ -89,8 +89,8 @@ pub(super) fn environment(deployment: &Deployment, run: &Path) -> BTreeMap<Strin
     environment
 }
 
-/// The one line that a program prints.
-fn told(program: &str, arguments: &[&str]) -> Result<String> {
+/// The line that a program prints.
+fn output_of(program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program).args(arguments).output();
     let output = output.with_context(|| format!("can't run {program}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())

@@ -84,7 +84,7 @@ fn every_participant_keeps_its_row_the_reference_first() {
 }
 
 #[test]
-fn ratios_then_and_now_stand_beside_each_other_with_todays_interval() {
+fn ratios_of_then_and_now_have_todays_interval() {
     let found = held(&results([1500, 1510, 1490]));
     let rates = &found.findings[0];
     assert_eq!(rates.order(), Order::Same);
@@ -98,7 +98,7 @@ fn ratios_then_and_now_stand_beside_each_other_with_todays_interval() {
 }
 
 #[test]
-fn another_order_and_a_tie_are_told() {
+fn another_order_and_a_tie_are_named() {
     assert!(matches!(
         held(&results([500, 510, 490])).findings[0].order(),
         Order::Different(_)
@@ -159,7 +159,7 @@ fn a_run_with_a_stack_that_was_replaced_since_keeps_its_figures_and_says_so() {
     assert!(cluster.ratio.is_some() && rates.rows[0].now.is_some());
     assert_eq!(rates.order(), Order::Same);
 
-    // Where today's could not be measured, the other one beside it is no substitute.
+    // Where today's stack could not be measured, another stack is no substitute.
     results.missing.push(Missing {
         id: "nginx+thin-2".to_owned(),
         reason: "nginx is not there".to_owned(),
@@ -176,7 +176,7 @@ fn a_run_with_a_stack_that_was_replaced_since_keeps_its_figures_and_says_so() {
 }
 
 #[test]
-fn what_the_generator_limited_is_told_and_held_against_nothing() {
+fn results_limited_by_the_generator_are_not_compared() {
     let mut results = results([1500, 1510, 1490]);
     for trial in &mut results.trials {
         if trial.stack == "nginx+thin" {
@@ -192,7 +192,7 @@ fn what_the_generator_limited_is_told_and_held_against_nothing() {
 }
 
 #[test]
-fn a_study_of_rates_is_held_against_the_most_replies_with_the_rate_held_beside_it() {
+fn a_study_of_rates_is_compared_by_the_most_replies() {
     let search = |stack: &str, round, most| results::Peak {
         stack: stack.to_owned(),
         round,

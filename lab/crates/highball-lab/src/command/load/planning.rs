@@ -7,7 +7,7 @@ use super::requests_file::{self, Requests};
 use super::url::{Server, Url};
 use loadgen::plan::{End, Mode, Plan, Request};
 
-/// What the generator writes itself. RFC 9112 section 6: a second length would make the framing a riddle.
+/// Fields that the generator writes itself. RFC 9112 section 6: a second length makes the framing ambiguous.
 const OWN: [&str; 4] = ["Host", "Content-Length", "Connection", "Transfer-Encoding"];
 
 /// The plan that the flags ask for.

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_how_far_a_load_is() {
+    fn a_line_shows_the_progress_of_a_load() {
         let so_far = loadgen::Progress {
             elapsed: Duration::from_millis(3_250),
             completed: 22_464,

@@ -1,4 +1,4 @@
-//! What must hold before a load is worth starting: somebody listens, and there are descriptors for the connections.
+//! Checks before a load: a server listens, and there are enough descriptors for the connections.
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -9,20 +9,20 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use loadgen::plan::{Plan, Target};
 
-/// Descriptors beside those of the connections: poll sets, stdio, what a library holds.
+/// Descriptors apart from those of the connections: poll sets, stdio, libraries.
 const SPARE: u64 = 64;
-/// Patience with the first connection.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time-out of the first connection.
+const FIRST_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Connects once, so that a wrong port is one message at once and not ten seconds of refused connections.
 ///
 /// # Errors
-/// Nobody listens there.
+/// No server listens there.
 pub(super) fn server_of(plan: &Plan) -> Result<()> {
     let (server, connected) = match &plan.target {
         Target::Tcp(address) => (
             address.to_string(),
-            TcpStream::connect_timeout(address, PATIENCE.min(plan.timeout)).map(drop),
+            TcpStream::connect_timeout(address, FIRST_CONNECT_TIMEOUT.min(plan.timeout)).map(drop),
         ),
         Target::Unix(path) => (
             path.display().to_string(),

@@ -11,7 +11,7 @@ use loadgen::plan::Target;
 /// A URL, taken apart.
 #[derive(Debug, PartialEq)]
 pub(super) struct Url {
-    /// Its share beside other URLs.
+    /// Its weight among the URLs.
     pub(super) weight: f64,
     /// The server.
     pub(super) server: Server,

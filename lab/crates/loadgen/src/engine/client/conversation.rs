@@ -146,7 +146,7 @@ impl Client<'_> {
         }
     }
 
-    /// The server closed a connection that was idle, or sent what nobody asked for.
+    /// The server closed an idle connection, or sent something without a request.
     fn drop_idle(&mut self, place: u32, position: usize) {
         self.idle.swap_remove(position);
         if let Some(moved) = self.idle.get(position) {
@@ -184,7 +184,7 @@ impl Client<'_> {
             Ok(Step::Whole(response, used)) if used == count => {
                 self.answered(place, &response, now)
             }
-            // Bytes behind the response belong to no request: its length was not the one it told.
+            // Bytes after the response belong to no request: its length was wrong.
             Ok(Step::Whole(..)) | Err(_) => self.fail(place, Failure::Invalid, now),
         }
     }
