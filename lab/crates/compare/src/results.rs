@@ -168,6 +168,18 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// These results as those of the trial that `of` names.
+    pub(crate) fn named_as(self, of: Self) -> Self {
+        Self {
+            stack: of.stack,
+            load: of.load,
+            round: of.round,
+            position: of.position,
+            started: of.started,
+            ..self
+        }
+    }
+
     /// How many requests failed: under the load, and in all of a restart.
     pub fn errors(&self) -> u64 {
         self.outcome.errors.total() + self.restart.as_ref().map_or(0, UnderRestart::errors)

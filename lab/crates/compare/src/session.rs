@@ -200,16 +200,7 @@ impl Session<'_, '_> {
                 return Ok(());
             }
             match found {
-                Ok(found) => {
-                    blank = Trial {
-                        stack: blank.stack,
-                        load: blank.load,
-                        round: blank.round,
-                        position: blank.position,
-                        started: blank.started,
-                        ..found
-                    }
-                }
+                Ok(found) => blank = found.named_as(blank),
                 Err(error) => blank.failure = Some(format!("{error:#}")),
             }
             let line = format!(

@@ -1,5 +1,7 @@
 //! One trial: a fresh server, a warm-up, a load, the figures, a stop.
 
+use std::time::Duration;
+
 use anyhow::Result;
 
 use super::lab::{Load, Participant};
@@ -54,31 +56,14 @@ pub(super) fn run(
 
 /// The load for as long as a warm-up may take, or for as many requests as it names.
 fn warm_up_mode(context: &TrialContext<'_>, load: &Load, mode: Mode) -> Mode {
-    let cap = context.lab.warm_up;
     match (mode, load.warm_up_requests) {
+        (_, None) => mode.lasting(context.lab.warm_up),
         (Mode::Closed { connections, .. }, Some(count)) => Mode::Closed {
             connections,
             end: End::Requests(count),
         },
-        (Mode::Closed { connections, .. }, None) => Mode::Closed {
-            connections,
-            end: End::After(cap),
-        },
-        (
-            Mode::Open {
-                rate,
-                arrivals,
-                max_connections,
-                ..
-            },
-            count,
-        ) => Mode::Open {
-            rate,
-            arrivals,
-            duration: count.map_or(cap, |count| {
-                std::time::Duration::from_secs_f64(count as f64 / rate)
-            }),
-            max_connections,
-        },
+        (Mode::Open { rate, .. }, Some(count)) => {
+            mode.lasting(Duration::from_secs_f64(count as f64 / rate))
+        }
     }
 }

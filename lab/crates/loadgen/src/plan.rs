@@ -122,6 +122,29 @@ pub struct Expected {
     pub length: Option<u64>,
 }
 
+impl Mode {
+    /// The same load for another time.
+    pub fn lasting(self, time: Duration) -> Self {
+        match self {
+            Self::Closed { connections, .. } => Self::Closed {
+                connections,
+                end: End::After(time),
+            },
+            Self::Open {
+                rate,
+                arrivals,
+                max_connections,
+                ..
+            } => Self::Open {
+                rate,
+                arrivals,
+                duration: time,
+                max_connections,
+            },
+        }
+    }
+}
+
 impl Plan {
     /// How long requests leave; `None` where their number ends the load.
     pub fn length(&self) -> Option<Duration> {

@@ -29,17 +29,8 @@ impl Catalogue {
     /// # Errors
     /// As of [`Self::load`].
     pub fn load_from(folder: &Path, extra: &[PathBuf]) -> Result<Self> {
-        let folder = folder.join("stacks");
-        let entries = folder.read_dir();
-        let entries = entries.with_context(|| format!("can't read {}", folder.display()))?;
-        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.retain(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "toml")
-        });
-        paths.sort();
         let mut catalogue = Self::default();
-        for path in &paths {
+        for path in &toml_file::all_in(&folder.join("stacks"))? {
             catalogue.add(Definition::read(path)?)?;
         }
         for path in extra {

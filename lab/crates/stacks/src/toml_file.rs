@@ -1,7 +1,7 @@
 //! Reading of TOML files that people write: stacks, applications, studies, LAB.toml. An error names file and line, and
 //! the nearest known name where one is unknown. It knows no key itself.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow};
 use serde::de::DeserializeOwned;
@@ -15,6 +15,19 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
     parse(path, &text)
+}
+
+/// The paths of `*.toml` in a folder, by name.
+///
+/// # Errors
+/// The folder can't be read.
+pub fn all_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = folder.read_dir();
+    let entries = entries.with_context(|| format!("can't read {}", folder.display()))?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
+    paths.sort();
+    Ok(paths)
 }
 
 /// Reads `text`; `path` serves for messages alone.

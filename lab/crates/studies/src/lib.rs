@@ -208,19 +208,9 @@ impl Study {
     /// # Errors
     /// As of [`Self::list`].
     pub fn list_in(folder: &Path) -> Result<Vec<Self>> {
-        let entries = std::fs::read_dir(folder)
-            .with_context(|| format!("can't read the studies in {}", folder.display()))?;
-        let mut studies = Vec::new();
-        for entry in entries {
-            let path = entry
-                .with_context(|| format!("can't read {}", folder.display()))?
-                .path();
-            if path.extension().is_some_and(|ending| ending == "toml") {
-                studies.push(Self::read(&path)?);
-            }
-        }
-        studies.sort_by(|a, b| a.id.cmp(&b.id));
-        Ok(studies)
+        // Their ids are the names of their files.
+        let paths = toml_file::all_in(folder)?;
+        paths.iter().map(|path| Self::read(path)).collect()
     }
 
     /// The study of this name.

@@ -7,7 +7,7 @@ use crate::criterion::Within;
 use crate::lab::{FindPeak, Participant};
 use crate::order::Group;
 use crate::progress;
-use crate::results::{Overload, Peak, Trial};
+use crate::results::{Overload, Peak};
 use crate::search::{self, Next};
 
 /// The failure of a search that has not ended.
@@ -113,14 +113,7 @@ impl Session<'_, '_> {
                     Next::Unloaded => unloaded_line(peak),
                     _ => step_line(peak, steps),
                 };
-                blank = Trial {
-                    stack: blank.stack,
-                    load: blank.load,
-                    round: blank.round,
-                    position: blank.position,
-                    started: blank.started,
-                    ..found
-                };
+                blank = found.named_as(blank);
                 line
             }
             Err(error) => {

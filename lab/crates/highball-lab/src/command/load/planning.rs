@@ -60,14 +60,10 @@ fn mode(arguments: &Arguments) -> Mode {
 
 /// The warm-up before `plan`, of the same requests.
 pub(super) fn warm_up(plan: &Plan, duration: std::time::Duration) -> Plan {
-    let mut warm_up = plan.clone();
-    match &mut warm_up.mode {
-        Mode::Closed { end, .. } => *end = End::After(duration),
-        Mode::Open {
-            duration: whole, ..
-        } => *whole = duration,
+    Plan {
+        mode: plan.mode.lasting(duration),
+        ..plan.clone()
     }
-    warm_up
 }
 
 fn one_server(urls: &[Url]) -> Result<&Server> {
