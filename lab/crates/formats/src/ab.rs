@@ -198,10 +198,10 @@ fn sends_bodies(plan: &loadgen::plan::Plan) -> bool {
 
 /// Responses after which the connection stayed open.
 fn kept_alive(plan: &loadgen::plan::Plan, outcome: &Outcome) -> u64 {
-    let anew = outcome
+    let reopened = outcome
         .connections
         .saturating_sub(words::concurrency(plan, outcome));
-    outcome.completed.saturating_sub(anew)
+    outcome.completed.saturating_sub(reopened)
 }
 
 fn notes(
@@ -231,7 +231,7 @@ fn notes(
     }
     if outcome.errors.unanswered > 0 {
         notes.push(format!(
-            "{} still in flight at the end: ab does not tell of them, here they are in Total and in the percentages at their age.",
+            "{} still in flight at the end: ab does not report them, here they are in Total and in the percentages at their age.",
             words::counted(outcome.errors.unanswered, "request")
         ));
     }

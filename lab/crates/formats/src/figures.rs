@@ -10,13 +10,13 @@ use loadgen::plan::Plan;
 pub(super) struct Figure {
     /// Unique; parts are joined by dots.
     pub(super) name: String,
-    /// What it counts, or the unit.
+    /// Unit, or the noun that is counted.
     pub(super) unit: &'static str,
     /// `None` where there are too few samples for it.
     pub(super) value: Option<f64>,
 }
 
-/// Percentiles that are told, with their names.
+/// Percentiles shown, with their names.
 pub(super) const PERCENTILES: [(&str, f64); 5] = [
     ("p50", 50.0),
     ("p75", 75.0),
@@ -25,7 +25,7 @@ pub(super) const PERCENTILES: [(&str, f64); 5] = [
     ("p99.9", 99.9),
 ];
 
-/// All figures of an outcome, in a fixed order; statuses are those that came.
+/// Returns all figures of an outcome, in a fixed order; statuses only where they occurred.
 pub(super) fn figures(plan: &Plan, outcome: &Outcome) -> Vec<Figure> {
     let mut figures = Vec::new();
     let mut add = |name: &str, unit: &'static str, value: f64| {

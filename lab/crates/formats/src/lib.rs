@@ -1,5 +1,5 @@
-//! What is told of a load: our own text, data for programs, and the layouts of ab, wrk and httperf. It only words
-//! what [`loadgen::outcome::Outcome`] holds; it measures nothing and writes nowhere.
+//! Formats of a load's results: our own text, data for programs, and the layouts of ab, wrk and httperf. It formats an
+//! [`loadgen::outcome::Outcome`]; it measures nothing and writes no file.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ pub use measured::Measured;
 pub use number::{grouped, milliseconds};
 pub use words::{counted, generator_verdict, in_words, main_error};
 
-/// A layout of results.
+/// A format of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// For people.
@@ -34,7 +34,7 @@ pub enum Format {
     Httperf,
 }
 
-/// Words a load in the given layout; the text ends with a line break.
+/// Formats a load's results; the text ends with a line break.
 pub fn render(format: Format, measured: &Measured<'_>) -> String {
     match format {
         Format::Text => text::render(measured),

@@ -1,18 +1,18 @@
-//! What all layouts are made from.
+//! The input of all formats: a load and its outcome. It formats nothing.
 
 use loadgen::Headroom;
 use loadgen::outcome::Outcome;
 use loadgen::plan::Plan;
 
-/// A load and what came of it.
+/// A load and its outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured<'a> {
-    /// What was to be sent.
+    /// The load.
     pub plan: &'a Plan,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: &'a Outcome,
-    /// Whether somebody ended it before its time.
+    /// Whether Ctrl-C ended the load early.
     pub ended_early: bool,
-    /// What the generator can take on this machine, where that was measured.
+    /// The generator's largest rate on this machine, where that was measured.
     pub headroom: Option<&'a Headroom>,
 }

@@ -1,4 +1,4 @@
-//! Layouts, held against what the real tools printed (`golden/`), and what our own text says.
+//! Compares the formats of other tools with real output of these tools (`golden/`), and checks our own text.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ fn outcome() -> Outcome {
     }
 }
 
-fn told(format: Format, plan: &Plan, outcome: &Outcome) -> String {
+fn formatted(format: Format, plan: &Plan, outcome: &Outcome) -> String {
     render(
         format,
         &Measured {
@@ -218,7 +218,7 @@ fn ab(plan: &Plan, outcome: &Outcome, name: &str) {
                 .any(|row| line.starts_with(row))
     };
     hold(
-        &told(Format::Ab, plan, outcome),
+        &formatted(Format::Ab, plan, outcome),
         &golden(name),
         "Server Software:",
         table,
@@ -251,7 +251,7 @@ fn ab_fields_are_those_of_the_real_one() {
 
 #[test]
 fn ab_fields_hold_the_outcomes_figures() {
-    let text = told(Format::Ab, &plan(ConnectionUse::PerRequest), &outcome());
+    let text = formatted(Format::Ab, &plan(ConnectionUse::PerRequest), &outcome());
     assert_eq!(values(&text, "Complete requests:"), ["1200"]);
     assert_eq!(values(&text, "Concurrency Level:"), ["4"]);
     assert_eq!(values(&text, "Requests per second:")[0], "100.00");
@@ -265,7 +265,7 @@ fn ab_fields_hold_the_outcomes_figures() {
 fn ab_counts_no_connecting_for_requests_over_an_open_connection() {
     let mut outcome = outcome();
     outcome.connect = latency(600, |_| 8_000);
-    let text = told(Format::Ab, &plan(ConnectionUse::Calls(2)), &outcome);
+    let text = formatted(Format::Ab, &plan(ConnectionUse::Calls(2)), &outcome);
     assert_eq!(values(&text, "Connect:"), ["0", "4", "4.0", "0", "8"]);
 }
 
@@ -273,7 +273,7 @@ fn wrk(plan: &Plan, outcome: &Outcome, name: &str) {
     // wrk puts numbers into columns; the units behind them vary with the size.
     let table = |line: &str| line.trim_start().starts_with(['5', '7', '9']) && line.contains('%');
     hold(
-        &told(Format::Wrk, plan, outcome),
+        &formatted(Format::Wrk, plan, outcome),
         &golden(name),
         "Running",
         table,
@@ -302,7 +302,7 @@ fn wrk_tells_of_socket_errors_as_the_real_one() {
     };
     let mut plan = plan(ConnectionUse::KeepAlive);
     plan.requests = vec![request("/drop")];
-    let text = told(Format::Wrk, &plan, &outcome);
+    let text = formatted(Format::Wrk, &plan, &outcome);
     // The real one divides nothing by nothing.
     let golden = golden("wrk-drop").replace("  -nan%", "  0.00%");
     hold(&text, &golden, "Running", |_| false);
@@ -314,7 +314,7 @@ fn wrk_tells_of_socket_errors_as_the_real_one() {
 
 #[test]
 fn wrk_fields_hold_the_outcomes_figures() {
-    let text = told(Format::Wrk, &plan(ConnectionUse::KeepAlive), &outcome());
+    let text = formatted(Format::Wrk, &plan(ConnectionUse::KeepAlive), &outcome());
     assert_eq!(
         values(&text, "Running"),
         ["12s", "test", "@", "http://127.0.0.1:8080/"]
@@ -333,7 +333,7 @@ fn wrk_fields_hold_the_outcomes_figures() {
 
 fn httperf(plan: &Plan, outcome: &Outcome, name: &str) {
     hold(
-        &told(Format::Httperf, plan, outcome),
+        &formatted(Format::Httperf, plan, outcome),
         &golden(name),
         "Maximum connect",
         |_| false,
@@ -362,7 +362,7 @@ fn httperf_fields_hold_the_outcomes_figures() {
     outcome.errors.connect_refused = 2;
     outcome.errors.timeout = 3;
     outcome.errors.closed = 5;
-    let text = told(Format::Httperf, &plan(ConnectionUse::PerRequest), &outcome);
+    let text = formatted(Format::Httperf, &plan(ConnectionUse::PerRequest), &outcome);
     assert!(
         text.contains("Total: connections 6 requests 1200 replies 1200 test-duration 12.000 s"),
         "{text}"
@@ -388,8 +388,8 @@ fn httperf_fields_hold_the_outcomes_figures() {
 }
 
 #[test]
-fn our_text_tells_rates_times_and_whether_to_believe_them() {
-    let text = told(Format::Text, &plan(ConnectionUse::KeepAlive), &outcome());
+fn our_text_has_rates_times_and_whether_to_trust_them() {
+    let text = formatted(Format::Text, &plan(ConnectionUse::KeepAlive), &outcome());
     for part in [
         "GET http://127.0.0.1:8080/\n",
         "closed loop, 4 connections, keep-alive, 12s\n",
@@ -397,8 +397,8 @@ fn our_text_tells_rates_times_and_whether_to_believe_them() {
         "errors          none\n",
         "received        1.2 MiB, 104.4 KiB a second, 1.0 KiB a response\n",
         "latency             1.70    2.30    2.66    2.88       -    2.90    1.70   when it could leave to last byte\n",
-        "p99.9 wants 10,000 samples, there are 1,200.\n",
-        "course          ████████████   a bar a second: 100 to 100 good responses a second\n",
+        "p99.9 needs 10,000 samples, there are 1,200.\n",
+        "rate over time  ████████████   a bar a second: 100 to 100 good responses a second\n",
         "The generator was not the limit: it used 0.41 of 1 core and waited for it 1.0 % of the time.\n",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
@@ -406,12 +406,12 @@ fn our_text_tells_rates_times_and_whether_to_believe_them() {
 }
 
 #[test]
-fn figures_that_contradict_each_other_are_no_secret() {
+fn figures_that_contradict_each_other_are_reported() {
     let plan = plan(ConnectionUse::KeepAlive);
     let mut outcome = outcome();
-    assert!(!told(Format::Text, &plan, &outcome).contains("Little"));
+    assert!(!formatted(Format::Text, &plan, &outcome).contains("Little"));
     outcome.in_flight_s = 20.4;
-    let text = told(Format::Text, &plan, &outcome);
+    let text = formatted(Format::Text, &plan, &outcome);
     let expect = "Throughput times mean latency makes 0.17 requests in flight, and 1.70 were (Little's law): ";
     assert!(text.contains(expect), "{text}");
 }
@@ -432,7 +432,7 @@ fn our_text_names_what_failed() {
         status: 200,
         length: None,
     });
-    let text = told(Format::Text, &plan, &outcome);
+    let text = formatted(Format::Text, &plan, &outcome);
     for part in [
         "statuses        200: 1,110, 500: 40\n",
         "errors          100, 8.3 % of all\n",
@@ -457,7 +457,7 @@ fn a_login_that_is_refused_is_named() {
         },
         ..Outcome::default()
     };
-    let text = told(Format::Text, &plan, &outcome);
+    let text = formatted(Format::Text, &plan, &outcome);
     assert!(
         text.contains(
             "errors          40, 100 % of all\n              40  the login was refused\n"
@@ -476,7 +476,7 @@ fn several_pages_have_a_table() {
     let mut second = outcome.requests[0].clone();
     second.name = "POST /new".into();
     outcome.requests.push(second);
-    let text = told(Format::Text, &plan, &outcome);
+    let text = formatted(Format::Text, &plan, &outcome);
     assert!(
         text.starts_with("2 pages of unix:/run/app.sock\n"),
         "{text}"
@@ -488,7 +488,7 @@ fn several_pages_have_a_table() {
 }
 
 #[test]
-fn a_generator_at_its_limit_is_said_in_every_text() {
+fn every_text_reports_a_generator_at_its_limit() {
     let mut outcome = outcome();
     outcome.generator.limit = Some("its thread was busy all the time".into());
     let plan = plan(ConnectionUse::KeepAlive);
@@ -499,16 +499,16 @@ fn a_generator_at_its_limit_is_said_in_every_text() {
         Format::Wrk,
         Format::Httperf,
     ] {
-        let text = told(format, &plan, &outcome);
+        let text = formatted(format, &plan, &outcome);
         assert!(
-            text.contains("The generator was the limit: its thread was busy all the time. These figures tell of it"),
+            text.contains("The generator was the limit: its thread was busy all the time. These figures describe it"),
             "{text}"
         );
     }
 }
 
 #[test]
-fn a_load_near_what_the_generator_can_take_is_said() {
+fn a_load_close_to_the_generators_largest_rate_is_reported() {
     let check = |ceiling: f64, expect: &str| {
         let headroom = Headroom {
             rate: ceiling,
@@ -529,16 +529,16 @@ fn a_load_near_what_the_generator_can_take_is_said() {
     };
     check(
         10_000.0,
-        "Against a server that only answers it could take 10,000 responses a second; this load took 1.0 % of that.",
+        "Against a server that only answers, the generator reached 10,000 responses a second; this load reached 1.0 % of that.",
     );
     check(
         150.0,
-        "this load took 67 % of that, where half is the most that tells of the server: use more threads or cores.",
+        "this load reached 67 % of that, and above half of it the generator is part of what is measured: use more threads or cores.",
     );
 }
 
 #[test]
-fn an_empty_outcome_is_told_without_a_division_by_nothing() {
+fn an_empty_outcome_is_formatted_without_a_division_by_zero() {
     let mut open = plan(ConnectionUse::KeepAlive);
     open.mode = Mode::Open {
         rate: 10.0,
@@ -554,7 +554,7 @@ fn an_empty_outcome_is_told_without_a_division_by_nothing() {
         Format::Wrk,
         Format::Httperf,
     ] {
-        let text = told(format, &open, &Outcome::default());
+        let text = formatted(format, &open, &Outcome::default());
         assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
     }
 }
@@ -563,7 +563,7 @@ fn an_empty_outcome_is_told_without_a_division_by_nothing() {
 fn json_holds_the_outcome_the_plan_and_the_figures() {
     let (plan, outcome) = (plan(ConnectionUse::KeepAlive), outcome());
     let value: serde_json::Value =
-        serde_json::from_str(&told(Format::Json, &plan, &outcome)).unwrap();
+        serde_json::from_str(&formatted(Format::Json, &plan, &outcome)).unwrap();
     assert_eq!(
         value["plan"]["words"],
         "closed loop, 4 connections, keep-alive, 12s"
@@ -576,7 +576,7 @@ fn json_holds_the_outcome_the_plan_and_the_figures() {
 
 #[test]
 fn csv_has_a_figure_a_line() {
-    let text = told(Format::Csv, &plan(ConnectionUse::KeepAlive), &outcome());
+    let text = formatted(Format::Csv, &plan(ConnectionUse::KeepAlive), &outcome());
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("name,unit,value"));
     assert!(lines.all(|line| line.split(',').count() == 3), "{text}");

@@ -1,4 +1,4 @@
-//! Our own text, for people: first the rate and what failed, then times, then the course, then whether to believe it.
+//! Our own text, for people: rate and errors, then times, then the rate over time, then whether to trust the figures.
 
 use std::fmt::Write as _;
 
@@ -13,9 +13,9 @@ use loadgen::plan::{Mode, Plan};
 const NAMES: usize = 16;
 /// Width of a column of times.
 const COLUMN: usize = 8;
-/// Most bars of the course.
+/// Largest number of bars of the rate over time.
 const MOST_BARS: usize = 60;
-/// From least to most.
+/// From lowest to highest.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 pub(super) fn render(measured: &Measured<'_>) -> String {
@@ -39,7 +39,7 @@ pub(super) fn render(measured: &Measured<'_>) -> String {
         out.push('\n');
         by_request(&mut out, outcome);
     }
-    course(&mut out, outcome);
+    rate_over_time(&mut out, outcome);
     let _ = writeln!(out, "\n{}", words::generator_verdict(outcome));
     if let Some(contradiction) = words::contradiction(outcome) {
         let _ = writeln!(out, "{contradiction}");
@@ -144,13 +144,13 @@ fn rates(out: &mut String, plan: &Plan, outcome: &Outcome) {
 
 fn errors(out: &mut String, plan: &Plan, outcome: &Outcome) {
     let total = outcome.errors.total();
-    // What is refused by an expectation is among the errors already.
-    let told = if plan.expects() {
+    // Unexpected responses are among the errors already.
+    let unexpected = if plan.expects() {
         outcome.errors.unexpected
     } else {
         0
     };
-    let bad = outcome.completed.saturating_sub(outcome.good + told);
+    let bad = outcome.completed.saturating_sub(outcome.good + unexpected);
     if total + bad == 0 {
         line(out, "errors", "none");
         return;
@@ -194,7 +194,7 @@ fn times(out: &mut String, plan: &Plan, outcome: &Outcome) {
     ] {
         row(out, name, latency, what);
     }
-    hidden(out, &outcome.latency);
+    explain_dashes(out, &outcome.latency);
 }
 
 fn row(out: &mut String, name: &str, latency: &Latency, what: &str) {
@@ -203,7 +203,7 @@ fn row(out: &mut String, name: &str, latency: &Latency, what: &str) {
     }
     let _ = write!(out, "{name:<NAMES$}");
     for (_, percent) in PERCENTILES {
-        let _ = write!(out, "{:>COLUMN$}", told(latency, percent));
+        let _ = write!(out, "{:>COLUMN$}", percentile(latency, percent));
     }
     let (max, mean) = (latency.max_ms(), latency.mean_ms());
     let _ = writeln!(
@@ -215,25 +215,25 @@ fn row(out: &mut String, name: &str, latency: &Latency, what: &str) {
 }
 
 /// A percentile, or a dash where there are too few samples for it.
-fn told(latency: &Latency, percent: f64) -> String {
+fn percentile(latency: &Latency, percent: f64) -> String {
     let value = latency.percentile_ms(percent);
     value.map_or_else(|| "-".to_owned(), milliseconds)
 }
 
-/// Says why a percentile of the latency is not told, and what it wants.
-fn hidden(out: &mut String, latency: &Latency) {
+/// Says why a percentile is not shown, and how many samples it needs.
+fn explain_dashes(out: &mut String, latency: &Latency) {
     let mut missing = PERCENTILES.iter();
     let missing = missing.find(|(_, percent)| latency.percentile_ms(*percent).is_none());
     let Some((name, percent)) = missing.filter(|_| latency.count() > 0) else {
         return;
     };
-    let wanted = (10.0 / (1.0 - percent / 100.0)).round();
+    let needed = (10.0 / (1.0 - percent / 100.0)).round();
     let _ = writeln!(
         out,
-        "{:NAMES$}A dash: fewer than ten samples are slower, so that it would be chance; {name} wants {} samples, \
+        "{:NAMES$}A dash: fewer than ten samples are slower, so the value would be chance; {name} needs {} samples, \
          there are {}.",
         "",
-        grouped(wanted as u64),
+        grouped(needed as u64),
         grouped(latency.count())
     );
 }
@@ -264,15 +264,15 @@ fn by_request(out: &mut String, outcome: &Outcome) {
             "{name:<width$}{:>12}{:>12}{:>9}{:>9}{:>9}",
             grouped(*completed),
             rate(ratio(*good as f64, outcome.elapsed_s)),
-            told(latency, 50.0),
-            told(latency, 99.0),
-            told(latency, 100.0)
+            percentile(latency, 50.0),
+            percentile(latency, 99.0),
+            percentile(latency, 100.0)
         );
     }
 }
 
 /// Good responses of each second as bars; several seconds share one where there are many.
-fn course(out: &mut String, outcome: &Outcome) {
+fn rate_over_time(out: &mut String, outcome: &Outcome) {
     let seconds = outcome.rates();
     if seconds.len() < 3 {
         return;
@@ -295,7 +295,7 @@ fn course(out: &mut String, outcome: &Outcome) {
     out.push('\n');
     line(
         out,
-        "course",
+        "rate over time",
         &format!(
             "{bars}   {every}: {} to {} good responses a second",
             rate(min),

@@ -6,7 +6,7 @@ use loadgen::duration;
 use loadgen::outcome::{Contradiction, Errors, Outcome};
 use loadgen::plan::{Arrivals, ConnectionUse, End, Mode, Plan, Request, Target};
 
-/// The share of its ceiling up to which the generator leaves no mark on the figures.
+/// Up to this share of its largest rate the generator does not affect the figures.
 const ENOUGH: f64 = 0.5;
 
 /// When requests leave, over what connections, and for how long: `closed loop, 12 connections, keep-alive, 10s`.
@@ -44,7 +44,7 @@ pub fn in_words(plan: &Plan) -> String {
     format!("{mode}, {connections}, {until}")
 }
 
-/// Whether the generator was the limit, in a sentence: whether the figures are the server's at all.
+/// Says whether the generator was the limit. If it was, the figures do not describe the server.
 pub fn generator_verdict(outcome: &Outcome) -> String {
     let generator = &outcome.generator;
     let used = format!(
@@ -56,7 +56,7 @@ pub fn generator_verdict(outcome: &Outcome) -> String {
     );
     match &generator.limit {
         Some(reason) => format!(
-            "The generator was the limit: {reason}. These figures tell of it, not of the server ({used})."
+            "The generator was the limit: {reason}. These figures describe it, not the server ({used})."
         ),
         None => {
             let lag = match generator.lag.percentile_ms(99.0) {
@@ -71,7 +71,7 @@ pub fn generator_verdict(outcome: &Outcome) -> String {
     }
 }
 
-/// That the figures contradict each other, where they do.
+/// Says which figures contradict each other; `None` where they agree.
 pub(super) fn contradiction(outcome: &Outcome) -> Option<String> {
     let Contradiction { product, in_flight } = outcome.contradiction()?;
     Some(format!(
@@ -80,7 +80,7 @@ pub(super) fn contradiction(outcome: &Outcome) -> Option<String> {
     ))
 }
 
-/// How near a load came to what the generator can take here.
+/// How close a load came to the generator's largest rate here.
 pub(super) fn headroom(outcome: &Outcome, headroom: &Headroom) -> String {
     // In an open loop what was demanded had to leave, answered or not.
     let rate = ratio(
@@ -89,12 +89,12 @@ pub(super) fn headroom(outcome: &Outcome, headroom: &Headroom) -> String {
     );
     let share = ratio(rate, headroom.ceiling);
     let advice = if share > ENOUGH {
-        ", where half is the most that tells of the server: use more threads or cores"
+        ", and above half of it the generator is part of what is measured: use more threads or cores"
     } else {
         ""
     };
     format!(
-        "Against a server that only answers it could take {} responses a second; this load took {} of that{advice}.",
+        "Against a server that only answers, the generator reached {} responses a second; this load reached {} of that{advice}.",
         grouped(headroom.ceiling.round() as u64),
         per_cent(share)
     )
@@ -114,7 +114,7 @@ pub(super) fn url(plan: &Plan, request: &Request) -> String {
     }
 }
 
-/// Host and port as other tools tell them; a socket's path and no port.
+/// Host and port as other tools print them; for a UNIX socket its path and port 0.
 pub(super) fn host_and_port(plan: &Plan) -> (String, u16) {
     match &plan.target {
         Target::Tcp(address) => {
@@ -134,7 +134,7 @@ pub(super) fn concurrency(plan: &Plan, outcome: &Outcome) -> u64 {
     }
 }
 
-/// The kind of error that came most often, in words; `None` where none came.
+/// The most frequent kind of error, in words; `None` where there was none.
 pub fn main_error(plan: &Plan, outcome: &Outcome) -> Option<&'static str> {
     let kinds = error_kinds(plan, &outcome.errors);
     let most = kinds.iter().max_by_key(|(_, _, count)| *count);
@@ -142,9 +142,9 @@ pub fn main_error(plan: &Plan, outcome: &Outcome) -> Option<&'static str> {
         .map(|(_, words, _)| *words)
 }
 
-/// Every kind of error: its name in data, what it means, and how often it came.
+/// Every kind of error: its name in data, its meaning, and its count.
 pub(super) fn error_kinds(plan: &Plan, errors: &Errors) -> [(&'static str, &'static str, u64); 11] {
-    // Without an expectation it is the login alone that can be refused.
+    // Without an expectation only the login can be refused.
     let unexpected_words = match (plan.expects(), &plan.login) {
         (false, _) => "the login was refused",
         (true, None) => "not the expected status or length",
@@ -164,11 +164,7 @@ pub(super) fn error_kinds(plan: &Plan, errors: &Errors) -> [(&'static str, &'sta
         unanswered,
     } = *errors;
     [
-        (
-            "connect_refused",
-            "nobody listens (connection refused)",
-            connect_refused,
-        ),
+        ("connect_refused", "connection refused", connect_refused),
         (
             "connect_timeout",
             "no connection within the time-out",
@@ -212,7 +208,7 @@ pub(super) fn completed_per_second(outcome: &Outcome) -> f64 {
     ratio(outcome.completed as f64, outcome.elapsed_s)
 }
 
-/// For a footnote, where responses of a bad status or length count as throughput with the other tool.
+/// Footnote where the other tool counts responses of a bad status or length as throughput.
 pub(super) fn good_note(outcome: &Outcome) -> Option<String> {
     (outcome.good < outcome.completed).then(|| {
         format!(
@@ -224,11 +220,11 @@ pub(super) fn good_note(outcome: &Outcome) -> Option<String> {
     })
 }
 
-/// For a footnote: the percentiles from the scheduled time.
+/// Footnote: the percentiles from the scheduled time.
 pub(super) fn latency_note(outcome: &Outcome) -> String {
     let percentile = |name: &str, percent: f64| match outcome.latency.percentile_ms(percent) {
         Some(value) => format!("{name} {} ms", milliseconds(value)),
-        None => format!("{name} hidden, too few samples"),
+        None => format!("{name} not shown, too few samples"),
     };
     format!(
         "Latency from the moment a request could or should leave, with failed and unanswered ones: {}, {}, {}, longest {} ms.",
@@ -239,7 +235,7 @@ pub(super) fn latency_note(outcome: &Outcome) -> String {
     )
 }
 
-/// Footnotes beneath another tool's fields: lines that begin with `#`, which no reader of those fields expects.
+/// Appends footnotes below another tool's fields: lines that begin with `#`, which readers of those fields skip.
 pub(crate) fn footnotes(out: &mut String, notes: &[String]) {
     for note in notes {
         out.push_str("# ");

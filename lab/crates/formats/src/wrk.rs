@@ -215,7 +215,7 @@ fn notes(
     notes.extend(words::good_note(outcome));
     if outcome.errors.unanswered > 0 {
         notes.push(format!(
-            "{} still in flight at the end, which wrk does not tell of.",
+            "{} still in flight at the end, which wrk does not report.",
             words::counted(outcome.errors.unanswered, "request")
         ));
     }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use browser::Browser;
-use inspection::{Expected, look_at};
+use inspection::{Expected, inspect};
 use serde_json::Value;
 use test_support::Directory;
 
@@ -99,7 +99,7 @@ fn every_stack_is_compared_and_the_report_shows_each() -> Result<()> {
         let browser = Browser::open(folder.path()).await?;
         for width in [1280, 390] {
             let name = format!("all-stacks-{width}");
-            look_at(&browser, &page, &name, (width, "light"), expected).await?;
+            inspect(&browser, &page, &name, (width, "light"), expected).await?;
         }
         browser.close().await
     })

@@ -243,7 +243,7 @@ fn what_the_generator_can_take_is_measured_beforehand() {
     let (address, log) = serve();
     let text = told(&[&format!("http://{address}/"), "-n", "20", "--headroom"]);
     assert!(
-        text.contains("Against a server that only answers it could take "),
+        text.contains("Against a server that only answers, the generator reached "),
         "{text}"
     );
     assert_eq!(log.lock().unwrap().len(), 20);

@@ -15,7 +15,7 @@ pub(super) const COLOURS: usize = 8;
 /// One chart in both widths.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Chart {
-    /// What it shows; stands above it.
+    /// Title, above the chart.
     title: String,
     /// How to read it, below it; may be empty.
     caption: String,

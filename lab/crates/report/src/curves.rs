@@ -1,4 +1,4 @@
-//! Which charts a report has and what stands in them; how they are drawn is [`super::chart`]'s.
+//! The charts of a report and their data; [`super::chart`] draws them.
 
 use std::collections::BTreeMap;
 
@@ -124,7 +124,7 @@ pub(super) fn latencies(results: &Results, load: &Load) -> Option<Chart> {
     })
 }
 
-/// Where a percentile stands: each further nine is one step.
+/// Position of a percentile on the axis: each further nine is one step.
 fn nines(percent: f64) -> f64 {
     -(1.0 - percent / 100.0).log10()
 }
@@ -321,7 +321,7 @@ pub(super) fn memory(results: &Results, load: &Load) -> Option<Chart> {
     })
 }
 
-/// A study's ratios then and now; `None` where they cannot be told for two participants.
+/// A study's ratios then and now; `None` where fewer than two participants have one.
 pub(super) fn then_and_now(results: &Results, finding: &Published, index: usize) -> Option<Chart> {
     let reference = finding.reference()?;
     let rows: Vec<pairs::Row> = finding

@@ -25,7 +25,7 @@ pub(super) mod study;
 pub struct Page<'a> {
     /// What the comparison found.
     pub results: &'a Results,
-    /// The study's figures beside today's, where it was a study.
+    /// Published figures next to today's, where the comparison repeats a study.
     pub study: Option<&'a ThenAndNow>,
 }
 
@@ -289,12 +289,12 @@ fn deployed<'a>(results: &Results, stack: &'a Stack) -> Deployed<'a> {
     }
 }
 
-/// The latency that a rate had to keep, in a sentence; empty where nobody searched. Searches of earlier versions gave each
-/// stack a limit of its own.
+/// The latency limit of the searches, in a sentence; empty without searches. Searches of earlier versions gave each stack
+/// a limit of its own.
 fn criterion(results: &Results) -> String {
     let peaks = results.peaks.iter();
-    let told = peaks.filter(|peak| !peak.criterion.is_empty());
-    let mut limits: Vec<(&str, &str)> = told
+    let limited = peaks.filter(|peak| !peak.criterion.is_empty());
+    let mut limits: Vec<(&str, &str)> = limited
         .map(|peak| (peak.stack.as_str(), peak.criterion.as_str()))
         .collect();
     limits.sort_by_key(|(stack, _)| colour(results, stack));
@@ -317,7 +317,7 @@ fn criterion(results: &Results) -> String {
     }
 }
 
-/// The whole of what failed trials left, where that is more than the line among the warnings.
+/// The full failure texts of trials, where they have more lines than the warning shows.
 fn failures(results: &Results) -> Vec<(String, &str)> {
     let trials = results.trials.iter().filter_map(|trial| {
         let text = trial.failure.as_deref()?;

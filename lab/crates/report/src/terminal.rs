@@ -12,7 +12,7 @@ use super::warnings::warnings;
 use super::words::answer;
 use compare::verdict::judge;
 
-/// As wide as this where nothing says how wide the terminal is.
+/// Width where neither the terminal nor `COLUMNS` gives one.
 const WIDTH: usize = 100;
 
 /// Lines longer than this are hard to read, however wide the terminal.
@@ -69,8 +69,8 @@ pub(super) fn render(page: &Page<'_>, width: usize) -> String {
 pub(super) fn width() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stdout());
     let terminal = size.ok().map(|size| usize::from(size.ws_col));
-    let told = || std::env::var("COLUMNS").ok()?.parse().ok();
-    let width = terminal.filter(|width| *width > 0).or_else(told);
+    let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let width = terminal.filter(|width| *width > 0).or_else(columns);
     width.unwrap_or(WIDTH).max(40)
 }
 

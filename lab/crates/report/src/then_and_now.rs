@@ -1,5 +1,5 @@
-//! What a study published beside what was measured now. Plain data with the two questions it answers: are the ratios
-//! the same, and is the order of finish? It measures nothing and knows no study; `study` fills it, the report prints it.
+//! A study's published figures next to today's, as plain data, and two questions about them: are the ratios the same, and
+//! is the ranking the same? It measures nothing; the crate `studies` fills it, the report prints it.
 
 use compare::statistics::Estimate;
 
@@ -14,7 +14,7 @@ pub struct ThenAndNow {
     pub method: String,
     /// One for every measure on every application that the study gives figures of.
     pub findings: Vec<Finding>,
-    /// What is to be known of the comparison as a whole: what differs, what stands in for what.
+    /// Notes on the comparison as a whole: what differs, which program replaces which.
     pub notes: Vec<String>,
 }
 
@@ -30,11 +30,11 @@ pub struct Finding {
     /// One a participant, the study's reference first. Ratios are relative to the first row that has both figures.
     pub rows: Vec<Row>,
     /// Ids of stacks of which the first is better than the second today, with 95 % confidence, in the same rounds. Two
-    /// that stand here in neither order are too close to call, unless they are `untold`.
+    /// that are here in neither order are too close to call, unless they are in `undecided`.
     pub ahead: Vec<(String, String)>,
     /// Ids of two stacks of which too few rounds are in common for a verdict, in either order.
-    pub untold: Vec<(String, String)>,
-    /// What is to be known of this measure; may be empty.
+    pub undecided: Vec<(String, String)>,
+    /// Note on this measure; may be empty.
     pub note: String,
 }
 
@@ -51,28 +51,28 @@ pub struct Row {
     pub now_name: String,
     /// The figure of today with its interval; `None` where there is none.
     pub now: Option<Estimate>,
-    /// Whether that figure does not rank, since the generator was the limit or too much failed: it is told, and enters no
-    /// ratio and no order.
+    /// Whether that figure does not rank, because the generator was the limit or too much failed: the report shows it, and it is
+    /// part of no ratio and no order.
     pub set_aside: bool,
     /// The same as a multiple of the reference's in the same rounds, in which what both share cancels out; `None` for
     /// the reference, and where one of the two has no figure.
     pub ratio: Option<Estimate>,
-    /// What stands in and why, or why there is nothing; `None` where the same program runs.
+    /// The replacement and the reason for it, or why there is none; `None` where the same program runs.
     pub stand_in: Option<String>,
 }
 
 /// Whether the participants finish in the same order as then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// Every pair that was told apart then stands in the same order now.
+    /// Every pair that differed then has the same order now.
     Same,
-    /// No pair is the other way round, but these are not told apart today (names of today).
+    /// No pair is reversed, but these are too close to call today (names of today).
     SameAsFarAsKnown(Vec<(String, String)>),
     /// Of these pairs the first was better then and the second is better now (names of today).
     Different(Vec<(String, String)>),
-    /// No pair can be told apart today.
+    /// Every pair is too close to call today.
     TooClose,
-    /// No pair can be told apart today, and of some there are too few rounds for that.
+    /// No pair has a verdict today, and some have too few rounds for one.
     TooFewRounds,
     /// There are not two rows with both figures, those of today such as rank.
     Unknown,
@@ -95,7 +95,7 @@ impl Finding {
             .or_else(|| both.find(|row| row.now.is_some()))
     }
 
-    /// A row's figures as multiples of the reference's: then and now, each where it can be told.
+    /// A row's figures as multiples of the reference's: then and now, `None` where one of the two has no figure.
     pub fn ratios(&self, row: &Row) -> (Option<f64>, Option<f64>) {
         let Some((reference, published)) = self.reference().and_then(|row| Some((row, row.then?)))
         else {
@@ -117,7 +117,7 @@ impl Finding {
         });
         let known: Vec<(&Row, f64, &String)> = known.collect();
         let (mut swapped, mut open, mut pairs) = (Vec::new(), Vec::new(), 0);
-        let mut untold = false;
+        let mut too_few = false;
         for (index, first) in known.iter().enumerate() {
             for second in &known[index + 1..] {
                 let (better, worse) = match first.1.total_cmp(&second.1) {
@@ -132,23 +132,23 @@ impl Finding {
                     swapped.push(names());
                 } else if !self.is_ahead(better.2, worse.2) {
                     open.push(names());
-                    untold |= self.is_untold(better.2, worse.2);
+                    too_few |= self.is_undecided(better.2, worse.2);
                 }
             }
         }
         match (pairs, swapped.is_empty(), open.is_empty()) {
             (0, _, _) => Order::Unknown,
             (_, false, _) => Order::Different(swapped),
-            (_, true, false) if open.len() == pairs && untold => Order::TooFewRounds,
+            (_, true, false) if open.len() == pairs && too_few => Order::TooFewRounds,
             (_, true, false) if open.len() == pairs => Order::TooClose,
             (_, true, false) => Order::SameAsFarAsKnown(open),
             (_, true, true) => Order::Same,
         }
     }
 
-    fn is_untold(&self, one: &str, other: &str) -> bool {
-        let mut untold = self.untold.iter();
-        untold.any(|(first, second)| {
+    fn is_undecided(&self, one: &str, other: &str) -> bool {
+        let mut undecided = self.undecided.iter();
+        undecided.any(|(first, second)| {
             (first == one && second == other) || (first == other && second == one)
         })
     }
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// With every two told apart whose figures of today differ by more than a twentieth.
+    /// Two rows have a verdict where their figures of today differ by more than a twentieth.
     fn finding(rows: Vec<Row>) -> Finding {
         let value = |row: &Row| row.now.map_or(0.0, |now| now.value);
         let mut ahead = Vec::new();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_of_finish_is_the_same_another_or_open() {
+    fn an_order_of_finish_is_the_same_different_or_open() {
         let order = |now: [f64; 3]| {
             finding(vec![
                 row("a", 3.0, now[0]),
@@ -243,7 +243,7 @@ mod tests {
     fn too_few_rounds_are_no_tie() {
         let mut finding = finding(vec![row("a", 2.0, 100.0), row("b", 1.0, 101.0)]);
         assert_eq!(finding.order(), Order::TooClose);
-        finding.untold = vec![("b".to_owned(), "a".to_owned())];
+        finding.undecided = vec![("b".to_owned(), "a".to_owned())];
         assert_eq!(finding.order(), Order::TooFewRounds);
     }
 

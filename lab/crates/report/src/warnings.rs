@@ -1,4 +1,4 @@
-//! What a reader must know before believing the figures, most important first. Facts only: it explains nothing away.
+//! Warnings that a reader needs before relying on the figures, most important first. They are facts; nothing is judged here.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ const WAITED: f64 = 0.05;
 /// Beyond this share of what the generator can take, its own time is a part of what is measured.
 const HEADROOM: f64 = 0.5;
 
-/// A rate that changes by more than this share from one half of a load to the other is no steady one.
+/// A rate that changes by more than this share from one half of a load to the other is not steady.
 const MOVED: f64 = 0.05;
 
-/// And by more than so many standard errors: of hundred loads that chance alone moves it does so to about two.
-const CHANCE: f64 = 3.0;
+/// A change must also exceed this many standard errors; chance alone does that in about 2 of 100 loads.
+const STANDARD_ERRORS: f64 = 3.0;
 
-/// Of halves of fewer seconds nothing is told.
-const HALF: usize = 4;
+/// Halves with fewer seconds than this are not compared.
+const HALF_SECONDS: usize = 4;
 
 /// All warnings of a comparison.
 pub(super) fn warnings(results: &Results, judgement: &Judgement<'_>) -> Vec<String> {
@@ -75,7 +75,7 @@ fn varying(results: &Results) -> impl Iterator<Item = String> + '_ {
             "statuses alone"
         };
         format!(
-            "{} was not the same twice under {}: whether all stacks send the same page can't be told. Compared were \
+            "{} had two different bodies under {}: the lab can't check that all stacks send the same page. It compared \
              {compared}.",
             page.name,
             listed(&stacks)
@@ -136,11 +136,11 @@ pub(super) fn load_title<'a>(results: &'a Results, id: &'a str) -> &'a str {
     load.map_or(id, |load| &load.title)
 }
 
-/// Trials whose rate came near what the generator can take at all.
+/// Trials whose rate came close to the generator's largest rate.
 fn near_ceiling(results: &Results) -> Vec<String> {
     let lines = results.loads.iter().filter_map(|load| {
         let ceiling = load.ceiling.filter(|rate| *rate > 0.0)?;
-        // Beyond that it does not rank, which is told with what was set aside.
+        // Above that the trial does not rank, and the list of excluded trials has it.
         let near = |trial: &Trial| {
             let share = trial.outcome.good_per_second() / ceiling;
             share > HEADROOM && share <= CEILING
@@ -174,11 +174,11 @@ fn contradictions(results: &Results) -> Option<String> {
     })
 }
 
-/// Warm-ups after which rate or latency still moved, and those that were too short to tell.
+/// Warm-ups after which rate or latency still changed, and those that were too short to judge.
 fn not_settled(results: &Results) -> Vec<String> {
     let short = |trial: &Trial| steady::judged(&trial.warm_up).len() < steady::SECONDS;
     let open = |trial: &Trial| !trial.warm_up.medians_ms.is_empty();
-    let untold = by_stack(results, None, |trial| !settled(trial) && short(trial));
+    let too_short = by_stack(results, None, |trial| !settled(trial) && short(trial));
     let mut lines = Vec::new();
     for (what, by_latency) in [("rate", false), ("median latency", true)] {
         let moving = by_stack(results, None, |trial| {
@@ -191,17 +191,17 @@ fn not_settled(results: &Results) -> Vec<String> {
             ));
         }
     }
-    if !untold.is_empty() {
+    if !too_short.is_empty() {
         lines.push(format!(
-            "Whether the server had become steady when the warm-up was over can't be told of fewer than {} seconds: {}.",
+            "The warm-up had fewer than {} seconds, too few to judge whether the server was steady: {}.",
             steady::SECONDS,
-            listed(&untold)
+            listed(&too_short)
         ));
     }
     lines
 }
 
-/// Closed loops whose rate was another at the end than at the beginning, by more than chance explains.
+/// Closed loops whose rate changed between the first and the second half by more than chance explains.
 fn moved(results: &Results) -> Option<String> {
     let open: Vec<&str> = results
         .loads
@@ -212,9 +212,10 @@ fn moved(results: &Results) -> Option<String> {
     let parts = by_stack(results, None, |trial| {
         let rates = trial.outcome.rates();
         let (first, second) = rates.split_at(rates.len() / 2);
-        let drift = Drift::between(first, second).filter(|_| first.len() >= HALF);
+        let drift = Drift::between(first, second).filter(|_| first.len() >= HALF_SECONDS);
         !open.contains(&trial.load.as_str())
-            && drift.is_some_and(|drift| drift.change.abs() > MOVED.max(CHANCE * drift.error))
+            && drift
+                .is_some_and(|drift| drift.change.abs() > MOVED.max(STANDARD_ERRORS * drift.error))
     });
     (!parts.is_empty()).then(|| {
         format!(
@@ -226,23 +227,23 @@ fn moved(results: &Results) -> Option<String> {
     })
 }
 
-/// As the comparison found it; or as is found now, where it had a stricter rule or none.
+/// Whether the warm-up ended steady: by the comparison's own rule, or by today's.
 pub(super) fn settled(trial: &Trial) -> bool {
     trial.warm_up.settled || steady::is_steady(steady::judged(&trial.warm_up))
 }
 
-/// Of more stacks than these nobody reads a list that names them all.
-const NAMED: usize = 4;
+/// With more stacks than this, one part stands for all of them where every trial is affected.
+const NAMED_STACKS: usize = 4;
 
-/// `Puma in 2 of 5 trials`, for each stack with such a trial; one part for all where every trial of many stacks is such.
-/// With a load only of that load's trials.
+/// `Puma in 2 of 5 trials`, for each stack with such a trial, or one part for all stacks. `load` limits it to the trials of
+/// that load.
 fn by_stack(results: &Results, load: Option<&str>, holds: impl Fn(&Trial) -> bool) -> Vec<String> {
     let measured = |trial: &&Trial| {
         let wanted = load.is_none_or(|load| trial.load == load);
         wanted && trial.failure.is_none()
     };
     let measured: Vec<&Trial> = results.trials.iter().filter(measured).collect();
-    let many = results.stacks.len() > NAMED && !measured.is_empty();
+    let many = results.stacks.len() > NAMED_STACKS && !measured.is_empty();
     if many && measured.iter().all(|trial| holds(trial)) {
         return vec![format!("all {}", counted(measured.len(), "trial"))];
     }

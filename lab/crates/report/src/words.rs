@@ -1,4 +1,4 @@
-//! Verdicts as sentences for somebody who never saw the tool. The same sentences stand on the terminal and on the page.
+//! Verdicts as sentences, for readers who do not know the lab. Terminal and page show the same sentences.
 
 use serde::Serialize;
 
@@ -9,12 +9,12 @@ use compare::verdict::{Figure, Finding, Judgement, Measure, Verdict, admission};
 mod phrases;
 
 pub(super) use phrases::short;
-use phrases::{beside, value, values, victory};
+use phrases::{comparison_with, value, values, winner_phrase};
 
-/// An interval whose ends are further apart than this says little.
+/// An interval whose ends are further apart than this factor is too wide for a verdict.
 const WIDE: f64 = 1.5;
 
-/// A sentence whose beginning stands out.
+/// A sentence with an emphasised beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Sentence {
     pub(super) strong: String,
@@ -42,13 +42,13 @@ pub(super) fn name<'a>(results: &'a Results, id: &'a str) -> &'a str {
     })
 }
 
-/// A stack's place among the colours.
+/// The index of a stack's colour.
 pub(super) fn colour(results: &Results, id: &str) -> usize {
     let place = results.stacks.iter().position(|stack| stack.id == id);
     place.unwrap_or_default()
 }
 
-/// The answer: what the comparison comes down to, first.
+/// The answer of the comparison, the most important sentence first.
 pub(super) fn answer(results: &Results, judgement: &Judgement<'_>) -> Vec<Sentence> {
     let Some(headline) = judgement.headline() else {
         return vec![Sentence::new("Nothing was measured.", "")];
@@ -68,7 +68,7 @@ pub(super) fn answer(results: &Results, judgement: &Judgement<'_>) -> Vec<Senten
     sentences
 }
 
-/// The sentence that the page opens with.
+/// The first sentence of the page.
 fn lead(results: &Results, finding: &Finding<'_>) -> Sentence {
     let measure = finding.measure;
     let ranking = finding.ranking();
@@ -100,7 +100,11 @@ fn lead(results: &Results, finding: &Finding<'_>) -> Sentence {
             ),
         ),
         ([first, second, ..], [_]) => Sentence::new(
-            format!("{} {}{among}", name(results, first.stack), victory(measure)),
+            format!(
+                "{} {}{among}",
+                name(results, first.stack),
+                winner_phrase(measure)
+            ),
             format!(
                 ": {}{load}, {}.{}",
                 value(measure, first.estimate),
@@ -124,7 +128,7 @@ fn lead(results: &Results, finding: &Finding<'_>) -> Sentence {
     sentence
 }
 
-/// One line on a measure that is not the headline; `None` where nobody ranks.
+/// One line on a measure that is not the headline; `None` where no stack ranks.
 fn standing(results: &Results, finding: &Finding<'_>) -> Option<Sentence> {
     let measure = finding.measure;
     let ranking = finding.ranking();
@@ -144,7 +148,7 @@ fn standing(results: &Results, finding: &Finding<'_>) -> Option<Sentence> {
             value(measure, only.estimate),
             match finding.figures.len() {
                 1 => "",
-                _ => "; nobody else ranks",
+                _ => "; no other stack ranks",
             }
         ),
         ([first, second, ..], _) if is_unknown(finding, first, second) => format!(
@@ -193,7 +197,7 @@ fn without_figure<'a>(results: &'a Results, finding: &Finding<'_>) -> Vec<&'a st
         .collect()
 }
 
-/// Names those without a figure, who could be the best or the last.
+/// Names the stacks without a figure: any of them could be the best or the last.
 fn absent(results: &Results, measure: Measure, without: &[&str]) -> String {
     if without.is_empty() {
         return String::new();
@@ -224,14 +228,14 @@ fn against(
     let Some(ratio) = ratio else {
         return format!("before {other}");
     };
-    let words = beside(finding.measure, ratio.value);
+    let words = comparison_with(finding.measure, ratio.value);
     let interval = differences(ratio).map_or(String::new(), |ends| {
         format!(" (95\u{a0}% interval {ends})")
     });
     format!("{words} {other}, the next best{among}{interval}")
 }
 
-/// How unsure a tie is: the interval of the ratio of two, and whether trials differ too much to tell.
+/// How uncertain a tie is: the interval of the ratio of two stacks, and whether their trials differ too much.
 fn doubt(finding: &Finding<'_>, unbeaten: &[&Figure<'_>]) -> String {
     let [first, .., last] = unbeaten else {
         return String::new();
@@ -246,14 +250,14 @@ fn doubt(finding: &Finding<'_>, unbeaten: &[&Figure<'_>]) -> String {
     };
     let wide = ratio.high / ratio.low > WIDE;
     let advice = if wide {
-        "; the trials differ too much among themselves to tell more"
+        "; the trials differ too much among themselves for a verdict"
     } else {
         ""
     };
     format!("{interval}{advice}")
 }
 
-/// The last in the ranking beside the first; nothing where it has been named already.
+/// Compares the last in the ranking with the first; empty where the sentence has named it already.
 fn last(results: &Results, finding: &Finding<'_>, ranking: &[&Figure<'_>]) -> String {
     let [first, _, .., last] = ranking else {
         return String::new();
@@ -265,7 +269,7 @@ fn last(results: &Results, finding: &Finding<'_>, ranking: &[&Figure<'_>]) -> St
     else {
         return String::new();
     };
-    let words = beside(finding.measure, ratio.value);
+    let words = comparison_with(finding.measure, ratio.value);
     format!(
         " Last is {} with {}, {words} {}.",
         name(results, last.stack),

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use browser::Browser;
-use inspection::{Expected, look_at};
+use inspection::{Expected, inspect};
 use report::Page;
 use test_support::Directory;
 
@@ -33,12 +33,12 @@ fn written(folder: &Path) -> (String, String) {
 }
 
 #[test]
-fn the_page_answers_first_and_keeps_nothing_back() {
+fn the_page_has_the_answer_first_and_then_all_sections() {
     let folder = Directory::new();
     let (page, _) = written(folder.path());
     let text = page.replace('\u{a0}', " ");
     let mut last = 0;
-    // In this order.
+    // The parts come in this order.
     for part in [
         "<strong>Highball answers the most requests</strong>",
         "the next best (95 % interval",
@@ -48,7 +48,7 @@ fn the_page_answers_first_and_keeps_nothing_back() {
         "the load generator can take 9,000 responses a second at most, and more than 50 % of that were reached by Highball in 5 of 5 trials",
         "bind: address already in use",
         "Then and now: Comparison of Rails Deployment Stacks",
-        "The order of finish is another.",
+        "The order of finish is different.",
         "not ranked",
         "The largest rate held",
         "What you get for a GB and for a core",
@@ -89,7 +89,7 @@ fn every_stack_is_one_series_of_every_chart() {
 }
 
 #[test]
-fn figures_stand_one_a_line() {
+fn the_csv_has_one_figure_a_line() {
     let folder = Directory::new();
     let (_, figures) = written(folder.path());
     let mut lines = figures.lines();
@@ -132,7 +132,7 @@ fn the_terminal_gets_the_same_answer() {
 }
 
 #[test]
-fn figures_that_contradict_each_other_are_warned_of() {
+fn figures_that_contradict_each_other_are_warnings() {
     let mut results = fixtures::comparison();
     let warned = |results: &compare::results::Results| {
         let text = report::terminal(&Page {
@@ -151,7 +151,7 @@ fn figures_that_contradict_each_other_are_warned_of() {
 }
 
 #[test]
-fn a_rate_that_moves_within_the_load_is_warned_of() {
+fn a_rate_that_changes_within_the_load_is_a_warning() {
     let mut results = fixtures::comparison();
     let warned = |results: &compare::results::Results| {
         let text = report::terminal(&Page {
@@ -181,7 +181,7 @@ fn a_rate_that_moves_within_the_load_is_warned_of() {
 
 /// Asserts that the report on these results has all these parts.
 #[track_caller]
-fn expect_told(results: &compare::results::Results, parts: &[&str]) {
+fn expect_parts(results: &compare::results::Results, parts: &[&str]) {
     let folder = Directory::new();
     let page = Page {
         results,
@@ -195,7 +195,7 @@ fn expect_told(results: &compare::results::Results, parts: &[&str]) {
 }
 
 #[test]
-fn what_a_load_sends_and_what_was_set_for_a_stack_is_told() {
+fn the_page_shows_what_a_load_sends_and_a_stacks_environment() {
     let mut results = fixtures::comparison();
     results.loads[0].count = Some(10_000);
     results.loads[0].calls = Some(1);
@@ -205,12 +205,12 @@ fn what_a_load_sends_and_what_was_set_for_a_stack_is_told() {
         "requests a second leave at equal distances, whether or not earlier ones were answered. What",
         "<pre>MALLOC_ARENA_MAX=2</pre>",
     ];
-    expect_told(&results, &parts);
+    expect_parts(&results, &parts);
 }
 
 #[test]
-fn what_holds_for_every_trial_of_many_stacks_is_told_once() {
-    let mut results = fixtures::crowd();
+fn a_warning_about_all_trials_of_many_stacks_is_one_line() {
+    let mut results = fixtures::twenty_stacks();
     let check = |results: &compare::results::Results, expect: &str| {
         let text = report::terminal(&Page {
             results,
@@ -232,7 +232,7 @@ fn what_holds_for_every_trial_of_many_stacks_is_told_once() {
     for trial in &mut results.trials {
         trial.warm_up.medians_ms.truncate(5);
     }
-    let expect = "can't be told of fewer than 10 seconds: all ";
+    let expect = "fewer than 10 seconds, too few to judge whether the server was steady: all ";
     check(&results, expect);
 }
 
@@ -247,7 +247,7 @@ fn a_quick_run_that_was_stopped_says_so() {
         "stopped midway",
         "There are too few rounds for a verdict.",
     ];
-    expect_told(&results, &parts);
+    expect_parts(&results, &parts);
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn a_report_on_nothing_can_be_written() {
 }
 
 #[test]
-fn the_page_is_sound_in_a_browser_wide_and_narrow_light_and_dark() {
+fn the_layout_holds_in_a_browser_at_every_width_and_scheme() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -272,13 +272,13 @@ fn the_page_is_sound_in_a_browser_wide_and_narrow_light_and_dark() {
     written(folder.path());
     let crowd = folder.join("crowd");
     fs::create_dir(&crowd).unwrap();
-    let results = fixtures::crowd();
+    let results = fixtures::twenty_stacks();
     let page = Page {
         results: &results,
         study: None,
     };
     report::write(&page, &crowd).unwrap();
-    if let Err(error) = runtime.block_on(look(folder.path())) {
+    if let Err(error) = runtime.block_on(open_and_inspect(folder.path())) {
         panic!("{error:?}");
     }
 }
@@ -294,21 +294,21 @@ const CROWD: Expected = Expected {
     stacks: 4,
 };
 
-async fn look(folder: &Path) -> Result<()> {
+async fn open_and_inspect(folder: &Path) -> Result<()> {
     let browser = Browser::open(folder).await?;
-    let outcome = look_with(&browser, folder).await;
+    let outcome = inspect_all(&browser, folder).await;
     browser.close().await?;
     outcome
 }
 
-async fn look_with(browser: &Browser, folder: &Path) -> Result<()> {
+async fn inspect_all(browser: &Browser, folder: &Path) -> Result<()> {
     // A sheet of A4 between its margins.
     let page = folder.join("report.html");
-    look_at(browser, &page, "report-print", (718, "print"), STUDY).await?;
+    inspect(browser, &page, "report-print", (718, "print"), STUDY).await?;
     for width in [1280, 390] {
         for scheme in ["light", "dark"] {
             let name = format!("report-{width}-{scheme}");
-            look_at(
+            inspect(
                 browser,
                 &folder.join("report.html"),
                 &name,
@@ -319,13 +319,13 @@ async fn look_with(browser: &Browser, folder: &Path) -> Result<()> {
         }
         let page = folder.join("crowd/report.html");
         let name = format!("report-of-20-stacks-{width}");
-        look_at(browser, &page, &name, (width, "light"), CROWD).await?;
+        inspect(browser, &page, &name, (width, "light"), CROWD).await?;
     }
     Ok(())
 }
 
 #[test]
-fn one_limit_is_told_once_and_limits_that_differ_with_their_stacks() {
+fn one_limit_is_shown_once_and_different_limits_with_their_stacks() {
     let section = |results: &compare::results::Results| {
         let folder = Directory::new();
         let page = Page {

@@ -105,7 +105,7 @@ impl Today<'_> {
             more_is_better: measure.better() == Better::More,
             note: self.note(load, measure),
             ahead: self.pairs(load, measure, Verdict::Better),
-            untold: self.pairs(load, measure, Verdict::Unknown),
+            undecided: self.pairs(load, measure, Verdict::Unknown),
             rows,
         }
     }

@@ -48,7 +48,7 @@ impl Scale {
         }
     }
 
-    /// Where a value stands; what is outside stands at the edge.
+    /// The pixel of a value; values outside the axis get its end.
     pub(super) fn at(&self, value: f64) -> f64 {
         let (low, high) = self.domain;
         let value = value.clamp(low, high);

@@ -1,4 +1,4 @@
-//! A study's part of the page: its figures and today's side by side, and whether the order of finish is the same.
+//! The part of a study in the page: published figures next to today's, and whether the ranking is the same.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::then_and_now::{Finding as Published, Order, ThenAndNow};
 use crate::words::{Sentence, colour};
 use compare::results::Results;
 
-/// A study's measure then and now.
+/// One measure of a study, then and now.
 #[derive(Debug, Serialize)]
 pub(super) struct OfStudy {
     title: String,
@@ -103,7 +103,7 @@ pub(super) fn of_study(results: &Results, finding: &Published, index: usize) -> 
     }
 }
 
-/// For each of a study's measures whether its participants finish as then.
+/// For each measure of a study, whether its participants rank as they did then.
 pub(crate) fn orders(study: &ThenAndNow) -> Vec<Sentence> {
     let findings = study.findings.iter().map(|finding| {
         let Sentence { strong, rest } = order(&finding.order());
@@ -115,25 +115,25 @@ pub(crate) fn orders(study: &ThenAndNow) -> Vec<Sentence> {
     findings.collect()
 }
 
-/// Of a study with many participants the rest would be a paragraph.
-const TOLD: usize = 4;
+/// Largest number of pairs that a sentence lists; the others are counted.
+const LISTED_PAIRS: usize = 4;
 
 fn order(order: &Order) -> Sentence {
     let pairs = |pairs: &[(String, String)], word: &str| {
-        let told = pairs.iter().take(TOLD);
-        let mut told: Vec<String> = told
+        let listed = pairs.iter().take(LISTED_PAIRS);
+        let mut listed: Vec<String> = listed
             .map(|(first, second)| format!("{first} {word} {second}"))
             .collect();
-        if pairs.len() > TOLD {
-            told.push(format!("and {} more pairs", pairs.len() - TOLD));
+        if pairs.len() > LISTED_PAIRS {
+            listed.push(format!("and {} more pairs", pairs.len() - LISTED_PAIRS));
         }
-        told.join("; ")
+        listed.join("; ")
     };
     let (strong, rest) = match order {
         Order::Same => ("The order of finish is the same.".to_owned(), String::new()),
         Order::SameAsFarAsKnown(open) => (
-            "The order of finish is the same as far as it can be told.".to_owned(),
-            format!(" Not told apart today: {}.", pairs(open, "and")),
+            "The order of finish is the same where it can be decided.".to_owned(),
+            format!(" Too close to call today: {}.", pairs(open, "and")),
         ),
         Order::TooClose => (
             "The order of finish is open.".to_owned(),
@@ -141,14 +141,11 @@ fn order(order: &Order) -> Sentence {
         ),
         Order::TooFewRounds => (
             "The order of finish is open.".to_owned(),
-            " There are too few rounds to tell the participants apart today.".to_owned(),
+            " There are too few rounds today for a verdict.".to_owned(),
         ),
         Order::Different(swapped) => (
-            "The order of finish is another.".to_owned(),
-            format!(
-                " The other way round today: {}.",
-                pairs(swapped, "was better than")
-            ),
+            "The order of finish is different.".to_owned(),
+            format!(" Reversed today: {}.", pairs(swapped, "was better than")),
         ),
         Order::Unknown => (
             "The order of finish cannot be compared.".to_owned(),

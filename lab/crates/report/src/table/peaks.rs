@@ -10,7 +10,7 @@ use compare::verdict::admission::kinds;
 use compare::verdict::{Judgement, Measure};
 use loadgen::outcome::Outcome;
 
-/// The largest rates held and what happened beyond them; `None` where nobody searched.
+/// The largest rates held and what happened beyond them; `None` without searches.
 pub(crate) fn peaks(results: &Results, judgement: &Judgement<'_>) -> Option<Table> {
     let finding = judgement.finding(Measure::Peak, None);
     if results.peaks.is_empty() {
@@ -125,7 +125,7 @@ fn overload(searches: &[&Peak]) -> [Cell; 4] {
         ),
         Cell {
             kind: "wrapped",
-            ..Cell::with(error_share(failed), fate(&overloads, dead.len()))
+            ..Cell::with(error_share(failed), failure_reasons(&overloads, dead.len()))
         },
         latency
             .percentile_ms(99.0)
@@ -140,9 +140,9 @@ fn failed(outcome: &Outcome) -> u64 {
     lost.max(outcome.errors.total())
 }
 
-/// What became of most requests that were not answered well, in the first search that says so.
-fn fate(overloads: &[&Overload], dead: usize) -> String {
-    let mut fates = overloads.iter().filter_map(|one| {
+/// How requests failed in the first overload that has failures.
+fn failure_reasons(overloads: &[&Overload], dead: usize) -> String {
+    let mut reasons = overloads.iter().filter_map(|one| {
         let refused = one
             .outcome
             .statuses
@@ -164,8 +164,8 @@ fn fate(overloads: &[&Overload], dead: usize) -> String {
         let tried = dead + overloads.len();
         format!("the server died in {dead} of {tried}")
     });
-    let told: Vec<String> = died.into_iter().chain(fates.next()).collect();
-    told.join("; ")
+    let texts: Vec<String> = died.into_iter().chain(reasons.next()).collect();
+    texts.join("; ")
 }
 
 #[cfg(test)]
@@ -174,7 +174,7 @@ mod tests {
     use compare::results::Step;
 
     #[test]
-    fn late_answers_beyond_the_peak_are_told_apart_from_failures() {
+    fn late_answers_above_the_peak_are_not_failures() {
         let mut peak = Peak {
             overload: Some(Overload {
                 rate: 90.2,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_died_beyond_the_peak_or_at_its_edge_is_told() {
+    fn a_server_that_died_at_or_above_the_peak_is_reported() {
         let step = |rate, died| Step {
             rate,
             died,

@@ -1,10 +1,10 @@
-//! What stands in sentences and cells for a value, and for a ratio of two. It knows no results.
+//! Phrases for a value and for a ratio of two values, in sentences and cells. It knows no results.
 
 use crate::number::{distance, figure, listed};
 use compare::statistics::Estimate;
 use compare::verdict::{Figure, Measure, Verdict};
 
-/// What a stack is beside another, in a cell: `22 % fewer`; in brackets where there is no verdict.
+/// A stack compared with another, in a cell: `22 % fewer`; in brackets where there is no verdict.
 pub(crate) fn short(measure: Measure, ratio: Estimate, verdict: Verdict) -> String {
     let words = if (ratio.value - 1.0).abs() < 0.0005 {
         "equal".to_owned()
@@ -33,8 +33,8 @@ fn comparative(measure: Measure, ratio: f64) -> String {
     }
 }
 
-/// The same with what leads on to the other stack: `28 % more than`, `2.4 times as many as`.
-pub(super) fn beside(measure: Measure, ratio: f64) -> String {
+/// The same with the conjunction before the other stack: `28 % more than`, `2.4 times as many as`.
+pub(super) fn comparison_with(measure: Measure, ratio: f64) -> String {
     let words = comparative(measure, ratio);
     let link = match measure {
         _ if ratio < 2.0 => "than",
@@ -45,8 +45,8 @@ pub(super) fn beside(measure: Measure, ratio: f64) -> String {
     format!("{words} {link}")
 }
 
-/// What the best does.
-pub(super) fn victory(measure: Measure) -> &'static str {
+/// What is said of the winner by a measure.
+pub(super) fn winner_phrase(measure: Measure) -> &'static str {
     match measure {
         Measure::Rate => "answers the most requests",
         Measure::Peak => "holds the largest rate",

@@ -1,4 +1,4 @@
-//! The sentences for each way in which a comparison can end.
+//! The sentences for each possible end of a comparison.
 
 use super::*;
 use compare::results::{Load, Stack, Trial};
@@ -60,7 +60,7 @@ fn a_winner_is_named_with_its_lead_and_how_sure_that_is() {
 }
 
 #[test]
-fn a_tie_is_called_one_and_says_where_more_trials_would_tell() {
+fn a_tie_is_named_with_its_uncertainty() {
     let close = lead_of(&results(&[
         ("puma", &[1000.0, 1010.0, 990.0]),
         ("highball", &[1002.0, 1005.0, 996.0]),
@@ -72,7 +72,7 @@ fn a_tie_is_called_one_and_says_where_more_trials_would_tell() {
         ("highball", &[1500.0, 600.0, 2500.0]),
     ]));
     assert!(
-        noisy.contains("the trials differ too much among themselves to tell more"),
+        noisy.contains("the trials differ too much among themselves for a verdict"),
         "{noisy}"
     );
 }
@@ -90,7 +90,7 @@ fn two_rounds_are_too_few_for_a_winner() {
 }
 
 #[test]
-fn who_does_not_rank_is_named_where_the_figure_looks_better() {
+fn an_unranked_stack_with_a_better_figure_is_named() {
     let mut results = results(&[
         ("puma", &[1000.0, 1010.0, 990.0]),
         ("thin", &[400.0, 404.0, 396.0]),
@@ -127,7 +127,7 @@ fn who_does_not_rank_is_named_where_the_figure_looks_better() {
 }
 
 #[test]
-fn nobody_ranks_where_all_have_failed() {
+fn no_stack_ranks_where_all_have_failed() {
     let mut results = results(&[("puma", &[1000.0; 3]), ("thin", &[400.0; 3])]);
     for trial in &mut results.trials {
         trial.outcome.errors.timeout = trial.outcome.demanded / 10;
@@ -157,7 +157,7 @@ fn sentence(results: &Results, strong: &str) -> String {
 }
 
 #[test]
-fn who_has_no_figure_is_named_and_nobody_is_best_of_all() {
+fn a_stack_without_a_figure_is_named_and_none_is_best_of_all() {
     let stacks: [(&str, &[f64]); 3] = [
         ("thin", &[90.0; 3]),
         ("highball", &[1000.0, 1001.0, 999.0]),

@@ -1,4 +1,4 @@
-//! A headless Chromium, steered through chromedriver: pretends a width and a colour scheme, and reads the console.
+//! A headless Chromium, driven through chromedriver: sets width and colour scheme, takes pictures, reads the console.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,8 +15,8 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 use url::Url;
 
-/// Enough for a start on two busy cores, little enough to be noticed.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Time for chromedriver to start, and for a page to load.
+const BROWSER_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A browser with a profile of its own; killed when dropped.
 pub(crate) struct Browser {
@@ -26,11 +26,11 @@ pub(crate) struct Browser {
     _profile: Directory,
 }
 
-/// A command of chromedriver beyond WebDriver: the path below the session, and the body.
+/// A command that chromedriver has in addition to WebDriver: the path below the session, and the body.
 #[derive(Debug)]
-struct Further(&'static str, Value);
+struct ChromeCommand(&'static str, Value);
 
-impl WebDriverCompatibleCommand for Further {
+impl WebDriverCompatibleCommand for ChromeCommand {
     fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, url::ParseError> {
         base.join(&format!(
             "session/{}/{}",
@@ -45,7 +45,7 @@ impl WebDriverCompatibleCommand for Further {
 }
 
 impl Browser {
-    /// Starts both; `folder` is where a report stands, for messages.
+    /// Starts chromedriver and Chromium; `folder` holds the report and is named in errors.
     pub(crate) async fn open(folder: &Path) -> Result<Self> {
         let profile = Directory::new();
         let (driver, port) = start(&profile)
@@ -64,7 +64,7 @@ impl Browser {
             .capabilities(capabilities)
             .connect(&format!("http://127.0.0.1:{port}"))
             .await?;
-        let limits = TimeoutConfiguration::new(Some(PATIENCE), Some(PATIENCE), None);
+        let limits = TimeoutConfiguration::new(Some(BROWSER_TIMEOUT), Some(BROWSER_TIMEOUT), None);
         client.update_timeouts(limits).await?;
         Ok(Self {
             client,
@@ -73,10 +73,10 @@ impl Browser {
         })
     }
 
-    /// From the next page on the window is `width` pixels wide, and the system prefers the `scheme` light or dark; or
-    /// the page is laid out as for `print`.
-    pub(crate) async fn pretend(&self, width: u32, scheme: &str) -> Result<()> {
-        self.measure(width, 900).await?;
+    /// Sets, for the next page, the window's width in pixels and the preferred colour scheme, `light` or `dark`, or the
+    /// medium `print`.
+    pub(crate) async fn emulate(&self, width: u32, scheme: &str) -> Result<()> {
+        self.resize(width, 900).await?;
         let media = if scheme == "print" { "print" } else { "screen" };
         let features =
             json!([{"name": "prefers-color-scheme", "value": scheme.replace("print", "light")}]);
@@ -86,7 +86,7 @@ impl Browser {
         Ok(())
     }
 
-    async fn measure(&self, width: u32, height: u64) -> Result<()> {
+    async fn resize(&self, width: u32, height: u64) -> Result<()> {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
         self.devtools("Emulation.setDeviceMetricsOverride", size)
             .await?;
@@ -106,9 +106,9 @@ impl Browser {
         Ok(self.client.execute(script, Vec::new()).await?)
     }
 
-    /// What the console has said since it was last asked.
+    /// Messages of the console since the last call.
     pub(crate) async fn console(&self) -> Result<Value> {
-        let command = Further("se/log", json!({"type": "browser"}));
+        let command = ChromeCommand("se/log", json!({"type": "browser"}));
         Ok(self.client.issue_cmd(command).await?)
     }
 
@@ -117,7 +117,7 @@ impl Browser {
         let height = self
             .run("return document.documentElement.scrollHeight")
             .await?;
-        self.measure(width, height.as_u64().context("a height")?)
+        self.resize(width, height.as_u64().context("a height")?)
             .await?;
         Ok(self.client.screenshot().await?)
     }
@@ -126,7 +126,7 @@ impl Browser {
         let body = json!({"cmd": method, "params": parameters});
         Ok(self
             .client
-            .issue_cmd(Further("goog/cdp/execute", body))
+            .issue_cmd(ChromeCommand("goog/cdp/execute", body))
             .await?)
     }
 
@@ -148,7 +148,7 @@ async fn start(folder: &Directory) -> Result<(Child, String)> {
         .context("start it")?;
     let stdout = driver.stdout.take().context("stdout is piped")?;
     let mut lines = BufReader::new(stdout).lines();
-    let port = timeout(PATIENCE, async {
+    let port = timeout(BROWSER_TIMEOUT, async {
         while let Some(line) = lines.next_line().await? {
             if let Some((_, port)) = line.split_once("started successfully on port ") {
                 return Ok(port.trim_end_matches('.').to_owned());

@@ -15,8 +15,8 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::SplitMix64;
 use report::then_and_now::{Finding, Row, ThenAndNow};
 
-/// What a stack is like.
-struct Character {
+/// The figures that a stack's made-up trials scatter around.
+struct Model {
     id: &'static str,
     name: &'static str,
     /// Requests a second in a closed loop.
@@ -29,8 +29,8 @@ struct Character {
     slow: (f64, f64),
 }
 
-const CHARACTERS: [Character; 4] = [
-    Character {
+const MODELS: [Model; 4] = [
+    Model {
         id: "highball",
         name: "Highball",
         rate: 6_900.0,
@@ -38,7 +38,7 @@ const CHARACTERS: [Character; 4] = [
         idle: 61.0,
         slow: (0.004, 2.0),
     },
-    Character {
+    Model {
         id: "puma-cluster",
         name: "Puma cluster",
         rate: 5_000.0,
@@ -46,7 +46,7 @@ const CHARACTERS: [Character; 4] = [
         idle: 96.0,
         slow: (0.03, 4.0),
     },
-    Character {
+    Model {
         id: "nginx+unicorn",
         name: "nginx before Unicorn",
         rate: 4_950.0,
@@ -54,7 +54,7 @@ const CHARACTERS: [Character; 4] = [
         idle: 88.0,
         slow: (0.01, 2.5),
     },
-    Character {
+    Model {
         id: "apache+thin-byrequests",
         name: "Apache (byrequests) before 2 Thins",
         rate: 3_100.0,
@@ -76,10 +76,10 @@ pub(crate) fn comparison() -> Results {
     for round in 1..=ROUNDS {
         let drift = (0.03 * normal(&mut random)).exp();
         for load in ["closed-12", "open-2000"] {
-            for character in &CHARACTERS {
+            for model in &MODELS {
                 position += 1;
                 let start = drift * (0.015 * normal(&mut random)).exp();
-                let mut trial = trial(character, load, start, &mut random);
+                let mut trial = trial(model, load, start, &mut random);
                 trial.round = round;
                 trial.position = position;
                 trial.started = format!("2026-11-20T21:{position:02}:00Z");
@@ -87,17 +87,17 @@ pub(crate) fn comparison() -> Results {
             }
         }
     }
-    spoil(&mut results);
+    add_faults(&mut results);
     for round in 1..=3 {
-        for character in &CHARACTERS {
-            results.peaks.push(peak(character, round, &mut random));
+        for model in &MODELS {
+            results.peaks.push(peak(model, round, &mut random));
         }
     }
     results
 }
 
-/// Twenty stacks: the four, and others of growing speed with the longest of names.
-pub(crate) fn crowd() -> Results {
+/// Twenty stacks: the four, and copies of them with other rates and long names.
+pub(crate) fn twenty_stacks() -> Results {
     let mut results = comparison();
     let (stacks, trials, peaks) = (
         results.stacks.clone(),
@@ -140,13 +140,13 @@ pub(crate) fn crowd() -> Results {
 /// The same, as the study of 2009 would frame it.
 pub(crate) fn study() -> ThenAndNow {
     let row = |then_name: &str, then, id: &str, now: f64, stand_in: Option<&str>| {
-        let character = CHARACTERS.iter().find(|character| character.id == id);
+        let model = MODELS.iter().find(|model| model.id == id);
         Row {
             then_name: then_name.into(),
             then: Some(then),
-            stack: character.map(|of| of.id.into()),
-            now_name: character.map_or(String::new(), |of| of.name.into()),
-            now: character.map(|_| Estimate {
+            stack: model.map(|of| of.id.into()),
+            now_name: model.map_or(String::new(), |of| of.name.into()),
+            now: model.map(|_| Estimate {
                 value: now,
                 low: now * 0.97,
                 high: now * 1.03,
@@ -200,7 +200,7 @@ pub(crate) fn study() -> ThenAndNow {
                 ahead("highball", "puma-cluster"),
                 ahead("puma-cluster", "apache+thin-byrequests"),
             ],
-            untold: Vec::new(),
+            undecided: Vec::new(),
             note: String::new(),
         }],
         notes: vec!["Six workers then, two now.".into()],
@@ -252,7 +252,7 @@ fn frame() -> Results {
             versions: [("redmine".to_owned(), "5.0.4".to_owned())].into(),
             commit: None,
         },
-        stacks: CHARACTERS.iter().map(stack).collect(),
+        stacks: MODELS.iter().map(stack).collect(),
         missing: vec![Missing {
             id: "mongrel-cluster".into(),
             reason: "the gem mongrel is not installed".into(),
@@ -267,12 +267,12 @@ fn frame() -> Results {
     }
 }
 
-fn stack(character: &Character) -> Stack {
+fn stack(model: &Model) -> Stack {
     Stack {
-        id: character.id.into(),
-        name: character.name.into(),
+        id: model.id.into(),
+        name: model.name.into(),
         versions: [("ruby".to_owned(), "3.1.2".to_owned())].into(),
-        commands: vec![format!("{} --config CONFIG --listen ADDRESS", character.id)],
+        commands: vec![format!("{} --config CONFIG --listen ADDRESS", model.id)],
         environment: [("MALLOC_ARENA_MAX".to_owned(), "2".to_owned())].into(),
         files: vec![(
             "CONFIG".into(),
@@ -284,20 +284,16 @@ fn stack(character: &Character) -> Stack {
     }
 }
 
-fn trial(character: &Character, load: &str, start: f64, random: &mut SplitMix64) -> Trial {
+fn trial(model: &Model, load: &str, start: f64, random: &mut SplitMix64) -> Trial {
     let open = load != "closed-12";
-    let rate = if open {
-        OPEN_RATE
-    } else {
-        character.rate * start
-    };
+    let rate = if open { OPEN_RATE } else { model.rate * start };
     let count = (rate * SECONDS as f64) as u64;
     let middle = if open {
-        1.4 / character.rate * 1e3 * 2.0
+        1.4 / model.rate * 1e3 * 2.0
     } else {
         12.0 / rate * 1e3
     };
-    let growth = if character.id.starts_with("apache") {
+    let growth = if model.id.starts_with("apache") {
         1.6
     } else {
         0.4
@@ -307,11 +303,11 @@ fn trial(character: &Character, load: &str, start: f64, random: &mut SplitMix64)
         private_dirty: (value * 0.7e6) as u64,
         rss: (value * 1.9e6) as u64,
     };
-    let busy = character.idle * 1.25 * (0.01 * normal(random)).exp();
+    let busy = model.idle * 1.25 * (0.01 * normal(random)).exp();
     let under_load = (0..SECONDS)
         .map(|second| {
             let settled = 1.0 - (-(second as f64) / 2.0).exp();
-            let value = character.idle + (busy - character.idle) * settled + growth * second as f64;
+            let value = model.idle + (busy - model.idle) * settled + growth * second as f64;
             (second as f64, megabytes(value))
         })
         .collect::<Vec<_>>();
@@ -319,9 +315,9 @@ fn trial(character: &Character, load: &str, start: f64, random: &mut SplitMix64)
         .last()
         .map(|(_, sample)| *sample)
         .unwrap_or_default();
-    let latency = latencies(character, middle / start, random);
+    let latency = latencies(model, middle / start, random);
     Trial {
-        stack: character.id.into(),
+        stack: model.id.into(),
         load: load.into(),
         boot_s: 1.9 * (0.05 * normal(random)).exp(),
         warm_up: WarmUp {
@@ -359,10 +355,10 @@ fn trial(character: &Character, load: &str, start: f64, random: &mut SplitMix64)
                 .collect(),
             ..Outcome::default()
         },
-        cpu_s: character.cpu_s * count as f64 * (0.01 * normal(random)).exp(),
+        cpu_s: model.cpu_s * count as f64 * (0.01 * normal(random)).exp(),
         other_cores: random.random::<f64>() * 0.21,
         memory: MemoryUse {
-            idle: megabytes(character.idle),
+            idle: megabytes(model.idle),
             under_load,
             after,
             free_difference: (after.pss as f64 * 1.1) as i64,
@@ -374,10 +370,10 @@ fn trial(character: &Character, load: &str, start: f64, random: &mut SplitMix64)
 }
 
 /// 3,000 latencies around `middle` milliseconds stand for all of a trial's.
-fn latencies(character: &Character, middle: f64, random: &mut SplitMix64) -> Latency {
+fn latencies(model: &Model, middle: f64, random: &mut SplitMix64) -> Latency {
     let mut latency = Latency::default();
     for _ in 0..3_000 {
-        let (share, times) = character.slow;
+        let (share, times) = model.slow;
         let slow = if random.random::<f64>() < share {
             times
         } else {
@@ -390,7 +386,7 @@ fn latencies(character: &Character, middle: f64, random: &mut SplitMix64) -> Lat
 }
 
 /// One trial fails, one holds errors, and the generator limits a stack under the open loop.
-fn spoil(results: &mut Results) {
+fn add_faults(results: &mut Results) {
     for trial in &mut results.trials {
         match (trial.stack.as_str(), trial.load.as_str(), trial.round) {
             ("nginx+unicorn", "closed-12", 2) => {
@@ -413,8 +409,8 @@ fn spoil(results: &mut Results) {
     }
 }
 
-fn peak(character: &Character, round: usize, random: &mut SplitMix64) -> Peak {
-    let limit = character.rate * 0.94 * (0.02 * normal(random)).exp();
+fn peak(model: &Model, round: usize, random: &mut SplitMix64) -> Peak {
+    let limit = model.rate * 0.94 * (0.02 * normal(random)).exp();
     let mut rates = vec![500.0];
     while rates[rates.len() - 1] < limit {
         rates.push(rates[rates.len() - 1] * 2.0);
@@ -429,7 +425,7 @@ fn peak(character: &Character, round: usize, random: &mut SplitMix64) -> Peak {
             bad = middle;
         }
     }
-    let falls = character.id.starts_with("apache");
+    let falls = model.id.starts_with("apache");
     let step = |rate: f64| {
         let held = rate < limit;
         let lost = if falls { (rate - limit) * 0.4 } else { 0.0 };
@@ -452,7 +448,7 @@ fn peak(character: &Character, round: usize, random: &mut SplitMix64) -> Peak {
         completed: answered,
         good: answered,
         statuses: [(200, answered)].into(),
-        latency: latencies(character, 900.0, random),
+        latency: latencies(model, 900.0, random),
         ..Outcome::default()
     };
     if falls {
@@ -462,7 +458,7 @@ fn peak(character: &Character, round: usize, random: &mut SplitMix64) -> Peak {
         outcome.completed = demanded;
     }
     Peak {
-        stack: character.id.into(),
+        stack: model.id.into(),
         round,
         last_good: good,
         first_bad: Some(bad),

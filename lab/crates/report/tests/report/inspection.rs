@@ -1,5 +1,5 @@
-//! A report as a browser lays it out: nothing overflows, nothing is fetched, every chart holds its marks. It writes no
-//! report.
+//! Checks a report's layout in a browser: nothing overflows, nothing is fetched, every chart contains its marks. It
+//! writes no report.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use test_support::workspace;
 
 use crate::browser::Browser;
 
-/// How much a page must show.
+/// Counts that a page must reach.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
     /// Charts.
@@ -20,21 +20,21 @@ pub(crate) struct Expected {
 }
 
 /// Opens a page at a width in a colour scheme, checks it and its charts, and keeps a picture of it.
-pub(crate) async fn look_at(
+pub(crate) async fn inspect(
     browser: &Browser,
     page: &Path,
     name: &str,
     (width, scheme): (u32, &str),
     expected: Expected,
 ) -> Result<()> {
-    browser.pretend(width, scheme).await?;
+    browser.emulate(width, scheme).await?;
     browser.visit(page).await?;
     let found = browser.run(INSPECTION).await?;
     let picture = browser.picture(width).await?;
     let artifacts = workspace().join("target/artifacts");
     fs::create_dir_all(&artifacts)?;
     fs::write(artifacts.join(format!("{name}.png")), picture)?;
-    sound(&found, width, scheme, expected).with_context(|| format!("{name}: {found:#}"))?;
+    check(&found, width, scheme, expected).with_context(|| format!("{name}: {found:#}"))?;
     let said = browser.console().await?;
     ensure!(said == json!([]), "{name}: the console says {said:#}");
     Ok(())
@@ -76,8 +76,8 @@ const INSPECTION: &str = r#"
 /// From so many pixels on every table is shown whole.
 const WIDE: u32 = 1000;
 
-/// Whether what [`INSPECTION`] found is as it should be.
-fn sound(found: &Value, width: u32, scheme: &str, expected: Expected) -> Result<()> {
+/// Checks the findings of [`INSPECTION`].
+fn check(found: &Value, width: u32, scheme: &str, expected: Expected) -> Result<()> {
     ensure!(found["overflow"] == 0, "the page is wider than the window");
     ensure!(found["requests"] == json!([]), "something was fetched");
     ensure!(
