@@ -8,7 +8,7 @@ use std::fs;
 use anyhow::{Context, Result, anyhow};
 
 use crate::workspace::Workspace;
-use crate::{Finding, circles, decisions, layers, sizes, source};
+use crate::{Finding, circles, decisions, layers, links, sizes, source};
 
 /// Where the list is.
 pub const LIST: &str = "xtask/exceptions.txt";
@@ -31,6 +31,7 @@ pub fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
     let mut findings = layers::check(workspace);
     findings.extend(sizes::check_openings(workspace)?);
     findings.extend(decisions::check(&workspace.root)?);
+    findings.extend(links::check(&workspace.root)?);
     for member in &workspace.members {
         for target in source::targets(&workspace.root, member)? {
             findings.extend(circles::check(&target));

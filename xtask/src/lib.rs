@@ -1,5 +1,5 @@
 //! Checks of the source tree that neither the compiler nor Clippy makes: layers, circles of imports, sizes, the index
-//! of decisions. Reads files and never changes them, except for the list of known exceptions when asked to. Beside
+//! of decisions, links of documents. Reads files and never changes them, except for the list of known exceptions when asked to. Beside
 //! that it counts lines, and runs test programs side by side.
 
 #![forbid(unsafe_code)]
@@ -9,6 +9,7 @@ pub mod decisions;
 pub mod exceptions;
 pub mod layers;
 pub mod lines;
+pub mod links;
 mod names;
 pub mod sizes;
 pub mod source;

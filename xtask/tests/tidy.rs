@@ -52,9 +52,14 @@ fn decisions_have_numbers_of_their_own_and_an_index() {
 }
 
 #[test]
+fn every_link_in_a_document_leads_somewhere() {
+    check("link");
+}
+
+#[test]
 fn every_exception_belongs_to_a_rule() {
     let rules = [
-        "layer", "circle", "type", "function", "file", "opening", "decision",
+        "layer", "circle", "type", "function", "file", "opening", "decision", "link",
     ];
     for (rule, name) in exceptions::read(&Workspace::here().unwrap())
         .unwrap()
