@@ -4,24 +4,24 @@
 //! defines. What counts:
 //!
 //! - `mod name;` alone is no use: a parent declares its children.
-//! - A re-export (`pub use child::Name`) is followed: whoever imports the name through the parent uses the child's file
+//! - A re-export (`pub use child::Name`) is followed: a file that imports the name through the parent uses the child's file
 //!   and not the parent's. The re-export of something below the parent is no use by the parent, which only lists its
 //!   parts; if the parent works with the name itself, that is one.
 //! - A child may use what its parent defines (`foo/part.rs` what is in `foo.rs`), although the parent works with the
 //!   child: the two are parts of one thing, and how much that thing does is bounded by the number of methods of a type.
 //!   This holds for parents of parents, and not for the root of the crate (`lib.rs`, `main.rs`), of which everything is a
 //!   child: what the root defines and its children need belongs into a file of its own.
-//! - What is compiled for tests only does not count.
+//! - What is compiled for tests only does not count (`source.rs` leaves it out).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
-use syn::{Attribute, ImplItem, Item, ItemImpl, ItemMod, ItemUse, Macro, Path, Visibility};
+use syn::{Attribute, ItemMod, ItemUse, Macro, Path, Visibility};
 
 use crate::Finding;
 use crate::names::{Meaning, Names, flatten, is_reexport};
-use crate::source::{Target, attributes, is_for_tests};
+use crate::source::Target;
 
 /// Returns every file that is in a circle, with the number of files in it.
 pub fn check(target: &Target) -> Vec<Finding> {
@@ -75,7 +75,7 @@ fn uses(target: &Target) -> Vec<BTreeSet<usize>> {
         .collect()
 }
 
-/// Whether a module is the parent of another, or a parent's parent; the root is nobody's.
+/// Whether a module is the parent of another, or a parent's parent; the root is no file's parent.
 fn is_parent(module: &[String], of: &[String]) -> bool {
     !module.is_empty() && of.len() > module.len() && of.starts_with(module)
 }
@@ -173,24 +173,10 @@ impl Uses<'_> {
 }
 
 impl<'ast> Visit<'ast> for Uses<'_> {
-    fn visit_item(&mut self, item: &'ast Item) {
-        if !is_for_tests(attributes(item)) {
-            visit::visit_item(self, item);
-        }
-    }
-
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
         self.module.push(item.ident.to_string());
         visit::visit_item_mod(self, item);
         self.module.pop();
-    }
-
-    fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
-        let mut item = item.clone();
-        item.items.retain(
-            |item| !matches!(item, ImplItem::Fn(function) if is_for_tests(&function.attrs)),
-        );
-        visit::visit_item_impl(self, &item);
     }
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {

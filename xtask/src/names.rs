@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use syn::{Item, ItemUse, UseTree, Visibility};
 
-use crate::source::{Target, attributes, is_for_tests};
+use crate::source::Target;
 
 /// A chain of re-exports is followed so far; longer ones are circular.
 const MAX_REEXPORTS: usize = 16;
@@ -54,7 +54,7 @@ impl Names {
             file,
             ..Module::default()
         };
-        for item in items.iter().filter(|item| !is_for_tests(attributes(item))) {
+        for item in items {
             if let Item::Use(item) = item {
                 for (name, path) in flatten(item) {
                     match name {

@@ -9,13 +9,11 @@ use std::collections::BTreeMap;
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{
-    ImplItem, ImplItemFn, Item, ItemFn, ItemImpl, ItemMod, ItemTrait, Path, TraitItemFn, Type,
-};
+use syn::{ImplItem, ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemTrait, Path, TraitItemFn, Type};
 
 use crate::Finding;
 use crate::names::{Meaning, Names};
-use crate::source::{Source, Target, attributes, is_for_tests};
+use crate::source::{Source, Target};
 use crate::workspace::{Member, Workspace, files_below};
 
 /// A file has at most so many lines, comments included and tests left out.
@@ -129,7 +127,7 @@ struct Functions<'a> {
 impl Functions<'_> {
     fn measure(&mut self, name: &str, begin: usize, whole: &impl Spanned) {
         let number = whole.span().end().line - begin + 1;
-        if number > MAX_FUNCTION_LINES && !self.source.is_test(begin) {
+        if number > MAX_FUNCTION_LINES {
             let name = format!("{}:{}{name}", self.source.path, self.within);
             let message =
                 format!("{name} has {number} lines, and {MAX_FUNCTION_LINES} are allowed");
@@ -213,12 +211,6 @@ impl Methods<'_> {
 }
 
 impl<'ast> Visit<'ast> for Methods<'_> {
-    fn visit_item(&mut self, item: &'ast Item) {
-        if !is_for_tests(attributes(item)) {
-            visit::visit_item(self, item);
-        }
-    }
-
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
         self.module.push(item.ident.to_string());
         visit::visit_item_mod(self, item);
@@ -239,9 +231,8 @@ impl<'ast> Visit<'ast> for Methods<'_> {
         let (module, _, Some(name)) = self.names.definition(&path) else {
             return;
         };
-        let functions = item.items.iter().filter(
-            |item| matches!(item, ImplItem::Fn(function) if !is_for_tests(&function.attrs)),
-        );
+        let functions = item.items.iter();
+        let functions = functions.filter(|item| matches!(item, ImplItem::Fn(_)));
         *self.counts.entry((module, name)).or_default() += functions.count();
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use syn::spanned::Spanned;
-use syn::{Attribute, File, Item, Meta};
+use syn::{Attribute, File, ImplItem, Item, Meta};
 
 use crate::workspace::{Member, files_below};
 
@@ -25,7 +25,7 @@ pub struct Source {
     pub module: Vec<String>,
     /// Its text.
     pub text: String,
-    /// Its syntax tree.
+    /// Its syntax tree, without what is compiled for tests only.
     pub tree: File,
     /// Lines of the items that are compiled for tests only, counted from 1.
     pub tests: Vec<RangeInclusive<usize>>,
@@ -86,11 +86,12 @@ fn add(
 ) -> Result<()> {
     let text = fs::read_to_string(root.join(&path))
         .with_context(|| format!("cannot read {}", path.display()))?;
-    let tree =
+    let mut tree =
         syn::parse_file(&text).with_context(|| format!("cannot parse {}", path.display()))?;
     let mut tests = Vec::new();
     let mut declared = Vec::new();
     scan(&tree.items, &[], &mut tests, &mut declared);
+    remove_tests(&mut tree.items);
     target.files.push(Source {
         path: path.to_string_lossy().into_owned(),
         module: module.clone(),
@@ -143,8 +144,26 @@ fn scan(
     }
 }
 
+/// Removes what is compiled for tests only: modules, other items, methods.
+fn remove_tests(items: &mut Vec<Item>) {
+    items.retain(|item| !is_for_tests(attributes(item)));
+    for item in items {
+        match item {
+            Item::Mod(module) => {
+                if let Some((_, items)) = &mut module.content {
+                    remove_tests(items);
+                }
+            }
+            Item::Impl(item) => item.items.retain(
+                |item| !matches!(item, ImplItem::Fn(function) if is_for_tests(&function.attrs)),
+            ),
+            _ => {}
+        }
+    }
+}
+
 /// Whether something with these attributes is compiled for tests only.
-pub fn is_for_tests(attributes: &[Attribute]) -> bool {
+fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::Path(path) => path.is_ident("test"),
         Meta::List(list) if list.path.is_ident("cfg") => {
@@ -156,7 +175,7 @@ pub fn is_for_tests(attributes: &[Attribute]) -> bool {
 }
 
 /// The attributes of an item.
-pub fn attributes(item: &Item) -> &[Attribute] {
+fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
         Item::Enum(item) => &item.attrs,
@@ -181,9 +200,10 @@ pub fn attributes(item: &Item) -> &[Attribute] {
 #[cfg(test)]
 pub(crate) fn target_of(files: &[(&str, &str)]) -> Target {
     let files = files.iter().map(|(module, text)| {
-        let tree = syn::parse_file(text).unwrap();
+        let mut tree = syn::parse_file(text).unwrap();
         let mut tests = Vec::new();
         scan(&tree.items, &[], &mut tests, &mut Vec::new());
+        remove_tests(&mut tree.items);
         Source {
             path: module.to_string(),
             module: module

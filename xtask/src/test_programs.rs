@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 
 /// Packages whose tests run elsewhere: the extension's inside a Ruby.
 const ELSEWHERE: &str = "highball-extension";
-/// Programs that compare speeds with other generators, so that nothing may run beside them.
+/// Programs that compare speeds with other generators, so that nothing may run at the same time.
 const ALONE: [&str; 1] = ["agreement"];
 /// Where the times of the last run are kept: the longest programs begin first.
 const TIMES: &str = "target/test-times.json";
@@ -57,12 +57,12 @@ pub fn run(workspace: &Workspace, jobs: usize, only: &str) -> Result<()> {
     }
     // The longest last, for they are taken from the end; one that is not known yet may be long.
     programs.sort_by_key(|program| times.get(&program.name).copied().unwrap_or(u64::MAX));
-    let (alone, beside): (Vec<_>, Vec<_>) = programs
+    let (alone, together): (Vec<_>, Vec<_>) = programs
         .into_iter()
         .partition(|program| ALONE.contains(&program.target.as_str()));
     fs::create_dir_all(root.join(LOGS))?;
     let begun = Instant::now();
-    let mut ended = run_all(root, beside, jobs.max(1))?;
+    let mut ended = run_all(root, together, jobs.max(1))?;
     ended.extend(run_all(root, alone, 1)?);
     println!("{:>6.1} s in all", begun.elapsed().as_secs_f64());
     times.extend(
