@@ -11,7 +11,7 @@ use test_support::{
 const HELLO: &str = r##"run lambda { |env| Test.text("hello") }"##;
 
 #[test]
-fn check_tells_the_settings_and_that_the_application_boots() {
+fn check_shows_the_settings_and_that_the_application_loads() {
     let application = Application::new(HELLO);
     application.dir().write("highball.toml", "threads = 7\n");
     let ran = Program::highball(["check"])
@@ -60,7 +60,7 @@ fn check_names_what_a_fork_would_lose_or_share() {
 }
 
 #[test]
-fn check_tells_the_reason_why_the_application_does_not_boot() {
+fn check_says_why_the_application_does_not_load() {
     let application = Application::new("raise \"boot-error-text\"");
     let ran = Program::highball(["check"]).arg(application.path()).run();
     assert_eq!(ran.status.code(), Some(1));
@@ -123,7 +123,7 @@ fn status_names_every_process_with_its_pid_and_role() {
 }
 
 #[test]
-fn status_tells_what_each_worker_has_served_and_holds() {
+fn status_shows_what_each_worker_has_served_and_holds() {
     const KEEPS: &str = r##"
 run lambda { |env|
   $kept = "x" * (64 << 20) if env["PATH_INFO"] == "/keep"
@@ -137,7 +137,7 @@ run lambda { |env|
     for _ in 0..10 {
         *asked.entry(server.get("/").text()).or_default() += 1;
     }
-    until("each worker's requests are told", || {
+    until("each worker's requests are shown", || {
         let status = server.status();
         let rows = status.0["processes"].as_array().expect("rows").clone();
         rows.iter()
@@ -158,15 +158,15 @@ run lambda { |env|
     let line = page.lines().find(|line| line.contains(&keeps));
     let line = line.expect("a row of the worker");
     let requests = asked[&keeps];
-    let told = match requests {
+    let end = match requests {
         1 => "MiB private, 1 request".to_owned(),
         _ => format!("MiB private, {requests} requests"),
     };
-    assert!(line.ends_with(&told), "{line}");
+    assert!(line.ends_with(&end), "{line}");
 }
 
 #[test]
-fn status_tells_what_each_thread_runs() {
+fn status_shows_what_each_thread_runs() {
     let application =
         Application::new(r##"run lambda { |env| Test.pass("work"); Test.text("hello") }"##);
     let (mut events, gate) = (application.events(), application.gate("work"));
@@ -297,12 +297,12 @@ fn commands_to_a_server_that_stands_still_end_with_an_error() {
         let stopped = stop.join().expect("it ran");
         for ran in others.map(|one| one.join().expect("it ran")) {
             assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
-            let told = "the server does not answer, and gave no sign of life for 20s";
-            assert!(ran.stderr.contains(told), "{}", ran.output());
+            let expected = "the server does not answer, and gave no sign of life for 20s";
+            assert!(ran.stderr.contains(expected), "{}", ran.output());
         }
         assert_eq!(stopped.status.code(), Some(1), "{}", stopped.output());
-        let told = "the server has not exited, and gave no sign of life for 20s";
-        assert!(stopped.stderr.contains(told), "{}", stopped.output());
+        let expected = "the server has not exited, and gave no sign of life for 20s";
+        assert!(stopped.stderr.contains(expected), "{}", stopped.output());
     });
     server.process().kill();
     server.wait_end();
@@ -358,7 +358,7 @@ fn the_file_the_environment_and_flags_are_respected_in_this_order() {
 }
 
 #[test]
-fn help_and_version_are_told() {
+fn help_and_version_are_printed() {
     let ran = Program::highball(["--version"]).run();
     assert!(
         ran.status.success() && ran.stdout.contains("highball"),
@@ -377,7 +377,7 @@ fn help_and_version_are_told() {
 
 #[test]
 fn port_is_respected() {
-    // Free now; nobody else is told of it.
+    // Free now; no other program knows it.
     let port = {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap().port()
@@ -410,7 +410,7 @@ fn a_command_of_the_lab_becomes_the_program_beside_this_one() {
         lab.display()
     );
     assert!(missing.stderr.contains(&expect), "{}", missing.output());
-    let script = "#!/bin/sh\nprintf '%s,' \"$@\"; echo told >&2; exit 7\n";
+    let script = "#!/bin/sh\nprintf '%s,' \"$@\"; echo warned >&2; exit 7\n";
     install(&folder.write("lab.sh", script), "highball-lab");
     for arguments in [
         &["load", "--no", "such flag", "-h"][..],
@@ -422,6 +422,6 @@ fn a_command_of_the_lab_becomes_the_program_beside_this_one() {
         let ran = run(arguments);
         assert_eq!(ran.status.code(), Some(7), "{}", ran.output());
         assert_eq!(ran.stdout, arguments.join(",") + ",");
-        assert_eq!(ran.stderr.trim_end(), "told");
+        assert_eq!(ran.stderr.trim_end(), "warned");
     }
 }

@@ -179,7 +179,7 @@ fn a_server_is_found_by_a_link_that_was_moved_since_its_start() {
 #[test]
 fn another_user_neither_finds_a_server_nor_keeps_its_name() {
     let server = Server::app(HELLO).start();
-    for (arguments, told) in [
+    for (arguments, expected) in [
         (
             &["status"][..],
             "found no running server of your user (uid 61234) for",
@@ -191,9 +191,9 @@ fn another_user_neither_finds_a_server_nor_keeps_its_name() {
     ] {
         let ran = as_stranger(server.dir(), arguments);
         assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
-        assert!(ran.stderr.contains(told), "{}", ran.output());
+        assert!(ran.stderr.contains(expected), "{}", ran.output());
     }
-    // Who cannot be told from the owner of the folder may well have one there.
+    // The owner of the folder may have one there, and looks the same.
     let (dir, pid) = (server.dir().to_owned(), server.process());
     let other = Server::app(HELLO)
         .folder(dir.clone())
@@ -342,8 +342,8 @@ fn servers_of_two_containers_share_a_directory_but_no_name() {
     assert_eq!(front(&ran), [test_support::Process(1)]);
     let ran = as_stranger(&dir, &["status", "--json"]);
     assert_eq!(front(&ran), [first.process()]);
-    let told = |line: &String| line.contains("another server runs");
-    assert!(!second.log().lines().iter().any(told));
+    let warns = |line: &String| line.contains("another server runs");
+    assert!(!second.log().lines().iter().any(warns));
     assert_eq!(sockets(&runtime.join("highball")).len(), 4);
     // The command is killed with the container as soon as that has no first process.
     in_container(&["stop"]);

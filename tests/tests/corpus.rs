@@ -326,7 +326,7 @@ fn the_valid_requests_reach_the_application() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// `METHOD path` of the request line, or what the application told where the target is no plain path.
+/// `METHOD path` of the request line, or the application's event where the target is no plain path.
 fn expected_call(request: &[u8], calls: &[String]) -> String {
     let text = String::from_utf8_lossy(request).into_owned();
     let mut words = text.trim_start().split(' ');

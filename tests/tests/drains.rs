@@ -78,9 +78,7 @@ impl Case {
     #[track_caller]
     fn upgrade(&mut self) -> Process {
         let ran = expect_success(self.server.command(&["upgrade"]));
-        let told = ran.stdout.split_once("(pid ").expect("a process").1;
-        let pid = told.split(')').next().and_then(|pid| pid.parse().ok());
-        self.server.replaced_by(Process(pid.expect("its number")))
+        self.server.replaced_by(ran.process())
     }
 
     /// Writes the settings again and has them read.
@@ -199,8 +197,8 @@ fn a_restart_waits_for_the_one_before_no_longer_than_for_a_drain_and_the_log_say
         "{}",
         ran.output()
     );
-    let told = "waiting: generation 1 finishes its requests, for at most 1 s";
-    assert!(ran.stderr.contains(told), "{}", ran.output());
+    let expected = "waiting: generation 1 finishes its requests, for at most 1 s";
+    assert!(ran.stderr.contains(expected), "{}", ran.output());
     let response = long.response();
     assert_eq!(response.expect(502).field("retry-after"), None);
     let cut = "killed because another change is waiting; unexpired requests lost: 1";
@@ -311,7 +309,7 @@ fn clients_and_what_is_in_time_outlast_the_drain_of_a_server_that_was_replaced()
 }
 
 #[test]
-fn a_server_that_was_replaced_and_is_told_to_stop_has_a_drain_from_then() {
+fn a_server_that_was_replaced_and_is_stopped_has_a_drain_from_then() {
     let mut case = start(SHORT);
     let mut long = case.long();
     let mut hijacked = case.hijacked();

@@ -125,15 +125,15 @@ fn a_child_that_raises_ends_with_its_own_error() {
             let before = server.log().len();
             let outcome = server.get(&format!("{path}?raise")).text();
             assert!(outcome.starts_with("1 of "), "{path}: {outcome}");
-            let told = |line: &str| line.contains("the child's own error");
-            server.log().wait_after(before, told);
+            let is_error = |line: &str| line.contains("the child's own error");
+            server.log().wait_after(before, is_error);
             expect_own_answers(&server, worker_of(&outcome));
         }
     }
 }
 
 #[test]
-fn a_child_that_comes_back_from_the_application_is_told_and_ends() {
+fn a_child_that_comes_back_from_the_application_is_logged_and_ends() {
     for threads in [1, 3] {
         let (server, _) = start(FORKING, threads);
         let outcome = server.get("/fork?return").text();
@@ -198,7 +198,7 @@ fn files_that_a_child_opens_are_open_in_its_own_children() {
 }
 
 #[test]
-fn a_child_forked_by_a_signal_s_handler_in_an_idle_worker_is_told_and_ends() {
+fn a_child_forked_by_a_signal_handler_in_an_idle_worker_is_logged() {
     let (server, mut events) = start(
         r##"trap("USR1") { (pid = fork) ? Process.detach(pid) : Test.tell("child #{Process.pid}") }
         run ->(_) { Test.text(Process.pid.to_s) }"##,
@@ -289,7 +289,7 @@ fn a_child_has_neither_the_exchange_nor_the_sockets_of_its_worker() {
 }
 
 #[test]
-fn children_of_the_template_have_nothing_of_it_and_end_when_told_to() {
+fn children_of_the_template_have_nothing_of_it_and_end_by_term() {
     let application = Application::without_lint(
         r##"LIVE_ON = -> { Process.detach(fork { Test.tell("child #{Process.pid}") and sleep }) }
         LIVE_ON.call
@@ -310,7 +310,7 @@ fn children_of_the_template_have_nothing_of_it_and_end_when_told_to() {
 }
 
 #[test]
-fn a_child_that_is_told_to_end_ends_itself_and_not_its_worker() {
+fn a_child_that_gets_term_ends_itself_and_not_its_worker() {
     let (server, mut events, _gate) = start_living_on();
     let worker = server.get("/").text();
     assert_eq!(server.get("/child").text(), "forked");

@@ -128,7 +128,7 @@ fn row_36_while_no_worker_can_be_forked_requests_get_503_and_the_template_goes_o
 
 // ===== priority and shares =====
 
-/// Each request waits at the gate that its path names, after it told its path; `/` answers at once.
+/// Each request waits at the gate that its path names, after an event with its path; `/` answers at once.
 const WAITING: &str = r##"run lambda { |env|
   Test.pass("work", env["PATH_INFO"]) unless env["PATH_INFO"] == "/"
   Test.text(env["PATH_INFO"])

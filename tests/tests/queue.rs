@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use test_support::{Application, Client, Fault, Gated, Process, Server, ServerBuilder};
 
-/// Each request waits at the gate that its path names, after it told its path and worker; `/` answers at once.
+/// Each request waits at the gate that its path names, after an event with its path and worker; `/` answers at once.
 const WAITING: &str = r##"run lambda { |env|
   name = env["PATH_INFO"].delete("/")
   Test.pass("work", "call #{name} #{Process.pid}") unless name.empty?

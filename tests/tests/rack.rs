@@ -391,13 +391,13 @@ fn threads_of_one_worker_run_requests_side_by_side() {
 #[test]
 fn rack_errors_reaches_the_log() {
     let server = Server::app(
-        r##"run lambda { |env| env["rack.errors"].puts("told to rack.errors"); env["rack.errors"].flush; Test.text("hello") }"##,
+        r##"run lambda { |env| env["rack.errors"].puts("written to rack.errors"); env["rack.errors"].flush; Test.text("hello") }"##,
     )
     .start();
     server.get("/").expect(200);
     server
         .log()
-        .wait(|line| line.contains("told to rack.errors"));
+        .wait(|line| line.contains("written to rack.errors"));
 }
 
 #[test]

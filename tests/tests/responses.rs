@@ -23,7 +23,7 @@ fn with_hints(application: Application) -> Server {
     server.setting("early_hints", "true").start()
 }
 
-/// Everything the application told, once it is certain that no more comes.
+/// All events of the application, once it is certain that no more comes.
 fn all_events(server: Server, mut events: Events) -> Vec<String> {
     assert!(server.stop().status.success());
     events.rest()
@@ -361,7 +361,7 @@ fn a_body_of_unknown_length_ends_an_http_1_0_connection() {
 }
 
 #[test]
-fn a_client_of_http_1_0_is_told_either_close_or_keep_alive() {
+fn a_client_of_http_1_0_gets_either_close_or_keep_alive() {
     let (server, _events, gate) = start_with_gate(
         r##"run lambda { |env|
           case env["PATH_INFO"]
@@ -424,7 +424,7 @@ fn a_205_has_no_content() {
 }
 
 #[test]
-fn the_length_of_an_array_is_told_for_get_and_head() {
+fn the_length_of_an_array_is_sent_for_get_and_head() {
     let (server, _events) = start(
         r##"run lambda { |env|
           case env["PATH_INFO"]
@@ -457,8 +457,8 @@ fn the_length_of_an_array_is_told_for_get_and_head() {
         let mut client = server.connect();
         client.ask(method, target);
         let response = client.response_to(method);
-        let told = response.head.values("content-length");
-        assert_eq!(told, Vec::from_iter(expect), "{method} {target}");
+        let found = response.head.values("content-length");
+        assert_eq!(found, Vec::from_iter(expect), "{method} {target}");
         let whole = match (method, expect) {
             ("GET", Some(length)) => length.parse().unwrap_or_default(),
             ("GET", None) if target == "/coded" => 5,
@@ -632,8 +632,8 @@ fn a_clients_bytes_in_an_exception_cost_no_worker_and_no_backtrace() {
     );
     let worker = server.get("/").text();
     server.get(BINARY_QUERY).expect(500);
-    for told in ["café is not available", "no such thing: ", "in `parse'"] {
-        server.log().wait(|line| line.contains(told));
+    for expected in ["café is not available", "no such thing: ", "in `parse'"] {
+        server.log().wait(|line| line.contains(expected));
     }
     assert_eq!(server.get("/").text(), worker);
 }
@@ -989,24 +989,24 @@ fn callbacks_run_once_after_the_response_was_sent() {
     let mut client = server.connect();
     // Whole, although a callback still waits.
     assert_eq!(client.get("/").text(), "hello");
-    let mut told = events.take(2);
+    let mut found = events.take(2);
     gate.admit(1);
-    told.extend(events.take(2));
-    assert!(told.contains(&"body closed".to_owned()), "{told:?}");
-    assert!(told.contains(&"after reply".to_owned()), "{told:?}");
+    found.extend(events.take(2));
+    assert!(found.contains(&"body closed".to_owned()), "{found:?}");
+    assert!(found.contains(&"after reply".to_owned()), "{found:?}");
     assert!(
-        told.contains(&"finished true 200 b nil".to_owned()),
-        "{told:?}"
+        found.contains(&"finished true 200 b nil".to_owned()),
+        "{found:?}"
     );
     server.log().wait(|line| line.contains("callback-error"));
     gate.admit(1);
     client.get("/raise").expect(500);
-    let told = events.take(3);
-    assert!(told.contains(&"after reply".to_owned()), "{told:?}");
-    let finished = told.iter().find(|event| event.starts_with("finished"));
+    let found = events.take(3);
+    assert!(found.contains(&"after reply".to_owned()), "{found:?}");
+    let finished = found.iter().find(|event| event.starts_with("finished"));
     assert!(
         finished.is_some_and(|event| event.contains("\"app-error\"")),
-        "{told:?}"
+        "{found:?}"
     );
     assert_eq!(all_events(server, events), [""; 0]);
 }

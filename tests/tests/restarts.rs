@@ -59,8 +59,8 @@ fn restart(server: &Server, version: &str) -> Ran {
 #[track_caller]
 fn expect_success(ran: &Ran, generation: usize) {
     assert_eq!(ran.status.code(), Some(0), "{}", ran.output());
-    let told = format!("generation {generation} serves");
-    assert!(ran.stdout.starts_with(&told), "{}", ran.output());
+    let expected = format!("generation {generation} serves");
+    assert!(ran.stdout.starts_with(&expected), "{}", ran.output());
 }
 
 /// Asserts exit status 1, these parts of the reason, and that the first generation serves on.
@@ -552,8 +552,8 @@ fn a_restart_within_a_restart_comes_after_it_with_the_code_as_it_is_then() {
         for other in others {
             let ran = other.join().expect("it ran");
             assert!(ran.status.success(), "{}", ran.output());
-            let told = "waiting: restart in progress, at most";
-            assert!(ran.stderr.contains(told), "{}", ran.output());
+            let expected = "waiting: restart in progress, at most";
+            assert!(ran.stderr.contains(expected), "{}", ran.output());
         }
     });
     assert_eq!(server.get("/").text(), "gated-3 /");
@@ -721,9 +721,7 @@ fn a_link_by_which_the_working_folder_was_entered_is_followed_anew_as_well() {
     );
     lead_to(&link, "3");
     let ran = command("upgrade");
-    let told = ran.stdout.split_once("(pid ").expect("a process").1;
-    let pid = told.split(')').next().and_then(|pid| pid.parse().ok());
-    let old = server.replaced_by(Process(pid.expect("its number")));
+    let old = server.replaced_by(ran.process());
     assert_eq!(server.get("/").text(), "3");
     assert!(old.wait_gone(TEST_TIMEOUT));
     lead_to(&link, "1");

@@ -82,8 +82,8 @@ fn a_stop_while_the_application_is_loaded_is_in_the_log() {
         assert!(stopped.status.success(), "{}", stopped.output());
         let ran = server.join().expect("it ran");
         assert!(ran.status.success(), "{}", ran.output());
-        let told = "stopped before the application was loaded";
-        assert!(ran.stdout.contains(told), "{}", ran.output());
+        let expected = "stopped before the application was loaded";
+        assert!(ran.stdout.contains(expected), "{}", ran.output());
     });
 }
 
@@ -202,7 +202,7 @@ fn library_without_extension(dir: &Directory) -> std::path::PathBuf {
 }
 
 #[test]
-fn an_extension_for_another_ruby_is_told() {
+fn an_extension_for_another_ruby_is_named() {
     let (application, dir) = (Application::new(HELLO), Directory::new());
     let library = library_without_extension(&dir);
     let serve = || {
@@ -238,7 +238,7 @@ fn a_ruby_that_is_not_there_is_named() {
 }
 
 #[test]
-fn an_unknown_setting_is_told_with_its_line_and_the_nearest_key() {
+fn an_unknown_setting_is_named_with_its_line_and_the_nearest_key() {
     let application = Application::new(HELLO);
     let serve = || serve(application.path(), &["--listen", "127.0.0.1:0"]);
     application
@@ -257,7 +257,7 @@ fn an_unknown_setting_is_told_with_its_line_and_the_nearest_key() {
     expect_line(&ran, &["HIGHBALL_THREAD", "HIGHBALL_THREADS"]);
     let ran = serve().env("HIGHBALL_BACKLOG", "many").run();
     expect_line(&ran, &["HIGHBALL_BACKLOG", "many"]);
-    // Everything that is wrong is told at once.
+    // All mistakes are shown at once.
     application
         .dir()
         .write("highball.toml", "thread = 1\nbacklogs = 1\n");
@@ -276,7 +276,7 @@ fn a_config_file_that_is_named_must_exist() {
 }
 
 #[test]
-fn hooks_that_raise_or_are_absent_are_told() {
+fn hooks_that_raise_or_are_absent_are_logged() {
     let application = Application::new(HELLO);
     let serve = |hooks: &str| {
         serve(

@@ -194,9 +194,11 @@ fn row_38_without_descriptors_accepting_pauses_and_goes_on_when_there_are_some()
     let mut upload = server.connect();
     assert_eq!(upload.post("/", vec![b'a'; 200_000]).text(), "200000");
     // One line in a while, however often it was tried.
-    let told = server.log().lines();
-    let told = told.iter().filter(|line| line.contains("accepting pauses"));
-    assert!(told.count() < 5);
+    let lines = server.log().lines();
+    let lines = lines
+        .iter()
+        .filter(|line| line.contains("accepting pauses"));
+    assert!(lines.count() < 5);
 }
 
 #[test]

@@ -44,9 +44,7 @@ fn upgrade(server: &mut Server) -> Process {
 #[track_caller]
 fn follow(server: &mut Server, ran: &Ran) -> Process {
     assert_eq!(ran.status.code(), Some(0), "{}", ran.output());
-    let told = ran.stdout.split_once("(pid ").expect("a process").1;
-    let pid = told.split(')').next().and_then(|pid| pid.parse().ok());
-    let new = Process(pid.expect("its number"));
+    let new = ran.process();
     let before = format!("(pid {}) finishes", server.process().0);
     assert!(ran.stdout.contains(&before), "{}", ran.output());
     assert_eq!(server.status().processes("front"), [new]);
@@ -412,14 +410,14 @@ fn usr2_asks_for_an_upgrade_and_one_comes_after_the_other() {
     let mut server = start(|builder| builder);
     server.process().signal(Signal::USR2);
     let line = server.log().wait(|line| line.contains("has taken over"));
-    let told = line
+    let number = line
         .split_once("(pid ")
         .unwrap()
         .1
         .split(')')
         .next()
         .unwrap();
-    let old = server.replaced_by(Process(told.parse().unwrap()));
+    let old = server.replaced_by(Process(number.parse().unwrap()));
     assert!(old.wait_gone(TEST_TIMEOUT));
     server.get("/").expect(200);
     // What waits while a server is replaced is done by the next one.
@@ -555,7 +553,7 @@ fn what_is_killed_after_an_upgrade_leaves_nothing() {
 }
 
 #[test]
-fn a_server_that_is_told_to_stop_takes_the_new_one_along() {
+fn a_server_that_is_stopped_takes_the_new_one_along() {
     let application = application();
     let (mut events, _gate) = (application.events(), application.gate("load"));
     let server = Server::application_of(application).start();

@@ -70,7 +70,7 @@ impl Application {
 
 /// The source of an application that tells each call as `METHOD path` and answers with a JSON object: `env` (each
 /// text of the Rack env), `classes` (the class of every other value) and `body` (what `rack.input` gave, each byte as one character).
-/// Its responses carry `x-app`, so that a refusal by the server itself can be told from an answer.
+/// Its responses carry `x-app`, so that a refusal by the server itself differs from an answer.
 pub fn reflect() -> &'static str {
     include_str!("application/reflect.ru")
 }

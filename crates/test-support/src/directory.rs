@@ -20,7 +20,7 @@ impl Directory {
             .prefix("highball-test-")
             .tempdir()
             .expect("a temporary directory can be made");
-        // Whatever the umask: others may look, and nobody else may change it.
+        // Whatever the umask is: others may look, and only the owner may change it.
         let mode = PermissionsExt::from_mode(0o755);
         fs::set_permissions(dir.path(), mode).expect("it is ours");
         Self(Some(dir))

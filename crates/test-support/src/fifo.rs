@@ -66,7 +66,7 @@ impl Events {
         events
     }
 
-    /// What was told and not read yet. Waits for nothing: call it when whoever tells has finished.
+    /// What was told and not read yet. Waits for nothing: call it when the application has finished.
     pub fn rest(&mut self) -> Vec<String> {
         while readable(&self.fifo, Instant::now()) {
             self.fill();
@@ -115,7 +115,7 @@ impl Gate {
 }
 
 /// Makes a FIFO and opens it at both ends, so that neither side ever waits for the other to open it, and
-/// what was written stays while nobody reads.
+/// what was written stays while no process reads.
 fn create(path: &Path) -> File {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO can be made");
     OpenOptions::new()

@@ -67,7 +67,7 @@ impl std::fmt::Display for Left {
     }
 }
 
-/// Boots a machine with these files beside `/usr` and waits until it has powered off.
+/// Boots a machine with these files next to `/usr` and waits until it has powered off.
 ///
 /// # Errors
 /// There is no qemu, nothing to boot, or it does not power off within `patience` (then it is killed).

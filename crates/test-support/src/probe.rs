@@ -39,7 +39,7 @@ impl Probe {
         }
     }
 
-    /// Asserts that these bytes are refused with one of `statuses`, that the connection is closed thereafter, and that
+    /// Asserts that these bytes are refused with one of `statuses`, that the connection is closed afterwards, and that
     /// the application never hears of them.
     #[track_caller]
     pub fn refuse(&mut self, bytes: impl IntoBytes, statuses: &[u16]) -> Response {

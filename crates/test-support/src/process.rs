@@ -78,7 +78,7 @@ impl Process {
         self.parent().is_some()
     }
 
-    /// Waits until it has ended, be it somebody's zombie or not; false when it has not within `patience`.
+    /// Waits until it has ended, even if it is still a zombie; false when it has not within `patience`.
     pub fn wait_gone(self, patience: Duration) -> bool {
         let pidfd = self
             .pid()
@@ -113,7 +113,7 @@ impl Process {
     }
 }
 
-/// A process and its descendants, held by descriptors, so that a number used again deceives nobody.
+/// A process and its descendants, held by descriptors, so that a number that is used again is no danger.
 #[derive(Debug, Default)]
 pub struct Family(Vec<(Process, OwnedFd)>);
 

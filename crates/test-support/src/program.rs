@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::TEST_TIMEOUT;
 use crate::log::Log;
@@ -43,16 +43,75 @@ pub fn binary() -> PathBuf {
         }
     };
     let found = candidates.iter().find(|path| path.is_file());
-    found.cloned().unwrap_or_else(|| match named {
+    let found = found.cloned().unwrap_or_else(|| match &named {
         Some(path) => panic!("HIGHBALL_BIN names {}, which is no file", path.display()),
         None => panic!(
             "no highball program to test: run `cargo build -p highball` (or `make build`) first, or name one in \
              HIGHBALL_BIN; none of these exists: {candidates:?}"
         ),
-    })
+    });
+    if named.is_none() {
+        static FRESH: OnceLock<Result<(), String>> = OnceLock::new();
+        let fresh = FRESH.get_or_init(|| expect_fresh(&found));
+        fresh.as_ref().unwrap_or_else(|stale| panic!("{stale}"));
+    }
+    found
 }
 
-/// The lab's program: `HIGHBALL_LAB_BIN`, else the one beside [`binary`].
+/// Whether no source of the server is newer than its program.
+fn expect_fresh(program: &Path) -> Result<(), String> {
+    let modified = |path: &Path| {
+        std::fs::metadata(path)
+            .and_then(|facts| facts.modified())
+            .ok()
+    };
+    let built = modified(program);
+    let crates = workspace().join("crates");
+    let newer = newest_source(&crates).filter(|(_, changed)| Some(*changed) > built);
+    let Some((source, _)) = newer else {
+        return Ok(());
+    };
+    let root = workspace();
+    let shown = |path: &Path| {
+        path.strip_prefix(&root)
+            .unwrap_or(path)
+            .display()
+            .to_string()
+    };
+    Err(format!(
+        "{} is older than {}: run `cargo build -p highball` (with --release for target/release), or name the program in \
+         HIGHBALL_BIN",
+        shown(program),
+        shown(&source)
+    ))
+}
+
+/// Crates whose code is not in the server's program.
+const NOT_IN_THE_PROGRAM: [&str; 2] = ["extension", "test-support"];
+
+/// The source of the server that was changed last, and when. Tests are no sources of the program.
+fn newest_source(dir: &Path) -> Option<(PathBuf, SystemTime)> {
+    let entries = std::fs::read_dir(dir).ok()?.flatten();
+    let of_entry = |entry: std::fs::DirEntry| {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if path.is_dir() {
+            let elsewhere = ["tests", "examples", "benches"].contains(&&*name);
+            let elsewhere = elsewhere || NOT_IN_THE_PROGRAM.contains(&&*name);
+            return (!elsewhere).then(|| newest_source(&path)).flatten();
+        }
+        let is_source = (name.ends_with(".rs") && name != "tests.rs") || name == "Cargo.toml";
+        let modified = is_source
+            .then(|| entry.metadata().ok()?.modified().ok())
+            .flatten();
+        modified.map(|modified| (path, modified))
+    };
+    entries
+        .filter_map(of_entry)
+        .max_by_key(|(_, modified)| *modified)
+}
+
+/// The lab's program: `HIGHBALL_LAB_BIN`, else the one next to [`binary`].
 ///
 /// # Panics
 /// When there is none.
@@ -187,19 +246,69 @@ impl Program {
 }
 
 impl Ran {
+    /// The process that stdout names first, as `(pid 4711)`.
+    ///
+    /// # Panics
+    /// When it names none.
+    #[track_caller]
+    pub fn process(&self) -> Process {
+        let number = self.stdout.split_once("(pid ");
+        let number = number.and_then(|(_, rest)| rest.split(')').next()?.parse().ok());
+        Process(number.unwrap_or_else(|| panic!("no process is named: {}", self.output())))
+    }
+
     /// Stdout and stderr, one after the other.
     pub fn output(&self) -> String {
         format!("{}\n{}", self.stdout, self.stderr)
     }
 }
 
+/// Variables of other servers that are settings as well.
+const SHARED_VARIABLES: [&str; 7] = [
+    "PIDFILE",
+    "PORT",
+    "RACK_ENV",
+    "RAILS_ENV",
+    "RAILS_MAX_THREADS",
+    "RAILS_MIN_THREADS",
+    "WEB_CONCURRENCY",
+];
+
 /// Takes every setting out of a command's environment, and names the Ruby library.
 pub(crate) fn clean(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
-        let own = name.to_string_lossy().starts_with("HIGHBALL_");
-        if own || name == "PORT" || name == "RACK_ENV" || name == "RAILS_ENV" {
-            command.env_remove(name);
+        let name = name.to_string_lossy();
+        if name.starts_with("HIGHBALL_") || SHARED_VARIABLES.contains(&&*name) {
+            command.env_remove(&*name);
         }
     }
     command.env("HIGHBALL_RUBY_LIB", ruby_library());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_source_that_was_changed_last_is_found_and_tests_are_none() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let second = |number| SystemTime::UNIX_EPOCH + Duration::from_secs(number);
+        for (name, changed) in [
+            ("front/src/old.rs", 1),
+            ("front/src/new.rs", 3),
+            ("front/src/new/tests.rs", 7),
+            ("front/tests/wire.rs", 8),
+            ("front/notes.md", 9),
+            ("extension/src/lib.rs", 9),
+            ("config/Cargo.toml", 2),
+        ] {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            let file = std::fs::File::create(&path).expect("written");
+            file.set_modified(second(changed)).expect("its time is set");
+        }
+        let newest = newest_source(dir.path());
+        let expect = (dir.path().join("front/src/new.rs"), second(3));
+        assert_eq!(newest, Some(expect));
+    }
 }

@@ -144,7 +144,7 @@ impl Server {
     }
 
     /// Goes on with the process that has taken over from it, and gives back the one that serves no more. How that one
-    /// ends can be seen, how the new one does cannot: it is nobody's child here, and its status counts as success.
+    /// ends can be seen, how the new one does cannot: it is no child of the test, and its status counts as success.
     pub fn replaced_by(&mut self, process: Process) -> Process {
         let (send, ended) = mpsc::channel();
         thread::spawn(move || {

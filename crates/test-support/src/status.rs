@@ -14,7 +14,7 @@ impl Status {
         self.select(|process| process["role"] == role)
     }
 
-    /// The workers that serve, in order of their numbers: none that starts, or that was told to exit.
+    /// The workers that serve, in order of their numbers: none that starts, or that is stopping.
     pub fn ready_workers(&self) -> Vec<Process> {
         self.select(|process| process["role"] == "worker" && process["state"] == "ready")
     }

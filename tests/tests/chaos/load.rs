@@ -66,7 +66,7 @@ struct Shared {
     sent: Mutex<Vec<Sent>>,
 }
 
-/// A load that runs until it is told to end.
+/// A load that runs until it is stopped.
 #[derive(Debug)]
 pub(crate) struct Load {
     shared: Arc<Shared>,

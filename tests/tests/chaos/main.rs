@@ -215,10 +215,7 @@ impl Run {
     /// Goes on with the server that has taken over.
     fn goes_over(&mut self, ran: &Ran) {
         assert!(ran.status.success(), "{}", ran.output());
-        let told = ran.stdout.split_once("(pid ").expect("a process").1;
-        let pid = told.split(')').next().and_then(|pid| pid.parse().ok());
-        let new = Process(pid.expect("its number"));
-        let old = self.server.replaced_by(new);
+        let old = self.server.replaced_by(ran.process());
         assert!(
             old.wait_gone(2 * TEST_TIMEOUT),
             "the old server is still there"
@@ -261,7 +258,7 @@ impl Run {
     }
 
     fn any_worker(&mut self) -> Process {
-        // None that was told to exit: it may be gone before a signal reaches it.
+        // None that is stopping: it may be gone before a signal reaches it.
         let ready = || self.server.status().ready_workers();
         until("a worker is ready", || !ready().is_empty());
         let workers = ready();

@@ -16,7 +16,7 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(1200);
 /// Runs a scenario, the closure of a test, in the machine, which is booted once for all.
 #[track_caller]
 pub(crate) fn inside(scenario: impl FnOnce()) {
-    static TOLD: OnceLock<Result<String, String>> = OnceLock::new();
+    static REPORT_OF_ALL: OnceLock<Result<String, String>> = OnceLock::new();
     // One service has one name.
     static TURN: Mutex<()> = Mutex::new(());
     let name = test_of(&scenario);
@@ -24,10 +24,10 @@ pub(crate) fn inside(scenario: impl FnOnce()) {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         return scenario();
     }
-    match TOLD.get_or_init(run) {
+    match REPORT_OF_ALL.get_or_init(run) {
         Err(error) => panic!("{error}"),
         Ok(report) if report.contains(&format!("test {name} ... ok\n")) => {}
-        Ok(report) => panic!("in the machine:\n{}", told_of(name, report)),
+        Ok(report) => panic!("in the machine:\n{}", part_about(name, report)),
     }
 }
 
@@ -39,16 +39,16 @@ fn test_of<T>(_: &T) -> &'static str {
 }
 
 /// What a report says about a test that failed; all of it where it does not say that.
-fn told_of<'a>(name: &str, report: &'a str) -> &'a str {
+fn part_about<'a>(name: &str, report: &'a str) -> &'a str {
     let begins = report.find(&format!("---- {name} stdout ----"));
-    let told = begins.map(|at| &report[at..]);
-    let end = |told: &str| {
+    let part = begins.map(|at| &report[at..]);
+    let end = |part: &str| {
         ["\n---- ", "\nfailures:"]
             .iter()
-            .filter_map(|end| told.find(end))
+            .filter_map(|end| part.find(end))
             .min()
     };
-    told.map_or(report, |told| &told[..end(told).unwrap_or(told.len())])
+    part.map_or(report, |part| &part[..end(part).unwrap_or(part.len())])
 }
 
 fn run() -> Result<String, String> {

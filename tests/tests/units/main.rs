@@ -101,10 +101,10 @@ fn systemctl_reload_takes_new_settings_and_refuses_broken_ones() {
         let main = service.main();
         service.settings("workers = 1\nthreads = 2\ndrain_timeout = \"20s\"\n");
         systemctl("reload");
-        service.told("drain_timeout: 30s");
+        service.logged("drain_timeout: 30s");
         service.settings("workers = 1\nthreads = 2\nnonsense = 1\n");
         assert!(!try_systemctl("reload").status.success());
-        service.told("nonsense");
+        service.logged("nonsense");
         assert_eq!((service.state(), service.main()), ("active".into(), main));
         service.connect().get("/").expect(200);
     });
@@ -193,7 +193,7 @@ fn a_front_that_stands_still_is_killed_by_the_watchdog_and_started_again() {
         let all = service.processes();
         service.main().signal(Signal::STOP);
         connect().patience(2 * TEST_TIMEOUT).get("/").expect(200);
-        service.told("Watchdog timeout (limit 10s)!");
+        service.logged("Watchdog timeout (limit 10s)!");
         assert!(all.iter().all(|one| !one.exists()));
         assert_eq!(service.property("NRestarts"), "1");
     });
@@ -204,8 +204,8 @@ fn an_application_that_does_not_load_fails_the_start_with_the_reason_and_is_trie
     inside(|| {
         let service = Service::of(Application::new(r#"raise "the moon is full""#));
         assert!(!try_systemctl("start").status.success());
-        service.told("the moon is full");
-        service.told("config.ru:");
+        service.logged("the moon is full");
+        service.logged("config.ru:");
         // Nobody has to start it again.
         let source = format!("require './support'\n{HELLO}");
         service.application.dir().write("config.ru", source);
@@ -228,7 +228,7 @@ fn a_stop_waits_for_what_runs() {
         std::thread::scope(|scope| {
             let stopping = scope.spawn(|| systemctl("stop"));
             until("it stops", || service.state() == "deactivating");
-            service.told("draining");
+            service.logged("draining");
             assert!(!stopping.is_finished());
             gate.admit(1);
             client.response().expect(200);
@@ -263,7 +263,7 @@ fn a_worker_that_the_kernel_kills_for_its_memory_harms_its_own_request_alone() {
         eater.response().expect(502);
         service.connect().get("/").expect(200);
         // Not only the server has noticed.
-        service.told("killed by the OOM killer");
+        service.logged("killed by the OOM killer");
         assert_eq!(service.figure("memory.events", "oom_kill "), 1);
         until("the worker is replaced", || {
             let now = service.status().processes("worker");
@@ -299,7 +299,7 @@ fn the_budget_keeps_away_from_the_limit_of_the_control_group() {
         let used = (service.figure("memory.current", "") - cached) >> 20;
         let hold = service.connect().post(&format!("/?{}", 388 - used), "");
         hold.expect(200);
-        service.told("stopping it without a replacement");
+        service.logged("stopping it without a replacement");
         until("a worker has left", || {
             workers.iter().any(|one| !one.exists())
         });

@@ -14,7 +14,7 @@ pub(crate) const SERVICE: &str = "highball@shop.service";
 pub(crate) const SOCKET: &str = "highball@shop.socket";
 /// What the `.socket` unit listens on.
 pub(crate) const PATH: &str = "/run/highball/shop.sock";
-/// Where it listens unless it is told otherwise.
+/// Where it listens by default.
 const ADDRESS: &str = "127.0.0.1:3000";
 /// The link that `ExecStart` names.
 pub(crate) const CURRENT: &str = "/srv/shop/current";
@@ -138,7 +138,7 @@ impl Service {
 
     /// Waits until its journal has this text, and gives that line back.
     #[track_caller]
-    pub(crate) fn told(&self, text: &str) -> String {
+    pub(crate) fn logged(&self, text: &str) -> String {
         let mut found = None;
         until(text, || {
             let journal = self.journal();

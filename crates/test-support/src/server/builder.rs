@@ -149,7 +149,7 @@ impl ServerBuilder {
     }
 
     fn spawn(&self, mark: &str) -> Child {
-        // Whoever runs the tests may ignore HUP (nohup does), and a server keeps that.
+        // The parent of the tests may ignore HUP (nohup does), and a server keeps that.
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP");
         command
