@@ -304,7 +304,7 @@ fn over_the_budget_the_last_worker_stays_and_new_code_comes_worker_by_worker() {
     // Another server is more than another generation.
     let ran = working.server.command(&["upgrade"]);
     assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
-    let why = "no memory for a second server beside this one: server memory";
+    let why = "no memory for a second server next to this one: server memory";
     assert!(ran.output().contains(why), "{}", ran.output());
     assert_eq!(working.server.get("/").text(), new);
 }
@@ -320,11 +320,12 @@ run ->(env) { Test.text("large") }"##;
         .start();
     let ran = server.command(&["restart"]);
     assert_eq!(ran.status.code(), Some(0), "{}", ran.output());
-    let told = "replacing worker by worker, because there is no memory for two generations at once";
-    server.log().wait(|line| line.contains(told));
+    let expected =
+        "replacing worker by worker, because there is no memory for two generations at once";
+    server.log().wait(|line| line.contains(expected));
     let ran = server.command(&["upgrade"]);
     assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
-    let why = "no memory for a second server beside this one: server memory";
+    let why = "no memory for a second server next to this one: server memory";
     assert!(ran.output().contains(why), "{}", ran.output());
     server.get("/").expect(200);
 }

@@ -24,6 +24,25 @@ fn hup_is_ignored_where_the_server_was_started_so() {
     assert_eq!(stopped.log.iter().filter(drains).count(), 1);
 }
 
+#[test]
+fn hup_has_the_settings_read_again() {
+    let server = hello().settings_file("max_body_bytes = 10\n").start();
+    server.connect().post("/", "01234567890").expect(413);
+    server
+        .application()
+        .dir()
+        .write("highball.toml", "max_body_bytes = 20\n");
+    server.process().signal(Signal::HUP);
+    let line = server
+        .log()
+        .wait(|line| line.contains("read the settings again: "));
+    assert!(line.contains("max_body_bytes"), "{line}");
+    server.connect().post("/", "01234567890").expect(200);
+    let stopped = server.stop();
+    let reloads = |line: &&String| line.contains("reload requested (signal HUP)");
+    assert_eq!(stopped.log.iter().filter(reloads).count(), 1);
+}
+
 /// The server as the first process of a process namespace, as in a container.
 const FIRST_PROCESS: [&str; 5] = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
 
@@ -62,7 +81,7 @@ fn as_the_first_process_the_front_reaps_orphans_but_not_its_template() {
     let orphan = orphan.expect("it was found");
     gate.admit(1);
     until("the orphan is reaped", || !orphan.exists());
-    // Workers of a template that dies are orphans as well; how it died itself is still told.
+    // Workers of a template that dies are orphans as well; the log still says how it died itself.
     let template = front.children()[0];
     let worker = template.children()[0];
     template.kill();

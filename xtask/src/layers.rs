@@ -17,11 +17,16 @@ struct Layer {
 const FOR_TESTS: [&str; 1] = ["crates/test-support"];
 
 /// One line for each crate.
-const LAYERS: [Layer; 18] = [
+const LAYERS: [Layer; 19] = [
     Layer {
         krate: "crates/config",
         may_use: &["crates/proc"],
-        why: "settings are data for everybody; proc says for how many cores the default number of workers is",
+        why: "settings are data for every other crate; proc says for how many cores the default number of workers is",
+    },
+    Layer {
+        krate: "crates/command-line",
+        may_use: &["crates/config"],
+        why: "what can be written on the command line, for the program and its man pages; it carries out nothing",
     },
     Layer {
         krate: "crates/exchange",
@@ -51,6 +56,7 @@ const LAYERS: [Layer; 18] = [
     Layer {
         krate: "crates/highball",
         may_use: &[
+            "crates/command-line",
             "crates/config",
             "crates/exchange",
             "crates/front",
@@ -128,8 +134,8 @@ const LAYERS: [Layer; 18] = [
     },
     Layer {
         krate: "xtask",
-        may_use: &[],
-        why: "looks at sources and builds before anything else does",
+        may_use: &["crates/command-line"],
+        why: "looks at sources; the man pages come from the definition of the command line",
     },
 ];
 

@@ -1,6 +1,6 @@
 //! Checks of the source tree that neither the compiler nor Clippy makes: layers, circles of imports, sizes, the index
-//! of decisions, links of documents. Reads files and never changes them, except for the list of known exceptions when asked to. Beside
-//! that it counts lines, and runs test programs side by side.
+//! of decisions, links of documents. Reads files and never changes them, except for the list of known exceptions when
+//! asked to. It also counts lines, writes the man pages, and runs several test programs at a time.
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ pub mod exceptions;
 pub mod layers;
 pub mod lines;
 pub mod links;
+pub mod man_pages;
 mod names;
 pub mod sizes;
 pub mod source;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use xtask::workspace::Workspace;
-use xtask::{exceptions, lines, test_programs};
+use xtask::{exceptions, lines, man_pages, test_programs};
 
 const USAGE: &str = "\
 usage: cargo run -p xtask -- COMMAND
@@ -13,7 +13,8 @@ usage: cargo run -p xtask -- COMMAND
   findings     everything that breaks a rule now, known exceptions too
   test [N [WORD]]
                the tests of `make test-rust`, N test programs (2) at a time; only those with WORD in their names
-  exceptions   write xtask/exceptions.txt again, and tell what is worse in it than before
+  exceptions   write xtask/exceptions.txt again, and print what is worse in it than before
+  man DIR      write the man pages into this folder
 ";
 
 fn main() -> Result<ExitCode> {
@@ -24,6 +25,7 @@ fn main() -> Result<ExitCode> {
         ["test"] => test_programs::run(&workspace, 2, "")?,
         ["test", jobs] => test_programs::run(&workspace, jobs.parse()?, "")?,
         ["test", jobs, only] => test_programs::run(&workspace, jobs.parse()?, only)?,
+        ["man", dir] => man_pages::write(std::path::Path::new(dir))?,
         ["findings"] => {
             for finding in exceptions::findings(&workspace)? {
                 println!("{}: {}", finding.rule, finding.message);

@@ -62,6 +62,16 @@ pub enum ConfigError {
         /// Why.
         source: io::Error,
     },
+    /// The file is Ruby: the configuration of another server.
+    #[error(
+        "{0}: settings are TOML, and this file is Ruby; `highball init --from {0}` translates the configuration of Puma and \
+         Unicorn",
+        path.display()
+    )]
+    Ruby {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file is not TOML.
     #[error("{}:{line}: not valid TOML: {message}", path.display())]
     Syntax {

@@ -2,12 +2,11 @@
 //! checked the value, and a test holds that the range of every setting fits its field.
 
 use std::fmt::Debug;
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::kind::Value;
-use crate::listen::Listen;
+use crate::listen::{Hosts, Listen};
 use crate::parameters::ParameterNames;
 use crate::paths::PathRules;
 use crate::proxies::TrustedProxies;
@@ -212,11 +211,10 @@ fn items(value: Value) -> Vec<String> {
 
 impl Field for Vec<Listen> {
     fn from_value(value: Value) -> Self {
-        // Every address has its host by now, so the host given here is never used.
-        let parse = |item: String| {
-            Listen::parse(&item, IpAddr::V4(Ipv4Addr::LOCALHOST)).expect("a checked address")
-        };
-        items(value).into_iter().map(parse).collect()
+        // Every address has its host by now, so the hosts given here are never used.
+        let hosts = Hosts::new(false, false);
+        let parse = |item: String| Listen::parse(&item, hosts, None).expect("a checked address");
+        items(value).into_iter().flat_map(parse).collect()
     }
 
     fn to_value(&self) -> Value {

@@ -3,10 +3,9 @@
 mod path_list;
 
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use crate::listen::Listen;
+use crate::listen::{Hosts, Listen};
 use crate::parameters::{self, ParameterNames};
 use crate::proxies::{self, TrustedProxies};
 use crate::units::{SIZE_UNITS, TIME_UNITS, quantity, size_text, time_text};
@@ -240,7 +239,7 @@ impl Kind {
     /// As [`Kind::parse`].
     pub(crate) fn check_item(&self, text: &str) -> Result<(), String> {
         match self {
-            Self::Listen => Listen::parse(text, IpAddr::V4(Ipv4Addr::LOCALHOST)).map(drop),
+            Self::Listen => Listen::parse(text, Hosts::new(false, false), None).map(drop),
             Self::Proxies => proxies::check_item(text),
             Self::ParameterNames => parameters::check_item(text),
             Self::Paths(values) => path_list::parse_item(*values, text).map(drop),
@@ -265,7 +264,7 @@ impl Kind {
         Ok(Value::List(items.to_vec()))
     }
 
-    /// Writes a value as somebody would write it in a flag.
+    /// Writes a value as it is written in a flag.
     pub(crate) fn text(&self, value: &Value) -> String {
         match (self, value) {
             (_, Value::None) => "none".to_owned(),

@@ -9,7 +9,9 @@
 
 mod cores;
 mod error;
+mod example_file;
 mod field;
+mod help;
 mod kind;
 mod listen;
 mod load;
@@ -25,10 +27,13 @@ mod table_macro;
 mod units;
 
 pub use error::{ConfigError, ConfigErrors, Origin, Place};
+pub use example_file::{WrongEntry, example_file};
 pub use field::{FileMode, LogFormat, MemoryBudget, Rollout};
+pub use help::{help_of, list_of_settings};
 pub use kind::Kind;
 pub use listen::Listen;
 pub use load::{CONFIG_FILES, Sources};
+pub use nearest::nearest;
 pub use page::settings_page;
 pub use parameters::ParameterNames;
 pub use paths::PathRules;

@@ -1,7 +1,7 @@
 //! The addresses to listen on, as text and typed. Binds nothing and looks up no name.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 /// The forms of an address, in words that follow "expected a list of".
@@ -19,36 +19,78 @@ pub enum Listen {
     Unix(PathBuf),
 }
 
+/// The hosts that stand for an address without a host, and those of `localhost`. The first one is an IPv4 address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hosts {
+    default: &'static [IpAddr],
+    localhost: &'static [IpAddr],
+}
+
+static LOOPBACK: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::LOCALHOST),
+    IpAddr::V6(Ipv6Addr::LOCALHOST),
+];
+static EVERY_INTERFACE: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+];
+
+impl Hosts {
+    /// Every interface, or the loopback one; IPv6 too where this machine has it.
+    pub(crate) fn new(every_interface: bool, ipv6: bool) -> Self {
+        let count = if ipv6 { 2 } else { 1 };
+        let default = match every_interface {
+            true => &EVERY_INTERFACE,
+            false => &LOOPBACK,
+        };
+        Self {
+            default: &default[..count],
+            localhost: &LOOPBACK[..count],
+        }
+    }
+}
+
 impl Listen {
-    /// Reads an address; `host` stands in where there is only a port.
+    /// Reads an address, also in the form of a URL. One without a host, or with `localhost`, stands for several. `port`
+    /// replaces the port.
     ///
     /// # Errors
     /// What is wrong with it and which forms are allowed.
-    pub(crate) fn parse(text: &str, host: IpAddr) -> Result<Self, String> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            return match path {
-                "" => Err(format!(
-                    "{text:?} names no path; expected unix:/path/to.sock"
-                )),
-                path if path.chars().any(char::is_control) => {
-                    Err(format!("{text:?} has a control character in its path"))
-                }
-                path => Ok(Self::Unix(path.into())),
-            };
+    pub(crate) fn parse(text: &str, hosts: Hosts, port: Option<u16>) -> Result<Vec<Self>, String> {
+        if text.starts_with("ssl://") {
+            return Err(format!(
+                "{text:?}: Highball does not speak TLS; let a proxy in front of it do that"
+            ));
         }
-        if let Ok(address) = text.parse() {
-            return Ok(Self::Tcp(address));
+        let url = text.split_once("://");
+        if url.is_some_and(|(_, rest)| rest.contains('?')) {
+            return Err(format!(
+                "{text:?} has options behind the question mark; use the settings unix_socket_mode and backlog instead"
+            ));
         }
-        let (host, port) = match text.strip_prefix("localhost:") {
-            Some(port) => (IpAddr::V4(Ipv4Addr::LOCALHOST), port),
-            None => (host, text.strip_prefix(':').unwrap_or(text)),
+        let path = text.strip_prefix("unix://");
+        if let Some(path) = path.or_else(|| text.strip_prefix("unix:")) {
+            return unix(text, path).map(|listen| vec![listen]);
+        }
+        let address = text.strip_prefix("tcp://").unwrap_or(text);
+        if let Ok(mut address) = address.parse::<SocketAddr>() {
+            address.set_port(port.unwrap_or(address.port()));
+            return Ok(vec![Self::Tcp(address)]);
+        }
+        let (hosts, number) = match address.strip_prefix("localhost:") {
+            Some(number) => (hosts.localhost, number),
+            None => (hosts.default, address.strip_prefix(':').unwrap_or(address)),
         };
-        match port_number(port) {
-            Some(port) => Ok(Self::Tcp(SocketAddr::new(host, port))),
-            None => Err(format!(
+        let Some(number) = port_number(number) else {
+            return Err(format!(
                 "{text:?} is not an address to listen on; expected {ALLOWED}"
-            )),
-        }
+            ));
+        };
+        let number = port.unwrap_or(number);
+        // The kernel would choose another port for each of them.
+        let count = if number == 0 { 1 } else { hosts.len() };
+        let addresses = hosts[..count].iter().map(|host| (*host, number).into());
+        Ok(addresses.map(Self::Tcp).collect())
     }
 
     /// A relative path of a UNIX socket made absolute with `dir`.
@@ -68,6 +110,18 @@ impl Listen {
             )),
         }
     }
+}
+
+fn unix(text: &str, path: &str) -> Result<Listen, String> {
+    if path.is_empty() {
+        return Err(format!(
+            "{text:?} names no path; expected unix:/path/to.sock"
+        ));
+    }
+    if path.chars().any(char::is_control) {
+        return Err(format!("{text:?} has a control character in its path"));
+    }
+    Ok(Listen::Unix(path.into()))
 }
 
 /// Reads a port; unlike `str::parse`, refuses a sign.
@@ -94,12 +148,9 @@ mod tests {
     #[test]
     fn addresses_are_read() {
         let check = |text: &str, expect: Option<&str>| {
-            let listen = Listen::parse(text, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-            assert_eq!(
-                listen.as_ref().ok().map(Listen::to_string).as_deref(),
-                expect,
-                "{text:?}: {listen:?}"
-            );
+            let read = Listen::parse(text, Hosts::new(true, false), None);
+            let first = read.as_ref().ok().map(|all| all[0].to_string());
+            assert_eq!(first.as_deref(), expect, "{text:?}: {read:?}");
         };
         check("127.0.0.1:3000", Some("127.0.0.1:3000"));
         check("[::1]:3000", Some("[::1]:3000"));
@@ -123,6 +174,42 @@ mod tests {
         check("example.com:80", None);
         check("localhost", None);
         check("http://127.0.0.1:3000", None);
+    }
+
+    #[test]
+    fn urls_of_other_servers_are_read() {
+        let check = |text: &str, expect: Result<&str, &str>| {
+            let read = Listen::parse(text, Hosts::new(false, false), None);
+            match (read, expect) {
+                (Ok(all), Ok(expect)) => assert_eq!(all[0].to_string(), expect),
+                (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
+                (read, _) => panic!("{text}: {read:?}"),
+            }
+        };
+        check("tcp://0.0.0.0:9292", Ok("0.0.0.0:9292"));
+        check("tcp://[::]:9292", Ok("[::]:9292"));
+        check("tcp://localhost:9292", Ok("127.0.0.1:9292"));
+        check("unix:///run/app.sock", Ok("unix:/run/app.sock"));
+        check("unix://tmp/app.sock", Ok("unix:tmp/app.sock"));
+        check("unix:///a?umask=0111", Err("unix_socket_mode"));
+        check("ssl://0.0.0.0:9292?key=a", Err("does not speak TLS"));
+        check("tcp://example.com:80", Err("is not an address"));
+    }
+
+    #[test]
+    fn an_address_without_a_host_is_ipv4_and_ipv6_where_there_is_both() {
+        let check = |text: &str, every: bool, port: Option<u16>, expect: &str| {
+            let read = Listen::parse(text, Hosts::new(every, true), port).unwrap();
+            let read: Vec<_> = read.iter().map(Listen::to_string).collect();
+            assert_eq!(read.join(" "), expect, "{text}");
+        };
+        check("3000", false, None, "127.0.0.1:3000 [::1]:3000");
+        check("3000", true, None, "0.0.0.0:3000 [::]:3000");
+        check("3000", true, Some(80), "0.0.0.0:80 [::]:80");
+        check("localhost:3000", true, None, "127.0.0.1:3000 [::1]:3000");
+        check("127.0.0.1:3000", true, Some(80), "127.0.0.1:80");
+        check("0", false, None, "127.0.0.1:0");
+        check("3000", false, Some(0), "127.0.0.1:0");
     }
 
     #[test]

@@ -1,35 +1,34 @@
 //! Loads [`Settings`] from their sources: the stronger one wins, everything is checked, and values that depend on another
-//! setting or on the machine are computed last. Reads one file and, for `workers = auto`, the machine.
+//! setting or on the machine are computed last. Reads one file, and how many cores and which addresses the machine has.
 
+mod environment;
 mod file;
 mod resolve;
 
 use std::ffi::OsString;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::cores;
 use crate::error::{ConfigError, ConfigErrors, Origin, Place};
-use crate::kind::{Kind, Value};
-use crate::listen::{Listen, port_number};
+use crate::kind::Value;
+use crate::listen::Listen;
 use crate::nearest::nearest;
-use crate::setting::{PREFIX, Setting};
+use crate::setting::Setting;
 use crate::table::{SETTINGS, Settings};
 
 /// Where the file is looked for in the application's folder, the first that exists.
 pub const CONFIG_FILES: [&str; 2] = ["highball.toml", "config/highball.toml"];
 
-/// Variables with the prefix that are not settings: they name the Ruby library, the program and the lab's data, or say that
-/// this server takes over from another one.
-const INTERNAL_VARIABLES: [&str; 5] = [
-    "HIGHBALL_RUBY_LIB",
-    "HIGHBALL_BIN",
-    "HIGHBALL_LAB",
-    "HIGHBALL_LAB_BIN",
-    "HIGHBALL_HANDOVER",
-];
+/// The machine that settings are loaded on.
+#[derive(Clone, Copy, Debug)]
+struct Machine {
+    /// How many cores this process may use.
+    cores: fn() -> u16,
+    has_ipv6: fn() -> bool,
+}
 
 /// What settings are loaded from; the strongest is `flags`, then `env`, then the file.
 #[derive(Debug, Default)]
@@ -70,10 +69,14 @@ impl Settings {
     /// # Errors
     /// Everything that is wrong in any of the sources, also where a stronger one would have won.
     pub fn load(sources: Sources) -> Result<Self, ConfigErrors> {
-        Self::load_on(sources, cores::usable)
+        let machine = Machine {
+            cores: cores::usable,
+            has_ipv6: proc::machine::has_ipv6,
+        };
+        Self::load_on(sources, machine)
     }
 
-    fn load_on(sources: Sources, cores: impl FnOnce() -> u16) -> Result<Self, ConfigErrors> {
+    fn load_on(sources: Sources, machine: Machine) -> Result<Self, ConfigErrors> {
         let mut errors = Vec::new();
         let mut values: Vec<Option<(Value, Origin)>> = vec![None; SETTINGS.len()];
         let mut take = |raws: Vec<Raw>, errors: &mut Vec<ConfigError>| {
@@ -89,9 +92,9 @@ impl Settings {
         let raws = from_file(&sources, &mut errors);
         take(raws, &mut errors);
         errors.sort_by_key(ConfigError::line);
-        let (raws, port) = from_shared_env(&sources.env, &mut errors);
+        let (raws, port) = environment::shared(&sources.env, &mut errors);
         take(raws, &mut errors);
-        let raws = from_own_env(&sources.env, &mut errors);
+        let (raws, ignored) = environment::own(&sources.env, &mut errors);
         take(raws, &mut errors);
         let raws = from_flags(&sources.flags, &mut errors);
         take(raws, &mut errors);
@@ -99,14 +102,18 @@ impl Settings {
             .into_iter()
             .map(|value| value.expect("the defaults are good"))
             .collect();
-        resolve::listen(&mut values, &sources.dir, port, &mut errors);
-        resolve::auto(&mut values, cores);
+        let has_ipv6 = (machine.has_ipv6)();
+        resolve::listen(&mut values, &sources.dir, port, has_ipv6, &mut errors);
+        resolve::auto(&mut values, machine.cores);
         resolve::hooks(&values, &sources.dir, &mut errors);
-        if errors.is_empty() {
-            Ok(Self::from_values(values))
-        } else {
-            Err(ConfigErrors(errors))
+        if !errors.is_empty() {
+            return Err(ConfigErrors(errors));
         }
+        Ok(Self {
+            warnings: ignored.into_iter().collect(),
+            notes: environment::notes(&sources.env),
+            ..Self::from_values(values)
+        })
     }
 
     /// The defaults on two cores, listening on a free port of 127.0.0.1; reads nothing of the machine.
@@ -137,7 +144,11 @@ impl Default for Settings {
             dir: "/dev/null".into(),
             ..Sources::default()
         };
-        Self::load_on(sources, || 2).expect("the defaults are good")
+        let machine = Machine {
+            cores: || 2,
+            has_ipv6: || false,
+        };
+        Self::load_on(sources, machine).expect("the defaults are good")
     }
 }
 
@@ -183,6 +194,10 @@ fn from_file(sources: &Sources, errors: &mut Vec<ConfigError>) -> Vec<Raw> {
     };
     for path in candidates {
         match std::fs::read_to_string(&path) {
+            Ok(_) if is_ruby(&path) => {
+                errors.push(ConfigError::Ruby { path });
+                break;
+            }
             Ok(text) => return file::read(&path, &text, errors),
             Err(error) if sources.config.is_none() && is_absent(&error) => {}
             Err(source) => {
@@ -194,6 +209,11 @@ fn from_file(sources: &Sources, errors: &mut Vec<ConfigError>) -> Vec<Raw> {
     Vec::new()
 }
 
+/// Whether a file is the configuration of another server, such as `config/puma.rb`.
+fn is_ruby(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "rb")
+}
+
 fn is_absent(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -201,74 +221,17 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// The variables that other servers share, the weakest first; and the port that `PORT` names.
-fn from_shared_env(
-    env: &[(OsString, OsString)],
-    errors: &mut Vec<ConfigError>,
-) -> (Vec<Raw>, Option<u16>) {
-    let (mut raws, mut port) = (Vec::new(), None);
-    for (index, setting) in SETTINGS.iter().enumerate() {
-        for &name in setting.shared_variables.iter().rev() {
-            // An empty one counts as absent, as Rails has it.
-            let mut found = env
-                .iter()
-                .filter(|(key, value)| key == name && !value.is_empty());
-            let Some((_, value)) = found.next() else {
-                continue;
-            };
-            let (value, place) = (value.to_string_lossy(), Place::Variable(name.to_owned()));
-            match setting.kind {
-                // PORT is no address: it replaces the port of those that are listed.
-                Kind::Listen => match port_number(&value) {
-                    Some(number) => port = Some(number),
-                    None => errors.push(ConfigError::Value {
-                        place,
-                        setting: setting.name,
-                        message: format!(
-                            "{value:?} is not allowed; expected a port from 0 to 65535"
-                        ),
-                    }),
-                },
-                _ => raws.push(raw(index, &value, &place)),
-            }
-        }
-    }
-    (raws, port)
-}
-
-fn from_own_env(env: &[(OsString, OsString)], errors: &mut Vec<ConfigError>) -> Vec<Raw> {
-    let mut raws = Vec::new();
-    for (key, value) in env {
-        let key = key.to_string_lossy();
-        let Some(rest) = key.strip_prefix(PREFIX) else {
-            continue;
-        };
-        if INTERNAL_VARIABLES.contains(&&*key) {
-            continue;
-        }
-        let place = Place::Variable(key.to_string());
-        match SETTINGS
-            .iter()
-            .position(|setting| setting.variable() == key)
-        {
-            Some(index) => raws.push(raw(index, &value.to_string_lossy(), &place)),
-            None => errors.push(unknown(place, &key, rest, Setting::variable)),
-        }
-    }
-    raws
-}
-
 fn from_flags(flags: &[(String, String)], errors: &mut Vec<ConfigError>) -> Vec<Raw> {
     let mut raws: Vec<Raw> = Vec::new();
     for (name, text) in flags {
         let place = Place::Flag(name.replace('_', "-"));
         let Some(index) = index_of(&name.replace('-', "_")) else {
-            errors.push(unknown(
-                place.clone(),
-                &place.to_string(),
-                name,
-                |setting| format!("--{}", setting.flag()),
-            ));
+            let (nearest, _) = nearest_setting(name);
+            errors.push(ConfigError::Unknown {
+                name: place.to_string(),
+                place,
+                nearest: format!("--{}", nearest.flag()),
+            });
             continue;
         };
         let raw = raw(index, text, &place);
@@ -283,19 +246,11 @@ fn from_flags(flags: &[(String, String)], errors: &mut Vec<ConfigError>) -> Vec<
     raws
 }
 
-fn unknown(
-    place: Place,
-    name: &str,
-    key: &str,
-    written: impl Fn(&Setting) -> String,
-) -> ConfigError {
-    let nearest = nearest(key, SETTINGS.iter().map(|setting| setting.name)).and_then(index_of);
-    let nearest = written(&SETTINGS[nearest.expect("the table is not empty")]);
-    ConfigError::Unknown {
-        place,
-        name: name.to_owned(),
-        nearest,
-    }
+/// Returns the setting whose name is nearest to this one, and by how many edits they differ.
+fn nearest_setting(name: &str) -> (&'static Setting, usize) {
+    let names = SETTINGS.iter().map(|setting| setting.name);
+    let (index, edits) = nearest(name, names).expect("the table is not empty");
+    (&SETTINGS[index], edits)
 }
 
 fn check(raw: &Raw, errors: &mut Vec<ConfigError>) -> Option<Value> {

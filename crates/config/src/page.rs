@@ -14,15 +14,21 @@ Every setting has a default, and most applications need none of them. A setting 
 
 1. a flag of `highball serve` and `highball check`: `--threads 5`;
 2. a variable: `HIGHBALL_THREADS=5`;
-3. for some, a variable that other servers share: `PORT`, `RAILS_ENV`, `RACK_ENV` (an empty one counts as absent);
+3. for some, a variable that other servers share: `PORT`, `RAILS_ENV`, `RACK_ENV`, `WEB_CONCURRENCY`,
+   `RAILS_MAX_THREADS`, `PIDFILE` (an empty one counts as absent);
 4. a key in the file: `threads = 5`.
 
 The file is the one that `--config FILE` names, otherwise `highball.toml` in the application's folder, otherwise
 `config/highball.toml` there. It is TOML without tables: all keys are at the top level. `highball check` prints every
 setting with its value and where that came from.
 
-Everything is checked before anything starts. An unknown key, flag or `HIGHBALL_*` variable, a wrong type or a value out
-of range is an error that names the place and what is allowed, even where a stronger source gives another value.
+Everything is checked before anything starts. An unknown key or flag, a wrong type or a value out of range is an error that
+names the place and what is allowed, even where a stronger source gives another value. An unknown `HIGHBALL_*` variable is
+an error if at most two letters make it a known one, otherwise a warning; those that Kubernetes sets for a Service named
+`highball` are left alone.
+
+`highball init` writes a file with every setting, its text and its default; `highball init --from config/puma.rb` translates
+the configuration of Puma, Unicorn or Passenger. `highball help NAME` shows the text of a setting.
 
 - Sizes are plain numbers of bytes or have a unit: `\"112KiB\"`, `\"1GiB\"` (powers of 1024), `\"1MB\"` (of 1000).
 - Times are plain numbers of seconds or have a unit: `\"500ms\"`, `\"30s\"`, `\"2m\"`, `\"1h\"`.
@@ -71,10 +77,13 @@ fn section(page: &mut String, setting: &Setting) {
     }
     line(page, &format!("\n- Allowed: {}.", setting.kind.allowed()));
     line(page, &format!("- Default: `{}`.", setting.default));
+    let (flag, value) = (setting.flag(), setting.value_name());
+    let short = match setting.short_flag() {
+        Some(short) => format!(" or `-{short}`"),
+        None => String::new(),
+    };
     let mut names = format!(
-        "- Flag: `--{} {}`. Variable: `{}`",
-        setting.flag(),
-        setting.value_name(),
+        "- Flag: `--{flag} {value}`{short}. Variable: `{}`",
         setting.variable()
     );
     for shared in setting.shared_variables {

@@ -55,15 +55,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_told_as_they_would_be_written() {
+    fn changes_are_listed_as_they_are_written() {
         let old = Settings::for_tests();
         let mut new = old.clone();
         assert_eq!(old.changes(&new), []);
         new.request_timeout = Duration::from_millis(1500);
         new.threads = 5;
         new.backlog = 7;
-        let told = old.changes(&new);
-        let told = told.iter().map(|change| {
+        let changes = old.changes(&new);
+        let changes = changes.iter().map(|change| {
             let Change { name, from, to, .. } = change;
             (*name, &**from, &**to, change.reload)
         });
@@ -72,7 +72,7 @@ mod tests {
             ("threads", "3", "5", Reload::Generation),
             ("request_timeout", "1m", "1500ms", Reload::AtOnce),
         ];
-        assert_eq!(told.collect::<Vec<_>>(), expect);
+        assert_eq!(changes.collect::<Vec<_>>(), expect);
     }
 
     #[test]

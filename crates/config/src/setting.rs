@@ -5,6 +5,14 @@ use crate::kind::Kind;
 /// What the variables of settings begin with.
 pub(crate) const PREFIX: &str = "HIGHBALL_";
 
+/// The short flags, which mean what they mean for Puma.
+const SHORT_FLAGS: [(&str, char); 4] = [
+    ("environment", 'e'),
+    ("listen", 'b'),
+    ("threads", 't'),
+    ("workers", 'w'),
+];
+
 /// What a changed setting needs in a running server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reload {
@@ -51,6 +59,12 @@ impl Setting {
     /// The flag without its dashes, such as `max-body-bytes`.
     pub fn flag(&self) -> String {
         self.name.replace('_', "-")
+    }
+
+    /// The short flag without its dash, where there is one.
+    pub fn short_flag(&self) -> Option<char> {
+        let found = SHORT_FLAGS.iter().find(|(name, _)| *name == self.name);
+        found.map(|(_, flag)| *flag)
     }
 
     /// The variable, such as `HIGHBALL_MAX_BODY_BYTES`.

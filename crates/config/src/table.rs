@@ -1,7 +1,10 @@
 //! The table of settings. Everything else in this crate reads it. No other file names a setting, except
-//! `resolve.rs` the four that depend on another one, on the folder or on the machine.
+//! `resolve.rs` the four that depend on another one, on the folder or on the machine. The first part of the table is
+//! `table/server.rs`.
 //!
 //! `reload` says what a change needs in a running server; without it the change needs new processes.
+
+mod server;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +17,7 @@ use crate::parameters::ParameterNames;
 use crate::paths::PathRules;
 use crate::proxies::TrustedProxies;
 use crate::setting::{Reload, Setting};
+use crate::table::server::server_settings;
 use crate::table_macro::settings;
 use crate::units::{GIB, KIB, MIB, MS, TIB};
 
@@ -28,160 +32,7 @@ const REQUEST_TIME: Kind = Kind::Duration {
     max: DAY,
 };
 
-settings! {
-    "Application" {
-        /// The environment that the application runs in.
-        ///
-        /// The application sees it as `RACK_ENV` and `RAILS_ENV`. In `production`, addresses without a host listen
-        /// on every IPv4 interface instead of only the loopback one.
-        environment: String = Kind::Text, default "development", env ["RAILS_ENV", "RACK_ENV"];
-
-        /// The Ruby that runs the application: a program in `PATH`, or a path.
-        ruby: String = Kind::Text, default "ruby";
-
-        /// The rackup file.
-        ///
-        /// Relative to the application's folder.
-        rackup: PathBuf = Kind::Text, default "config.ru";
-
-        /// The file with the hooks before_fork, after_fork, out_of_band and before_worker_exit.
-        ///
-        /// Relative to the application's folder. The default file may be missing; a file that is named here must
-        /// exist.
-        hooks: PathBuf = Kind::Text, default "config/highball.rb";
-
-        /// The user that the server and its workers run as once its ports are bound: a name, or a number.
-        ///
-        /// Only root can change the user. The server takes that user's groups; `HOME`, `USER` and `LOGNAME` of the
-        /// application come from the user's entry in `/etc/passwd`. Only this user and root may send control
-        /// commands. The server has lost root's rights then: an upgrade keeps the sockets that are open but cannot
-        /// bind a new port below 1024, and reads settings and code as this user. With `none` the server keeps the
-        /// user that started it; if that is root, a warning says so in `production`. `root` keeps root without a
-        /// warning.
-        user: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload Start;
-
-        /// The group that the server runs as: a name, or a number.
-        ///
-        /// `none` is the primary group of `user`.
-        group: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload Start;
-    }
-
-    "Listeners" {
-        /// The addresses to listen on.
-        ///
-        /// `127.0.0.1:3000`, `[::1]:3000`, `localhost:3000` (which is 127.0.0.1), `unix:/path/to.sock` (a relative
-        /// path starts at the application's folder), or only a port, `3000` or `:3000`: then the host is 127.0.0.1,
-        /// and 0.0.0.0 in `production`. For port 0 the kernel chooses a port.
-        ///
-        /// `PORT` replaces the port of every TCP address from the file or the default.
-        listen: Vec<Listen> = Kind::Listen, default "3000", env ["PORT"], reload Start;
-
-        /// The mode of the files of UNIX sockets, in octal digits: users who may write to the file may connect.
-        ///
-        /// It does not depend on the umask, and the file never has a wider mode. `auto` is `0660` if
-        /// `unix_socket_group` is set, otherwise `0600`: only the server's user and root may connect. Files that a
-        /// service manager made keep their mode.
-        unix_socket_mode: FileMode = Kind::FileMode, default "auto", reload Start;
-
-        /// The group of the files of UNIX sockets, such as the group of a proxy: a name, or a number.
-        ///
-        /// The user who starts the server must be in that group, or be root. `none` is the server's own group.
-        unix_socket_group: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload Start;
-
-        /// Connections that the kernel queues for a listener before the server accepts them.
-        backlog: u32 = Kind::Integer { min: 1, max: 65535 }, default "1024", reload Start;
-
-        /// Connections that may be open at once.
-        ///
-        /// At this number, or when no descriptor is left, a new connection replaces the one that has been idle
-        /// longest. If none is idle, accepting pauses.
-        max_connections: usize = Kind::Integer { min: 1, max: 1_048_576 }, default "65536", reload AtOnce;
-
-        /// Connections that one address may have open at once; further ones are closed.
-        ///
-        /// Many people may share one address, behind a router or in a mobile network, and a browser opens six
-        /// connections. An IPv6 network of 64 bits counts as one address. Peers in `trusted_proxies` are not
-        /// counted.
-        max_connections_per_address: Option<usize> = Kind::Maybe(&Kind::Integer { min: 1, max: 1_048_576 }), default "none", reload AtOnce;
-
-        /// The peers whose X-Forwarded-* headers are trusted.
-        ///
-        /// From other peers the application does not get these headers or similar ones: Forwarded, X-Real-IP,
-        /// Client-IP, True-Client-IP, CF-Connecting-IP, X-Original-URL, X-Rewrite-URL, X-Host, X-Sendfile-Type and
-        /// so on.
-        ///
-        /// Addresses and networks (`10.0.0.0/8`, `::1`), or `unix` for every peer on a UNIX socket; `all` or `none`
-        /// only alone.
-        trusted_proxies: TrustedProxies = Kind::Proxies, default "127.0.0.0/8,::1,unix", reload AtOnce;
-    }
-
-    "Workers" {
-        /// The number of worker processes.
-        ///
-        /// `auto` is the number of cores that this process may use, by its CPU affinity and the CPU quota of its
-        /// control groups; a part of a core counts as a whole one.
-        workers: u16 = Kind::AutoInteger { min: 1, max: 1024 }, default "auto";
-
-        /// The number of Ruby threads in each worker.
-        threads: u16 = Kind::Integer { min: 1, max: 256 }, default "3";
-
-        /// Whether Ruby's heap is compacted before workers are forked, so that they share more memory.
-        compact: bool = Kind::Bool, default "true";
-
-        /// Whether workers run under the kernel's SCHED_BATCH policy, and the front too while all requests are
-        /// short.
-        ///
-        /// It reduces context switches. Where latency on idle cores matters most, measure with and without it.
-        batch_scheduling: bool = Kind::Bool, default "true";
-
-        /// How often a safe request runs again after the worker that ran it died.
-        ///
-        /// Only GET, HEAD, OPTIONS and TRACE, and only before the first byte of the response. A request that has
-        /// killed two workers never runs a third time: it gets 502, and an error in the log names it.
-        max_retries: u32 = Kind::Integer { min: 0, max: 1 }, default "1", reload AtOnce;
-    }
-
-    "Limits of workers" {
-        /// The number of requests after which a worker is replaced.
-        ///
-        /// Its successor is ready before it is told to stop, and it finishes its requests. So that not all workers
-        /// stop at once, each worker's own limit is a random number in the last tenth below this one. Checked every
-        /// second: a worker runs on until then, and waits while another worker is being replaced or an old
-        /// generation is still there.
-        worker_max_requests: Option<u64> = Kind::Maybe(&Kind::Integer { min: 1, max: 1_000_000_000_000 }), default "none";
-
-        /// The age at which a worker is replaced, counted from when it was ready.
-        ///
-        /// As with `worker_max_requests`, its successor starts first, and each worker's own limit is in the last
-        /// tenth.
-        worker_max_age: Option<Duration> = Kind::Maybe(&Kind::Duration { min: SECOND, max: YEAR }), default "none";
-
-        /// The private memory at which a worker is replaced.
-        ///
-        /// It counts pages that no other process shares (Private_Clean and Private_Dirty in
-        /// `/proc/PID/smaps_rollup`), so not what workers share with their template, and swapped pages (SwapPss).
-        /// Checked every 5 seconds. Its successor starts first, as with `worker_max_requests`.
-        worker_max_memory: Option<u64> = Kind::Maybe(&Kind::Bytes { min: MIB, max: TIB }), default "none";
-
-        /// The memory that front, templates and workers may use together.
-        ///
-        /// Shared pages count once (Pss and SwapPss in `/proc/PID/smaps_rollup`). Memory that the front uses for
-        /// clients, above the least that it ever used, has limits of its own (`response_buffer_total_bytes`) and does not
-        /// count. In any case the limit is what other processes leave in the server's control groups; `auto` is
-        /// that alone, less a twentieth of each group's limit. Checked every 5 seconds.
-        ///
-        /// Above the limit the largest worker stops, one at a time. A new worker starts when there is room for it,
-        /// after 10 seconds at the earliest, and later each time memory becomes short again soon. Workers that are
-        /// stopping do not count for 30 seconds. The last worker is only replaced, and only if a new one would use
-        /// little enough; otherwise it stays, and the log says so. No worker stops while a restart starts workers.
-        ///
-        /// A restart replaces worker by worker if a second generation does not fit. If not even its template and
-        /// one worker fit, it does so all the same, for new code may use less: until the old generation is gone the
-        /// server may use that much more than the budget. An upgrade starts with as many workers as fit, and is
-        /// refused if none fits.
-        memory_budget: Option<MemoryBudget> = Kind::Maybe(&Kind::AutoBytes { min: MIB, max: TIB }), default "none";
-    }
-
+server_settings! { settings;
     "Work between requests" {
         /// The number of requests after which a worker collects garbage and runs the hooks `out_of_band`, between
         /// two requests.
@@ -233,7 +84,7 @@ settings! {
         ///
         /// Each path stands for itself and everything below it. This is for health checks, which must be answered
         /// in an overload as well: while such a request waits, no other one starts. As many of them as
-        /// `queue_limit` may wait, beside the others, and `path_shares` does not limit them. No thread is reserved
+        /// `queue_limit` may wait in addition to the others, and `path_shares` does not limit them. No thread is reserved
         /// for them: if slow requests may take all threads, use `path_shares`.
         ///
         /// In all rules for paths the spelling does not matter: `/%75p`, `//up` and `/a/../up` are `/up`, but `/UP`

@@ -18,6 +18,10 @@ macro_rules! settings {
             )+)+
             /// Where each value came from, in the order of [`SETTINGS`].
             pub origins: Vec<Origin>,
+            /// Mistakes that are no errors, in sentences, such as variables that no setting has.
+            pub warnings: Vec<String>,
+            /// What else there is to know about the sources, in sentences.
+            pub notes: Vec<String>,
         }
 
         /// The table of settings, in the order of the documentation.
@@ -41,6 +45,8 @@ macro_rules! settings {
                 Self {
                     $($($name: <$type>::from_value(values.next().expect("one value per setting")),)+)+
                     origins,
+                    warnings: Vec::new(),
+                    notes: Vec::new(),
                 }
             }
 

@@ -1,7 +1,7 @@
 //! The application that is served: its folder, its settings, and what its processes are started with. Looks at files;
 //! starts nothing.
 
-mod library;
+pub(crate) mod library;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use command_line::ApplicationArguments;
 use config::{CONFIG_FILES, MemoryBudget, Rollout, Settings, Sources};
 use exchange::control::Start;
 use supervisor::{Bound, Limits, Load, Plan};
 
 use crate::changes::handover::VARIABLE;
-use crate::cli::arguments::ApplicationArguments;
 use crate::system::systemd;
 use crate::system::working_folder::absolute;
 

@@ -9,14 +9,14 @@ pub(crate) mod restart_file;
 pub(crate) mod successor;
 pub(crate) mod upgrade;
 
-use crate::changes::restart::Generations;
+use crate::changes::restart::Restarts;
 use crate::changes::successor::Successor;
 use crate::changes::upgrade::Upgrades;
 use crate::control::queue::{Change, ChangeQueue};
 
 /// Makes the changes that are requested.
 pub(crate) struct Changes {
-    pub(crate) generations: Generations,
+    pub(crate) restarts: Restarts,
     pub(crate) upgrades: Upgrades,
 }
 
@@ -32,15 +32,15 @@ impl Changes {
             let first = queue.first().await;
             // A reload waits only if it needs a new generation.
             if first != Change::Reload {
-                self.generations.wait_for_previous(&first).await;
+                self.restarts.wait_for_previous(&first).await;
             }
             let change = queue.first().await;
             queue.begin(&change, self.progress(&change));
             let (answer, successor) = match &change {
-                Change::Restart => (self.generations.restart().await, None),
-                Change::Reload => (reload::reload(&mut self.generations).await, None),
+                Change::Restart => (self.restarts.restart().await, None),
+                Change::Reload => (reload::reload(&mut self.restarts).await, None),
                 Change::Upgrade(binary) => {
-                    let upgrade = self.upgrades.upgrade(&self.generations, binary.as_deref());
+                    let upgrade = self.upgrades.upgrade(&self.restarts, binary.as_deref());
                     upgrade.await
                 }
             };
@@ -51,9 +51,9 @@ impl Changes {
         }
     }
 
-    /// What requesters are told that wait while a change is being made.
+    /// The reason that requesters get who wait while a change is being made.
     fn progress(&self, change: &Change) -> String {
-        let limit = self.generations.application.settings.boot_timeout;
+        let limit = self.restarts.application.settings.boot_timeout;
         format!("{change} in progress, at most {limit:?} (boot_timeout) for each of its steps")
     }
 }

@@ -15,11 +15,13 @@ mod shutdown;
 mod sockets;
 mod startup;
 mod system;
+mod translation;
 
 use std::process::ExitCode;
 
-use cli::arguments::Command;
-use cli::{arguments, check, client, lab, serve};
+use cli::{check, client, help, init, lab, serve};
+use command_line::Command;
+use control::messages::ControlCommand;
 use tikv_jemallocator::Jemalloc;
 
 /// Returns free memory to the kernel within seconds, on a thread of its own (`cli/serve.rs` starts it). The C library's
@@ -28,10 +30,10 @@ use tikv_jemallocator::Jemalloc;
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
-    let command = match arguments::parse(std::env::args_os()) {
+    let command = match command_line::parse(std::env::args_os()) {
         Ok(command) => command,
         Err(answer) if !answer.use_stderr() => {
-            // Help or version. If stdout cannot be written to, nobody can be told.
+            // Help or version. There is no other place to say that stdout cannot be written to.
             let _ = answer.print();
             return ExitCode::SUCCESS;
         }
@@ -48,10 +50,14 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Status { server, json } => client::status(&server, json),
-        Command::Restart(server) => client::restart(&server),
-        Command::Reload(server) => client::reload(&server),
+        Command::Restart(server) => client::change(&server, &ControlCommand::Restart),
+        Command::Reload(server) => client::change(&server, &ControlCommand::Reload),
         Command::Upgrade { server, binary } => client::upgrade(&server, binary.as_deref()),
         Command::Stop { server, now } => client::stop(&server, now),
+        Command::Init { dir, from } => init::run(dir.as_deref(), from.as_deref()),
+        Command::Version => help::version(),
+        Command::Help(topic) => help::topic(&topic),
+        Command::Completion(shell) => help::completion(shell),
         Command::Lab(arguments) => lab::become_lab(&arguments),
     };
     match result {

@@ -26,7 +26,7 @@ impl Shutdown {
         let server = &self.server;
         server.state.set("stopping");
         if self.successor.is_none() {
-            // Requesters are told that the server is stopping.
+            // Requesters get the answer that the server is stopping.
             server.queue.close();
         }
         server.supervisor.cancel_launch();
@@ -128,7 +128,7 @@ impl Shutdown {
             if next == Stop::Signal && std::mem::replace(&mut second, true) {
                 return;
             }
-            // A server that was replaced has no limit for its whole shutdown until it is told to stop itself.
+            // A server that was replaced has no limit for its whole shutdown until it is stopped itself.
             if self.successor.is_some() && until.is_none() {
                 until = Some(tokio::time::Instant::now() + limit);
             }

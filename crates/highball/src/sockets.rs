@@ -62,8 +62,13 @@ impl Sockets {
             true => &[][..],
             false => &settings.listen[..],
         };
-        let mut listening = Vec::new();
+        let mut listening: Vec<ListeningSocket> = Vec::new();
         for listen in wanted {
+            // An inherited socket may serve IPv4 and IPv6, which are two addresses here.
+            let mut taken = listening.iter().filter(|one| one.inherited);
+            if taken.any(|one| one.listener.stands_for(listen)) {
+                continue;
+            }
             let setting = Some(listen.to_string());
             let found = position(&inherited, listen);
             let (listener, activated) = match found.map(|at| inherited.remove(at)) {

@@ -1,27 +1,26 @@
 //! Start-up: from checked settings to a server that serves. Brings up front, supervisor and control socket, loads the
 //! application, and takes over from a running server where this one replaces it. Serves nothing itself.
 
+mod announcement;
 pub(crate) mod opening;
 
 use std::cell::Cell;
-use std::io::Write;
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use config::{LogFormat, Settings};
 use exchange::Dispatcher;
 use exchange::scheduling::Policy;
 use front::Front;
 use front::log::{AccessLog, Level};
-use supervisor::{Load, Note, StartError, Supervisor, orphans};
+use supervisor::{Booted, Load, Note, StartError, Supervisor, orphans};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
-use crate::application::{Application, FIRST_GENERATION, ready_line};
+use crate::application::{Application, FIRST_GENERATION};
 use crate::changes::Changes;
 use crate::changes::predecessor::{Names, Predecessor, PredecessorExit};
-use crate::changes::restart::Generations;
+use crate::changes::restart::Restarts;
 use crate::changes::restart_file::RestartFile;
 use crate::changes::upgrade::Upgrades;
 use crate::control::directory::ControlDirectory;
@@ -34,6 +33,7 @@ use crate::housekeeping::Housekeeping;
 use crate::server::Server;
 use crate::sockets::Sockets;
 use crate::startup::opening::{Opened, StartupContext};
+use crate::system::pid_file::PidFile;
 use crate::system::privileges::User;
 use crate::system::program::own_pid;
 use crate::system::signals::{self, Stops};
@@ -47,6 +47,8 @@ pub(crate) struct Started {
     pub(crate) restart_file: RestartFile,
     /// Ends when the service manager listens to this server.
     pub(crate) named: oneshot::Receiver<()>,
+    /// To be dropped when the server ends.
+    pub(crate) pid_file: Option<PidFile>,
 }
 
 /// Starts a server. Returns `None` when a stop was requested before the application was loaded.
@@ -68,6 +70,7 @@ pub(crate) async fn start(
     let queue = Rc::new(queue);
     queue.block("this server is still starting".to_owned());
     signals::watch_changes(&queue)?;
+    signals::watch_hangups(&stops, &queue)?;
     // Without it zombies are left, which is no reason not to serve.
     spawn_local(async { drop(orphans::reap().await) });
     for text in &opened.warnings {
@@ -79,12 +82,12 @@ pub(crate) async fn start(
     };
     let (booting, load) = Booting::prepare(application, log, context, opened, sinks).await?;
     let up = tokio::select! {
-        up = booting.boot(load) => up.map(|()| true),
-        _ = stops.next() => Ok(false),
+        up = booting.boot(load) => up.map(Some),
+        _ = stops.next() => Ok(None),
     };
     match up {
-        Ok(true) => booting.serve(context, stops).await.map(Some),
-        Ok(false) => {
+        Ok(Some(booted)) => booting.serve(context, stops, &booted.ruby).await.map(Some),
+        Ok(None) => {
             let text = "stopped before the application was loaded";
             booting.log.event(Level::Info, text, &[]);
             booting.supervisor.stop(Duration::ZERO).await;
@@ -168,6 +171,7 @@ struct Booting {
     /// Looked at before the code is loaded: what is touched later may be newer than that code.
     restart_file: RestartFile,
     replaced: Option<Replaced>,
+    pid_file: Option<PidFile>,
     /// Its first generation.
     generation: u32,
 }
@@ -197,9 +201,12 @@ impl Booting {
             supervisor.start_alongside(&load.plan, greeting.workers, greeting.pid);
         }
         let state = Rc::new(Cell::new("booting"));
-        for line in sockets.lines() {
-            announce(&log, &settings, &line);
-        }
+        announcement::loading(&log, &application);
+        let pid_file = match replaced {
+            None => PidFile::write(&settings, &application.dir)?,
+            // The file is the running server's until this one serves.
+            Some(_) => None,
+        };
         let reporter = Reporter {
             fixed: Report::fixed(application.dir.display().to_string(), sockets.names()),
             front: Rc::clone(&front),
@@ -223,6 +230,7 @@ impl Booting {
             state,
             sockets,
             replaced,
+            pid_file,
             generation,
         };
         Ok((booting, load))
@@ -230,36 +238,42 @@ impl Booting {
 
     /// Brings the first generation up. To replace a running server it must pass the check of restarts, and waits until that
     /// server lets it serve.
-    async fn boot(&self, load: Load) -> Result<()> {
+    async fn boot(&self, load: Load) -> Result<Booted> {
         let Some(Replaced { predecessor, .. }) = &self.replaced else {
-            self.supervisor.launch(load).await?;
-            return Ok(());
+            return Ok(self.supervisor.launch(load).await?);
         };
         let ready = async {
-            self.supervisor.launch(load).await?;
+            let booted = self.supervisor.launch(load).await?;
             if let Some(path) = &self.front.settings().ready_check {
                 let dispatcher = self.front.dispatcher();
                 let checked = dispatcher.check(self.generation, path.clone()).await;
                 checked.map_err(StartError::Check)?;
             }
-            anyhow::Ok(())
+            anyhow::Ok(booted)
         };
-        tokio::select! {
+        let booted = tokio::select! {
             ready = ready => ready?,
             () = predecessor.wait_message() => bail!("the running server exited during its upgrade"),
-        }
-        predecessor.wait_turn().await
+        };
+        predecessor.wait_turn().await?;
+        Ok(booted)
     }
 
     /// Accepts connections, and takes over from the server that this one replaces.
-    async fn serve(self, context: &mut StartupContext, stops: Stops) -> Result<Started> {
+    async fn serve(
+        self,
+        context: &mut StartupContext,
+        stops: Stops,
+        ruby: &str,
+    ) -> Result<Started> {
         let settings = Rc::clone(&self.application.settings);
-        let socket_files = self.sockets.files();
+        let (socket_files, names) = (self.sockets.files(), self.sockets.names());
+        let lines: Vec<String> = self.sockets.lines().collect();
         let (front, log, generation) = (&self.front, &self.log, self.generation);
         let origins = self.sockets.accept(front, settings.backlog)?;
         self.state.set("serving");
-        let ready = format!("{}, pid {}", ready_line(&settings, generation), own_pid());
-        announce(log, &settings, &ready);
+        announcement::serving(log, &settings, &lines, generation, ruby);
+        let mut pid_file = self.pid_file;
         let (exit, exited) = PredecessorExit::new();
         let (name, named) = oneshot::channel();
         match self.replaced {
@@ -270,10 +284,14 @@ impl Booting {
                 let (highball, pid) = (&predecessor.greeting.highball, predecessor.greeting.pid);
                 let text = format!("took over from highball {highball} (pid {pid})");
                 log.event(Level::Info, &text, &[]);
+                pid_file = take_pid_file(&self.application, log);
                 let (front, queue) = (Rc::clone(front), Rc::clone(&self.queue));
                 spawn_local(predecessor.follow(front, queue, name, exited));
             }
-            None => drop((name, exited)),
+            None => {
+                announcement::how_to_stop(log, &settings, &names);
+                drop((name, exited));
+            }
         }
         let server = Rc::new(Server {
             log: self.log,
@@ -287,7 +305,7 @@ impl Booting {
             state: self.state,
         });
         let changes = Changes {
-            generations: Generations {
+            restarts: Restarts {
                 server: Rc::clone(&server),
                 application: self.application,
                 socket_files,
@@ -306,6 +324,7 @@ impl Booting {
             changes,
             restart_file: self.restart_file,
             named,
+            pid_file,
         })
     }
 }
@@ -343,13 +362,11 @@ async fn claim_names(
     Ok(())
 }
 
-/// Prints what a person at a terminal waits for: a plain line, or a log line where the log is JSON.
-fn announce(log: &AccessLog, settings: &Settings, text: &str) {
-    match settings.log_format {
-        LogFormat::Text => {
-            // A stdout that is closed is no reason to stop serving.
-            let _ = writeln!(std::io::stdout(), "{text}");
-        }
-        LogFormat::Json => log.event(Level::Info, text, &[]),
-    }
+/// Writes the process number over that of the server that this one has replaced. A server that serves does not end for it.
+fn take_pid_file(application: &Application, log: &AccessLog) -> Option<PidFile> {
+    let written = PidFile::write(&application.settings, &application.dir);
+    written.unwrap_or_else(|error| {
+        log.event(Level::Warn, &format!("{error:#}"), &[]);
+        None
+    })
 }

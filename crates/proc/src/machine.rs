@@ -1,4 +1,4 @@
-//! The machine as a whole: its CPU time, memory, processor and load.
+//! The machine as a whole: its CPU time, memory, processor, load and IPv6.
 
 use std::time::Duration;
 
@@ -64,6 +64,16 @@ pub fn load_averages() -> Option<[f32; 3]> {
     Some([load.one, load.five, load.fifteen])
 }
 
+/// Whether this network namespace has IPv6: its loopback interface has the address `::1` (`/proc/net/if_inet6`).
+pub fn has_ipv6() -> bool {
+    std::fs::read_to_string("/proc/net/if_inet6").is_ok_and(|text| lists_ipv6_loopback(&text))
+}
+
+fn lists_ipv6_loopback(text: &str) -> bool {
+    let mut addresses = text.lines().filter_map(|line| line.split(' ').next());
+    addresses.any(|address| u128::from_str_radix(address, 16) == Ok(1))
+}
+
 #[cfg(test)]
 mod tests {
     use procfs::FromBufReadSI as _;
@@ -86,5 +96,14 @@ mod tests {
         assert!(memory.total > memory.free);
         assert!(MachineCpu::now().busy > Duration::ZERO);
         assert!(load_averages().is_some());
+    }
+
+    #[test]
+    fn ipv6_is_there_where_the_loopback_interface_has_its_address() {
+        let loopback = "00000000000000000000000000000001 01 80 10 80       lo\n";
+        let other = "fe80000000000000a00027fffe4e66a1 02 40 20 80     eth0\n";
+        assert!(lists_ipv6_loopback(&[other, loopback].concat()));
+        assert!(!lists_ipv6_loopback(other));
+        assert!(!lists_ipv6_loopback(""));
     }
 }

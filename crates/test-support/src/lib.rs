@@ -17,6 +17,7 @@ mod process;
 mod program;
 mod server;
 mod status;
+mod terminal;
 
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,7 @@ pub use program::{Program, Ran, binary, lab_binary, ruby_library, workspace};
 pub use server::builder::ServerBuilder;
 pub use server::{Server, Stopped};
 pub use status::Status;
+pub use terminal::Terminal;
 
 /// How long a test waits for an event that must come before it fails. Long, since machines are shared:
 /// a test that measures a time compares it itself.

@@ -4,6 +4,7 @@ require "socket"
 require_relative "version"
 require_relative "native"
 require_relative "application"
+require_relative "database_pool"
 require_relative "fork_safety"
 require_relative "forker"
 require_relative "hooks"
@@ -144,7 +145,8 @@ module Highball
 
     def report_booted(seconds)
       held = ForkSafety.held(@own, [@fork_thread])
-      Native.booted(@control.fileno, RUBY_VERSION, ::Rack.release, seconds, held, ForkSafety.gems)
+      advice = ForkSafety.gems + DatabasePool.warnings(@start.threads)
+      Native.booted(@control.fileno, RUBY_VERSION, ::Rack.release, seconds, held, advice)
     end
 
     def fail_boot(error)

@@ -76,7 +76,7 @@ pub(crate) fn parse(
     Ok(rules)
 }
 
-/// Writes a list as somebody would write it in a flag.
+/// Writes a list as it is written in a flag.
 pub(crate) fn text(values: Option<&Kind>, rules: &[(String, Value)]) -> String {
     if rules.is_empty() {
         return "none".to_owned();

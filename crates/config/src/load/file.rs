@@ -8,8 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::{ConfigError, Place};
 use crate::kind::Kind;
-use crate::load::{Item, Raw};
-use crate::nearest::nearest;
+use crate::load::{Item, Raw, nearest_setting};
 use crate::table::SETTINGS;
 
 /// Reads the text of the file at `path` (which serves for messages only) into one entry per known key.
@@ -62,8 +61,7 @@ pub(crate) fn read(path: &Path, text: &str, errors: &mut Vec<ConfigError>) -> Ve
 }
 
 fn unknown(place: Place, name: &str, value: &DeValue<'_>) -> ConfigError {
-    let nearest =
-        nearest(name, SETTINGS.iter().map(|setting| setting.name)).expect("the table is not empty");
+    let (nearest, _) = nearest_setting(name);
     let name = match value {
         DeValue::Table(_) => {
             format!("{name} (a table; settings stand at the top level, without tables)")
@@ -73,7 +71,7 @@ fn unknown(place: Place, name: &str, value: &DeValue<'_>) -> ConfigError {
     ConfigError::Unknown {
         place,
         name,
-        nearest: nearest.to_owned(),
+        nearest: nearest.name.to_owned(),
     }
 }
 

@@ -1,52 +1,55 @@
 //! What depends on another setting, on the folder or on the machine, worked out after every source was read.
 //! Looks for the file of hooks; reads nothing else.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use crate::error::{ConfigError, Origin, Place};
 use crate::kind::{Kind, Value};
-use crate::listen::Listen;
+use crate::listen::{Hosts, Listen};
 use crate::table::SETTINGS;
 
-/// Gives each address its host and its folder, and `PORT` to those that come from the file or the default.
+/// Gives each address its hosts and its folder, and `PORT` to those that come from the file or the default. `has_ipv6` says
+/// whether this machine has IPv6.
 pub(crate) fn listen(
     values: &mut [(Value, Origin)],
     dir: &Path,
     port: Option<u16>,
+    has_ipv6: bool,
     errors: &mut Vec<ConfigError>,
 ) {
     let production = values[setting_index("environment")].0 == Value::Text("production".to_owned());
-    let host = IpAddr::V4(if production {
-        Ipv4Addr::UNSPECIFIED
-    } else {
-        Ipv4Addr::LOCALHOST
-    });
+    let hosts = Hosts::new(production, has_ipv6);
     let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
     let (value, origin) = &mut values[setting_index("listen")];
     let Value::List(items) = value else { return };
     let port = port.filter(|_| matches!(origin.place, Place::Default | Place::File { .. }));
     let mut resolved: Vec<String> = Vec::new();
+    let mut has_port = false;
     for item in items.iter() {
-        match Listen::parse(item, host).and_then(|listen| listen.within(&dir)) {
-            Ok(mut listen) => {
-                if let (Listen::Tcp(address), Some(port)) = (&mut listen, port) {
-                    address.set_port(port);
-                    origin.place = Place::Variable("PORT".to_owned());
-                }
-                resolved.push(listen.to_string());
+        let all = Listen::parse(item, hosts, port)
+            .and_then(|all| all.into_iter().map(|one| one.within(&dir)).collect());
+        let all: Vec<Listen> = match all {
+            Ok(all) => all,
+            Err(message) => {
+                errors.push(ConfigError::Value {
+                    place: origin.place.clone(),
+                    setting: "listen",
+                    message,
+                });
+                continue;
             }
-            Err(message) => errors.push(ConfigError::Value {
-                place: origin.place.clone(),
-                setting: "listen",
-                message,
-            }),
+        };
+        has_port |= matches!(all[..], [Listen::Tcp(_), ..]);
+        for one in all {
+            // Addresses may differ in a port that `PORT` replaces, or be listed with and without a host.
+            let text = one.to_string();
+            if !resolved.contains(&text) || text.ends_with(":0") {
+                resolved.push(text);
+            }
         }
     }
-    if port.is_some() {
-        // Addresses that differed in their ports only are one now.
-        let mut seen = std::collections::HashSet::new();
-        resolved.retain(|item| seen.insert(item.clone()));
+    if port.is_some() && has_port {
+        origin.place = Place::Variable("PORT".to_owned());
     }
     *items = resolved;
 }
@@ -79,7 +82,7 @@ fn queue_limit(workers: u64, threads: u64) -> u64 {
     (workers * threads * 100).clamp(256, max)
 }
 
-/// A file of hooks that somebody named must exist; that the default one does not is the usual case.
+/// Refuses a file of hooks that is named and does not exist. The default one is often missing.
 pub(crate) fn hooks(values: &[(Value, Origin)], dir: &Path, errors: &mut Vec<ConfigError>) {
     let (value, Origin { place, .. }) = &values[setting_index("hooks")];
     let Value::Text(hooks) = value else { return };

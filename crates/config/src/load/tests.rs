@@ -4,6 +4,12 @@ use std::fs;
 
 use super::*;
 use crate::field::{LogFormat, Rollout};
+use crate::kind::Kind;
+
+const FOUR_CORES: Machine = Machine {
+    cores: || 4,
+    has_ipv6: || false,
+};
 
 /// Loads in a fresh folder with this text as `highball.toml`, on four cores.
 struct Case {
@@ -35,7 +41,7 @@ impl Case {
     }
 
     fn load(self) -> Result<Settings, ConfigErrors> {
-        Settings::load_on(self.sources, || 4)
+        Settings::load_on(self.sources, FOUR_CORES)
     }
 
     fn settings(self) -> Settings {
@@ -45,7 +51,7 @@ impl Case {
     /// The lines of the errors, with the folder cut from them.
     fn errors(self) -> Vec<String> {
         let dir = format!("{}/", self.dir.path().display());
-        let errors = Settings::load_on(self.sources, || 4).expect_err("errors");
+        let errors = Settings::load_on(self.sources, FOUR_CORES).expect_err("errors");
         errors
             .to_string()
             .replace(&dir, "")
@@ -122,6 +128,7 @@ fn every_key_of_the_file_is_read() {
         rackup = "other.ru"
         user = "app"
         group = "www-data"
+        pid_file = "tmp/pids/server.pid"
         unix_socket_mode = "0620"
         unix_socket_group = "www-data"
         backlog = 1_000
@@ -189,7 +196,7 @@ fn every_key_of_the_file_is_read() {
         .collect();
     assert_eq!(
         texts.join(" "),
-        "ruby=/usr/bin/ruby3.1 rackup=other.ru hooks=config/highball.rb user=app group=www-data unix_socket_mode=0620 unix_socket_group=www-data backlog=1000 max_connections=10 max_connections_per_address=5 trusted_proxies=none \
+        "ruby=/usr/bin/ruby3.1 rackup=other.ru hooks=config/highball.rb user=app group=www-data pid_file=tmp/pids/server.pid unix_socket_mode=0620 unix_socket_group=www-data backlog=1000 max_connections=10 max_connections_per_address=5 trusted_proxies=none \
          workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 worker_max_requests=5000 worker_max_age=6h worker_max_memory=300MiB memory_budget=2GiB out_of_band_interval=100 rollout=worker-by-worker ready_check=/up warm_up=/projects restart_file=tmp/again queue_limit=7 priority_paths=/up,/health path_shares=/reports=50%,/slow=5% max_header_bytes=8KiB \
          max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB allow_trace=true header_timeout=1s \
          body_timeout=2s send_timeout=1500ms min_body_rate=1KB min_send_rate=none keep_alive_timeout=0 file_timeout=20s request_timeout=2m request_timeouts=/reports=5m,/up=5s request_grace=0 boot_timeout=1h drain_timeout=0 \
@@ -392,7 +399,7 @@ fn the_file_is_looked_up_in_its_places() {
                 config,
                 ..Sources::default()
             },
-            || 4,
+            FOUR_CORES,
         )
     };
     assert_eq!(again(Some("named.toml")).unwrap().threads, 3);
@@ -513,6 +520,135 @@ fn wrong_entries_name_place_and_remedy() {
 }
 
 #[test]
+fn variables_of_other_servers_count_below_our_own() {
+    let check = |case: Case, name: &str, value: &str, origin: &str| {
+        let (found, from) = described(&case.settings(), name);
+        assert_eq!((&*found, &*from), (value, origin), "{name}");
+    };
+    for (variable, name, value, own, flag) in [
+        ("WEB_CONCURRENCY", "workers", "3", "HIGHBALL_WORKERS", "5"),
+        ("RAILS_MAX_THREADS", "threads", "3", "HIGHBALL_THREADS", "5"),
+        ("PIDFILE", "pid_file", "/a", "HIGHBALL_PID_FILE", "/b"),
+    ] {
+        let with = || case("workers = 7\nthreads = 7\npid_file = 'c'").env(variable, value);
+        check(with(), name, value, variable);
+        check(with().env(own, flag), name, flag, own);
+        let given = with().env(own, "6").flag(name, flag);
+        check(given, name, flag, &format!("--{}", name.replace('_', "-")));
+    }
+    let one = case("").env("WEB_CONCURRENCY", "0");
+    check(one, "workers", "1", "WEB_CONCURRENCY");
+    let cores = case("").env("WEB_CONCURRENCY", "auto");
+    check(cores, "workers", "4", "WEB_CONCURRENCY (auto)");
+    let wrong = case("").env("RAILS_MAX_THREADS", "many").errors();
+    assert!(
+        wrong[0].starts_with("RAILS_MAX_THREADS: \"many\""),
+        "{wrong:?}"
+    );
+}
+
+#[test]
+fn a_variable_without_a_counterpart_is_explained() {
+    let notes = |case: Case| case.settings().notes;
+    let explained = notes(case("").env("RAILS_MIN_THREADS", "2"));
+    assert_eq!(explained.len(), 1);
+    assert!(explained[0].starts_with("RAILS_MIN_THREADS has no effect: "));
+    assert_eq!(notes(case("").env("RAILS_MIN_THREADS", "")), [""; 0]);
+}
+
+#[test]
+fn an_unknown_variable_is_a_warning_unless_it_is_nearly_known() {
+    let warnings = |case: Case| case.settings().warnings;
+    let known = case("")
+        .env("HIGHBALL_METRICS_TOKEN", "1")
+        .env("HIGHBALL_PORT", "3000")
+        .env("HIGHBALL_\u{1b}[31m", "1");
+    assert_eq!(
+        warnings(known),
+        [
+            "no setting has these variables, they are ignored: HIGHBALL_METRICS_TOKEN, HIGHBALL_PORT, \
+             HIGHBALL_\\u{1b}[31m; PORT and HIGHBALL_LISTEN set the port"
+        ]
+    );
+    let many = (0..9).fold(case(""), |case, n| {
+        case.env(&format!("HIGHBALL_SOMETHING_ELSE_{n}"), "")
+    });
+    let text = warnings(many).concat();
+    assert!(text.ends_with("ELSE_4 and 4 more"), "{text}");
+    let long = format!("HIGHBALL_{}", "X".repeat(5000));
+    assert!(warnings(case("").env(&long, ""))[0].len() < 200);
+    for (name, nearest) in [
+        ("HIGHBALL_TREADS", "HIGHBALL_THREADS"),
+        ("HIGHBALL_LISTNE", "HIGHBALL_LISTEN"),
+        ("HIGHBALL_MAX_BODY_BYTE", "HIGHBALL_MAX_BODY_BYTES"),
+    ] {
+        let expect = format!("unknown setting {name}; the nearest known one is {nearest}");
+        assert_eq!(case("").env(name, "5").errors(), [expect]);
+    }
+}
+
+#[test]
+fn variables_that_kubernetes_sets_for_a_service_are_left_alone() {
+    let mut case = case("");
+    for (name, value) in [
+        ("HIGHBALL_PORT", "tcp://10.0.0.1:3000"),
+        ("HIGHBALL_PORT_3000_TCP", "tcp://10.0.0.1:3000"),
+        ("HIGHBALL_PORT_3000_TCP_ADDR", "10.0.0.1"),
+        ("HIGHBALL_PORT_3000_TCP_PORT", "3000"),
+        ("HIGHBALL_PORT_3000_TCP_PROTO", "tcp"),
+        ("HIGHBALL_SERVICE_HOST", "10.0.0.1"),
+        ("HIGHBALL_SERVICE_PORT", "3000"),
+        ("HIGHBALL_SERVICE_PORT_HTTP", "3000"),
+        ("HIGHBALL_WEB_SERVICE_HOST", "10.0.0.1"),
+        ("HIGHBALL_WEB_PORT", "tcp://10.0.0.1:3000"),
+    ] {
+        case = case.env(name, value);
+    }
+    let settings = case.settings();
+    assert_eq!(settings.warnings, [""; 0]);
+    assert_eq!(listens(&settings), ["127.0.0.1:3000"]);
+}
+
+#[test]
+fn addresses_without_a_host_are_ipv6_too_where_the_machine_has_it() {
+    let listens = |case: Case| {
+        let machine = Machine {
+            has_ipv6: || true,
+            ..FOUR_CORES
+        };
+        let settings = Settings::load_on(case.sources, machine).unwrap();
+        listens(&settings).join(" ")
+    };
+    assert_eq!(listens(case("")), "127.0.0.1:3000 [::1]:3000");
+    let production = || case("environment = 'production'");
+    assert_eq!(listens(production()), "0.0.0.0:3000 [::]:3000");
+    assert_eq!(
+        listens(production().env("PORT", "80")),
+        "0.0.0.0:80 [::]:80"
+    );
+    let twice = "listen = [3000, '[::1]:3000', '127.0.0.1:0', '127.0.0.1:0']";
+    assert_eq!(
+        listens(case(twice)),
+        "127.0.0.1:3000 [::1]:3000 127.0.0.1:0 127.0.0.1:0"
+    );
+}
+
+#[test]
+fn the_configuration_of_another_server_is_named_as_such() {
+    let mut case = case("");
+    fs::write(case.dir.path().join("puma.rb"), "threads 5, 5\n").unwrap();
+    case.sources.config = Some(case.dir.path().join("puma.rb"));
+    let errors = case.errors();
+    assert_eq!(
+        errors,
+        [
+            "puma.rb: settings are TOML, and this file is Ruby; `highball init --from puma.rb` translates the configuration \
+             of Puma and Unicorn"
+        ]
+    );
+}
+
+#[test]
 fn variables_of_others_are_left_alone() {
     case("")
         .env("HIGHBALL_RUBY_LIB", "/x")
@@ -540,7 +676,7 @@ fn a_file_that_is_no_toml_is_one_error_for_each_fault() {
 #[test]
 fn all_errors_are_reported_together_in_the_order_of_the_sources() {
     let errors = case("zzz = 1\nthreads = 0\nlisten = ['x', 'y']\n")
-        .env("HIGHBALL_X", "1")
+        .env("HIGHBALL_THREAD", "1")
         .env("PORT", "x")
         .flag("threads", "4")
         .flag("workers", "0")
@@ -557,7 +693,7 @@ fn all_errors_are_reported_together_in_the_order_of_the_sources() {
             "highball.toml:3",
             "highball.toml:3",
             "PORT",
-            "unknown setting HIGHBALL_X; the nearest known one is HIGHBALL_RUBY",
+            "unknown setting HIGHBALL_THREAD; the nearest known one is HIGHBALL_THREADS",
             "--workers",
         ]
     );

@@ -1,4 +1,4 @@
-//! Where Highball's Ruby files are: in `HIGHBALL_RUBY_LIB`, beside the program in a gem, or in the repository that the
+//! Where Highball's Ruby files are: in `HIGHBALL_RUBY_LIB`, next to the program in a gem, or in the repository that the
 //! program was built in. It looks nowhere else.
 
 use std::ffi::OsString;

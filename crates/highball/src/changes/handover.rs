@@ -34,7 +34,7 @@ pub(crate) struct Greeting {
     pub(crate) generation: u32,
     /// Number of messages [`HandedOver`] that follow.
     pub(crate) sockets: usize,
-    /// For how many workers there is memory beside the server's own; `None` for all.
+    /// How many workers fit into memory in addition to the server's own; `None` for all.
     pub(crate) workers: Option<u16>,
     /// The soft limit of descriptors that the first server was started with, before it raised its own.
     pub(crate) descriptors: Option<u64>,

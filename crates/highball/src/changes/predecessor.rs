@@ -36,12 +36,12 @@ pub(crate) struct Handover {
 /// Receives what a running server hands over, where this process was started for that. Blocks.
 ///
 /// # Errors
-/// It cannot be read; the server is told so.
+/// It cannot be read; the server gets the reason.
 pub(crate) fn receive() -> Result<Option<Handover>> {
     if std::env::var_os(VARIABLE).is_none() {
         return Ok(None);
     }
-    // Stdin itself stays open: a socket whose other end nobody will hold.
+    // Stdin itself stays open: a socket whose other end no process will hold.
     let socket = io::stdin().as_fd().try_clone_to_owned();
     let socket = socket.context("cannot reach the running server")?;
     match read(&socket) {

@@ -9,28 +9,27 @@ use config::Reload;
 use front::log::Level;
 use front::slot_bytes;
 
-use crate::changes::restart::Generations;
-use crate::control::messages::{Answer, ChangedSetting};
+use crate::changes::restart::Restarts;
+use crate::control::messages::Answer;
 use crate::control::queue::Change;
 
 /// Reads the settings again and applies them.
-pub(crate) async fn reload(generations: &mut Generations) -> Answer {
-    let server = Rc::clone(&generations.server);
+pub(crate) async fn reload(restarts: &mut Restarts) -> Answer {
+    let server = Rc::clone(&restarts.server);
     server.manager.reloading().await;
-    let answer = try_reload(generations).await.unwrap_or_else(|error| {
-        let reason = format!("{error:#}");
-        let text = format!("the settings are unchanged: {reason}");
+    let answer = try_reload(restarts).await.unwrap_or_else(|error| {
+        let text = format!("the settings are unchanged: {error:#}");
         server.log.event(Level::Warn, &text, &[]);
-        Answer::NotReloaded { reason }
+        Answer::Failed(text)
     });
-    server.manager.ready(&generations.status()).await;
+    server.manager.ready(&restarts.status()).await;
     answer
 }
 
-async fn try_reload(generations: &mut Generations) -> Result<Answer> {
+async fn try_reload(restarts: &mut Restarts) -> Result<Answer> {
     let began = Instant::now();
-    let server = Rc::clone(&generations.server);
-    let application = &generations.application;
+    let server = Rc::clone(&restarts.server);
+    let application = &restarts.application;
     let old = Rc::clone(&application.settings);
     let what = format!("{} or its file of settings", application.named.display());
     let look = server
@@ -45,13 +44,10 @@ async fn try_reload(generations: &mut Generations) -> Result<Answer> {
     let needs_generation = grows || changes.iter().any(|one| one.reload == Reload::Generation);
     let generation = match needs_generation {
         true => {
-            generations.wait_for_previous(&Change::Reload).await;
-            let launched = generations.launch(&new).await;
-            launched.with_context(|| {
-                let (failed, serving) = (generations.latest, generations.serving);
-                format!("generation {failed} failed, generation {serving} keeps serving")
-            })?;
-            Some(generations.latest)
+            restarts.wait_for_previous(&Change::Reload).await;
+            let launched = restarts.launch(&new).await;
+            launched.with_context(|| restarts.kept())?;
+            Some(restarts.latest)
         }
         false => None,
     };
@@ -59,17 +55,30 @@ async fn try_reload(generations: &mut Generations) -> Result<Answer> {
     server
         .supervisor
         .apply_settings(new.settings.boot_timeout, new.drain_timeout());
-    generations.application = new;
-    let changes: Vec<ChangedSetting> = changes.into_iter().map(Into::into).collect();
-    let lines: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    restarts.application = new;
+    let lines: Vec<String> = changes.iter().map(shown).collect();
     let text = match lines.is_empty() {
         true => "read the settings again: nothing has changed".to_owned(),
         false => format!("read the settings again: {}", lines.join("; ")),
     };
     server.log.event(Level::Info, &text, &[]);
-    Ok(Answer::Reloaded {
-        changes,
-        generation,
-        seconds: began.elapsed().as_secs_f64(),
-    })
+    let mut done = match lines.is_empty() {
+        true => "no setting has changed\n".to_owned(),
+        false => lines.join("\n") + "\n",
+    };
+    if let Some(generation) = generation {
+        let seconds = began.elapsed().as_secs_f64();
+        done += &format!("generation {generation} serves with them after {seconds:.2} s\n");
+    }
+    Ok(Answer::Done(done))
+}
+
+/// A changed setting, and whether the server uses the new value.
+fn shown(change: &config::Change) -> String {
+    let config::Change { name, from, to, .. } = change;
+    let hint = match change.reload {
+        Reload::Start => " (not applied: needs highball upgrade or a new start)",
+        Reload::AtOnce | Reload::Generation => "",
+    };
+    format!("{name}: {from} -> {to}{hint}")
 }

@@ -1,4 +1,4 @@
-//! A restart: a new generation of workers, with the code as it is now, beside the one that serves. Code that does not come
+//! A restart: a new generation of workers, with the code as it is now, next to the one that serves. Code that does not come
 //! up changes nothing.
 
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use crate::control::queue::Change;
 use crate::server::Server;
 use crate::system::privileges::User;
 
-/// The generations of the application in this server.
-pub(crate) struct Generations {
+/// Makes restarts, and holds the application as it serves now.
+pub(crate) struct Restarts {
     pub(crate) server: Rc<Server>,
     /// The application, with the settings that the server uses.
     pub(crate) application: Application,
@@ -31,25 +31,27 @@ pub(crate) struct Generations {
     pub(crate) latest: u32,
 }
 
-impl Generations {
+impl Restarts {
     /// Replaces the generation that serves by one with the code as it is now.
     pub(crate) async fn restart(&mut self) -> Answer {
         let (began, before) = (Instant::now(), self.serving);
         // With the settings that the server uses: its folder and file may have others by now.
         let application = self.application.clone();
         match self.launch(&application).await {
-            Ok(load_seconds) => Answer::Restarted {
-                generation: self.latest,
-                before,
-                load_seconds,
-                seconds: began.elapsed().as_secs_f64(),
-            },
-            Err(error) => Answer::NotRestarted {
-                generation: self.latest,
-                serving: before,
-                reason: format!("{error:#}"),
-            },
+            Ok(load_seconds) => Answer::Done(format!(
+                "generation {} serves after {:.2} s ({load_seconds:.2} s to load); generation {before} finishes its \
+                 requests\n",
+                self.latest,
+                began.elapsed().as_secs_f64()
+            )),
+            Err(error) => Answer::Failed(format!("{}: {error:#}", self.kept())),
         }
+    }
+
+    /// The message about a generation that did not come up.
+    pub(crate) fn kept(&self) -> String {
+        let (failed, serving) = (self.latest, self.serving);
+        format!("generation {failed} failed, generation {serving} keeps serving")
     }
 
     /// Waits until the previous generation or server is gone, for at most `drain_timeout`: there are never more than two

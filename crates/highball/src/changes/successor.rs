@@ -76,16 +76,10 @@ impl Successor {
             }
             Ok(())
         };
-        if !has_reader(sent.await)? {
-            return self.exited().await;
-        }
-        match self.receive().await? {
-            Some(FromSuccessor::Ready { highball }) => Ok(highball),
-            Some(FromSuccessor::Failed { reason }) => Err(anyhow!(reason)),
-            Some(FromSuccessor::Serving) => {
-                bail!("the new server began to serve before it was told to")
-            }
-            None => self.exited().await,
+        let sent = sent.await;
+        match self.answer(sent).await? {
+            FromSuccessor::Ready { highball } => Ok(highball),
+            _ => bail!("the new server began to serve before it was allowed to"),
         }
     }
 
@@ -96,16 +90,9 @@ impl Successor {
     pub(crate) async fn accept_connections(&mut self) -> Result<()> {
         let accept = async {
             let sent = self.channel.send(&ToSuccessor::Serve, &[]).await;
-            if !has_reader(sent)? {
-                return self.exited().await;
-            }
-            match self.receive().await? {
-                Some(FromSuccessor::Serving) => Ok(()),
-                Some(FromSuccessor::Failed { reason }) => Err(anyhow!(reason)),
-                Some(FromSuccessor::Ready { .. }) => {
-                    bail!("the new server said twice that it is ready")
-                }
-                None => self.exited().await,
+            match self.answer(sent).await? {
+                FromSuccessor::Serving => Ok(()),
+                _ => bail!("the new server said twice that it is ready"),
             }
         };
         match tokio::time::timeout(ACCEPT_TIMEOUT, accept).await {
@@ -118,9 +105,25 @@ impl Successor {
         Ok(())
     }
 
-    async fn receive(&self) -> Result<Option<FromSuccessor>> {
+    /// The answer to what was sent.
+    ///
+    /// # Errors
+    /// The new server failed, with its reason where it gave one. Where the message had no reader, its exit status says more
+    /// than the error.
+    async fn answer(&mut self, sent: Result<(), Error>) -> Result<FromSuccessor> {
+        match sent {
+            Ok(()) => {}
+            Err(Error::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return self.exited().await;
+            }
+            Err(error) => return Err(error.into()),
+        }
         let received = self.channel.receive::<FromSuccessor>().await?;
-        Ok(received.map(|received| received.message))
+        match received.map(|received| received.message) {
+            Some(FromSuccessor::Failed { reason }) => Err(anyhow!(reason)),
+            Some(message) => Ok(message),
+            None => self.exited().await,
+        }
     }
 
     /// The error for a new server that closed the channel without a reason. What it printed is where this server prints.
@@ -217,14 +220,5 @@ impl Drop for Successor {
             // It may have exited already. The runtime reaps it.
             let _ = self.child.start_kill();
         }
-    }
-}
-
-/// Whether a message had a reader. Where it had none, the exit status of the process says more than the error.
-fn has_reader(sent: std::result::Result<(), Error>) -> Result<bool> {
-    match sent {
-        Ok(()) => Ok(true),
-        Err(Error::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(error.into()),
     }
 }

@@ -15,7 +15,7 @@ use tokio::process::Command;
 use tokio::runtime::Handle;
 
 use crate::changes::handover::{Greeting, HandedOver, VARIABLE, VERSION};
-use crate::changes::restart::Generations;
+use crate::changes::restart::Restarts;
 use crate::changes::successor::Successor;
 use crate::control::messages::Answer;
 use crate::server::Server;
@@ -37,36 +37,31 @@ impl Upgrades {
     /// Lets another program take over. Returns the new server if it has: then this server is to end.
     pub(crate) async fn upgrade(
         &self,
-        generations: &Generations,
+        restarts: &Restarts,
         binary: Option<&Path>,
     ) -> (Answer, Option<Successor>) {
         let began = Instant::now();
         let (log, before) = (&self.server.log, own_pid());
-        let highball_before = env!("CARGO_PKG_VERSION").to_owned();
-        match self.replace(generations, binary).await {
+        let highball_before = env!("CARGO_PKG_VERSION");
+        match self.replace(restarts, binary).await {
             Ok((highball, successor)) => {
                 let pid = successor.pid();
                 let text = format!("highball {highball} (pid {pid}) has taken over");
                 log.event(Level::Info, &text, &[]);
-                let answer = Answer::Upgraded {
-                    pid,
-                    highball,
-                    before,
-                    highball_before,
-                    seconds: began.elapsed().as_secs_f64(),
-                };
-                (answer, Some(successor))
+                let answer = format!(
+                    "highball {highball} (pid {pid}) serves after {:.2} s; highball {highball_before} (pid {before}) finishes \
+                     its requests\n",
+                    began.elapsed().as_secs_f64()
+                );
+                (Answer::Done(answer), Some(successor))
             }
             Err(error) => {
                 let reason = format!("{error:#}");
                 let text = format!("the upgrade failed, this server keeps serving: {reason}");
                 log.event(Level::Warn, &text, &[]);
-                let answer = Answer::NotUpgraded {
-                    pid: before,
-                    highball: highball_before,
-                    reason,
-                };
-                (answer, None)
+                let answer =
+                    format!("highball {highball_before} (pid {before}) keeps serving: {reason}");
+                (Answer::Failed(answer), None)
             }
         }
     }
@@ -74,7 +69,7 @@ impl Upgrades {
     /// Starts the new server and lets it serve. Returns its version of Highball, and itself.
     async fn replace(
         &self,
-        generations: &Generations,
+        restarts: &Restarts,
         binary: Option<&Path>,
     ) -> Result<(String, Successor)> {
         if rustix::process::getpid().is_init() {
@@ -87,7 +82,7 @@ impl Upgrades {
         let workers = self.workers_with_room().await?;
         let mut successor = self.start(binary).await?;
         server.supervisor.set_other_server(true);
-        let serves = self.hand_over(&mut successor, generations, workers).await;
+        let serves = self.hand_over(&mut successor, restarts, workers).await;
         let highball = match serves {
             Ok(highball) => highball,
             Err(error) => {
@@ -104,12 +99,12 @@ impl Upgrades {
         Ok((highball, successor))
     }
 
-    /// Returns for how many workers there is memory beside this server's; `None` for all.
+    /// Returns how many workers fit into memory in addition to this server's; `None` for all.
     async fn workers_with_room(&self) -> Result<Option<u16>> {
         let room = self.server.supervisor.room_for_other_server().await;
         room.map_err(|held| {
             anyhow!(
-                "no memory for a second server beside this one: {held}; stop this server and start the new one instead"
+                "no memory for a second server next to this one: {held}; stop this server and start the new one instead"
             )
         })
     }
@@ -162,7 +157,7 @@ impl Upgrades {
     async fn hand_over(
         &self,
         successor: &mut Successor,
-        generations: &Generations,
+        restarts: &Restarts,
         workers: Option<u16>,
     ) -> Result<String> {
         // As long as a start may take: twice for the load (at low priority, then at normal), once for the workers.
@@ -172,10 +167,10 @@ impl Upgrades {
             version: VERSION,
             highball: env!("CARGO_PKG_VERSION").to_owned(),
             pid: own_pid(),
-            generation: generations.latest,
+            generation: restarts.latest,
             sockets: sockets.len(),
             workers,
-            descriptors: generations.application.child_environment.descriptors,
+            descriptors: restarts.application.child_environment.descriptors,
         };
         let ready = successor.prepare(&greeting, &sockets);
         let highball = match tokio::time::timeout(limit, ready).await {

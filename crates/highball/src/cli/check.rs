@@ -4,14 +4,15 @@
 use std::io::{self, Write};
 
 use anyhow::{Context, Result};
+use command_line::ApplicationArguments;
+use config::Settings;
 use exchange::Geometry;
 use supervisor::{Booted, TemplateProcess};
 
 use crate::application::{Application, FIRST_GENERATION};
-use crate::cli::arguments::ApplicationArguments;
 use crate::system::privileges::Identity;
 
-/// The smallest exchange: the template needs one, and nobody uses it.
+/// The smallest exchange: the template needs one, and no request uses it.
 const EXCHANGE: (u16, u16, u32, u32) = (1, 1, 4096, 4096);
 
 /// Checks an application.
@@ -59,6 +60,15 @@ fn settings_table(application: &Application) -> String {
     for (name, value, origin) in rows {
         text += &format!("  {name:<width$}  {value}  ({origin})\n");
     }
+    let Settings {
+        notes, warnings, ..
+    } = &*application.settings;
+    text.extend(notes.iter().map(|note| format!("note: {note}\n")));
+    text.extend(
+        warnings
+            .iter()
+            .map(|warning| format!("warning: {warning}\n")),
+    );
     text
 }
 

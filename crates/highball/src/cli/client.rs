@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
+use command_line::ServerArguments;
 use config::CONFIG_FILES;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -15,7 +16,6 @@ use rustix::net::{SocketAddrUnix, SocketFlags};
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::application::folder;
-use crate::cli::arguments::Server;
 use crate::cli::status_page;
 use crate::control::directory::stream;
 use crate::control::messages::{Answer, ControlCommand};
@@ -29,7 +29,7 @@ use crate::system::working_folder::absolute;
 ///
 /// # Errors
 /// There is no server, or it does not answer.
-pub(crate) fn status(server: &Server, json: bool) -> Result<()> {
+pub(crate) fn status(server: &ServerArguments, json: bool) -> Result<()> {
     let connection = connect(server)?;
     let report = match send(&connection, &ControlCommand::Status)? {
         Answer::Status(report) => report,
@@ -46,90 +46,34 @@ pub(crate) fn status(server: &Server, json: bool) -> Result<()> {
     }
 }
 
-/// Has a server load its application's code again, and waits until the new code serves.
+/// Has a server load its application's code again, read its settings again, or be replaced by another program; waits until
+/// that is done, and prints what was done.
 ///
 /// # Errors
-/// There is no server, it does not answer, or the new code does not come up.
-pub(crate) fn restart(server: &Server) -> Result<()> {
-    match request_change(server, &ControlCommand::Restart)? {
-        Answer::Restarted {
-            generation,
-            before,
-            load_seconds,
-            seconds,
-        } => print(&format!(
-            "generation {generation} serves after {seconds:.2} s ({load_seconds:.2} s to load); generation {before} finishes \
-             its requests\n"
-        )),
-        Answer::NotRestarted {
-            generation,
-            serving,
-            reason,
-        } => bail!("generation {generation} failed, generation {serving} keeps serving: {reason}"),
+/// There is no server, it does not answer, or the change has failed.
+pub(crate) fn change(server: &ServerArguments, command: &ControlCommand) -> Result<()> {
+    match request_change(server, command)? {
+        Answer::Done(text) => print(&text),
+        Answer::Failed(reason) => bail!(reason),
         other => Err(unexpected(&other)),
     }
 }
 
-/// Has a server read its settings again, and prints what has changed.
+/// Replaces a server by another program, by default the file that it was started from.
 ///
 /// # Errors
-/// There is no server, it does not answer, or it keeps the settings that it has.
-pub(crate) fn reload(server: &Server) -> Result<()> {
-    match request_change(server, &ControlCommand::Reload)? {
-        Answer::Reloaded {
-            changes,
-            generation,
-            seconds,
-        } => {
-            let mut text = String::new();
-            for change in &changes {
-                text += &format!("{change}\n");
-            }
-            if changes.is_empty() {
-                text += "no setting has changed\n";
-            }
-            if let Some(generation) = generation {
-                text += &format!("generation {generation} serves with them after {seconds:.2} s\n");
-            }
-            print(&text)
-        }
-        Answer::NotReloaded { reason } => bail!("the settings are unchanged: {reason}"),
-        other => Err(unexpected(&other)),
-    }
-}
-
-/// Replaces a server by another program, and waits until that serves.
-///
-/// # Errors
-/// There is no server, it does not answer, or the new server does not come up.
-pub(crate) fn upgrade(server: &Server, binary: Option<&Path>) -> Result<()> {
+/// As [`change`].
+pub(crate) fn upgrade(server: &ServerArguments, binary: Option<&Path>) -> Result<()> {
     // The server's working folder is another one.
     let binary = binary.map(std::path::absolute).transpose()?;
-    match request_change(server, &ControlCommand::Upgrade { binary })? {
-        Answer::Upgraded {
-            pid,
-            highball,
-            before,
-            highball_before,
-            seconds,
-        } => print(&format!(
-            "highball {highball} (pid {pid}) serves after {seconds:.2} s; highball {highball_before} (pid {before}) finishes \
-             its requests\n"
-        )),
-        Answer::NotUpgraded {
-            pid,
-            highball,
-            reason,
-        } => bail!("highball {highball} (pid {pid}) keeps serving: {reason}"),
-        other => Err(unexpected(&other)),
-    }
+    change(server, &ControlCommand::Upgrade { binary })
 }
 
 /// Stops a server and waits until it has exited.
 ///
 /// # Errors
 /// There is no server, or it does not answer.
-pub(crate) fn stop(server: &Server, now: bool) -> Result<()> {
+pub(crate) fn stop(server: &ServerArguments, now: bool) -> Result<()> {
     let connection = connect(server)?;
     let pid = socket_peercred(&connection)?.pid;
     // Before the command is sent, while the number is certainly the server's.
@@ -166,7 +110,7 @@ fn print(text: &str) -> Result<()> {
 }
 
 /// Connects to the server that the arguments name.
-fn connect(server: &Server) -> Result<UnixStream> {
+fn connect(server: &ServerArguments) -> Result<UnixStream> {
     if let Some(pid) = server.pid {
         return connect_to_process(pid);
     }
@@ -237,12 +181,12 @@ fn listening_pid(socket: &Path) -> Result<i32> {
         Ok(connection)
     });
     let connection =
-        connection.with_context(|| format!("nobody listens on {}", socket.display()))?;
+        connection.with_context(|| format!("no process listens on {}", socket.display()))?;
     Ok(socket_peercred(&connection)?.pid.as_raw_nonzero().get())
 }
 
 /// Requests a change, from the server that has taken over where that happens before the change begins.
-fn request_change(server: &Server, command: &ControlCommand) -> Result<Answer> {
+fn request_change(server: &ServerArguments, command: &ControlCommand) -> Result<Answer> {
     let mut connection = connect(server)?;
     loop {
         match send(&connection, command)? {

@@ -11,23 +11,6 @@ use anyhow::{Context as _, Result, bail};
 /// The program.
 const PROGRAM: &str = "highball-lab";
 
-/// Its commands, and what each does.
-pub(crate) const COMMANDS: [(&str, &str); 4] = [
-    ("load", "Drive a URL with requests and say what came of it"),
-    (
-        "compare",
-        "Run an application under several stacks and say which is better, by how much, and how sure that is",
-    ),
-    (
-        "study",
-        "Run one of five studies of 2006 to 2014 on software of today, or list them",
-    ),
-    (
-        "stacks",
-        "What can be compared here: installed, in which version, or how to install it",
-    ),
-];
-
 /// Becomes the lab's program with these arguments; returns only where that fails.
 ///
 /// # Errors

@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use command_line::ApplicationArguments;
 use front::log::AccessLog;
 use tokio::task::spawn_local;
 
 use crate::application::Application;
-use crate::cli::arguments::ApplicationArguments;
 use crate::shutdown::Shutdown;
 use crate::startup::opening::{Opened, StartupContext};
 use crate::startup::{self, Started};
@@ -17,7 +17,7 @@ use crate::system::signals::Stop;
 /// How long threads that write files for slow clients may take to end.
 const FILE_THREADS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Serves an application until it is told to stop.
+/// Serves an application until a stop is requested.
 ///
 /// # Errors
 /// Why it cannot be served.
@@ -57,9 +57,11 @@ async fn serve(started: Started) {
         changes,
         restart_file,
         named,
+        // Removed when this function returns.
+        pid_file: _pid_file,
     } = started;
     let announced = {
-        let (manager, status) = (Rc::clone(&server.manager), changes.generations.status());
+        let (manager, status) = (Rc::clone(&server.manager), changes.restarts.status());
         spawn_local(async move {
             // Before that the service manager listens to the server that is being replaced. The sender is only dropped.
             let _ = named.await;

@@ -1,5 +1,5 @@
 //! A directory of control sockets: what makes it trustworthy, and the files in it. Once checked it is used by its
-//! descriptor, so that nobody can replace it and no path is too long for a socket's address. It knows nothing of what is
+//! descriptor, so that no other user can replace it and no path is too long for a socket's address. It knows nothing of what is
 //! sent over the sockets.
 
 use std::io;
@@ -119,7 +119,7 @@ impl ControlDirectory {
         Ok(directory)
     }
 
-    /// Opens an existing directory. It must belong to `owner`; with `None` (for root only) to anybody.
+    /// Opens an existing directory. It must belong to `owner`; with `None` (for root only) to any user.
     ///
     /// # Errors
     /// It does not exist, or others may enter it.
@@ -221,7 +221,7 @@ impl ControlDirectory {
         Ok(Lock(own))
     }
 
-    /// Binds a name, and replaces a socket that nobody listens on; `None` where somebody does. `_lock` keeps others from
+    /// Binds a name, and replaces a socket that no process listens on; `None` where one does. `_lock` keeps others from
     /// doing the same.
     ///
     /// # Errors
@@ -238,7 +238,7 @@ impl ControlDirectory {
         UnixListener::bind(self.within(name)).map(Some)
     }
 
-    /// Removes the sockets that nobody listens on, which killed servers have left.
+    /// Removes the sockets that no process listens on, which killed servers have left.
     pub(crate) fn remove_stale(&self, _lock: &Lock) -> io::Result<()> {
         let entries = Dir::read_from(&self.fd)?;
         for entry in entries.flatten() {
@@ -250,7 +250,7 @@ impl ControlDirectory {
         Ok(())
     }
 
-    /// Whether somebody listens on a name, even if its backlog is full.
+    /// Whether a process listens on a name, even if its backlog is full.
     fn has_listener(&self, name: &str) -> bool {
         let connected = stream(SocketFlags::NONBLOCK).and_then(|socket| {
             rustix::net::connect(&socket, &SocketAddrUnix::new(self.within(name))?)
@@ -261,7 +261,7 @@ impl ControlDirectory {
     /// Connects a socket to a name.
     ///
     /// # Errors
-    /// Nobody listens on it, or this user may not.
+    /// No process listens on it, or this user may not.
     pub(crate) fn connect(&self, name: &str, socket: BorrowedFd<'_>) -> rustix::io::Result<()> {
         rustix::net::connect(socket, &SocketAddrUnix::new(self.within(name))?)
     }

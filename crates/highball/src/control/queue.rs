@@ -69,7 +69,7 @@ impl ChangeRequest {
         self.reply(&Answer::Waits { reason });
     }
 
-    /// Whether nobody waits for an answer.
+    /// Whether no client waits for an answer.
     pub(crate) fn needs_no_answer(&self) -> bool {
         match &self.requester {
             Requester::Command(client) => client.is_closed(),
@@ -209,7 +209,7 @@ impl ChangeQueue {
         self.blocker.take();
     }
 
-    /// What a new request waits for, beside its turn.
+    /// What a new request waits for, except for its turn.
     fn reason(&self) -> Option<String> {
         let blocker = self.blocker.borrow().clone();
         blocker.or_else(|| self.progress.borrow().clone())

@@ -39,7 +39,7 @@ fn own_uid() -> u32 {
 /// Connects to a server by a name; `None` where no server has it. `folder` is the application's, where it is known.
 ///
 /// # Errors
-/// A server has the name but answers nobody, or is another user's.
+/// A server has the name but does not answer, or is another user's.
 pub(crate) fn connect_by_name(
     name: ServerName<'_>,
     folder: Option<&Path>,
@@ -106,7 +106,7 @@ fn choose(mut found: Vec<FoundServer>, name: ServerName<'_>) -> Result<Option<Un
 /// Connects to the server that is this process.
 ///
 /// # Errors
-/// There is no such process, it is no server, it belongs to another user, or it answers nobody.
+/// There is no such process, it is no server, it belongs to another user, or it does not answer.
 pub(crate) fn connect_to_process(pid: i32) -> Result<UnixStream> {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let Ok(facts) = std::fs::metadata(&process) else {
@@ -218,7 +218,7 @@ fn has_same_root(process: &Path) -> bool {
     root(&process.join("root/.")).is_some_and(|other| Some(other) == root(Path::new("/")))
 }
 
-/// Connects to a name in a directory; `None` where nobody listens. Each wait on the connection has a timeout, also the one
+/// Connects to a name in a directory; `None` where no process listens. Each wait on the connection has a timeout, also the one
 /// for a place in the server's backlog.
 fn connect(directory: &ControlDirectory, file: &str) -> Result<Option<FoundServer>> {
     let socket = stream(SocketFlags::empty()).context("cannot make a socket")?;

@@ -84,7 +84,7 @@ impl Opened {
             descriptors: raise_file_limit(context.handover.as_ref()),
             variables: identity.variables(),
         };
-        let mut warnings = Vec::new();
+        let mut warnings = settings.warnings.clone();
         let mut inherited = adopt(std::mem::take(&mut context.activated), &mut warnings);
         let mut directory = None;
         if let Some(handover) = &mut context.handover {

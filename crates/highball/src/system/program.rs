@@ -78,7 +78,7 @@ mod tests {
         check("highball".as_ref(), &link);
         check(link.as_os_str(), &link);
         check(program.as_os_str(), &program);
-        // The name may be anything: whoever starts a program chooses it.
+        // The name may be anything: the caller of exec(2) chooses it.
         check("other".as_ref(), &program);
         check("/nowhere/highball".as_ref(), &program);
         check("".as_ref(), &program);

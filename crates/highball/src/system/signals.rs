@@ -1,6 +1,7 @@
 //! The signals of a running server: requests to stop and requests for changes. It handles every signal that people send to
 //! servers, so that none ends the front by accident. Decides nothing about what follows.
 
+use std::io::IsTerminal;
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
@@ -29,22 +30,18 @@ pub(crate) struct Stops {
 }
 
 impl Stops {
-    /// From now on TERM, INT, QUIT and HUP request a stop instead of ending the process.
+    /// From now on TERM, INT and QUIT request a stop instead of ending the process.
     ///
     /// # Errors
     /// The system refuses a handler.
     pub(crate) fn watch() -> Result<Self> {
         // A sender waits while it is full. Signals of a kind that come meanwhile are one: tokio keeps no more of them.
         let (sender, requested) = mpsc::channel(1);
-        let mut kinds = vec![
+        let kinds = [
             SignalKind::terminate(),
             SignalKind::interrupt(),
             SignalKind::quit(),
         ];
-        // A server that was started with nohup(1) shall outlive the terminal.
-        if !ignored(SignalKind::hangup()) {
-            kinds.push(SignalKind::hangup());
-        }
         for kind in kinds {
             let sender = sender.clone();
             let mut signals = watch(kind)?;
@@ -83,6 +80,41 @@ pub(crate) fn watch_changes(queue: &Rc<ChangeQueue>) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// From now on HUP requests a reload; it requests a stop where the terminal is gone that the server was started in. Where HUP
+/// is ignored (nohup(1)) it stays ignored.
+///
+/// # Errors
+/// The system refuses a handler.
+pub(crate) fn watch_hangups(stops: &Stops, queue: &Rc<ChangeQueue>) -> Result<()> {
+    if ignored(SignalKind::hangup()) {
+        return Ok(());
+    }
+    let mut signals = watch(SignalKind::hangup())?;
+    let (stops, queue) = (stops.sender.clone(), Rc::clone(queue));
+    let terminals_at_start = terminals();
+    spawn_local(async move {
+        while signals.recv().await.is_some() {
+            if terminals() != terminals_at_start {
+                // Sending fails once the server has ended.
+                let _ = stops.send(Stop::Signal).await;
+                continue;
+            }
+            let (change, requester) = (Change::Reload, Requester::Signal("HUP"));
+            queue.push(ChangeRequest { change, requester });
+        }
+    });
+    Ok(())
+}
+
+/// Which of stdin, stdout and stderr are terminals. One whose terminal was closed is none any more.
+fn terminals() -> [bool; 3] {
+    [
+        std::io::stdin().is_terminal(),
+        std::io::stdout().is_terminal(),
+        std::io::stderr().is_terminal(),
+    ]
 }
 
 fn watch(kind: SignalKind) -> Result<Signal> {

@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// May be written to by the group, or by anybody.
+/// May be written to by the group, or by every user.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// In such a folder only its owner can rename and remove a file.
 const STICKY: u32 = 0o1000;
 
-/// Returns the path of a program without links, if nobody else can change what it leads to.
+/// Returns the path of a program without links, if no other user can change what it leads to.
 ///
 /// Checks each part from the root on; none of them is a link. A file in a folder that others cannot write to stays the
 /// same, so the program may be run by its path a little later.
 ///
 /// # Errors
-/// It does not exist, or somebody else can change it; says which part, and what to do.
+/// It does not exist, or another user can change it; says which part, and what to do.
 pub(crate) fn check(program: &Path, uid: u32) -> Result<PathBuf> {
     let cannot_run = || format!("cannot run {}", program.display());
     let path = program.canonicalize().with_context(cannot_run)?;

@@ -1,4 +1,4 @@
-//! The queue without a server: which requests wait, and what their requesters are told.
+//! The queue without a server: which requests wait, and what their requesters get as an answer.
 
 use std::rc::Rc;
 
@@ -23,7 +23,7 @@ fn queue() -> (ChangeQueue, Rc<RefCell<Vec<String>>>) {
     (queue, lines)
 }
 
-/// What a command was told last, as it goes over the wire.
+/// The last answer to a command, as it goes over the wire.
 fn shown(client: &watch::Receiver<Answer>) -> String {
     serde_json::to_string(&*client.borrow()).expect("an answer is JSON")
 }
@@ -49,9 +49,9 @@ fn signals_of_a_kind_are_one_request_and_commands_are_all_answered() {
     assert_eq!(queue.take(&Change::Upgrade(None)).len(), 1);
     queue.begin(&Change::Restart, "restart in progress".to_owned());
     assert_eq!(queue.current.borrow().len(), 1 + clients.len());
-    queue.finish(&Answer::Error("told".to_owned()));
+    queue.finish(&Answer::Error("refused".to_owned()));
     for client in clients {
-        assert_eq!(shown(&client), r#"{"error":"told"}"#);
+        assert_eq!(shown(&client), r#"{"error":"refused"}"#);
     }
 }
 
@@ -97,7 +97,7 @@ fn requests_beyond_the_limit_are_refused_and_a_closed_queue_stays_empty() {
     let (queue, lines) = queue();
     let upgrade = |number: usize| Change::Upgrade(Some(number.to_string().into()));
     for number in 0..MAX_CHANGE_REQUESTS {
-        // Another change each time, and nobody waits for it.
+        // Another change each time, and no client waits for it.
         queue.push(command(upgrade(number)).0);
     }
     let (request, client) = command(Change::Restart);

@@ -123,18 +123,10 @@ fn a_restart_is_answered_when_it_is_done_and_when_the_server_stops_instead() {
         let done = async {
             let request = next(&restarts).await;
             assert_eq!(request.change, Change::Restart);
-            request.reply(&Answer::Restarted {
-                generation: 2,
-                before: 1,
-                load_seconds: 0.5,
-                seconds: 1.0,
-            });
+            request.reply(&Answer::Done("generation 2 serves".to_owned()));
         };
         let (reply, ()) = tokio::join!(restart(), done);
-        assert!(
-            reply.starts_with("{\"restarted\":{\"generation\":2,"),
-            "{reply}"
-        );
+        assert_eq!(reply, "{\"done\":\"generation 2 serves\"}\n");
         let stops = async { drop(next(&restarts).await) };
         let (reply, ()) = tokio::join!(restart(), stops);
         assert_eq!(reply, "{\"error\":\"the server is stopping\"}\n");
@@ -163,12 +155,12 @@ fn a_waiting_client_gets_signs_of_life_and_one_that_leaves_makes_room() {
             assert_eq!(reply.as_deref(), Some("\"working\""));
         }
         assert_eq!(socket.clients.available_permits(), MAX_CLIENTS - 1);
-        let error = Answer::Error("told".to_owned());
+        let error = Answer::Error("refused".to_owned());
         for request in restarts.take(&Change::Restart) {
             request.reply(&error);
         }
         let reply = replies.next_line().await.unwrap();
-        assert_eq!(reply.as_deref(), Some("{\"error\":\"told\"}"));
+        assert_eq!(reply.as_deref(), Some("{\"error\":\"refused\"}"));
     });
 }
 
@@ -250,7 +242,7 @@ fn a_name_passes_to_another_server_without_a_gap() {
             .await
             .unwrap();
         let handed: BTreeMap<_, _> = first.duplicate_shared().unwrap().into_iter().collect();
-        assert_eq!(handed.len(), 1, "the process's name is nobody else's");
+        assert_eq!(handed.len(), 1, "only this process has its name");
         second.add_names(&[name], handed).await.unwrap();
         first.release_shared();
         let status = "{\"command\":\"status\"}\n";

@@ -17,7 +17,7 @@ fn arguments_of(dir: Option<&str>, flags: &[(&str, &str)]) -> ApplicationArgumen
 
 #[test]
 fn the_definition_is_sound() {
-    clap().debug_assert();
+    definition().debug_assert();
 }
 
 #[test]
@@ -67,9 +67,118 @@ fn every_setting_is_a_flag_of_serve_and_of_check() {
 }
 
 #[test]
+fn short_flags_mean_what_they_mean_for_puma() {
+    let check = |line: &str, expect: &[(&str, &str)]| {
+        let line = format!("highball {line}");
+        assert_eq!(
+            read(&line).unwrap(),
+            Command::Serve(arguments_of(None, expect)),
+            "{line}"
+        );
+    };
+    check("-p 3000", &[("listen", "3000")]);
+    check("serve --port 3000", &[("listen", "3000")]);
+    check(
+        "-b tcp://127.0.0.1:9292",
+        &[("listen", "tcp://127.0.0.1:9292")],
+    );
+    check(
+        "-p 80 -b unix:///a",
+        &[("listen", "80"), ("listen", "unix:///a")],
+    );
+    check("-e production", &[("environment", "production")]);
+    check("-w 2 -t 5", &[("workers", "2"), ("threads", "5")]);
+    check("-t 0:5", &[("threads", "5")]);
+    check("-t 5:5", &[("threads", "5")]);
+    // These are wrong, and the settings say so.
+    check("-t 5:1", &[("threads", "5:1")]);
+    check("-t :5", &[("threads", ":5")]);
+    let config = ApplicationArguments {
+        config: Some("a.toml".into()),
+        ..ApplicationArguments::default()
+    };
+    assert_eq!(read("highball -C a.toml").unwrap(), Command::Serve(config));
+    for line in ["highball -p 65536", "highball -p http", "highball -w"] {
+        assert!(read(line).unwrap_err().use_stderr(), "{line}");
+    }
+}
+
+#[test]
+fn a_mistyped_command_is_no_folder() {
+    let check = |word: &str, expect: &str| {
+        let error = read(&format!("highball {word}")).unwrap_err();
+        let text = error.to_string();
+        assert!(error.use_stderr());
+        assert!(
+            text.contains(&format!("did you mean `highball {expect}`?")),
+            "{text}"
+        );
+    };
+    check("retsart", "restart");
+    check("statsu", "status");
+    check("sevre", "serve");
+    check("compar", "compare");
+    // A folder of that name, a path, or another word.
+    for folder in ["src", "./retsart", "blog"] {
+        let served = Command::Serve(arguments_of(Some(folder), &[]));
+        assert_eq!(read(&format!("highball {folder}")).unwrap(), served);
+    }
+}
+
+#[test]
+fn a_topic_that_is_no_command_has_a_help_of_its_own() {
+    for topic in [
+        "settings",
+        "signals",
+        "request_timeout",
+        "--workers",
+        "nothing",
+    ] {
+        let line = format!("highball help {topic}");
+        assert_eq!(read(&line).unwrap(), Command::Help(topic.to_owned()));
+    }
+    let general = read("highball help").unwrap_err().to_string();
+    assert!(general.contains("highball help settings"), "{general}");
+    let command = read("highball help init").unwrap_err().to_string();
+    assert!(command.contains("--from"), "{command}");
+}
+
+#[test]
+fn completions_know_commands_flags_and_settings() {
+    for (shell, line) in [
+        (Shell::Bash, "highball completion bash"),
+        (Shell::Zsh, "highball completion zsh"),
+        (Shell::Fish, "highball completion fish"),
+    ] {
+        assert_eq!(read(line).unwrap(), Command::Completion(shell));
+        let script = String::from_utf8(completion(shell)).unwrap();
+        for word in ["upgrade", "now", "request-timeout", "workers"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    assert!(read("highball completion tcsh").unwrap_err().use_stderr());
+}
+
+#[test]
+fn init_may_name_a_file_to_translate() {
+    let check = |line: &str, dir: Option<&str>, from: Option<&str>| {
+        let (dir, from) = (dir.map(PathBuf::from), from.map(PathBuf::from));
+        assert_eq!(read(line).unwrap(), Command::Init { dir, from }, "{line}");
+    };
+    check("highball init", None, None);
+    check(
+        "highball init --from config/puma.rb",
+        None,
+        Some("config/puma.rb"),
+    );
+    check("highball init app --from a.rb", Some("app"), Some("a.rb"));
+    assert_eq!(read("highball version").unwrap(), Command::Version);
+}
+
+#[test]
 fn the_other_commands_name_a_server() {
     let check = |line: &str, expect: Command| assert_eq!(read(line).unwrap(), expect, "{line}");
-    let server = Server::default;
+    let server = ServerArguments::default;
     let (json, now) = (false, false);
     check(
         "highball status",
@@ -86,23 +195,23 @@ fn the_other_commands_name_a_server() {
         },
     );
     let json = true;
-    let server = Server {
+    let server = ServerArguments {
         pid: Some(7),
-        ..Server::default()
+        ..ServerArguments::default()
     };
     check(
         "highball status --pid 7 --json",
         Command::Status { server, json },
     );
     let now = true;
-    let server = Server {
+    let server = ServerArguments {
         dir: Some("app".into()),
-        ..Server::default()
+        ..ServerArguments::default()
     };
     check("highball stop app --now", Command::Stop { server, now });
-    let server = Server {
+    let server = ServerArguments {
         socket: Some("/a.sock".into()),
-        ..Server::default()
+        ..ServerArguments::default()
     };
     check(
         "highball stop --socket /a.sock --now",
@@ -113,10 +222,13 @@ fn the_other_commands_name_a_server() {
 #[test]
 fn an_upgrade_may_name_another_program() {
     let check = |line: &str, expect: Command| assert_eq!(read(line).unwrap(), expect, "{line}");
-    check("highball reload", Command::Reload(Server::default()));
-    let server = || Server {
+    check(
+        "highball reload",
+        Command::Reload(ServerArguments::default()),
+    );
+    let server = || ServerArguments {
         dir: Some("app".into()),
-        ..Server::default()
+        ..ServerArguments::default()
     };
     let plain = Command::Upgrade {
         server: server(),
@@ -155,7 +267,7 @@ fn what_makes_no_sense_is_refused() {
 
 #[test]
 fn the_labs_commands_are_known() {
-    let about = clap().get_about().unwrap().to_string();
+    let about = definition().get_about().unwrap().to_string();
     assert!(about.starts_with("An application server"), "{about}");
     let list = read("highball --help").unwrap_err().to_string();
     let all_given = |line: &str| {
