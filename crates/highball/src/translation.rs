@@ -112,7 +112,11 @@ impl Translation {
                 Some((_, rule)) => meaning(*rule, entry, dir),
                 None => Some(Meaning::NoCounterpart("it is unknown to Highball")),
             };
-            let meaning = meaning.unwrap_or(Meaning::NoCounterpart("it has no value"));
+            let mut meaning = meaning.unwrap_or(Meaning::NoCounterpart("it has no value"));
+            if let Meaning::Settings(settings) = &mut meaning {
+                let items = settings.iter_mut().flat_map(|(_, items)| items);
+                items.for_each(|item| shorten_socket(item, dir));
+            }
             translation.add(entry, meaning);
         }
         translation
@@ -177,6 +181,13 @@ fn relative(path: &str, dir: &Path) -> String {
         .and_then(Path::to_str)
         .filter(|inside| !inside.is_empty());
     inside.unwrap_or(path).to_owned()
+}
+
+/// Makes the path of a UNIX socket relative, where the item is one in the application's folder.
+fn shorten_socket(item: &mut String, dir: &Path) {
+    if let Some(path) = item.strip_prefix("unix:") {
+        *item = format!("unix:{}", relative(path, dir));
+    }
 }
 
 /// Returns the environment that a configuration names, unless it is that of the variables or the default.
