@@ -1,21 +1,27 @@
 //! Ports of 127.0.0.1 that are free, and addresses in a URL. It never connects.
 
-use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
-use std::sync::Mutex;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 
+/// Ports for servers. Linux gives those from 32768 on to connections of clients, and one of them could take a port
+/// before the server that it was meant for has loaded its application and listens.
+const RANGE: Range<u32> = 10_000..32_768;
+/// How far apart two processes with consecutive numbers begin, so that each finds its own ports.
+const STRIDE: u32 = 97;
+
 /// A port of 127.0.0.1 that was free a moment ago, and none that this process gave before.
 pub(super) fn free() -> Result<u16> {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-    let mut given = GIVEN.lock().expect("no holder panics");
-    for _ in 0..100 {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .context("can't listen on 127.0.0.1")?
-            .local_addr()?
-            .port();
-        if given.insert(port) {
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let count = RANGE.end - RANGE.start;
+    let first = std::process::id() % count * STRIDE;
+    for _ in 0..count {
+        let given = GIVEN.fetch_add(1, Ordering::Relaxed);
+        let port = RANGE.start + (first + given) % count;
+        let port = u16::try_from(port).expect("the range ends below 65536");
+        if is_free(port) {
             return Ok(port);
         }
     }
@@ -61,6 +67,16 @@ pub(super) fn parse_url(url: &str) -> Result<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_is_given_once_and_never_one_of_those_for_clients() {
+        let ports: Vec<u16> = (0..100).map(|_| free().unwrap()).collect();
+        let mut different = ports.clone();
+        different.sort_unstable();
+        different.dedup();
+        assert_eq!(different.len(), ports.len());
+        assert!(ports.iter().all(|port| RANGE.contains(&u32::from(*port))));
+    }
 
     #[test]
     fn a_port_that_is_listened_on_is_not_free() {
