@@ -21,6 +21,8 @@ help: ## This list
 build: ## Build the server, its Ruby extension and the lab in release mode
 	scripts/install demo
 	$(CARGO) build --release -p highball -p highball-extension -p highball-lab
+	scripts/strip $(HIGHBALL)
+	scripts/strip $(HIGHBALL)-lab
 	scripts/extension
 
 .PHONY: demo
