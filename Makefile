@@ -89,8 +89,11 @@ fuzz: ## Random bytes for the screen, for frames and for control messages (FUZZ_
 deny: ## Licences, sources and duplicates of the dependencies, and advisories where the network allows it
 	scripts/cargo-deny
 
+# The Ruby of this machine is always in the gem. Others are compiled here, against their headers from Debian's packages.
+RUBIES ?=
 .PHONY: gem
-gem: build ## Build the gem, with both programs and the extension in it, into target/gem
+gem: build ## Build the gem, with both programs and the extension in it, into target/gem (RUBIES="3.1 3.3 3.4": for these too)
+	$(if $(RUBIES),scripts/extension $(RUBIES))
 	mkdir -p gem/libexec target/gem
 	install -m 755 $(HIGHBALL) $(HIGHBALL)-lab gem/libexec/
 	rm -rf gem/lab
