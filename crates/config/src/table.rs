@@ -246,5 +246,8 @@ server_settings! { settings;
 
         /// The format of the log's lines.
         log_format: LogFormat = Kind::Choice(&["text", "json"]), default "text", reload AtOnce;
+
+        /// Whether Rails' log is also written to stdout, as `rails server` does in development.
+        rails_log_to_stdout: bool = Kind::Bool, default "false";
     }
 }

@@ -122,6 +122,7 @@ unsafe fn fields(start: &Start) -> Value {
             ("compact_heap", boolean(start.compact)),
             ("low_priority", boolean(start.low_priority)),
             ("early_hints", boolean(start.early_hints)),
+            ("rails_log_to_stdout", boolean(start.rails_log_to_stdout)),
             (
                 "out_of_band",
                 start

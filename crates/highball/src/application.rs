@@ -199,6 +199,7 @@ impl Application {
             low_priority: false,
             warm_up: settings.warm_up.clone(),
             early_hints: settings.early_hints,
+            rails_log_to_stdout: settings.rails_log_to_stdout,
             out_of_band: settings.out_of_band_interval,
             generation,
             unix_sockets: unix_sockets?,

@@ -8,6 +8,7 @@ require_relative "database_pool"
 require_relative "fork_safety"
 require_relative "forker"
 require_relative "hooks"
+require_relative "rails_log"
 require_relative "socket_files"
 require_relative "warm_up"
 
@@ -23,7 +24,7 @@ module Highball
     # What the supervisor sends at the start; see `Start` in messages.rs.
     Start = Struct.new(
       :app, :config_ru, :environment, :hooks, :threads, :compact_heap, :low_priority, :warm_up,
-      :early_hints, :out_of_band, :generation,
+      :early_hints, :rails_log_to_stdout, :out_of_band, :generation,
       :unix_sockets,
       keyword_init: true
     )
@@ -129,6 +130,7 @@ module Highball
       began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       @hooks = Hooks.load(@start.hooks)
       @app = Application.load(@start)
+      RailsLog.show if @start.rails_log_to_stdout
       load_worker
       WarmUp.run(@app, @start.warm_up) { |fault| warn("highball: #{fault}") } if @start.warm_up
       Native.refuse_children

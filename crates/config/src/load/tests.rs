@@ -177,6 +177,7 @@ fn every_key_of_the_file_is_read() {
         ready_check = "/up"
         warm_up = "/projects"
         restart_file = "tmp/again"
+        rails_log_to_stdout = true
         "#,
     );
     let dir = settings.dir.path().to_owned();
@@ -200,7 +201,7 @@ fn every_key_of_the_file_is_read() {
          workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 worker_max_requests=5000 worker_max_age=6h worker_max_memory=300MiB memory_budget=2GiB out_of_band_interval=100 rollout=worker-by-worker ready_check=/up warm_up=/projects restart_file=tmp/again queue_limit=7 priority_paths=/up,/health path_shares=/reports=50%,/slow=5% max_header_bytes=8KiB \
          max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB allow_trace=true header_timeout=1s \
          body_timeout=2s send_timeout=1500ms min_body_rate=1KB min_send_rate=none keep_alive_timeout=0 file_timeout=20s request_timeout=2m request_timeouts=/reports=5m,/up=5s request_grace=0 boot_timeout=1h drain_timeout=0 \
-         response_buffer_bytes=64KiB response_buffer_total_bytes=64MiB response_spool_max_bytes=1TiB spool_dir=/srv/spool spool_max_bytes=5GiB early_hints=true access_log=false log_filter_parameters=pin,card_ log_format=json"
+         response_buffer_bytes=64KiB response_buffer_total_bytes=64MiB response_spool_max_bytes=1TiB spool_dir=/srv/spool spool_max_bytes=5GiB early_hints=true access_log=false log_filter_parameters=pin,card_ log_format=json rails_log_to_stdout=true"
     );
     assert!(
         settings

@@ -48,6 +48,9 @@ pub struct Start {
     /// Whether envs have `rack.early_hints`.
     #[serde(default)]
     pub early_hints: bool,
+    /// Whether what Rails logs is written to stdout as well.
+    #[serde(default)]
+    pub rails_log_to_stdout: bool,
     /// Requests after which a worker does its work between requests; `None` for never.
     #[serde(default)]
     pub out_of_band: Option<u32>,
