@@ -1,36 +1,42 @@
 # frozen_string_literal: true
 
 require "socket"
+require_relative "default_handler"
 
 module Highball
   # What `rackup -s highball` and `rails server -u highball` call. The application that they have loaded
   # cannot be handed to another program, so this process becomes `highball serve`, which loads the same
-  # rackup file again, in its own template. A file with a process number that they have written stays valid
-  # while the server runs, and stays behind afterwards; both step over a stale one.
+  # rackup file again, in its own template. It keeps its process number, and with it the file that they have
+  # written it to.
   module Handler
-    # Options of rackup's -O, and the flags of `highball serve` that they are.
-    FLAGS = { Workers: "--workers", Threads: "--threads" }.freeze
+    # What rackup and Rails pass on about themselves; rackup passes what was given with -O beside it.
+    OWN_OPTIONS = %i[
+      AccessLog DoNotReverseLookup Host Port app builder caching config daemonize debug early_hints environment
+      heapfile include log_stdout pid profile_file profile_mode quiet require restart_cmd server
+      user_supplied_options warn
+    ].freeze
 
     extend self
 
     # Becomes the server. Returns only where that fails.
     def run(_app = nil, **options)
+      arguments = command(**options)
       $stdout.flush
-      # The server refuses variables of its own prefix that it does not know.
-      exec({ "HIGHBALL_BIN" => nil }, *command(**options))
+      exec(variables(**options), *arguments)
     rescue Errno::ENOENT => error
       abort "highball: #{error.message}; install the gem, or run `make`"
     end
 
-    # The program and its arguments for rackup's options.
+    # The program and its arguments for the options of rackup or Rails.
     def command(**options)
-      folder = Dir.pwd
+      refuse(**options)
+      folder = folder(**options)
       arguments = [binary, "serve", folder]
-      rackup = File.expand_path(options.fetch(:config, "config.ru"), folder)
+      rackup = File.expand_path(options[:config] || "config.ru", folder)
       arguments.push("--rackup", rackup) unless rackup == File.join(folder, "config.ru")
       arguments.push("--listen", address(**options)) if addressed?(**options)
-      FLAGS.each { |name, flag| arguments.push(flag, options[name].to_s) if options.key?(name) }
-      arguments
+      arguments.push("--pid-file", options[:pid].to_s) if options[:pid]
+      arguments.concat(rails(**options), settings(**options))
     end
 
     # Help for `rackup -s highball -h`.
@@ -38,15 +44,34 @@ module Highball
       {
         "Host=HOST" => "Host, IP address or path of a UNIX socket to listen on",
         "Port=PORT" => "Port to listen on",
-        "Workers=N|auto" => "Worker processes (default: the cores of this machine)",
-        "Threads=N" => "Threads of each worker (default: 3)"
+        "workers=N|auto" => "Worker processes (default: the cores of this machine)",
+        "threads=N" => "Threads of each worker (default: 3)",
+        "SETTING=VALUE" => "Any other setting of `highball serve --help`"
       }
     end
 
     private
 
+    # The server would load something else than what the user named.
+    def refuse(**options)
+      return unless options[:builder]
+
+      abort "highball: rackup -b is not supported, for each worker loads a rackup file; write the line into config.ru"
+    end
+
+    # The application's folder. A process that went into the background is in `/` by now.
+    def folder(config: nil, daemonize: nil, **)
+      rails = defined?(::Rails.root) && ::Rails.root
+      return rails.to_s if rails
+
+      daemonize && config ? File.dirname(config) : Dir.pwd
+    end
+
     # Rails names what its user gave; what is only its default is left to Highball's own settings.
     def addressed?(user_supplied_options: nil, **options)
+      # rackup -O listen=ADDRESS
+      return false if options.key?(:listen)
+
       given = %i[Host Port].select { |name| options[name] }
       given &= user_supplied_options if user_supplied_options
       given.any?
@@ -55,13 +80,47 @@ module Highball
     def address(**options)
       host = options[:Host].to_s
       port = options[:Port].to_s
-      return "unix:#{host}" if host.start_with?("/")
+      return "unix:#{host.delete_prefix("unix:").sub(%r{\A//+}, "/")}" if host.start_with?("/", ".", "unix:")
       return port if host.empty?
       return "localhost:#{port}" if host == "localhost"
 
       # Highball looks up no names.
-      address = Addrinfo.tcp(host, nil)
+      address = Addrinfo.tcp(host.delete_prefix("[").delete_suffix("]"), nil)
       address.ipv6? ? "[#{address.ip_address}]:#{port}" : "#{address.ip_address}:#{port}"
+    rescue SocketError => error
+      abort "highball: cannot listen on #{host.dump}: #{error.message}; name an IP address, or unix:/path/to.sock"
+    end
+
+    # What only Rails passes on, as flags.
+    def rails(user_supplied_options: [], environment: nil, log_stdout: nil, early_hints: nil, **)
+      flags = []
+      # Also where the file of settings names another one.
+      flags.push("--environment", environment.to_s) if user_supplied_options.include?(:environment)
+      flags.push("--rails-log-to-stdout", "true") if log_stdout
+      flags.push("--early-hints", "true") if early_hints
+      flags
+    end
+
+    # What was given with rackup's -O, as flags: `-O Threads=5` and `-O threads=5` are `--threads=5`. The server
+    # refuses what it does not know, and names what is similar.
+    def settings(**options)
+      # Rails has no -O, but other versions of it may pass on other options.
+      return [] if options.key?(:user_supplied_options)
+
+      options.except(*OWN_OPTIONS).map { |name, value| "--#{name.to_s.downcase.tr("_", "-")}=#{value}" }
+    end
+
+    # The server reads what it needs of the environment itself; -I and -r of rackup count for its workers, too.
+    def variables(**options)
+      libraries = [*options[:include], ENV.fetch("RUBYLIB", nil)].compact
+      required = [ENV.fetch("RUBYOPT", nil), *Array(options[:require]).map { |library| "-r#{library}" }].compact
+      {
+        # The server refuses variables of its own prefix that it does not know.
+        "HIGHBALL_BIN" => nil,
+        "RUBYLIB" => (libraries.join(File::PATH_SEPARATOR) if libraries.any?),
+        "RUBYOPT" => (required.join(" ") if required.any?),
+        **DefaultHandler.variables_to_remove
+      }
     end
 
     # In the gem; in the repository; in the PATH.
