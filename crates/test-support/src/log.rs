@@ -19,7 +19,7 @@ struct State {
 
 impl Log {
     /// Collects the lines of one more output of the process.
-    pub(crate) fn follow(&self, output: impl Read + Send + 'static) {
+    pub fn follow(&self, output: impl Read + Send + 'static) {
         self.state().open += 1;
         let log = self.clone();
         thread::spawn(move || {
