@@ -7,6 +7,7 @@ use std::path::Path;
 
 use compare::results::{Results, Trial};
 use compare::statistics::Estimate;
+use compare::verdict::contamination::DISTURBED_CORES;
 use compare::verdict::{Judgement, judge as judge_comparison};
 
 use crate::figure::{Figure, counted, ratio};
@@ -14,9 +15,6 @@ use crate::method::method;
 use crate::plan::{Benchmark, Part};
 use crate::table::{Table, figure, spread};
 use crate::verdict::judge;
-
-/// More CPU of the machine than this, in cores, used by anything else makes a trial a disturbed one.
-const DISTURBED_CORES: f64 = 0.2;
 
 /// A part with what was found; `None` where it was not measured to its end.
 pub type Found<'a> = (&'a Part, Option<Results>);

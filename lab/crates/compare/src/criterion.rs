@@ -121,6 +121,7 @@ pub(super) fn judge(rate: f64, outcome: &Outcome, within: Within) -> Step {
         why: client
             .map(|reason| format!("the generator was the limit: {reason}"))
             .or(why),
+        other_cores: 0.0,
         died: false,
     }
 }

@@ -336,6 +336,9 @@ pub struct Step {
     /// [`Limit::Client`] where it says nothing of the server.
     #[serde(default)]
     pub limit: Limit,
+    /// Cores that anything else on the machine used, on average.
+    #[serde(default)]
+    pub other_cores: f64,
     /// Whether the server ended under it; then `why` says how, and there are no other figures.
     #[serde(default)]
     pub died: bool,

@@ -149,8 +149,10 @@ pub(super) fn step(
             died: None,
         });
     } else {
-        peak.steps
-            .push(criterion::judge(rate, &trial.outcome, within));
+        peak.steps.push(Step {
+            other_cores: measured.other_cores,
+            ..criterion::judge(rate, &trial.outcome, within)
+        });
     }
     Ok(trial)
 }

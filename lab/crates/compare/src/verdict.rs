@@ -8,17 +8,21 @@
 //!
 //! Ranks follow: a stack's is one more than the number of stacks that are better than it, so that stacks too close to
 //! call share a rank. Fewer than [`ROUNDS`] rounds in common give no verdict. A trial that does not describe its server
-//! ([`admission`]) is set aside; a stack that lost half of its trials that way does not rank at all.
+//! ([`admission`]) is set aside; a stack that lost half of its trials that way does not rank at all. Where something else
+//! used the machine in too many trials ([`contamination`]), only memory gets a verdict.
 
 use crate::results::{Load, Results, Trial};
 use crate::statistics::Estimate;
 use crate::statistics::starts::{self, Sample};
 pub use admission::{Cause, SetAside};
+pub use contamination::Contamination;
 use loadgen::outcome::Latency;
 pub use measure::Measure;
 pub use measure::most_replies;
 
 pub mod admission;
+pub mod change;
+pub mod contamination;
 pub mod measure;
 mod searches;
 
@@ -37,7 +41,7 @@ pub enum Verdict {
     Worse,
     /// The interval contains 1, or the difference is below the noise.
     TooClose,
-    /// Too few trials that count.
+    /// Too few trials that count, or too many disturbed ones.
     Unknown,
 }
 
@@ -50,6 +54,8 @@ pub struct Finding<'a> {
     pub load: Option<&'a Load>,
     /// One a stack that has values, in the results' order.
     pub figures: Vec<Figure<'a>>,
+    /// Whether it gets no verdict because of the comparison's [`Contamination`].
+    pub contaminated: bool,
 }
 
 /// One measure of one stack.
@@ -95,27 +101,57 @@ pub struct Judgement<'a> {
     pub findings: Vec<Finding<'a>>,
     /// In the order of the trials.
     pub set_aside: Vec<SetAside>,
+    /// Where something else used the machine in too many trials.
+    pub contamination: Option<Contamination>,
+    /// The measures that stand for the slow requests of each load, by its id.
+    tails: Vec<(&'a str, Vec<Measure>)>,
 }
 
 /// Judges a comparison.
 pub fn judge(results: &Results) -> Judgement<'_> {
     let mut set_aside = Vec::new();
-    let mut findings = Vec::new();
+    let (mut findings, mut tails) = (Vec::new(), Vec::new());
+    let contamination = Contamination::of(results);
+    let mut add = |measure: Measure, load, figures| {
+        let contaminated = contamination.is_some() && measure.depends_on_cpu();
+        findings.extend(Finding::new(measure, load, figures, contaminated));
+    };
     for load in &results.loads {
         let admitted = admit(results, load, &mut set_aside);
-        for measure in Measure::OF_LOAD {
+        let tail = tail(&admitted);
+        let others = tail.iter().copied();
+        let others = others.filter(|measure| !Measure::OF_LOAD.contains(measure));
+        for measure in Measure::OF_LOAD.into_iter().chain(others) {
             let figures = admitted.iter().filter_map(|of| figure(of, measure));
-            findings.extend(Finding::new(measure, Some(load), figures.collect()));
+            add(measure, Some(load), figures.collect());
         }
+        tails.push((load.id.as_str(), tail));
     }
     let searches = searches::searches(results, &mut set_aside);
     let peaks = searches.iter().filter_map(searches::held).collect();
-    findings.extend(Finding::new(Measure::Peak, None, peaks));
+    add(Measure::Peak, None, peaks);
     let replies = searches.iter().filter_map(searches::replied).collect();
-    findings.extend(Finding::new(Measure::Replies, None, replies));
+    add(Measure::Replies, None, replies);
     Judgement {
         findings,
         set_aside,
+        contamination,
+        tails,
+    }
+}
+
+/// The measures that stand for the slow requests: p99 where every stack that ranks has enough requests for it, otherwise
+/// the mean, and p95 or p90 where every one has enough requests for that. Without those, p99 of the stacks that have one.
+fn tail(admitted: &[Admitted<'_>]) -> Vec<Measure> {
+    let ranking = || admitted.iter().filter(|of| of.ranks);
+    let has_all = |measure: &Measure| ranking().all(|of| figure(of, *measure).is_some());
+    let any_p99 = || ranking().any(|of| figure(of, Measure::P99).is_some());
+    let percentiles = [Measure::P99, Measure::P95, Measure::P90];
+    match percentiles.into_iter().find(has_all) {
+        Some(Measure::P99) => vec![Measure::P99],
+        Some(percentile) => vec![percentile, Measure::Mean],
+        None if any_p99() => vec![Measure::P99, Measure::Mean],
+        None => vec![Measure::Mean],
     }
 }
 
@@ -229,7 +265,12 @@ impl Source<'_> {
 }
 
 impl<'a> Finding<'a> {
-    fn new(measure: Measure, load: Option<&'a Load>, figures: Vec<Figure<'a>>) -> Option<Self> {
+    fn new(
+        measure: Measure,
+        load: Option<&'a Load>,
+        figures: Vec<Figure<'a>>,
+        contaminated: bool,
+    ) -> Option<Self> {
         if figures.is_empty() {
             return None;
         }
@@ -237,6 +278,7 @@ impl<'a> Finding<'a> {
             measure,
             load,
             figures,
+            contaminated,
         };
         let ranks: Vec<Option<usize>> = (0..finding.figures.len())
             .map(|index| finding.rank(index))
@@ -302,7 +344,7 @@ impl<'a> Finding<'a> {
         };
         let both_rank = first.rank.is_some() && second.rank.is_some();
         let verdict = match ratio {
-            Some(ratio) if both_rank && rounds >= ROUNDS => {
+            Some(ratio) if both_rank && rounds >= ROUNDS && !self.contaminated => {
                 let grain = first.grain.max(second.grain);
                 verdict(ratio, NOISE.max(grain), self.measure.more_is_better())
             }
@@ -335,17 +377,27 @@ impl<'a> Judgement<'a> {
         })
     }
 
-    /// The finding that the first sentence of a report is about: the rate of the first closed loop, else the largest rate held, else the p99 of the
-    /// first open loop.
+    /// The measures that stand for the slow requests of a load: p99, or what replaces it where stacks have too few requests.
+    pub fn tail(&self, load: &str) -> &[Measure] {
+        let tail = self.tails.iter().find(|(id, _)| *id == load);
+        tail.map_or(&[], |(_, measures)| measures)
+    }
+
+    /// The finding that the first sentence of a report is about: the rate of the first closed loop, else the largest rate
+    /// held, else the slow requests of the first open loop.
     pub fn headline(&self) -> Option<&Finding<'a>> {
-        let of = |measure, open| {
-            self.findings.iter().find(move |finding| {
-                finding.measure == measure && finding.load.is_none_or(|load| load.open == open)
+        let closed = |load: &Load| !load.open;
+        let mut findings = self.findings.iter();
+        let rate = findings
+            .find(|finding| finding.measure == Measure::Rate && finding.load.is_some_and(closed));
+        let of_tail = || {
+            self.findings.iter().find(|finding| {
+                let tail = finding.load.and_then(|load| self.tail(&load.id).first());
+                tail == Some(&finding.measure)
             })
         };
-        of(Measure::Rate, false)
-            .or_else(|| of(Measure::Peak, false))
-            .or_else(|| of(Measure::P99, true))
+        rate.or_else(|| self.finding(Measure::Peak, None))
+            .or_else(of_tail)
             .or_else(|| self.findings.first())
     }
 }

@@ -71,10 +71,12 @@ fn compare(lab: &str) -> (Option<i32>, Results) {
     let mut run = Lab::with(&folder, &[file.to_str().unwrap()]);
     let ended = run.run();
     let results = compare::read(&run.output);
-    (
-        ended.code,
-        results.unwrap_or_else(|error| panic!("{error:#}\n{}", ended.text)),
-    )
+    let mut results = results.unwrap_or_else(|error| panic!("{error:#}\n{}", ended.text));
+    // Other programs of the machine would leave no verdict. The pace and the CPU time of these servers don't depend on them.
+    for trial in &mut results.trials {
+        trial.other_cores = 0.0;
+    }
+    (ended.code, results)
 }
 
 #[test]

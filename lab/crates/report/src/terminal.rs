@@ -13,7 +13,7 @@ use super::words::answer;
 use compare::verdict::judge;
 
 /// Width where neither the terminal nor `COLUMNS` gives one.
-const WIDTH: usize = 100;
+const WIDTH: usize = 80;
 
 /// Lines longer than this are hard to read, however wide the terminal.
 const READABLE: usize = 110;
@@ -26,6 +26,9 @@ pub(super) fn render(page: &Page<'_>, width: usize) -> String {
     let mut paragraph = |line: &str, indent: &str| {
         wrap(&mut text, line, indent, width.min(READABLE));
     };
+    if let Some(contamination) = judgement.contamination {
+        paragraph(&format!("! {contamination}\n"), "  ");
+    }
     let orders = page.study.map(study::orders).unwrap_or_default();
     let mut sentences = answer(results, &judgement).into_iter().chain(orders);
     if let Some(lead) = sentences.next() {

@@ -8,10 +8,8 @@ use compare::results::{Results, Trial};
 use compare::statistics::drift::Drift;
 use compare::steady;
 use compare::verdict::admission::CEILING;
+use compare::verdict::contamination::DISTURBED_CORES;
 use compare::verdict::{Cause, Judgement, ROUNDS};
-
-/// More CPU of the machine than this, in cores, used by anything else makes a trial a disturbed one.
-const DISTURBED_CORES: f64 = 0.2;
 
 /// A generator whose threads waited for a core for more than this share of the time measures its own waiting.
 const WAITED: f64 = 0.05;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::number::{counted, differences, listed, percent};
-use compare::results::{Limit, Results, Trial};
+use compare::results::{Limit, Results, Stack, Trial};
 use compare::verdict::{Figure, Finding, Judgement, Measure, Verdict, admission};
 
 mod phrases;
@@ -56,16 +56,56 @@ pub(super) fn answer(results: &Results, judgement: &Judgement<'_>) -> Vec<Senten
     let mut sentences = vec![lead(results, headline)];
     let load = headline.load.map(|load| load.id.as_str());
     let mut others = vec![(Measure::Peak, None)];
-    if load.is_some() {
-        others.extend([Measure::P99, Measure::Cpu, Measure::Memory].map(|measure| (measure, load)));
+    if let Some(load) = load {
+        let measures = judgement.tail(load).iter().copied();
+        let measures = measures.chain([Measure::Cpu, Measure::Memory]);
+        others.extend(measures.map(|measure| (measure, Some(load))));
     }
     for (measure, load) in others {
         let finding = judgement.finding(measure, load);
         let finding = finding.filter(|finding| finding.measure != headline.measure);
         sentences.extend(finding.and_then(|finding| standing(results, finding)));
     }
+    sentences.extend(
+        load.into_iter()
+            .flat_map(|load| trade_offs(results, judgement, load)),
+    );
     sentences.extend(limits(results));
     sentences
+}
+
+/// The stacks whose median and slow requests differ from the reference's in opposite directions.
+fn trade_offs(results: &Results, judgement: &Judgement<'_>, load: &str) -> Vec<Sentence> {
+    let finding = |measure| judgement.finding(measure, Some(load));
+    let tail = judgement.tail(load).first().copied();
+    let Some((median, tail)) = finding(Measure::P50).zip(tail.and_then(finding)) else {
+        return Vec::new();
+    };
+    let [reference, others @ ..] = results.stacks.as_slice() else {
+        return Vec::new();
+    };
+    let sentence = |stack: &Stack| {
+        let [median, tail] = [median, tail].map(|finding| {
+            let versus = finding.versus(&stack.id, &reference.id)?;
+            Some((finding.measure, versus.ratio?, versus.verdict))
+        });
+        let (median, tail) = median.zip(tail)?;
+        let words = match (median.2, tail.2) {
+            (Verdict::Better, Verdict::Worse) => "Faster median, longer tail:",
+            (Verdict::Worse, Verdict::Better) => "Slower median, shorter tail:",
+            _ => return None,
+        };
+        let [median, tail] = [median, tail].map(|(measure, ratio, verdict)| {
+            format!("{} {}", measure.title(), short(measure, ratio, verdict))
+        });
+        let names = [stack, reference].map(|stack| name(results, &stack.id));
+        let rest = format!(
+            " {} compared with {}, {median} and {tail}.",
+            names[0], names[1]
+        );
+        Some(Sentence::new(words, rest))
+    };
+    others.iter().filter_map(sentence).collect()
 }
 
 /// The first sentence of the page.
@@ -92,11 +132,15 @@ fn lead(results: &Results, finding: &Finding<'_>) -> Sentence {
             format!(": {}{load}.", value(measure, only.estimate)),
         ),
         ([first, second, ..], _) if is_unknown(finding, first, second) => Sentence::new(
-            "There are too few rounds for a verdict.",
+            match finding.contaminated {
+                true => "There is no verdict, because other programs disturbed too many trials.",
+                false => "There are too few rounds for a verdict.",
+            },
             format!(
-                " In them {} was ahead with {}{load}.",
+                " In them {} was ahead with {}{load}.{}",
                 name(results, first.stack),
-                value(measure, first.estimate)
+                value(measure, first.estimate),
+                reference(results, finding, &ranking, &[first])
             ),
         ),
         ([first, second, ..], [_]) => Sentence::new(
@@ -110,16 +154,25 @@ fn lead(results: &Results, finding: &Finding<'_>) -> Sentence {
                 value(measure, first.estimate),
                 against(results, finding, first, second, among),
                 last(results, finding, &ranking)
+                    + &reference(results, finding, &ranking, &[first, second])
             ),
         ),
-        (_, unbeaten) => Sentence::new(
+        (_, unbeaten @ [_, _]) => Sentence::new(
             format!("{} are too close to call", names(results, unbeaten)),
             format!(
                 " by {}{load}: {}{}.{}",
                 measure.title(),
                 values(measure, unbeaten),
                 doubt(finding, unbeaten),
-                last(results, finding, &ranking)
+                last(results, finding, &ranking) + &reference(results, finding, &ranking, unbeaten)
+            ),
+        ),
+        (_, unbeaten) => Sentence::new(
+            "There is no clear winner",
+            format!(
+                " by {}{load}: {}",
+                measure.title(),
+                no_clear_winner(results, finding, &ranking, unbeaten)
             ),
         ),
     };
@@ -152,9 +205,14 @@ fn standing(results: &Results, finding: &Finding<'_>) -> Option<Sentence> {
             }
         ),
         ([first, second, ..], _) if is_unknown(finding, first, second) => format!(
-            "{} was ahead with {}, in too few rounds for a verdict.",
+            "{} was ahead with {}, {}.{}",
             name(results, first.stack),
-            value(measure, first.estimate)
+            value(measure, first.estimate),
+            match finding.contaminated {
+                true => "without a verdict",
+                false => "in too few rounds for a verdict",
+            },
+            reference(results, finding, &ranking, &[first])
         ),
         ([first, second, ..], [_]) => format!(
             "{} is best{among} with {}, {}.{}",
@@ -162,13 +220,18 @@ fn standing(results: &Results, finding: &Finding<'_>) -> Option<Sentence> {
             value(measure, first.estimate),
             against(results, finding, first, second, among),
             last(results, finding, &ranking)
+                + &reference(results, finding, &ranking, &[first, second])
         ),
-        (_, unbeaten) => format!(
+        (_, unbeaten @ [_, _]) => format!(
             "{} are too close to call with {}{}.{}",
             names(results, unbeaten),
             values(measure, unbeaten),
             doubt(finding, unbeaten),
-            last(results, finding, &ranking)
+            last(results, finding, &ranking) + &reference(results, finding, &ranking, unbeaten)
+        ),
+        (_, unbeaten) => format!(
+            "no clear winner; {}",
+            no_clear_winner(results, finding, &ranking, unbeaten)
         ),
     };
     let absent = absent(results, measure, &without);
@@ -275,6 +338,69 @@ fn last(results: &Results, finding: &Finding<'_>, ranking: &[&Figure<'_>]) -> St
         name(results, last.stack),
         value(finding.measure, last.estimate),
         name(results, first.stack)
+    )
+}
+
+/// A tie of more than two stacks, by its best and its last value.
+fn no_clear_winner(
+    results: &Results,
+    finding: &Finding<'_>,
+    ranking: &[&Figure<'_>],
+    unbeaten: &[&Figure<'_>],
+) -> String {
+    let [first, .., tied] = unbeaten else {
+        return String::new();
+    };
+    let [best, worst] = [first, tied].map(|figure| {
+        let value = value(finding.measure, figure.estimate);
+        format!("{} ({value})", name(results, figure.stack))
+    });
+    format!(
+        "{} stacks from {best} to {worst} are too close to call{}.{}",
+        unbeaten.len(),
+        doubt(finding, unbeaten),
+        last(results, finding, ranking) + &reference(results, finding, ranking, &[first, tied])
+    )
+}
+
+/// The reference, which is the first stack of the comparison, compared with the best; empty where the sentence has `named`
+/// it, or where it is the last in the ranking, which [`last`] names.
+fn reference(
+    results: &Results,
+    finding: &Finding<'_>,
+    ranking: &[&Figure<'_>],
+    named: &[&Figure<'_>],
+) -> String {
+    let own = results
+        .stacks
+        .first()
+        .and_then(|stack| finding.of(&stack.id));
+    let Some((own, best)) = own.zip(ranking.first()) else {
+        return String::new();
+    };
+    let is_last = ranking.last().is_some_and(|last| last.stack == own.stack);
+    let is_named = named.iter().any(|figure| figure.stack == own.stack)
+        || (is_last && !last(results, finding, ranking).is_empty());
+    if is_named {
+        return String::new();
+    }
+    let versus = finding.versus(own.stack, best.stack);
+    let compared = match versus {
+        Some(versus) if versus.verdict == Verdict::Worse => versus.ratio.map(|ratio| {
+            let words = comparison_with(finding.measure, ratio.value);
+            format!(", {words} {}", name(results, best.stack))
+        }),
+        Some(versus) if versus.verdict == Verdict::TooClose => Some(format!(
+            ", too close to {} to call",
+            name(results, best.stack)
+        )),
+        _ => None,
+    };
+    format!(
+        " {}, the reference, has {}{}.",
+        name(results, own.stack),
+        value(finding.measure, own.estimate),
+        compared.unwrap_or_default()
     )
 }
 

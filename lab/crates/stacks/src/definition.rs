@@ -175,7 +175,7 @@ impl Definition {
         let definition = Self {
             id: id.to_owned(),
             aliases: Vec::new(),
-            name: format!("{id}, started elsewhere"),
+            name: format!("{id} (started elsewhere)"),
             about: format!("A server that answers at {url} and that the lab does not start."),
             note: "Not started by the lab: its CPU, its memory and its number of processes are unknown, and it is not \
                    fresh in each trial."

@@ -161,7 +161,7 @@ fn titles_have_no_number() {
     let catalogue = shipped();
     let title = |id| catalogue.get(id).unwrap().title();
     assert_eq!(title("nginx+thin"), "nginx before N Thins");
-    assert_eq!(title("puma-cluster"), "Puma, N workers");
+    assert_eq!(title("puma-cluster"), "Puma with N workers");
 }
 
 #[test]
@@ -310,4 +310,12 @@ fn a_missing_program_is_named_with_its_install_command() {
         error.ends_with("; apt-get install a b installs it"),
         "{error}"
     );
+}
+
+#[test]
+fn names_of_shipped_stacks_have_no_comma() {
+    // Sentences list them.
+    for definition in shipped().iter() {
+        assert!(!definition.name.contains(','), "{}", definition.name);
+    }
 }

@@ -102,25 +102,44 @@ impl Sample {
         let without: Vec<f64> = without.map(|(own, others)| own - others).collect();
         (self.rounds == other.rounds).then(|| interval(self.whole - other.whole, &without))
     }
+
+    /// This one as a multiple of `other`, where the two were measured at different times: Welch's interval of two independent
+    /// samples. From zero to infinity where either has fewer than [`STARTS`] rounds.
+    pub fn ratio_to_independent(&self, other: &Self) -> Estimate {
+        let whole = self.whole - other.whole;
+        let errors = error(&self.without).zip(error(&other.without));
+        let half = errors.map(|(own, others)| {
+            let [own, others] = [own, others].map(|error| error.powi(2));
+            let freedom =
+                |square: f64, sample: &Self| square.powi(2) / (sample.without.len() - 1) as f64;
+            let freedom = (own + others).powi(2) / (freedom(own, self) + freedom(others, other));
+            // Without any spread there is no quotient, and no interval either.
+            student(freedom.max(1.0) as usize) * (own + others).sqrt()
+        });
+        around(whole, half)
+    }
 }
 
 /// Student's interval around `whole`, from the statistic without each start in turn; logarithms in, values out.
 fn interval(whole: f64, without: &[f64]) -> Estimate {
+    let half = error(without).map(|error| student(without.len() - 1) * error);
+    around(whole, half)
+}
+
+/// The jackknife's standard error; `None` of fewer than [`STARTS`] starts.
+fn error(without: &[f64]) -> Option<f64> {
     let count = without.len();
-    let Some(centre) = mean(without.iter().copied()).filter(|_| count >= STARTS) else {
-        return Estimate {
-            value: whole.exp(),
-            low: 0.0,
-            high: f64::INFINITY,
-        };
-    };
+    let centre = mean(without.iter().copied()).filter(|_| count >= STARTS)?;
     let squares: f64 = without.iter().map(|value| (value - centre).powi(2)).sum();
-    let error = (squares * (count - 1) as f64 / count as f64).sqrt();
-    let half = student(count - 1) * error;
+    Some((squares * (count - 1) as f64 / count as f64).sqrt())
+}
+
+/// The interval of this half width around `whole`; from zero to infinity where it is unknown.
+fn around(whole: f64, half: Option<f64>) -> Estimate {
     Estimate {
         value: whole.exp(),
-        low: (whole - half).exp(),
-        high: (whole + half).exp(),
+        low: half.map_or(0.0, |half| (whole - half).exp()),
+        high: half.map_or(f64::INFINITY, |half| (whole + half).exp()),
     }
 }
 
@@ -182,6 +201,23 @@ mod tests {
         let other = Sample::of_values(&rounds(&[1.0, 3.0, 2.0, 1.5, 2.5])).unwrap();
         let ratio = one.ratio_to(&other).unwrap();
         assert!(close(ratio.value, 2.0) && close(ratio.low, 2.0) && close(ratio.high, 2.0));
+    }
+
+    #[test]
+    fn samples_of_different_times_have_welchs_interval() {
+        // Logs 1 to 5 and 11 to 15: standard errors sqrt(0.5), 8 degrees of freedom, t = 2.306.
+        let logs = |first: f64| rounds(&[0.0, 1.0, 2.0, 3.0, 4.0].map(|step| (first + step).exp()));
+        let one = Sample::of_values(&logs(11.0)).unwrap();
+        let other = Sample::of_values(&logs(1.0)).unwrap();
+        let ratio = one.ratio_to_independent(&other);
+        assert!(close(ratio.value, 10.0_f64.exp()));
+        assert!(close(ratio.low, (10.0 - 2.306_f64).exp()), "{ratio:?}");
+        assert!(close(ratio.high, (10.0 + 2.306_f64).exp()), "{ratio:?}");
+        let same = Sample::of_values(&rounds(&[2.0; 3])).unwrap();
+        let ratio = same.ratio_to_independent(&same);
+        assert_eq!((ratio.value, ratio.low, ratio.high), (1.0, 1.0, 1.0));
+        let two = Sample::of_values(&rounds(&[2.0; 2])).unwrap();
+        assert_eq!(same.ratio_to_independent(&two).interval(), None);
     }
 
     #[test]

@@ -12,8 +12,14 @@ pub enum Measure {
     Rate,
     /// Latency that half of the requests do not exceed.
     P50,
+    /// Latency that 90 of 100 requests do not exceed.
+    P90,
+    /// Latency that 95 of 100 requests do not exceed.
+    P95,
     /// Latency that 99 of 100 requests do not exceed.
     P99,
+    /// Mean latency.
+    Mean,
     /// CPU time of all of the stack's processes per request.
     Cpu,
     /// Memory of all of the stack's processes (PSS), its largest sample under load.
@@ -29,7 +35,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// Those of a load, in the order of a report.
+    /// Those of every load, in the order of a report. The others replace p99 where there are too few requests for it.
     pub const OF_LOAD: [Self; 7] = [
         Self::Rate,
         Self::P50,
@@ -45,7 +51,10 @@ impl Measure {
         match self {
             Self::Rate => "rate",
             Self::P50 => "latency_p50",
+            Self::P90 => "latency_p90",
+            Self::P95 => "latency_p95",
             Self::P99 => "latency_p99",
+            Self::Mean => "latency_mean",
             Self::Cpu => "cpu_per_request",
             Self::Memory => "memory",
             Self::Peak => "peak_rate",
@@ -60,7 +69,10 @@ impl Measure {
         match self {
             Self::Rate => "requests per second",
             Self::P50 => "median latency",
+            Self::P90 => "p90 latency",
+            Self::P95 => "p95 latency",
             Self::P99 => "p99 latency",
+            Self::Mean => "mean latency",
             Self::Cpu => "CPU time per request",
             Self::Memory => "memory",
             Self::Peak => "largest rate held",
@@ -74,7 +86,7 @@ impl Measure {
     pub fn unit(self) -> &'static str {
         match self {
             Self::Rate | Self::Peak | Self::Replies => "requests/s",
-            Self::P50 | Self::P99 => "ms",
+            Self::P50 | Self::P90 | Self::P95 | Self::P99 | Self::Mean => "ms",
             Self::Cpu => "µs",
             Self::Memory => "MB",
             Self::PerGigabyte => "requests/s per GB",
@@ -90,10 +102,17 @@ impl Measure {
         )
     }
 
+    /// Whether other programs on the machine change it.
+    pub(super) fn depends_on_cpu(self) -> bool {
+        self != Self::Memory
+    }
+
     /// The percentile that it is, where it is one.
     pub fn percent(self) -> Option<f64> {
         match self {
             Self::P50 => Some(50.0),
+            Self::P90 => Some(90.0),
+            Self::P95 => Some(95.0),
             Self::P99 => Some(99.0),
             _ => None,
         }
@@ -106,7 +125,10 @@ impl Measure {
         let memory = highest(&trial.memory);
         let value = match self {
             Self::Rate => rate,
-            Self::P50 | Self::P99 => outcome.latency.percentile_ms(self.percent()?)?,
+            Self::P50 | Self::P90 | Self::P95 | Self::P99 => {
+                outcome.latency.percentile_ms(self.percent()?)?
+            }
+            Self::Mean => outcome.latency.mean_ms(),
             Self::Cpu => trial.cpu_s * 1e6 / outcome.completed as f64,
             Self::Memory => memory / MEGABYTE,
             Self::PerGigabyte => rate / (memory / MEGABYTE / 1000.0),

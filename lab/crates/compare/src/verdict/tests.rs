@@ -337,3 +337,125 @@ fn nothing_measured_is_nothing_found() {
     let judgement = judge(&results);
     assert!(judgement.findings.is_empty() && judgement.headline().is_none());
 }
+
+/// Something else used half a core in so many of the ten trials.
+fn disturbed(count: usize) -> Results {
+    let mut results = rounds(&[1000.0; 5], &[2000.0; 5]);
+    for trial in &mut results.trials {
+        trial.memory.after.pss = 50_000_000 * (1 + u64::from(trial.stack == "first"));
+    }
+    for trial in results.trials.iter_mut().take(count) {
+        trial.other_cores = 0.5;
+    }
+    results
+}
+
+#[test]
+fn more_than_a_third_of_disturbed_trials_gives_no_verdict_but_on_memory() {
+    let verdict_on = |results: &Results, measure| {
+        let judgement = judge(results);
+        let finding = judgement.finding(measure, Some("closed")).unwrap();
+        finding.versus("second", "first").unwrap().verdict
+    };
+    let few = disturbed(3);
+    assert_eq!(judge(&few).contamination, None);
+    assert_eq!(verdict_on(&few, Measure::Rate), Verdict::Better);
+    let many = disturbed(4);
+    let contamination = judge(&many).contamination.unwrap();
+    assert_eq!((contamination.disturbed, contamination.trials), (4, 10));
+    assert!(
+        contamination
+            .to_string()
+            .contains("in 4 of 10 trials, at most 0.5.")
+    );
+    for measure in [Measure::Rate, Measure::Cpu, Measure::PerGigabyte] {
+        assert_eq!(verdict_on(&many, measure), Verdict::Unknown, "{measure:?}");
+    }
+    assert_eq!(verdict_on(&many, Measure::Memory), Verdict::Better);
+}
+
+#[test]
+fn disturbed_steps_of_a_search_count_as_trials() {
+    let mut results = disturbed(3);
+    let step = crate::results::Step {
+        other_cores: 0.3,
+        ..Default::default()
+    };
+    results.peaks.push(Peak {
+        steps: vec![step; 2],
+        ..Peak::default()
+    });
+    let contamination = judge(&results).contamination.unwrap();
+    assert_eq!((contamination.disturbed, contamination.trials), (5, 12));
+}
+
+#[test]
+fn p95_or_p90_and_the_mean_replace_a_p99_of_too_few_requests() {
+    let tail = |count: usize| {
+        let mut results = rounds(&[1000.0; 3], &[1000.0; 3]);
+        for trial in &mut results.trials {
+            let count = if trial.stack == "first" { 1000 } else { count };
+            for _ in 0..count {
+                trial.outcome.latency.record(Duration::from_millis(10));
+            }
+        }
+        let judgement = judge(&results);
+        let tail = judgement.tail("closed").to_vec();
+        let last = judgement.finding(*tail.last().unwrap(), Some("closed"));
+        assert_eq!(last.unwrap().figures.len(), 2, "{tail:?}");
+        tail
+    };
+    // Of three rounds together: p99 needs 1,000 requests, p95 200, p90 100.
+    assert_eq!(tail(334), [Measure::P99]);
+    assert_eq!(tail(333), [Measure::P95, Measure::Mean]);
+    assert_eq!(tail(66), [Measure::P90, Measure::Mean]);
+    assert_eq!(tail(33), [Measure::P99, Measure::Mean]);
+}
+
+#[test]
+fn a_change_between_two_comparisons_has_its_verdict() {
+    let before = rounds(
+        &[1000.0, 1010.0, 990.0, 1005.0, 995.0],
+        &[500.0, 505.0, 495.0, 502.0, 498.0],
+    );
+    let after = rounds(
+        &[1300.0, 1310.0, 1290.0, 1305.0, 1295.0],
+        &[501.0, 499.0, 500.0, 503.0, 497.0],
+    );
+    let changes = change::changes(&before, &after);
+    let rates: Vec<(&str, Verdict)> = changes
+        .iter()
+        .filter(|change| change.measure == Measure::Rate)
+        .map(|change| (change.stack.as_str(), change.verdict))
+        .collect();
+    assert_eq!(
+        rates,
+        [("first", Verdict::Better), ("second", Verdict::TooClose)]
+    );
+    let back = change::changes(&after, &before);
+    assert_eq!(back[0].verdict, Verdict::Worse, "{:?}", back[0]);
+    let few = rounds(&[1300.0, 1310.0], &[500.0, 501.0]);
+    assert_eq!(change::changes(&before, &few)[0].verdict, Verdict::Unknown);
+    let mut contaminated = after.clone();
+    for trial in &mut contaminated.trials {
+        trial.other_cores = 1.0;
+    }
+    assert_eq!(
+        change::changes(&before, &contaminated)[0].verdict,
+        Verdict::Unknown
+    );
+}
+
+#[test]
+fn conditions_that_differ_between_two_comparisons_are_named() {
+    let before = rounds(&[1000.0; 3], &[1000.0; 3]);
+    let mut after = before.clone();
+    after.loads[0].ceiling = Some(9000.0);
+    assert_eq!(change::conditions(&before, &after), Vec::<String>::new());
+    after.machine.versions.push(("puma".into(), "6.0".into()));
+    after.loads[0].size = 100.0;
+    let lines = change::conditions(&before, &after);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].starts_with("a version differs"), "{lines:?}");
+    assert_eq!(lines[1], "a load differs (0.size): 12.0 and 100.0");
+}

@@ -22,8 +22,8 @@ pub(crate) fn short(measure: Measure, ratio: Estimate, verdict: Verdict) -> Stri
 fn comparative(measure: Measure, ratio: f64) -> String {
     let (more, less) = match measure {
         Measure::Rate | Measure::PerGigabyte | Measure::PerCore => ("more", "fewer"),
-        Measure::Peak | Measure::Replies | Measure::P50 | Measure::P99 => ("higher", "lower"),
         Measure::Cpu | Measure::Memory => ("more", "less"),
+        _ => ("higher", "lower"),
     };
     let distance = distance(ratio);
     match ratio {
@@ -39,8 +39,8 @@ pub(super) fn comparison_with(measure: Measure, ratio: f64) -> String {
     let link = match measure {
         _ if ratio < 2.0 => "than",
         Measure::Rate | Measure::PerGigabyte | Measure::PerCore => "as many as",
-        Measure::Peak | Measure::Replies | Measure::P50 | Measure::P99 => "as high as",
         Measure::Cpu | Measure::Memory => "as much as",
+        _ => "as high as",
     };
     format!("{words} {link}")
 }
@@ -51,7 +51,9 @@ pub(super) fn winner_phrase(measure: Measure) -> &'static str {
         Measure::Rate => "answers the most requests",
         Measure::Peak => "holds the largest rate",
         Measure::Replies => "answers the most at any rate",
-        Measure::P50 | Measure::P99 => "answers fastest",
+        Measure::P50 | Measure::P90 | Measure::P95 | Measure::P99 | Measure::Mean => {
+            "answers fastest"
+        }
         Measure::Cpu => "needs the least CPU time",
         Measure::Memory => "needs the least memory",
         Measure::PerGigabyte | Measure::PerCore => "does the most with what it has",

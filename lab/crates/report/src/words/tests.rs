@@ -78,6 +78,50 @@ fn a_tie_is_named_with_its_uncertainty() {
 }
 
 #[test]
+fn a_tie_of_more_than_two_has_no_clear_winner_and_no_list() {
+    let text = lead_of(&results(&[
+        ("puma", &[1000.0, 1010.0, 990.0]),
+        ("unicorn", &[1001.0, 1008.0, 992.0]),
+        ("highball", &[1002.0, 1005.0, 996.0]),
+    ]));
+    assert_eq!(
+        text,
+        "There is no clear winner by requests per second (12 connections): 3 stacks from Highball (1,000 requests a second) \
+         to Puma (1,000 requests a second) are too close to call."
+    );
+}
+
+#[test]
+fn the_reference_is_in_every_sentence_that_ranks() {
+    let text = lead_of(&results(&[
+        ("thin", &[600.0, 604.0, 596.0]),
+        ("puma", &[1000.0, 1010.0, 990.0]),
+        ("highball", &[1300.0, 1312.0, 1288.0]),
+        ("webrick", &[400.0, 404.0, 396.0]),
+    ]));
+    assert!(
+        text.ends_with("Thin, the reference, has 600 requests a second, 54 % fewer than Highball."),
+        "{text}"
+    );
+}
+
+#[test]
+fn disturbed_trials_give_no_verdict_and_name_the_reason() {
+    let mut results = results(&[
+        ("puma", &[1000.0, 1010.0, 990.0]),
+        ("highball", &[1300.0, 1312.0, 1288.0]),
+    ]);
+    for trial in results.trials.iter_mut().take(3) {
+        trial.other_cores = 0.7;
+    }
+    assert_eq!(
+        lead_of(&results),
+        "There is no verdict, because other programs disturbed too many trials. In them Highball was ahead with 1,300 \
+         requests a second (12 connections). Puma, the reference, has 1,000 requests a second."
+    );
+}
+
+#[test]
 fn two_rounds_are_too_few_for_a_winner() {
     let text = lead_of(&results(&[
         ("puma", &[1000.0, 1010.0]),
@@ -85,7 +129,8 @@ fn two_rounds_are_too_few_for_a_winner() {
     ]));
     assert_eq!(
         text,
-        "There are too few rounds for a verdict. In them Highball was ahead with 1,310 requests a second (12 connections)."
+        "There are too few rounds for a verdict. In them Highball was ahead with 1,310 requests a second (12 connections). \
+         Puma, the reference, has 1,000 requests a second."
     );
 }
 
@@ -163,7 +208,7 @@ fn a_stack_without_a_figure_is_named_and_none_is_best_of_all() {
         ("highball", &[1000.0, 1001.0, 999.0]),
         ("puma", &[500.0, 501.0, 499.0]),
     ];
-    let text = sentence(&with_latencies(&stacks, &[100, 2000, 2000]), "p99");
+    let text = sentence(&with_latencies(&stacks, &[10, 2000, 2000]), "p99");
     assert!(
         text.starts_with(" Highball is best of those with a figure with 20"),
         "{text}"
@@ -189,5 +234,39 @@ fn a_stack_alone_is_not_held_against_others() {
     assert_eq!(
         sentence(&both, "p99"),
         " Thin 10.0 ms. There is no figure of Puma, which answered too few requests for one."
+    );
+}
+
+#[test]
+fn the_mean_and_p95_replace_a_p99_of_too_few_requests() {
+    let stacks: [(&str, &[f64]); 2] = [("thin", &[90.0; 3]), ("puma", &[500.0; 3])];
+    let results = with_latencies(&stacks, &[100, 2000]);
+    let strong: Vec<String> = answer(&results, &judge(&results))
+        .into_iter()
+        .map(|sentence| sentence.strong)
+        .collect();
+    assert!(strong.contains(&"p95 latency:".to_owned()), "{strong:?}");
+    assert!(strong.contains(&"Mean latency:".to_owned()), "{strong:?}");
+    assert!(!strong.contains(&"p99 latency:".to_owned()), "{strong:?}");
+}
+
+#[test]
+fn a_faster_median_with_a_longer_tail_is_named() {
+    let stacks: [(&str, &[f64]); 2] = [("puma", &[500.0; 3]), ("highball", &[500.0; 3])];
+    let mut results = results(&stacks);
+    for trial in &mut results.trials {
+        let (median, slowest) = match trial.stack.as_str() {
+            "puma" => (20, 100),
+            _ => (10, 200),
+        };
+        for index in 0..1000 {
+            let milliseconds = if index < 900 { median } else { slowest };
+            let time = std::time::Duration::from_millis(milliseconds);
+            trial.outcome.latency.record(time);
+        }
+    }
+    assert_eq!(
+        sentence(&results, "Faster median, longer tail:"),
+        " Highball compared with Puma, median latency 50 % lower and p99 latency 2.00 times."
     );
 }
