@@ -13,6 +13,7 @@ use ::stacks::keeper;
 
 mod bench;
 mod compare;
+mod comparing;
 mod load;
 mod stacks;
 mod study;

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use stacks::application::{Application, Prepared};
 use tempfile::TempDir;
 
-/// Enough for a boot on two busy cores, little enough to be noticed.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Long enough for a boot on two busy cores.
+const BOOT_TIMEOUT: Duration = Duration::from_secs(90);
 /// Bytes of the pages: in the study of 2008 (HTML transferred over complete requests), of the wiki in that of 2009 (content).
 const STUDIES: [(&str, usize); 4] = [
     ("blog", 5_148),
@@ -58,7 +58,7 @@ impl Puma {
             .spawn()
             .expect("puma: scripts/install test");
         let mut puma = Self { child, folder };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + BOOT_TIMEOUT;
         // Puma binds before it loads: its first answer, and not the socket, says that it is ready.
         while puma.try_get("/").is_none() {
             assert!(puma.child.try_wait().unwrap().is_none(), "{}", puma.log());
@@ -79,7 +79,7 @@ impl Puma {
 
     fn try_get(&self, path: &str) -> Option<(u16, String)> {
         let mut stream = UnixStream::connect(self.folder.path().join("socket")).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(BOOT_TIMEOUT)).unwrap();
         write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").ok()?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).ok()?;
@@ -313,7 +313,7 @@ fn a_database_ends_with_a_lab_that_is_killed() {
     assert!(process.exists());
     lab.kill().unwrap();
     lab.wait().unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + BOOT_TIMEOUT;
     while process.exists() || folder.exists() {
         assert!(
             Instant::now() < deadline,

@@ -5,14 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use ::stacks::server_program;
 use anyhow::{Context as _, Result, bail};
 use bench::page::{self, Found};
 use bench::plan::{Benchmark, Part};
 
-use super::compare::{INTERRUPTED, command_line, failures};
+use super::comparing::{INTERRUPTED, QUICK, command_line, failures};
 use compare::RunOptions;
 use compare::lab::Lab;
 use compare::results::Results;
@@ -29,7 +28,7 @@ pub struct Arguments {
     /// Starts of each stack under each load [default: as in the file]
     #[arg(long, value_name = "N")]
     trials: Option<usize>,
-    /// Few and short trials, for figures that are indicative only
+    /// Three short trials of each, for indicative figures
     #[arg(long)]
     quick: bool,
     /// Where the page goes, and a folder of its name with the results of each part [default: as in the file; with --only or --quick target/bench]
@@ -42,10 +41,6 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["trials", "quick", "only"])]
     report_only: bool,
 }
-
-const QUICK_TRIALS: usize = 2;
-const QUICK_DURATION: Duration = Duration::from_secs(3);
-const QUICK_WARM_UP: Duration = Duration::from_secs(15);
 
 /// Measures the parts that were asked for and writes the page of all.
 ///
@@ -209,7 +204,7 @@ impl Arguments {
 
     fn lab(&self, part: &Part) -> Lab {
         let mut lab = match self.quick {
-            true => part.shortened(QUICK_TRIALS, QUICK_DURATION, QUICK_WARM_UP),
+            true => part.shortened(QUICK.trials, QUICK.duration, QUICK.warm_up),
             false => part.compare.clone(),
         };
         lab.trials = self.trials.unwrap_or(lab.trials);

@@ -8,9 +8,9 @@ use std::time::Duration;
 use ::stacks::server_program;
 use anyhow::{Result, bail};
 
+use super::comparing::{QUICK, command_line, failures, places, stopped};
 use compare::RunOptions;
 use compare::lab::{FindPeak, Lab, Load, Request, Setting};
-use compare::machine;
 use compare::results::Results;
 use loadgen::duration;
 
@@ -56,7 +56,7 @@ pub struct Arguments {
     /// The latency that 99 of 100 requests must keep at that rate; for --find-peak
     #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "find_peak")]
     p99: Option<Duration>,
-    /// Two short trials of each: an indication, and no result
+    /// Three short trials of each, for indicative results
     #[arg(long)]
     quick: bool,
     /// Worker processes of each stack [default: one for each core]
@@ -82,14 +82,6 @@ pub struct Arguments {
     report: Option<PathBuf>,
 }
 
-/// Trials of a quick comparison.
-const QUICK_TRIALS: usize = 2;
-const QUICK_DURATION: Duration = Duration::from_secs(3);
-const QUICK_WARM_UP: Duration = Duration::from_secs(15);
-
-/// The exit code of a process that Ctrl-C ended: 128 and the number of SIGINT.
-pub(super) const INTERRUPTED: u8 = 130;
-
 /// Compares, prints the answer, and writes the reports.
 ///
 /// # Errors
@@ -101,15 +93,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let stop = super::stop_on_signals()?;
     let lab = arguments.lab()?;
-    let folder = match (&arguments.resume, &lab.output) {
-        (Some(folder), _) | (None, Some(folder)) => folder.clone(),
-        (None, None) => Path::new(HOME).join(machine::timestamp().replace(':', "")),
-    };
-    // Copies of applications are shared with later comparisons, unless --output puts everything into one place.
-    let work = match (&arguments.resume, &lab.output) {
-        (None, None) => Path::new(HOME).join("work"),
-        _ => folder.join("work"),
-    };
+    let (folder, work) = places(arguments.resume.as_ref().or(lab.output.as_ref()));
     let options = RunOptions {
         highball: server_program(),
         command: command_line("highball"),
@@ -121,11 +105,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let results = compare::run(&lab, &options)?;
     if stop.load(Ordering::Relaxed) && results.finished.is_none() {
-        eprintln!(
-            "stopped; what was measured is kept. Resume with `highball compare --resume {}`",
-            folder.display()
-        );
-        return Ok(ExitCode::from(INTERRUPTED));
+        return Ok(stopped("highball compare", &folder));
     }
     tell(&results, &folder)?;
     match failures(&results) {
@@ -148,9 +128,6 @@ fn tell(results: &Results, folder: &Path) -> Result<()> {
     ))
 }
 
-/// The folder for results without --output, below the current one.
-pub(super) const HOME: &str = "highball-lab";
-
 impl Arguments {
     /// The comparison that file and flags make.
     fn lab(&self) -> Result<Lab> {
@@ -160,9 +137,9 @@ impl Arguments {
             (None, None) => Lab::default(),
         };
         if self.quick {
-            lab.trials = QUICK_TRIALS;
-            lab.duration = QUICK_DURATION;
-            lab.warm_up = QUICK_WARM_UP;
+            lab.trials = QUICK.trials;
+            lab.duration = QUICK.duration;
+            lab.warm_up = QUICK.warm_up;
         }
         set(&mut lab.app, self.app.as_ref());
         set(&mut lab.trials, self.trials.as_ref());
@@ -224,55 +201,11 @@ fn named_url(text: &str) -> Result<(String, String), String> {
     pair.ok_or_else(|| "write NAME=http://host:port".to_owned())
 }
 
-/// As it was typed, with the name of the program that has this command: `highball` passes most on to this one.
-pub(super) fn command_line(program: &str) -> String {
-    let words = std::env::args().skip(1).map(|word| {
-        let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=,:+@%".contains(letter);
-        if !word.is_empty() && word.chars().all(plain) {
-            word
-        } else {
-            format!("'{}'", word.replace('\'', "'\\''"))
-        }
-    });
-    std::iter::once(program.to_owned())
-        .chain(words)
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-/// What failed, in one message; `None` where nothing did.
-pub(super) fn failures(results: &Results) -> Option<String> {
-    let trials = results.trials.iter().filter_map(|trial| {
-        let failure = trial.failure.as_ref()?;
-        Some((
-            &trial.stack,
-            format!("{} in round {}", trial.load, trial.round),
-            failure,
-        ))
-    });
-    let peaks = results.peaks.iter().filter_map(|peak| {
-        let failure = peak.failure.as_ref()?;
-        Some((
-            &peak.stack,
-            format!("largest rate in round {}", peak.round),
-            failure,
-        ))
-    });
-    let all: Vec<_> = trials.chain(peaks).collect();
-    let (stack, place, failure) = all.first()?;
-    let count = match all.len() {
-        1 => "a trial failed".to_owned(),
-        count => format!("{count} trials failed; the first"),
-    };
-    Some(format!("{count}: {stack}, {place}: {failure}"))
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use compare::results::{Peak, Trial};
 
     #[derive(Debug, clap::Parser)]
     struct Program {
@@ -319,10 +252,7 @@ mod tests {
     #[test]
     fn quick_is_short_and_flags_win_over_it() {
         let lab = lab("--quick --duration 1s").unwrap();
-        assert_eq!(
-            (lab.trials, lab.duration),
-            (QUICK_TRIALS, Duration::from_secs(1))
-        );
+        assert_eq!((lab.trials, lab.duration), (3, Duration::from_secs(1)));
         assert!(lab.is_quick());
     }
 
@@ -344,31 +274,5 @@ mod tests {
         check("LAB.toml --resume there", "cannot be used with");
         check("--report there --trials 3", "cannot be used with");
         check("--resume /nonexistent", "/nonexistent holds no comparison");
-    }
-
-    #[test]
-    fn all_failures_make_one_message() {
-        let mut results = Results::default();
-        assert_eq!(failures(&results), None);
-        results.trials.push(Trial {
-            stack: "thin".to_owned(),
-            load: "c12".to_owned(),
-            round: 2,
-            failure: Some("it ended under load".to_owned()),
-            ..Trial::default()
-        });
-        assert_eq!(
-            failures(&results).unwrap(),
-            "a trial failed: thin, c12 in round 2: it ended under load"
-        );
-        results.peaks.push(Peak {
-            failure: Some("x".to_owned()),
-            ..Peak::default()
-        });
-        assert!(
-            failures(&results)
-                .unwrap()
-                .starts_with("2 trials failed; the first: thin")
-        );
     }
 }

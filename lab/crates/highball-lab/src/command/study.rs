@@ -11,10 +11,9 @@ use ::stacks::server_program;
 use anyhow::{Result, bail, ensure};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use super::compare::{HOME, INTERRUPTED, command_line, failures};
+use super::comparing::{QUICK, command_line, failures, places, stopped};
 use compare::RunOptions;
 use compare::lab::Lab;
-use compare::machine;
 use compare::results::Results;
 use loadgen::duration;
 use report::ThenAndNow;
@@ -52,7 +51,7 @@ pub struct Arguments {
     /// The longest that a warm-up may take until the rate is steady, at least 10s [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "name")]
     warm_up: Option<Duration>,
-    /// Three short trials of each: an indication, and no result
+    /// Three short trials of each, for indicative results
     #[arg(long, requires = "name")]
     quick: bool,
     /// Where results go [default: highball-lab/TIME]
@@ -68,11 +67,8 @@ pub struct Arguments {
     report: Option<PathBuf>,
 }
 
-/// Fewer rounds tell nothing of the spread.
-const QUICK_TRIALS: usize = 3;
+/// Searches for the largest rate in a quick run.
 const QUICK_SEARCHES: usize = 1;
-const QUICK_DURATION: Duration = Duration::from_secs(3);
-const QUICK_WARM_UP: Duration = Duration::from_secs(15);
 
 /// Lists or runs.
 ///
@@ -89,14 +85,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let parts = plan(&study, &arguments.filter())?;
     let stop = super::stop_on_signals()?;
-    let folder = match (&arguments.resume, &arguments.output) {
-        (Some(folder), _) | (None, Some(folder)) => folder.clone(),
-        (None, None) => Path::new(HOME).join(machine::timestamp().replace(':', "")),
-    };
-    let work = match (&arguments.resume, &arguments.output) {
-        (None, None) => Path::new(HOME).join("work"),
-        _ => folder.join("work"),
-    };
+    let given = arguments.resume.as_ref().or(arguments.output.as_ref());
+    let (folder, work) = places(given);
     let mut failed = Vec::new();
     for part in &parts {
         let options = RunOptions {
@@ -117,11 +107,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         );
         let results = compare::run(&lab, &options)?;
         if stop.load(Ordering::Relaxed) && results.finished.is_none() {
-            eprintln!(
-                "stopped; what was measured is kept. Resume with `highball study {name} --resume {}`",
-                folder.display()
-            );
-            return Ok(ExitCode::from(INTERRUPTED));
+            return Ok(stopped(&format!("highball study {name}"), &folder));
         }
         tell(&study, part.application, &results, &options.folder)?;
         failed.extend(failures(&results));
@@ -207,10 +193,10 @@ impl Arguments {
             participants: self.participants.clone(),
             loads: self.load.clone(),
             also: self.also.clone(),
-            trials: self.trials.or(self.quick.then_some(QUICK_TRIALS)),
+            trials: self.trials.or(self.quick.then_some(QUICK.trials)),
             searches: self.searches.or(self.quick.then_some(QUICK_SEARCHES)),
-            duration: self.duration.or(quick(QUICK_DURATION)),
-            warm_up: self.warm_up.or(quick(QUICK_WARM_UP)),
+            duration: self.duration.or(quick(QUICK.duration)),
+            warm_up: self.warm_up.or(quick(QUICK.warm_up)),
         }
     }
 }
@@ -331,7 +317,7 @@ mod tests {
             .unwrap()
             .filter();
         assert_eq!(filter.trials, Some(4));
-        assert_eq!(filter.duration, Some(QUICK_DURATION));
+        assert_eq!(filter.duration, Some(QUICK.duration));
         assert_eq!(filter.applications, ["redmine", "instiki"]);
         assert_eq!(arguments("").unwrap().filter(), StudyFilter::default());
     }

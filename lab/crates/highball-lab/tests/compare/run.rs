@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use test_support::{Directory, Family, Process};
 
 /// How long what was started may take to be gone.
-const PATIENCE: Duration = Duration::from_secs(60);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A run, before, while and after it runs.
 pub(crate) struct Lab {
@@ -179,7 +179,7 @@ impl Lab {
         let mut family = Family::of(Process(u32::MAX), &self.mark);
         // Programs that change their title lose their environment: those were found by descent.
         family.join(self.family.take().unwrap_or_default());
-        let left = family.wait_gone(PATIENCE);
+        let left = family.wait_gone(EXIT_TIMEOUT);
         assert!(left.is_empty(), "{left:?} are left");
     }
 }

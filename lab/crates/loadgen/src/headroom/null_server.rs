@@ -19,8 +19,8 @@ use crate::engine::rendered;
 use crate::plan::{ConnectionUse, Expected, Plan};
 
 const EVENTS: usize = 256;
-/// How long a thread sleeps before it looks whether it shall end.
-const PATIENCE: Timespec = Timespec {
+/// How long a thread sleeps before it checks whether it must end.
+const STOP_CHECK_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 20_000_000,
 };
@@ -167,7 +167,7 @@ impl Worker {
         let own = self.listener.as_raw_fd() as u64;
         let mut events = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS];
         while !stop.load(Ordering::Relaxed) {
-            let ready = match epoll::wait(&self.poll, &mut events, Some(&PATIENCE)) {
+            let ready = match epoll::wait(&self.poll, &mut events, Some(&STOP_CHECK_INTERVAL)) {
                 Ok((ready, _)) => ready,
                 Err(Errno::INTR) => continue,
                 Err(_) => return,
