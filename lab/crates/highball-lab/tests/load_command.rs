@@ -34,6 +34,11 @@ fn told(words: &[&str]) -> String {
     std::fs::read_to_string(file).unwrap()
 }
 
+/// The same of a load whose errors are no failure.
+fn told_of_errors(words: &[&str]) -> String {
+    told(&[words, &["--max-errors", "100%"]].concat())
+}
+
 /// The value of a figure in CSV.
 fn figure(csv: &str, name: &str) -> f64 {
     let line = csv
@@ -176,12 +181,12 @@ fn urls_are_mixed_by_weight_and_a_body_is_posted() {
 fn what_is_not_expected_is_no_good_response() {
     let (address, _) = serve();
     let page = format!("http://{address}/missing");
-    let csv = told(&[&page, "-n", "20", "--format", "csv"]);
+    let csv = told_of_errors(&[&page, "-n", "20", "--format", "csv"]);
     assert_eq!(
         (figure(&csv, "good"), figure(&csv, "status.404")),
         (0.0, 20.0)
     );
-    let csv = told(&[
+    let csv = told_of_errors(&[
         &page,
         "-n",
         "20",
@@ -192,7 +197,7 @@ fn what_is_not_expected_is_no_good_response() {
     ]);
     assert_eq!(figure(&csv, "errors.unexpected"), 0.0);
     let page = format!("http://{address}/");
-    let csv = told(&[&page, "-n", "20", "--expect-length", "6", "--format", "csv"]);
+    let csv = told_of_errors(&[&page, "-n", "20", "--expect-length", "6", "--format", "csv"]);
     assert_eq!(
         (figure(&csv, "good"), figure(&csv, "errors.unexpected")),
         (0.0, 20.0)
@@ -332,4 +337,35 @@ fn a_server_that_never_answers_is_an_error_after_its_results() {
     );
     let text = std::fs::read_to_string(file).unwrap();
     assert!(text.contains("5  the connection was closed"), "{text}");
+}
+
+#[test]
+fn results_of_a_failed_load_begin_with_the_reason() {
+    let (address, _) = serve();
+    let url = format!("http://{address}/missing");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("results");
+    let words = [&url, "-n", "20", "-c", "2", "-o", file.to_str().unwrap()];
+    let error = refused(&words);
+    let reason = "20 of 20 requests failed (100.00 %, and --max-errors allows 1 %), mostly because: status 404";
+    assert_eq!(error, reason);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        text.starts_with(&format!("FAILED: {reason}\n\nGET {url}\n")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_condition_of_fail_if_that_holds_exits_with_2() {
+    let (address, _) = serve();
+    let url = format!("http://{address}/");
+    let code = |condition: &str| {
+        let code = load(&[&url, "-n", "20", "-o", "/dev/null", "--fail-if", condition]);
+        format!("{:?}", code.unwrap())
+    };
+    assert_eq!(code("p50 < 10s"), format!("{:?}", ExitCode::from(2)));
+    assert_eq!(code("p50 > 10s"), format!("{:?}", ExitCode::SUCCESS));
+    let error = refused(&[&url, "--fail-if", "p50 > 10"]);
+    assert!(error.contains("\"10\" is no bound of p50"), "{error}");
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub use latency::Latency;
 
+pub mod condition;
 mod latency;
 
 /// The result of one load. Times are seconds unless the name says otherwise.
@@ -274,6 +275,22 @@ impl Outcome {
         let whole = self.elapsed_s.floor() as usize;
         let seconds = self.seconds.iter().take(whole);
         seconds.map(|second| second.good as f64).collect()
+    }
+
+    /// Requests without a good response: failed ones, and whole responses with a status from 400 on or another one than
+    /// expected. Those that the end of the load cut off are among them.
+    pub fn failed(&self) -> u64 {
+        let not_good = self.completed.saturating_sub(self.good);
+        let lost = self.errors.total() - self.errors.unexpected;
+        not_good.max(self.errors.unexpected) + lost
+    }
+
+    /// The same over demanded requests, in per cent; zero without any.
+    pub fn failed_percent(&self) -> f64 {
+        match self.demanded {
+            0 => 0.0,
+            demanded => self.failed() as f64 * 100.0 / demanded as f64,
+        }
     }
 
     /// Good responses a second: the one figure that ranks.

@@ -25,6 +25,9 @@ pub(super) const QUICK: Quick = Quick {
 /// The exit code of a process that Ctrl-C ended: 128 and the number of SIGINT.
 pub(super) const INTERRUPTED: u8 = 130;
 
+/// The exit code where a condition of --assert does not hold, or one of --fail-if holds.
+pub(super) const CONDITION_FAILED: u8 = 2;
+
 /// The folder for results without --output, below the current one.
 const HOME: &str = "highball-lab";
 

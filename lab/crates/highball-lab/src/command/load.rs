@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
+use self::failure::Failure;
 use self::progress::Progress;
 use formats::{Format, Measured};
 use loadgen::duration;
+use loadgen::outcome::condition::Condition;
 use loadgen::plan::{Arrivals, ConnectionUse};
 
+mod failure;
 mod planning;
 mod progress;
 mod reach;
@@ -100,6 +103,12 @@ pub struct Arguments {
     /// Write results to a file
     #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
     output: Option<PathBuf>,
+    /// Exit with 1 if a larger share of the requests fails
+    #[arg(long, value_name = "PERCENT", default_value = "1%", help_heading = OUTPUT, value_parser = percent)]
+    max_errors: f64,
+    /// Exit with 2 if this holds, such as 'p99 > 200ms', 'rate < 500' or 'errors > 0.1%'; may be repeated
+    #[arg(long, value_name = "CONDITION", help_heading = OUTPUT)]
+    fail_if: Vec<Condition>,
     /// Show no progress
     #[arg(short, long, help_heading = OUTPUT)]
     quiet: bool,
@@ -119,6 +128,13 @@ fn rate(text: &str) -> Result<f64, String> {
         .ok_or_else(|| {
             "a rate is a number of requests a second above 0, such as 50 or 0.5".to_owned()
         })
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').trim_end().parse().ok();
+    number
+        .filter(|percent: &f64| (0.0..=100.0).contains(percent))
+        .ok_or_else(|| "a share of requests goes from 0% to 100%".to_owned())
 }
 
 fn connection_use(text: &str) -> Result<ConnectionUse, String> {
@@ -172,18 +188,20 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         ended_early: stop.load(Ordering::Relaxed),
         headroom: headroom.as_ref(),
     };
-    write(
-        &formats::render(arguments.format, &measured),
-        arguments.output.as_deref(),
-    )?;
-    if outcome.completed == 0 && !measured.ended_early {
-        bail!(
-            "no response came: {} failed, mostly because: {}",
-            formats::counted(outcome.demanded, "request"),
-            formats::main_error(&plan, &outcome).unwrap_or("nothing was sent")
-        );
+    let failure = failure::of(&arguments, &plan, &outcome, measured.ended_early);
+    let mut text = formats::render(arguments.format, &measured);
+    if let (Format::Text, Some(failure)) = (arguments.format, &failure) {
+        text.insert_str(0, &format!("FAILED: {}\n\n", failure.reason));
     }
-    Ok(ExitCode::SUCCESS)
+    write(&text, arguments.output.as_deref())?;
+    match failure {
+        None => Ok(ExitCode::SUCCESS),
+        Some(Failure { code: 1, reason }) => bail!("{reason}"),
+        Some(Failure { code, reason }) => {
+            eprintln!("highball: {reason}");
+            Ok(ExitCode::from(code))
+        }
+    }
 }
 
 /// To the file, else to stdout; to stdout too where the file can't be written, so that nothing measured is lost.
