@@ -7,11 +7,15 @@ use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
 use config::SETTINGS;
 
 /// The commands of the lab, a program of its own, and what each does.
-pub const LAB_COMMANDS: [(&str, &str); 4] = [
+pub const LAB_COMMANDS: [(&str, &str); 5] = [
     ("load", "Drive a URL with requests and say what came of it"),
     (
         "compare",
         "Run an application under several stacks and say which is better, by how much, and how sure that is",
+    ),
+    (
+        "diff",
+        "Compare the results of two comparisons, such as before and after a change",
     ),
     (
         "study",

@@ -11,9 +11,11 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use ::stacks::keeper;
 
+mod assertions;
 mod bench;
 mod compare;
 mod comparing;
+mod diff;
 mod load;
 mod stacks;
 mod study;
@@ -25,6 +27,8 @@ pub enum Command {
     Load(load::Arguments),
     /// Run an application under several stacks and say which is better, by how much, and how sure that is.
     Compare(Box<compare::Arguments>),
+    /// Compare the results of two comparisons, such as before and after a change.
+    Diff(diff::Arguments),
     /// Run one of five studies of 2006 to 2014 on software of today, or list them.
     Study(study::Arguments),
     /// What can be compared here: installed, in which version, or how to install it.
@@ -45,6 +49,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Load(arguments) => load::run(arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Diff(arguments) => diff::run(&arguments),
         Command::Study(arguments) => study::run(&arguments),
         Command::Stacks(arguments) => stacks::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

@@ -6,13 +6,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ::stacks::server_program;
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
-use super::comparing::{QUICK, command_line, failures, places, stopped};
+use super::assertions;
+use super::comparing::{CONDITION_FAILED, QUICK, command_line, failures, places, stopped};
 use compare::RunOptions;
 use compare::lab::{FindPeak, Lab, Load, Request, Setting};
 use compare::results::Results;
 use loadgen::duration;
+use loadgen::outcome::condition::Condition;
 
 /// What `highball compare` takes. Flags win over the file.
 #[derive(Debug, Default, PartialEq, clap::Args)]
@@ -74,6 +76,9 @@ pub struct Arguments {
     /// Where results go [default: highball-lab/TIME]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Exit with 2 unless this holds, such as 'p99 < 200ms' for the first stack, or 'puma: rate >= 500'; may be repeated
+    #[arg(long, value_name = "CONDITION")]
+    assert: Vec<Condition>,
     /// Resume a comparison that was stopped
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     resume: Option<PathBuf>,
@@ -108,10 +113,17 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(stopped("highball compare", &folder));
     }
     tell(&results, &folder)?;
-    match failures(&results) {
-        Some(text) => bail!("{text}"),
-        None => Ok(ExitCode::SUCCESS),
+    if let Some(text) = failures(&results) {
+        bail!("{text}");
     }
+    let broken = assertions::broken(&arguments.assert, &results);
+    for line in &broken {
+        eprintln!("highball: {line}");
+    }
+    Ok(match broken.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(CONDITION_FAILED),
+    })
 }
 
 /// Writes the reports and prints the answer.
@@ -183,6 +195,17 @@ impl Arguments {
             find.p99 = self.p99.or(find.p99);
         }
         lab.check()?;
+        let named = self
+            .assert
+            .iter()
+            .filter_map(|condition| condition.stack.as_ref());
+        for stack in named {
+            ensure!(
+                lab.stacks.is_empty() || lab.stacks.contains(stack),
+                "--assert: no stack {stack} takes part; these do: {}",
+                lab.stacks.join(", ")
+            );
+        }
         Ok(lab)
     }
 }
@@ -271,6 +294,11 @@ mod tests {
         check("--url mine", "write NAME=http://host:port");
         check("--page index", "is no path");
         check("--p99 1s", "--find-peak");
+        check("--assert p99<200", "is no bound of p99");
+        check(
+            "--stacks thin,puma --assert pumma:p99<1s",
+            "no stack pumma takes part; these do: thin, puma",
+        );
         check("LAB.toml --resume there", "cannot be used with");
         check("--report there --trials 3", "cannot be used with");
         check("--resume /nonexistent", "/nonexistent holds no comparison");
