@@ -77,22 +77,21 @@ pub(super) fn width() -> usize {
     width.unwrap_or(WIDTH).max(40)
 }
 
+/// Columns that are left out where a table is too wide, by their heads, the least important first. The warnings or the page
+/// have what they show.
+const OPTIONAL: [&str; 4] = ["trials", "p99.9 ms", "limit", "failed"];
+
 fn put(text: &mut String, table: &Table, width: usize) {
-    let mut characters = Characters::new();
-    characters
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(u16::try_from(width).unwrap_or(u16::MAX));
     let heads = table.heads.iter().map(|head| match head.brief.as_str() {
         "" => head.title.clone(),
         brief => brief.to_owned(),
     });
-    characters.set_header(std::iter::once(String::new()).chain(heads));
+    let mut lines: Vec<Vec<String>> = vec![std::iter::once(String::new()).chain(heads).collect()];
     for row in &table.rows {
         let cells = row.cells.iter().map(|cell| {
             let sign = match cell.kind {
-                "better" => "▲ ",
-                "worse" => "▼ ",
+                "better" => "▲\u{a0}",
+                "worse" => "▼\u{a0}",
                 _ => "",
             };
             let text = if cell.brief.is_empty() {
@@ -102,15 +101,46 @@ fn put(text: &mut String, table: &Table, width: usize) {
             };
             format!("{sign}{text}")
         });
-        characters.add_row(std::iter::once(row.id.clone()).chain(cells));
+        lines.push(std::iter::once(row.id.clone()).chain(cells).collect());
     }
+    for head in OPTIONAL {
+        if natural_width(&lines) <= width {
+            break;
+        }
+        if let Some(column) = lines[0].iter().position(|other| other == head) {
+            lines.iter_mut().for_each(|line| drop(line.remove(column)));
+        }
+    }
+    let mut characters = Characters::new();
+    characters
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(u16::try_from(width).unwrap_or(u16::MAX));
+    let mut lines = lines.into_iter();
+    characters.set_header(lines.next().unwrap_or_default());
+    characters.add_rows(lines);
     if let Some(names) = characters.column_mut(0) {
         names.set_constraint(ColumnConstraint::ContentWidth);
+        names.set_padding((0, 0));
     }
     for column in characters.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
+        column.set_padding((GAP as u16, 0));
     }
     text.push_str(&format!("\n{}\n{characters}\n", table.caption));
+}
+
+/// Spaces before each column but the first.
+const GAP: usize = 1;
+
+/// The width of a table none of whose cells wraps.
+fn natural_width(lines: &[Vec<String>]) -> usize {
+    let columns = lines.first().map_or(0, Vec::len);
+    let widest = |column: usize| {
+        let cells = lines.iter().filter_map(|line| line.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    (0..columns).map(|column| widest(column) + GAP).sum()
 }
 
 /// Appends `line` broken at spaces, further lines behind `indent`.
@@ -135,6 +165,59 @@ fn wrap(text: &mut String, line: &str, indent: &str, width: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_leaves_out_columns_before_it_breaks_words() {
+        let cells = [
+            "1",
+            "1,890\u{a0}±\u{a0}13\u{a0}%",
+            "46.9",
+            "123",
+            "149",
+            "969",
+            "177",
+            "none",
+            "server",
+        ];
+        let heads = [
+            "#",
+            "requests/s",
+            "p50 ms",
+            "p99 ms",
+            "p99.9 ms",
+            "CPU µs",
+            "MB",
+            "failed",
+            "limit",
+        ];
+        let table = Table {
+            caption: "Figures".into(),
+            heads: heads.map(|title| table::head(title, "")).into(),
+            rows: vec![table::Row {
+                id: "apache+thin-bybusyness".into(),
+                cells: cells.map(table::Cell::new).into(),
+                ..table::Row::default()
+            }],
+        };
+        let mut wide = String::new();
+        put(&mut wide, &table, 120);
+        assert!(
+            wide.contains("p99.9 ms") && wide.contains("server"),
+            "{wide}"
+        );
+        let mut narrow = String::new();
+        put(&mut narrow, &table, 80);
+        assert!(!narrow.contains("p99.9 ms"), "{narrow}");
+        assert!(
+            narrow.contains("requests/s p50 ms p99 ms CPU µs"),
+            "{narrow}"
+        );
+        assert_eq!(narrow.lines().count(), 4, "{narrow}");
+        assert!(
+            narrow.lines().all(|line| line.chars().count() <= 80),
+            "{narrow}"
+        );
+    }
 
     #[test]
     fn lines_break_at_spaces_and_keep_their_indent() {
