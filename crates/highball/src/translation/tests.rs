@@ -109,7 +109,7 @@ fn an_application_of_unicorn_gets_one_thread() {
         ("timeout", json!([60])),
         ("user", json!(["git", "www-data"])),
     ];
-    let translation = unicorn::translate(&entries(&calls), Path::new("/"));
+    let translation = unicorn::translate(&entries(&calls), Path::new("/srv/git"));
     let settings = translation.settings.iter();
     let settings: Vec<_> = settings
         .map(|(name, items)| format!("{name}={}", items.join(",")))
