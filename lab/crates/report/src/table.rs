@@ -250,7 +250,7 @@ fn limit(trials: &[&Trial], load: &Load) -> &'static str {
         .map_or("–", |(_, name)| name)
 }
 
-/// Every other stack held against the first one; `None` where there is no other.
+/// Compares every other stack with the first one; `None` where there is no other.
 pub(super) fn verdicts(results: &Results, judgement: &Judgement<'_>, load: &Load) -> Option<Table> {
     let [first, others @ ..] = results.stacks.as_slice() else {
         return None;
@@ -263,7 +263,11 @@ pub(super) fn verdicts(results: &Results, judgement: &Judgement<'_>, load: &Load
         (Measure::Memory, Some(load.id.as_str())),
     ];
     let mut table = Table {
-        caption: format!("Held against {} ({})", name(results, &first.id), load.title),
+        caption: format!(
+            "Compared with {} ({})",
+            name(results, &first.id),
+            load.title
+        ),
         heads: columns
             .iter()
             .map(|(measure, _)| head(&capitalised(measure.title()), "95 % interval"))

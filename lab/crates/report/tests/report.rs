@@ -122,7 +122,7 @@ fn the_terminal_gets_the_same_answer() {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "Highball answers the most requests: ",
-        "Held against Highball (12 connections, closed loop)",
+        "Compared with Highball (12 connections, closed loop)",
         "% fewer",
         "! nginx before Unicorn, 12 connections, closed loop: 1 of 5 failed (round 2)",
         "mongrel-cluster did not take part: the gem mongrel is not installed. To install: gem install",
