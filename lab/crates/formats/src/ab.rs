@@ -41,9 +41,7 @@ fn head(out: &mut String, Measured { plan, outcome, .. }: &Measured<'_>) {
 
 fn counts(out: &mut String, Measured { plan, outcome, .. }: &Measured<'_>) {
     let errors = &outcome.errors;
-    let connect =
-        errors.connect_refused + errors.connect_timeout + errors.no_address + errors.no_descriptor;
-    let receive = errors.reset + errors.closed + errors.short_body + errors.invalid;
+    let (connect, receive) = words::failed_to_connect_and_read(errors);
     let failed = connect + receive + errors.unexpected + errors.timeout;
     let _ = write!(
         out,
@@ -204,14 +202,8 @@ fn kept_alive(plan: &loadgen::plan::Plan, outcome: &Outcome) -> u64 {
     outcome.completed.saturating_sub(reopened)
 }
 
-fn notes(
-    Measured {
-        plan,
-        outcome,
-        ended_early,
-        headroom,
-    }: &Measured<'_>,
-) -> Vec<String> {
+fn notes(measured: &Measured<'_>) -> Vec<String> {
+    let Measured { plan, outcome, .. } = measured;
     let mut notes = vec![
         "Fields as ApacheBench prints them, measured by highball load with HTTP/1.1 (ab sends HTTP/1.0).".to_owned(),
         "Failed requests: ab counts every body whose length is not the first one's; here Length counts what \
@@ -247,10 +239,6 @@ fn notes(
             plan.requests.len()
         ));
     }
-    if *ended_early {
-        notes.push("The load was ended early.".to_owned());
-    }
-    notes.push(words::generator_verdict(outcome));
-    notes.extend(headroom.map(|headroom| words::headroom(outcome, headroom)));
+    notes.extend(words::last_notes(measured));
     notes
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::number::ratio;
+use super::number::{deviation, ratio};
 use crate::measured::Measured;
 use crate::words::{self, footnotes};
 use loadgen::outcome::Outcome;
@@ -78,13 +78,12 @@ fn requests_and_replies(out: &mut String, outcome: &Outcome) {
     let rates = reply_rates(outcome);
     let count = rates.len() as f64;
     let mean = ratio(rates.iter().sum(), count);
-    let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
     let min = rates.iter().copied().reduce(f64::min).unwrap_or(0.0);
     let max = rates.iter().copied().fold(0.0, f64::max);
     let _ = writeln!(
         out,
         "Reply rate [replies/s]: min {min:.1} avg {mean:.1} max {max:.1} stddev {:.1} ({} samples)",
-        ratio(squares, count - 1.0).sqrt(),
+        deviation(&rates, mean),
         rates.len()
     );
     let (response, service) = (outcome.first_byte.mean_ms(), outcome.service.mean_ms());
@@ -148,14 +147,8 @@ fn reply_rates(outcome: &Outcome) -> Vec<f64> {
         .collect()
 }
 
-fn notes(
-    Measured {
-        plan,
-        outcome,
-        ended_early,
-        headroom,
-    }: &Measured<'_>,
-) -> Vec<String> {
+fn notes(measured: &Measured<'_>) -> Vec<String> {
+    let Measured { plan, outcome, .. } = measured;
     let mut notes = vec![
         "Fields as httperf prints them, measured by highball load. n/a: the length of connect bursts and the generator's \
          user and system time apart are not known."
@@ -189,10 +182,6 @@ fn notes(
             outcome.errors.invalid, outcome.errors.unanswered
         ));
     }
-    if *ended_early {
-        notes.push("The load was ended early.".to_owned());
-    }
-    notes.push(words::generator_verdict(outcome));
-    notes.extend(headroom.map(|headroom| words::headroom(outcome, headroom)));
+    notes.extend(words::last_notes(measured));
     notes
 }

@@ -68,6 +68,12 @@ pub(super) fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
+/// The standard deviation of a sample; zero of fewer than two values.
+pub(super) fn deviation(values: &[f64], mean: f64) -> f64 {
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    ratio(squares, values.len() as f64 - 1.0).sqrt()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! A plan, the kinds of errors and the generator's part, in words.
 
 use super::number::{grouped, milliseconds, per_cent, ratio};
+use crate::measured::Measured;
 use loadgen::Headroom;
 use loadgen::duration;
 use loadgen::outcome::{Contradiction, Errors, Outcome};
@@ -233,6 +234,25 @@ pub(super) fn latency_note(outcome: &Outcome) -> String {
         percentile("p99.9", 99.9),
         milliseconds(outcome.latency.max_ms())
     )
+}
+
+/// Footnotes of every tool's format: whether the load ended early, and how far the generator was the limit.
+pub(super) fn last_notes(measured: &Measured<'_>) -> Vec<String> {
+    let outcome = measured.outcome;
+    let early = (measured.ended_early).then(|| "The load was ended early.".to_owned());
+    let headroom = measured
+        .headroom
+        .map(|headroom| self::headroom(outcome, headroom));
+    let notes = [early, Some(generator_verdict(outcome)), headroom];
+    notes.into_iter().flatten().collect()
+}
+
+/// Connections that failed to open, and responses that failed to arrive, as ab and wrk count them.
+pub(super) fn failed_to_connect_and_read(errors: &Errors) -> (u64, u64) {
+    let connect =
+        errors.connect_refused + errors.connect_timeout + errors.no_address + errors.no_descriptor;
+    let read = errors.reset + errors.closed + errors.short_body + errors.invalid;
+    (connect, read)
 }
 
 /// Appends footnotes below another tool's fields: lines that begin with `#`, which readers of those fields skip.

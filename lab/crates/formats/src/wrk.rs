@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::number::ratio;
+use super::number::{deviation, ratio};
 use crate::measured::Measured;
 use crate::words::{self, footnotes};
 use loadgen::outcome::{Latency, Outcome};
@@ -64,9 +64,7 @@ fn totals(out: &mut String, outcome: &Outcome) {
         time(outcome.elapsed_s * 1e6),
         binary(received)
     );
-    let connect =
-        errors.connect_refused + errors.connect_timeout + errors.no_address + errors.no_descriptor;
-    let read = errors.reset + errors.closed + errors.short_body + errors.invalid;
+    let (connect, read) = words::failed_to_connect_and_read(errors);
     if connect + read + errors.timeout > 0 {
         let _ = writeln!(
             out,
@@ -122,8 +120,7 @@ fn rate_of_a_thread(Measured { plan, outcome, .. }: &Measured<'_>) -> Spread {
     };
     let count = rates.len() as f64;
     let mean = rates.iter().sum::<f64>() / count;
-    let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
-    let deviation = ratio(squares, count - 1.0).sqrt();
+    let deviation = deviation(&rates, mean);
     let within = rates
         .iter()
         .filter(|rate| (**rate - mean).abs() <= deviation)
@@ -195,14 +192,8 @@ fn binary(bytes: f64) -> String {
     scaled(bytes, 1024.0, "", &["K", "M", "G", "T", "P"], 2)
 }
 
-fn notes(
-    Measured {
-        plan,
-        outcome,
-        ended_early,
-        headroom,
-    }: &Measured<'_>,
-) -> Vec<String> {
+fn notes(measured: &Measured<'_>) -> Vec<String> {
+    let Measured { plan, outcome, .. } = measured;
     let mut notes = vec![
         "Fields as wrk prints them, measured by highball load.".to_owned(),
         format!(
@@ -227,11 +218,7 @@ fn notes(
     if plan.requests.len() > 1 {
         notes.push(format!("The URL is the first of {}.", plan.requests.len()));
     }
-    if *ended_early {
-        notes.push("The load was ended early.".to_owned());
-    }
-    notes.push(words::generator_verdict(outcome));
-    notes.extend(headroom.map(|headroom| words::headroom(outcome, headroom)));
+    notes.extend(words::last_notes(measured));
     notes
 }
 
