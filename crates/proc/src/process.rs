@@ -84,6 +84,13 @@ pub fn command_line(pid: i32) -> Option<String> {
     file(pid, "cmdline").map(|line| String::from_utf8_lossy(&line).into_owned())
 }
 
+/// Returns the file name of the program that a process runs: `ruby3.1` also where the process was started by a script
+/// of another name.
+pub fn program(pid: i32) -> Option<String> {
+    let file = Process::new(pid).ok()?.exe().ok()?;
+    Some(file.file_name()?.to_string_lossy().into_owned())
+}
+
 /// Whether the environment that a process was started with contains a text.
 pub fn environment_contains(pid: i32, text: &str) -> bool {
     file(pid, "environ").is_some_and(|all| String::from_utf8_lossy(&all).contains(text))
@@ -180,6 +187,8 @@ mod tests {
         assert!(all().iter().any(|one| one.pid == pid));
         assert!(pids().any(|one| one == pid));
         assert!(command_line(pid).is_some_and(|line| !line.is_empty()));
+        let own = std::env::current_exe().unwrap();
+        assert_eq!(program(pid).as_deref(), own.file_name().unwrap().to_str());
         assert!(descriptors(pid) > Some(2));
         assert!(peak_rss(pid) > Some(0));
         assert!(has_only_threads_in(pid, &['R', 'S', 'D']));

@@ -1,6 +1,7 @@
 //! Measures a server while it is loaded: CPU of all its processes, memory once a second, and what anything else on the
 //! machine took. It ends the load early where the server ends or the comparison is stopped.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -33,6 +34,8 @@ pub(super) struct Measured {
     pub(super) wall_s: f64,
     /// CPU time of the server, in seconds.
     pub(super) cpu_s: f64,
+    /// The same by program, for those that used any.
+    pub(super) cpu_by_program: BTreeMap<String, f64>,
     /// Cores that the application's database used, on average.
     pub(super) database_cores: f64,
     /// Cores that anything else than server, generator and database used, on average, the hypervisor's share included.
@@ -57,7 +60,11 @@ pub(super) fn load(
     let halt = AtomicBool::new(false);
     let (ended, end) = channel::<()>();
     let begin = Instant::now();
-    let (server, own, machine) = (running.tree().cpu(), own_cpu(), MachineCpu::now());
+    let (server_before, own, machine) = (
+        running.tree().cpu_by_program(),
+        own_cpu(),
+        MachineCpu::now(),
+    );
     let database = application.database_cpu();
     let (outcome, watched) = thread::scope(|scope| {
         let (server, halt) = (&mut *running, &halt);
@@ -75,7 +82,9 @@ pub(super) fn load(
         (outcome, watcher.join().expect("the watcher does not panic"))
     });
     let wall_s = begin.elapsed().as_secs_f64();
-    let cpu = running.tree().cpu().saturating_sub(server);
+    let server_now = running.tree().cpu_by_program();
+    let total = |programs: &BTreeMap<String, Duration>| programs.values().sum::<Duration>();
+    let cpu = total(&server_now).saturating_sub(total(&server_before));
     let own = own_cpu().saturating_sub(own);
     let database = application.database_cpu().saturating_sub(database);
     let now = MachineCpu::now();
@@ -88,11 +97,24 @@ pub(super) fn load(
         outcome: outcome?,
         wall_s,
         cpu_s: cpu.as_secs_f64(),
+        cpu_by_program: used_since(&server_before, server_now),
         database_cores: database.as_secs_f64() / wall_s,
         other_cores: others.as_secs_f64() / wall_s,
         memory,
         processes: running.tree().members().len(),
     })
+}
+
+/// Seconds of CPU time that each program used between two readings, where it used any.
+fn used_since(
+    before: &BTreeMap<String, Duration>,
+    now: BTreeMap<String, Duration>,
+) -> BTreeMap<String, f64> {
+    let used = now.into_iter().map(|(program, total)| {
+        let earlier = before.get(&program).copied().unwrap_or_default();
+        (program, total.saturating_sub(earlier).as_secs_f64())
+    });
+    used.filter(|(_, seconds)| *seconds > 0.0).collect()
 }
 
 /// Reads memory until the load has ended; ends it where a process has.

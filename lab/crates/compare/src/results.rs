@@ -1,6 +1,8 @@
 //! What a comparison found, as it is kept in `results.json`: how it was run, every trial, every search for a peak.
 //! Plain data; verdicts and reports are made from it alone, also later and elsewhere.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
@@ -146,6 +148,9 @@ pub struct Trial {
     pub outcome: Outcome,
     /// CPU time of the whole process tree during the load, in seconds.
     pub cpu_s: f64,
+    /// The same by the file name of the program; empty in results of earlier versions.
+    #[serde(default)]
+    pub cpu_by_program: BTreeMap<String, f64>,
     /// Cores that anything else on the machine used during the load, on average, and what the hypervisor took of them.
     pub other_cores: f64,
     /// Cores that the database used during the load, on average, where the lab started one for the application.

@@ -345,6 +345,7 @@ impl Server {
         )?;
         let trial = &mut self.trial;
         trial.cpu_s = measured.cpu_s;
+        trial.cpu_by_program.clone_from(&measured.cpu_by_program);
         trial.other_cores = measured.other_cores;
         trial.database_cores = measured.database_cores;
         trial.processes = measured.processes;

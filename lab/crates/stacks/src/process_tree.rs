@@ -62,18 +62,24 @@ impl ProcessTree {
 
     /// CPU time that the tree has used since it started, user and system, of living and dead members.
     pub fn cpu(&mut self) -> Duration {
-        // What a zombie used is in nobody else's counters yet.
-        let members = self.select(&proc::all());
-        members
-            .iter()
-            .map(|stat| {
-                let own_counts = self.root_counts || stat.pid != self.root;
-                match own_counts {
-                    true => stat.reaped_cpu + stat.own_cpu,
-                    false => stat.reaped_cpu,
-                }
-            })
-            .sum()
+        self.cpu_by_program().into_values().sum()
+    }
+
+    /// The same by the file name of each member's program. A member that ended counts to the one that waited for it.
+    pub fn cpu_by_program(&mut self) -> BTreeMap<String, Duration> {
+        let mut programs = BTreeMap::new();
+        // A zombie's time is not part of its parent's counters yet.
+        for stat in self.select(&proc::all()) {
+            let own_counts = self.root_counts || stat.pid != self.root;
+            let used = match own_counts {
+                true => stat.reaped_cpu + stat.own_cpu,
+                false => stat.reaped_cpu,
+            };
+            // Other users' programs and those of zombies can't be read.
+            let program = proc::program(stat.pid).unwrap_or(stat.name);
+            *programs.entry(program).or_default() += used;
+        }
+        programs
     }
 
     /// Memory of all living members together.

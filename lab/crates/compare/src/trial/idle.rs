@@ -65,6 +65,10 @@ pub(super) fn measure(
     let after = server.measure(context, plan)?;
     let ratio = |of: fn(&Measured) -> f64| of(&beside) / ((of(&before) + of(&after)) / 2.0);
     server.trial.cpu_s = beside.cpu_s;
+    server
+        .trial
+        .cpu_by_program
+        .clone_from(&beside.cpu_by_program);
     server.trial.beside_idle = Some(BesideIdle {
         connections: count,
         newcomer_ms: slowest.max(among?).as_secs_f64() * 1000.0,

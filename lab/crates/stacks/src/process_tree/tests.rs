@@ -103,6 +103,12 @@ fn a_real_tree_is_measured_with_its_dead_and_killed() {
         tree.cpu() > Duration::ZERO,
         "the dead child's CPU is counted"
     );
+    let programs = tree.cpu_by_program();
+    let mut shells = programs.iter().filter(|(name, _)| *name != "sleep");
+    assert!(
+        shells.any(|(_, used)| *used > Duration::ZERO),
+        "the child's CPU counts to the shell's program: {programs:?}"
+    );
     let memory = tree.memory();
     assert!(memory.pss > 0 && memory.rss >= memory.pss, "{memory:?}");
 
