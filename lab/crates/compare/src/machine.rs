@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -108,6 +109,12 @@ pub fn timestamp() -> String {
     format!("{:.0}", jiff::Timestamp::now())
 }
 
+/// The moment that a [`timestamp`] names; `None` where the text is none.
+pub fn moment(timestamp: &str) -> Option<SystemTime> {
+    let moment: jiff::Timestamp = timestamp.parse().ok()?;
+    Some(moment.into())
+}
+
 fn distribution() -> Option<String> {
     let text = read("/etc/os-release")?;
     let name = text
@@ -136,6 +143,8 @@ fn read(path: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -159,5 +168,11 @@ mod tests {
             now.len() == 20 && now.ends_with('Z') && now.as_bytes()[10] == b'T',
             "{now}"
         );
+        let second = Duration::from_secs(1);
+        assert_eq!(
+            moment("1970-01-01T00:00:01Z"),
+            Some(SystemTime::UNIX_EPOCH + second)
+        );
+        assert_eq!(moment(""), None);
     }
 }

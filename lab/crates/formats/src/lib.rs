@@ -5,6 +5,7 @@
 
 mod ab;
 mod data;
+pub mod export;
 mod figures;
 mod httperf;
 mod measured;

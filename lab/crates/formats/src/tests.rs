@@ -18,7 +18,7 @@ fn request(path: &str) -> Request {
     }
 }
 
-fn plan(connections: ConnectionUse) -> Plan {
+pub(super) fn plan(connections: ConnectionUse) -> Plan {
     Plan {
         target: Target::Tcp("127.0.0.1:8080".parse().unwrap()),
         host: "127.0.0.1:8080".into(),
@@ -45,7 +45,7 @@ fn latency(count: u64, microseconds: impl Fn(u64) -> u64) -> Latency {
 }
 
 /// Twelve seconds of 100 good responses, from 0.5 to 2.9 ms, over four connections.
-fn outcome() -> Outcome {
+pub(super) fn outcome() -> Outcome {
     let second = Second {
         demanded: 100,
         completed: 100,

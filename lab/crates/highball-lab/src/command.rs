@@ -16,6 +16,7 @@ mod bench;
 mod compare;
 mod comparing;
 mod diff;
+mod export;
 mod load;
 mod stacks;
 mod study;

@@ -47,7 +47,7 @@ pub(super) fn measure(
             thread::sleep(LEAD_IN + restart.before);
             running.restart(begin + length)
         });
-        let load = run_each(&plan, context.stop);
+        let load = run_each(&plan, &mut |_| {}, context.stop);
         (restarted.join().expect("a restart does not panic"), load)
     });
     let (restarted, (_, singles)) = (restarted?, load?);
@@ -97,6 +97,7 @@ mod tests {
             due,
             latency: Duration::from_millis(milliseconds),
             good,
+            ..Single::default()
         }
     }
 

@@ -10,9 +10,11 @@ use anyhow::{Result, bail, ensure};
 
 use super::assertions;
 use super::comparing::{CONDITION_FAILED, QUICK, command_line, failures, places, stopped};
+use super::export;
 use compare::RunOptions;
 use compare::lab::{FindPeak, Lab, Load, Request, Setting};
 use compare::results::Results;
+use formats::export::Export;
 use loadgen::duration;
 use loadgen::outcome::condition::Condition;
 
@@ -83,8 +85,12 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     resume: Option<PathBuf>,
     /// Write the reports of a comparison again from what it found, and measure nothing
-    #[arg(long, value_name = "DIR", exclusive = true)]
+    #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+    /// Also write latencies and counts for another tool: hdr=FILE (HdrHistogram's log) or k6=FILE (summary of k6); may be
+    /// repeated, also with --report
+    #[arg(long, value_name = "KIND=FILE")]
+    export: Vec<Export>,
 }
 
 /// Compares, prints the answer, and writes the reports.
@@ -92,8 +98,11 @@ pub struct Arguments {
 /// # Errors
 /// Nothing can be compared, what was found can't be written, or a trial failed; in one message.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    arguments.check()?;
     if let Some(folder) = &arguments.report {
-        tell(&compare::read(folder)?, folder)?;
+        let results = compare::read(folder)?;
+        tell(&results, folder)?;
+        export::of_comparison(&arguments.export, &results)?;
         return Ok(ExitCode::SUCCESS);
     }
     let stop = super::stop_on_signals()?;
@@ -113,6 +122,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(stopped("highball compare", &folder));
     }
     tell(&results, &folder)?;
+    export::of_comparison(&arguments.export, &results)?;
     if let Some(text) = failures(&results) {
         bail!("{text}");
     }
@@ -141,6 +151,19 @@ fn tell(results: &Results, folder: &Path) -> Result<()> {
 }
 
 impl Arguments {
+    /// Refuses flags that exclude each other, and exports that can't be made.
+    fn check(&self) -> Result<()> {
+        let reports_only = Self {
+            report: self.report.clone(),
+            export: self.export.clone(),
+            ..Self::default()
+        };
+        if self.report.is_some() && *self != reports_only {
+            bail!("--report cannot be used with other flags than --export: it measures nothing");
+        }
+        export::check_comparison(&self.export)
+    }
+
     /// The comparison that file and flags make.
     fn lab(&self) -> Result<Lab> {
         let mut lab = match (&self.resume, &self.file) {
@@ -238,9 +261,9 @@ mod tests {
 
     fn lab(line: &str) -> Result<Lab> {
         let words = line.split_whitespace();
-        Program::try_parse_from(std::iter::once("compare").chain(words))?
-            .arguments
-            .lab()
+        let arguments = Program::try_parse_from(std::iter::once("compare").chain(words))?.arguments;
+        arguments.check()?;
+        arguments.lab()
     }
 
     #[test]
@@ -301,6 +324,7 @@ mod tests {
         );
         check("LAB.toml --resume there", "cannot be used with");
         check("--report there --trials 3", "cannot be used with");
+        check("--export jmeter=file", "no single requests");
         check("--resume /nonexistent", "/nonexistent holds no comparison");
     }
 }

@@ -4,12 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
 
 use self::failure::Failure;
 use self::progress::Progress;
+use super::export;
+use formats::export::Export;
 use formats::{Format, Measured};
 use loadgen::duration;
 use loadgen::outcome::condition::Condition;
@@ -109,6 +111,10 @@ pub struct Arguments {
     /// Exit with 2 if this holds, such as 'p99 > 200ms', 'rate < 500' or 'errors > 0.1%'; may be repeated
     #[arg(long, value_name = "CONDITION", help_heading = OUTPUT)]
     fail_if: Vec<Condition>,
+    /// Also write results for another tool: hdr=FILE (HdrHistogram's log), k6=FILE (summary of k6) or jmeter=FILE (CSV of
+    /// JMeter, for which each request is kept in memory); may be repeated
+    #[arg(long, value_name = "KIND=FILE", help_heading = OUTPUT)]
+    export: Vec<Export>,
     /// Show no progress
     #[arg(short, long, help_heading = OUTPUT)]
     quiet: bool,
@@ -156,11 +162,9 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
     let plan = planning::plan(&arguments)?;
     reach::descriptors_for(&plan)?;
     reach::server_of(&plan)?;
-    if let Some(file) = &arguments.output {
-        // Told now and not after the load.
-        let mut options = std::fs::OpenOptions::new();
-        let opened = options.append(true).create(true).open(file);
-        opened.with_context(|| format!("can't write to {}", file.display()))?;
+    let exports = arguments.export.iter().map(|export| &export.file);
+    for file in arguments.output.iter().chain(exports) {
+        export::check_writable(file)?;
     }
     let stop = super::stop_on_signals()?;
     let headroom = arguments
@@ -180,7 +184,12 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
             bail!("ended in the warm-up: nothing was measured");
         }
     }
-    let outcome = loadgen::run(&plan, &mut |so_far| progress.tell("load", so_far), &stop)?;
+    let started = SystemTime::now();
+    let mut tell = |so_far: &loadgen::Progress| progress.tell("load", so_far);
+    let (outcome, singles) = match export::needs_each_request(&arguments.export) {
+        true => loadgen::run_each(&plan, &mut tell, &stop)?,
+        false => (loadgen::run(&plan, &mut tell, &stop)?, Vec::new()),
+    };
     progress.end();
     let measured = Measured {
         plan: &plan,
@@ -194,6 +203,8 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         text.insert_str(0, &format!("FAILED: {}\n\n", failure.reason));
     }
     write(&text, arguments.output.as_deref())?;
+    let exported = (started, &outcome, singles.as_slice());
+    export::of_load(&arguments.export, &plan, exported)?;
     match failure {
         None => Ok(ExitCode::SUCCESS),
         Some(Failure { code: 1, reason }) => bail!("{reason}"),

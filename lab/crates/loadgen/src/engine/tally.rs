@@ -231,7 +231,7 @@ impl Tally {
             self.slice.errors += 1;
         }
         // A quick refusal is no quick answer, whether or not somebody named the status that was wanted.
-        self.end_of(kind, times, !good, good);
+        self.end_of(kind, times, !good, Some(response));
     }
 
     /// A request came to nothing.
@@ -240,16 +240,20 @@ impl Tally {
         *self.count_of(failure) += 1;
         self.slice.errors += 1;
         // An unanswered request is as old as it is; any other failure is no quick answer.
-        self.end_of(kind, times, failure != Failure::Unanswered, false);
+        self.end_of(kind, times, failure != Failure::Unanswered, None);
     }
 
-    fn end_of(&mut self, kind: usize, times: Times, failed: bool, good: bool) {
+    fn end_of(&mut self, kind: usize, times: Times, failed: bool, response: Option<&Response>) {
         let age = times.ended.saturating_sub(times.due);
         if let Some(singles) = &mut self.singles {
             singles.push(Single {
                 due: Duration::from_nanos(times.due),
                 latency: Duration::from_nanos(age),
-                good,
+                good: response.is_some() && !failed,
+                first_byte: response.map_or(Duration::ZERO, |_| span(times.due, times.first)),
+                request: kind,
+                status: response.map(|response| response.status),
+                received: response.map_or(0, |response| response.head + response.body),
             });
         }
         let latency = Duration::from_nanos(if failed { age.max(self.timeout) } else { age });

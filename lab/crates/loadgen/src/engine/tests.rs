@@ -441,11 +441,16 @@ fn single_requests_are_kept_on_demand() {
         status: 200,
         length: None,
     });
-    let (outcome, singles) = run_each(&plan, &AtomicBool::new(false)).unwrap();
+    let (outcome, singles) = run_each(&plan, &mut |_| {}, &AtomicBool::new(false)).unwrap();
     assert_eq!(singles.len() as u64, outcome.demanded);
     let bad = singles.iter().filter(|single| !single.good).count();
     assert_eq!(bad as u64, outcome.errors.unexpected);
     assert!(bad > 0 && bad < singles.len());
+    let described = |single: &Single| {
+        let status = if single.good { 200 } else { 503 };
+        single.status == Some(status) && single.received > 0 && single.request == 0
+    };
+    assert!(singles.iter().all(described), "{singles:?}");
     let mut due: Vec<Duration> = singles.iter().map(|single| single.due).collect();
     due.sort_unstable();
     due.dedup();

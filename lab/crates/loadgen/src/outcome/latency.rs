@@ -37,6 +37,11 @@ impl Latency {
             .expect("all histograms have the same bounds");
     }
 
+    /// The histogram, in microseconds, for formats of other tools.
+    pub fn histogram(&self) -> &Histogram<u64> {
+        &self.0
+    }
+
     /// How many times there are.
     pub fn count(&self) -> u64 {
         self.0.len()
