@@ -89,7 +89,7 @@ fn every_stack_is_compared_and_the_report_shows_each() -> Result<()> {
 
     let page = folder.join("results/report.html");
     let expected = Expected {
-        charts: 5,
+        charts: 6,
         stacks: stacks.len(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

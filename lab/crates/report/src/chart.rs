@@ -3,10 +3,13 @@
 
 use serde::Serialize;
 
+pub(super) mod bars;
 pub(super) mod dots;
 mod drawing;
+pub(super) mod heat;
 pub(super) mod lines;
 pub(super) mod pairs;
+mod rows;
 mod scale;
 
 /// How many colours there are; further stacks repeat them with dashed lines.
@@ -19,8 +22,17 @@ pub(super) struct Chart {
     title: String,
     /// How to read it, below it; may be empty.
     caption: String,
+    /// Known causes of what it shows.
+    notes: Vec<String>,
     wide: String,
     narrow: String,
+}
+
+impl Chart {
+    /// The chart with notes on the causes of what it shows.
+    pub(super) fn with_notes(self, notes: Vec<String>) -> Self {
+        Self { notes, ..self }
+    }
 }
 
 /// The page that a drawing is for.
@@ -51,6 +63,7 @@ fn both(id: &str, title: &str, caption: &str, draw: impl Fn(Size, &str) -> Strin
     Chart {
         title: title.to_owned(),
         caption: caption.to_owned(),
+        notes: Vec::new(),
         wide: draw(Size::Wide, &format!("{id}-wide")),
         narrow: draw(Size::Narrow, &format!("{id}-narrow")),
     }

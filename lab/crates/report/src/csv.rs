@@ -1,5 +1,6 @@
-//! `results.csv`: one figure a line, for programs. Numbers are written in full, never rounded for people.
+//! `results.csv`: one figure a line, for programs. Numbers are written in full and never rounded.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::{Context, Result};
@@ -7,9 +8,9 @@ use anyhow::{Context, Result};
 use super::warnings::settled;
 use compare::results::{Footprint, Peak, Results, Trial};
 use compare::verdict::{Measure, most_replies};
-use loadgen::outcome::{Errors, Outcome};
+use loadgen::outcome::Outcome;
 
-/// What each line holds. `round` is empty where a figure is none of a single trial.
+/// The columns.
 const HEAD: [&str; 7] = [
     "trial", "stack", "load", "round", "measure", "unit", "value",
 ];
@@ -17,7 +18,7 @@ const HEAD: [&str; 7] = [
 /// Writes every figure of the results.
 ///
 /// # Errors
-/// When `output` takes nothing more.
+/// `output` can't be written.
 pub(super) fn write(results: &Results, output: impl Write) -> Result<()> {
     let mut lines = Lines(csv::Writer::from_writer(output));
     lines.0.write_record(HEAD).context("results.csv")?;
@@ -25,7 +26,7 @@ pub(super) fn write(results: &Results, output: impl Write) -> Result<()> {
         of_trial(&mut lines, trial)?;
     }
     for (index, peak) in results.peaks.iter().enumerate() {
-        // Searches are counted on from the trials, so that a number names one of the two.
+        // Searches are numbered after the trials, so that a number is unique.
         of_peak(&mut lines, results.trials.len() + index + 1, peak)?;
     }
     lines.0.flush().context("results.csv")
@@ -33,7 +34,7 @@ pub(super) fn write(results: &Results, output: impl Write) -> Result<()> {
 
 struct Lines<W: Write>(csv::Writer<W>);
 
-/// What a figure belongs to.
+/// The trial or search of a figure.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     trial: usize,
@@ -97,6 +98,10 @@ fn of_trial<W: Write>(lines: &mut Lines<W>, trial: &Trial) -> Result<()> {
     ] {
         lines.put(place, measure, unit, value)?;
     }
+    for (program, seconds) in &trial.cpu_by_program {
+        lines.put(place, &format!("cpu_of_{program}"), "s", *seconds)?;
+    }
+    of_special_load(lines, place, trial)?;
     let under_load = trial.memory.under_load.iter().map(|(_, sample)| sample);
     let largest = under_load.max_by_key(|sample| sample.pss);
     for (when, sample) in [
@@ -157,27 +162,52 @@ fn of_outcome<W: Write>(
         let measure = format!("{prefix}status_{status}");
         lines.put(place, &measure, "responses", *count as f64)?;
     }
-    for (kind, count) in kinds(&outcome.errors) {
+    // The names are those of results.json.
+    let kinds: BTreeMap<String, u64> =
+        serde_json::from_value(serde_json::to_value(outcome.errors)?)?;
+    for (kind, count) in kinds {
         let measure = format!("{prefix}error_{kind}");
         lines.put(place, &measure, "requests", count as f64)?;
     }
     Ok(())
 }
 
-fn kinds(errors: &Errors) -> [(&'static str, u64); 11] {
-    [
-        ("connect_refused", errors.connect_refused),
-        ("connect_timeout", errors.connect_timeout),
-        ("no_address", errors.no_address),
-        ("no_descriptor", errors.no_descriptor),
-        ("reset", errors.reset),
-        ("closed", errors.closed),
-        ("short_body", errors.short_body),
-        ("timeout", errors.timeout),
-        ("invalid", errors.invalid),
-        ("unexpected", errors.unexpected),
-        ("unanswered", errors.unanswered),
-    ]
+/// What idle connections cost, and what a restart did to the latency.
+fn of_special_load<W: Write>(lines: &mut Lines<W>, place: Place<'_>, trial: &Trial) -> Result<()> {
+    if let Some(idle) = &trial.beside_idle {
+        for (measure, unit, value) in [
+            ("idle_connections", "connections", idle.connections as f64),
+            ("idle_newcomer", "ms", idle.newcomer_ms),
+            ("idle_front_rss", "bytes", idle.front.rss as f64),
+            (
+                "idle_front_rss_before",
+                "bytes",
+                idle.front_before.rss as f64,
+            ),
+            ("idle_rate_ratio", "ratio", idle.rate_ratio),
+            ("idle_cpu_ratio", "ratio", idle.cpu_ratio),
+        ] {
+            lines.put(place, measure, unit, value)?;
+        }
+    }
+    let Some(restart) = &trial.restart else {
+        return Ok(());
+    };
+    lines.put(place, "restart_rate", "requests/s", restart.rate)?;
+    lines.put(place, "restart_served", "s", restart.served_s)?;
+    lines.put(place, "restart_gone", "s", restart.gone_s)?;
+    for (when, stretch) in [
+        ("before", &restart.before),
+        ("during", &restart.during),
+        ("after", &restart.after),
+    ] {
+        if let Some(value) = stretch.latency.percentile_ms(99.0) {
+            lines.put(place, &format!("restart_p99_{when}"), "ms", value)?;
+        }
+        let measure = format!("restart_errors_{when}");
+        lines.put(place, &measure, "requests", stretch.errors as f64)?;
+    }
+    Ok(())
 }
 
 fn of_peak<W: Write>(lines: &mut Lines<W>, number: usize, peak: &Peak) -> Result<()> {

@@ -3,15 +3,20 @@
 use std::collections::BTreeMap;
 
 use super::chart::lines::{Axis, Lines, Series};
-use super::chart::{Chart, dots, lines, pairs};
+use super::chart::{COLOURS, Chart, dots, lines, pairs};
 use super::number::figure;
 use super::then_and_now::Finding as Published;
 use super::words::{capitalised, colour};
-use compare::results::{Limit, Load, Peak, Results, Trial};
+use compare::results::{Load, Results, Trial};
 use compare::statistics::starts::merged;
 use compare::verdict::measure::MEGABYTE;
 use compare::verdict::{Finding, Judgement, Measure};
 use loadgen::outcome::Latency;
+pub(super) use searches::{latency_over_rate, replies};
+pub(super) use trials::{cpu_parts, latency_over_time};
+
+mod searches;
+mod trials;
 
 /// One measure of every stack, with intervals.
 pub(super) fn dots(results: &Results, finding: &Finding<'_>) -> Chart {
@@ -40,7 +45,8 @@ pub(super) fn dots(results: &Results, finding: &Finding<'_>) -> Chart {
         "left"
     };
     let caption = format!(
-        "Large dot: the value over all trials, with its 95 % interval. Small dots: single trials. Better is to the {better}."
+        "Large dot: the value over all trials, with its 95 % interval; an end without a cap is outside of the chart. Small \
+         dots: single trials. Better is to the {better}."
     );
     dots::chart(
         &id,
@@ -68,7 +74,7 @@ pub(super) fn latencies(results: &Results, load: &Load) -> Option<Chart> {
     for stack in &results.stacks {
         let all =
             merged(measured(results, &stack.id, &load.id).map(|trial| &trial.outcome.latency));
-        let points = percentiles(&all);
+        let points = percentiles(&all, 0.04);
         if points.is_empty() {
             continue;
         }
@@ -82,6 +88,9 @@ pub(super) fn latencies(results: &Results, load: &Load) -> Option<Chart> {
             stack: stack.id.clone(),
             colour: colour(results, &stack.id),
             lines: vec![points],
+            thin: single_trials(results, &stack.id, load, |trial| {
+                percentiles(&trial.outcome.latency, 0.08)
+            }),
             marks: Vec::new(),
             words: words.collect::<Vec<_>>().join(", "),
         });
@@ -106,8 +115,9 @@ pub(super) fn latencies(results: &Results, load: &Load) -> Option<Chart> {
         lines::chart(&Lines {
             id: &id,
             title: "Latency distribution",
-            caption: "How long the given share of requests took at most, from the moment at which they were due. Both axes \
-                      are logarithmic; lower is better, and a line that shoots up at the right means that few requests are very slow.",
+            caption: "How long the given share of requests took at most, from the moment at which they were due. Thin lines are \
+                      single trials. Both axes are logarithmic; lower is better, and a line that rises steeply at the right \
+                      means that few requests are very slow.",
             x: Axis {
                 title: "share of requests answered by then".into(),
                 logarithmic: false,
@@ -129,74 +139,29 @@ fn nines(percent: f64) -> f64 {
     -(1.0 - percent / 100.0).log10()
 }
 
-/// The distribution as far as ten requests lie beyond.
-fn percentiles(latency: &Latency) -> Vec<(f64, f64)> {
-    let steps = (1..=100).map(|step| f64::from(step) * 0.04);
+/// The points of each trial of a stack, for thin lines; none where so many stacks would hide each other.
+fn single_trials(
+    results: &Results,
+    stack: &str,
+    load: &Load,
+    points: impl Fn(&Trial) -> Vec<(f64, f64)>,
+) -> Vec<Vec<(f64, f64)>> {
+    let trials = measured(results, stack, &load.id);
+    match results.stacks.len() > COLOURS {
+        true => Vec::new(),
+        false => trials.map(points).filter(|line| line.len() > 1).collect(),
+    }
+}
+
+/// The distribution in steps of the axis, up to the percentile that ten requests exceed.
+fn percentiles(latency: &Latency, step: f64) -> Vec<(f64, f64)> {
+    let steps = (1..=(4.0 / step) as u32).map(|index| f64::from(index) * step);
     steps
         .filter_map(|at| {
             let percent = 100.0 * (1.0 - 10_f64.powf(-at));
             Some((at, latency.percentile_ms(percent)?))
         })
         .collect()
-}
-
-/// Good responses over demanded ones, from the searches for the largest rate.
-pub(super) fn replies(results: &Results) -> Option<Chart> {
-    let mut series = Vec::new();
-    for stack in &results.stacks {
-        let searches = results.peaks.iter().filter(|peak| peak.stack == stack.id);
-        let searches: Vec<&Peak> = searches.filter(|peak| !peak.steps.is_empty()).collect();
-        if searches.is_empty() {
-            continue;
-        }
-        let lines = searches.iter().map(|peak| {
-            let mut points: Vec<(f64, f64)> = peak
-                .steps
-                .iter()
-                .filter(|step| step.limit != Limit::Client)
-                .map(|step| (step.rate, step.achieved))
-                .collect();
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            points
-        });
-        let marks = searches
-            .iter()
-            .flat_map(|peak| &peak.steps)
-            .filter(|step| step.limit != Limit::Client)
-            .map(|step| {
-                let why = step.why.as_deref().unwrap_or("held");
-                let words = format!(
-                    "{}: {} of {} requests/s, {why}",
-                    stack.id,
-                    figure(step.achieved),
-                    figure(step.rate)
-                );
-                ((step.rate, step.achieved), step.why.is_none(), words)
-            });
-        let most = searches
-            .iter()
-            .map(|peak| peak.last_good)
-            .fold(0.0, f64::max);
-        series.push(Series {
-            stack: stack.id.clone(),
-            colour: colour(results, &stack.id),
-            lines: lines.collect(),
-            marks: marks.collect(),
-            words: format!("held up to {} requests/s", figure(most)),
-        });
-    }
-    (!series.is_empty()).then(|| {
-        lines::chart(&Lines {
-            id: "replies",
-            title: "Replies over demand",
-            caption: "Each dot is one rate on a fresh server: full where it was held, hollow where it was not. Up to its limit a \
-                      stack follows the dashed line; beyond it a good one stays level, and a bad one falls.",
-            x: axis("demanded, requests/s"),
-            y: axis("answered well, requests/s"),
-            series: &series,
-            diagonal: Some("all answered"),
-        })
-    })
 }
 
 fn axis(title: &str) -> Axis {
@@ -207,11 +172,11 @@ fn axis(title: &str) -> Axis {
     }
 }
 
-/// Lines of more points than this have no dots.
+/// Lines with more points than this have no dots.
 const DOTS: usize = 20;
 
-/// What each second of a load gave, for each stack the mean over its trials: `of` a trial come seconds since the load's
-/// begin and values in `unit`. What is said of a stack begins with `words` of it.
+/// A value of each second of a load: for each stack the mean over its trials, and the trials as thin lines. `of` a trial
+/// gives seconds since the load's begin and values in `unit`; `words` of a stack begin its description.
 fn by_second(
     results: &Results,
     load: &Load,
@@ -254,6 +219,7 @@ fn by_second(
                 })
                 .collect(),
             lines: vec![points],
+            thin: single_trials(results, &stack.id, load, &of),
             words,
         });
     }
@@ -265,7 +231,7 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// The rate of a closed loop, second by second; `None` where it has less than two.
-pub(super) fn course(results: &Results, load: &Load) -> Option<Chart> {
+pub(super) fn rate_over_time(results: &Results, load: &Load) -> Option<Chart> {
     let rates = |trial: &Trial| -> Vec<(f64, f64)> {
         let rates = trial.outcome.rates();
         let numbered = rates.iter().zip(1..);
@@ -275,13 +241,13 @@ pub(super) fn course(results: &Results, load: &Load) -> Option<Chart> {
     };
     let series = by_second(results, load, "requests/s", rates, |_| String::new());
     let lasts = series.iter().any(|one| one.lines[0].len() > 1);
-    let id = format!("course-{}", load.id);
+    let id = format!("rate-over-time-{}", load.id);
     (!load.open && lasts).then(|| {
         lines::chart(&Lines {
             id: &id,
             title: "Rate over the load",
-            caption: "Good responses of each second, mean over a stack's trials. A line that falls is a stack that slows down, \
-                      one that rises a stack that was not warm.",
+            caption: "Good responses of each second, mean over a stack's trials; thin lines are single trials. A line that \
+                      falls is a stack that slows down, one that rises a stack that was not warm.",
             x: axis("seconds of load"),
             y: axis("requests per second"),
             series: &series,
@@ -311,8 +277,8 @@ pub(super) fn memory(results: &Results, load: &Load) -> Option<Chart> {
         lines::chart(&Lines {
             id: &id,
             title: "Memory under load",
-            caption: "All processes of a stack together, mean over its trials. Shared pages are divided among those who share \
-                      them (PSS). A line that keeps rising is memory that is not given back.",
+            caption: "All processes of a stack together, mean over its trials; thin lines are single trials. Shared pages are \
+                      divided among the processes that share them (PSS). A line that keeps rising is memory that is not given back.",
             x: axis("seconds of load"),
             y: axis("memory, MB"),
             series: &series,

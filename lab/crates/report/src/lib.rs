@@ -15,6 +15,7 @@ pub use then_and_now::ThenAndNow;
 mod chart;
 mod csv;
 mod curves;
+mod explain;
 mod number;
 mod page;
 mod table;

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::chart::Chart;
 use super::curves;
+use super::explain;
 use super::number::{count, counted, figure, round, seconds};
 use super::table::{self, Table};
 use super::then_and_now::ThenAndNow;
@@ -39,6 +40,8 @@ struct OfLoad {
     title: String,
     about: String,
     figures: Table,
+    /// Tables of what else the load did: idle connections, a restart.
+    special: Vec<Table>,
     verdicts: Option<Table>,
     charts: Vec<Chart>,
 }
@@ -82,6 +85,7 @@ pub(super) fn render(page: &Page<'_>) -> Result<String> {
     let peak_charts: Vec<Chart> = peak_chart
         .map(|finding| curves::dots(results, finding))
         .into_iter()
+        .chain(curves::latency_over_rate(results))
         .chain(curves::replies(results))
         .collect();
     let study = page.study.map(|study| {
@@ -193,15 +197,24 @@ fn of_load(results: &Results, judgement: &Judgement<'_>, load: &Load) -> OfLoad 
         Measure::Rate
     };
     let charts = find(dotted).map(|finding| curves::dots(results, finding));
+    let latencies = curves::latencies(results, load)
+        .map(|chart| chart.with_notes(explain::latencies(results, load)));
     let charts = charts
         .into_iter()
-        .chain(curves::latencies(results, load))
-        .chain(curves::course(results, load));
+        .chain(latencies)
+        .chain(curves::latency_over_time(results, load))
+        .chain(curves::rate_over_time(results, load))
+        .chain(curves::cpu_parts(results, load));
+    let special = [
+        table::with_idle_connections(results, load),
+        table::under_restart(results, load),
+    ];
     OfLoad {
         id: load.id.clone(),
         title: capitalised(&load.title),
         about: about(load),
         figures: table::figures(results, judgement, load),
+        special: special.into_iter().flatten().collect(),
         verdicts: table::verdicts(results, judgement, load),
         charts: charts.collect(),
     }

@@ -11,8 +11,10 @@ use compare::verdict::measure::MEGABYTE;
 use compare::verdict::{Judgement, Measure, Verdict, Versus, admission};
 use loadgen::outcome::Latency;
 pub(super) use peaks::peaks;
+pub(super) use special::{under_restart, with_idle_connections};
 
 mod peaks;
+mod special;
 
 /// A table.
 #[derive(Debug, Clone, Default, Serialize)]

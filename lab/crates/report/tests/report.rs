@@ -76,8 +76,9 @@ fn every_stack_is_one_series_of_every_chart() {
     let folder = Directory::new();
     let (page, _) = written(folder.path());
     let charts: Vec<&str> = page.split("<svg").skip(1).collect();
-    // Ratios, rate, its course, p99, two distributions, peaks, replies, memory, per GB, per core; each in two widths.
-    assert_eq!(charts.len(), 22);
+    // Ratios, rate, rate over time, p99, then of both loads distribution, heat map and CPU parts, then peaks, latency over
+    // demand, replies, memory, per GB, per core; each in two widths.
+    assert_eq!(charts.len(), 32);
     for chart in charts {
         let chart = chart.split("</svg>").next().unwrap();
         for id in ["highball", "puma-cluster", "apache+thin-byrequests"] {
@@ -283,14 +284,14 @@ fn the_layout_holds_in_a_browser_at_every_width_and_scheme() {
     }
 }
 
-/// What the made-up comparison's page shows.
+/// Counts of the made-up comparison's page.
 const STUDY: Expected = Expected {
-    charts: 11,
+    charts: 16,
     stacks: 4,
 };
 /// The same without a study, of many stacks.
 const CROWD: Expected = Expected {
-    charts: 10,
+    charts: 15,
     stacks: 4,
 };
 
@@ -305,7 +306,7 @@ async fn inspect_all(browser: &Browser, folder: &Path) -> Result<()> {
     // A sheet of A4 between its margins.
     let page = folder.join("report.html");
     inspect(browser, &page, "report-print", (718, "print"), STUDY).await?;
-    for width in [1280, 390] {
+    for width in [1400, 800, 390] {
         for scheme in ["light", "dark"] {
             let name = format!("report-{width}-{scheme}");
             inspect(
@@ -351,4 +352,53 @@ fn one_limit_is_shown_once_and_different_limits_with_their_stacks() {
     ] {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
+}
+
+#[test]
+fn loads_with_idle_connections_and_restarts_have_their_tables() {
+    let mut results = fixtures::comparison();
+    results.trials[0].beside_idle = Some(compare::results::BesideIdle {
+        connections: 10_000,
+        ..Default::default()
+    });
+    results.trials[1].restart = Some(compare::results::UnderRestart::default());
+    let parts = [
+        "<caption>With idle connections: 12 connections, closed loop</caption>",
+        "<caption>Restart under load: 12 connections, closed loop</caption>",
+        "10,000</td>",
+    ];
+    expect_parts(&results, &parts);
+}
+
+#[test]
+fn a_step_of_puma_comes_with_its_cause() {
+    let mut results = fixtures::comparison();
+    let text = |results: &compare::results::Results| {
+        let folder = Directory::new();
+        let page = Page {
+            results,
+            study: None,
+        };
+        report::write(&page, folder.path()).expect("the report is written");
+        fs::read_to_string(folder.join("report.html")).expect("the report is read back")
+    };
+    assert!(!text(&results).contains("max_fast_inline"));
+    let puma = |id: &str| id == "puma-cluster";
+    let stack = results.stacks.iter_mut().find(|stack| puma(&stack.id));
+    stack
+        .expect("the stack")
+        .versions
+        .insert("puma".into(), "5.6.5".into());
+    let trials = results.trials.iter_mut();
+    for trial in trials.filter(|trial| puma(&trial.stack) && trial.load == "closed-12") {
+        trial.outcome.latency = loadgen::outcome::Latency::default();
+        for index in 0..1_000 {
+            let milliseconds = if index % 10 == 9 { 20 } else { 1 };
+            let latency = std::time::Duration::from_millis(milliseconds);
+            trial.outcome.latency.record(latency);
+        }
+    }
+    let expect =
+        "<strong>Why:</strong> Puma cluster: the step near 90 % is its setting max_fast_inline.";
+    assert!(text(&results).contains(expect));
 }

@@ -1,9 +1,9 @@
-//! One row a stack: a dot at its value, whiskers for the interval, faint dots for the trials, the value in figures.
+//! One row a stack: a dot at its value, a whisker for the interval, faint dots for the trials.
 
-use super::drawing::{Anchor, Drawing, text_width};
+use super::drawing::Drawing;
 use super::scale::Scale;
-use super::{Caption, Chart, Size, both};
-use crate::number::{figure, interval, round, within};
+use super::{Caption, Chart, both, rows};
+use crate::number::{figure, interval, within};
 use compare::statistics::Estimate;
 
 /// One stack's row.
@@ -11,78 +11,34 @@ use compare::statistics::Estimate;
 pub(crate) struct Row {
     /// The stack's id.
     pub(crate) stack: String,
-    /// Its place among the colours.
+    /// Index of the stack's colour.
     pub(crate) colour: usize,
     pub(crate) estimate: Estimate,
-    /// Each trial's own.
+    /// The value of each trial.
     pub(crate) values: Vec<f64>,
     /// Whether it takes part in the ranking; otherwise the dot is hollow.
     pub(crate) ranks: bool,
 }
 
-/// Draws the rows in their order; `unit` stands at the axis.
+/// Draws the rows in their order; `unit` is the title of the axis.
 pub(crate) fn chart(id: &str, title: &str, caption: &str, unit: &str, rows: &[Row]) -> Chart {
     both(id, title, caption, |size, id| {
-        draw(size, id, title, unit, rows)
-    })
-}
-
-fn draw(size: Size, id: &str, title: &str, unit: &str, rows: &[Row]) -> String {
-    let width = size.width();
-    let labels = rows.iter().map(|row| text_width(&row.stack));
-    let (left, right, pitch) = match size {
-        Size::Wide => (labels.fold(60.0, f64::max).min(220.0) + 14.0, 150.0, 34.0),
-        Size::Narrow => (8.0, 8.0, 46.0),
-    };
-    let (top, bottom) = (6.0, 44.0);
-    let height = top + pitch * rows.len() as f64 + bottom;
-    let base = height - bottom;
-    let most = rows.iter().map(extent).fold(0.0, f64::max);
-    let ticks = if size == Size::Wide { 5 } else { 3 };
-    let scale = Scale::linear(0.0, most, ticks, (left, width - right));
-    let mut drawing = Drawing::new(width, height);
-    for tick in scale.ticks(ticks) {
-        let x = scale.at(tick);
-        drawing.line("grid", (x, top), (x, base));
-        drawing.inside("tick", (x, base + 16.0), &round(tick));
-    }
-    let middle = f64::midpoint(left, width - right);
-    drawing.text("unit", (middle, base + 36.0), Anchor::Middle, unit);
-    for (index, row) in rows.iter().enumerate() {
-        let row_top = top + pitch * index as f64;
-        let y = match size {
-            Size::Wide => row_top + pitch / 2.0,
-            Size::Narrow => row_top + 32.0,
-        };
-        let words = words(row);
-        match size {
-            Size::Wide => {
-                drawing.text("label", (left - 12.0, y + 4.0), Anchor::End, &row.stack);
-                drawing.text(
-                    "value",
-                    (width - right + 14.0, y + 4.0),
-                    Anchor::Start,
-                    &words,
-                );
-            }
-            Size::Narrow => {
-                drawing.text("label", (left, row_top + 16.0), Anchor::Start, &row.stack);
-                drawing.text(
-                    "value",
-                    (width - right, row_top + 16.0),
-                    Anchor::End,
-                    &words,
-                );
-            }
-        }
-        drawing.series(&row.stack, row.colour, |drawing| {
-            marks(drawing, row, &scale, y, unit)
+        let frame = rows.iter().map(|row| rows::Row {
+            label: &row.stack,
+            stack: &row.stack,
+            colour: row.colour,
+            value: words(row),
+            most: extent(row),
         });
-    }
-    drawing.finish(&Caption {
-        id,
-        title,
-        description: description(rows, unit),
+        let caption = Caption {
+            id,
+            title,
+            description: description(rows, unit),
+        };
+        let frame: Vec<_> = frame.collect();
+        rows::draw(size, &caption, unit, &frame, |drawing, index, scale, y| {
+            marks(drawing, &rows[index], scale, y, unit);
+        })
     })
 }
 
@@ -93,10 +49,11 @@ fn marks(drawing: &mut Drawing, row: &Row, scale: &Scale, y: f64, unit: &str) {
         drawing.dot("trial", (scale.at(*value), y), 2.5, "");
     }
     if let Some((low, high)) = row.estimate.interval() {
-        let (low, high) = (scale.at(low), scale.at(high));
-        drawing.line("whisker", (low, y), (high, y));
-        for end in [low, high] {
-            drawing.line("whisker", (end, y - 6.0), (end, y + 6.0));
+        drawing.line("whisker", (scale.at(low), y), (scale.at(high), y));
+        // An end without a cap says that the interval goes on outside of the chart.
+        for end in [low, high].into_iter().filter(|end| scale.contains(*end)) {
+            let x = scale.at(end);
+            drawing.line("whisker cap", (x, y - 6.0), (x, y + 6.0));
         }
     }
     let class = if row.ranks { "dot" } else { "dot hollow" };
@@ -104,7 +61,7 @@ fn marks(drawing: &mut Drawing, row: &Row, scale: &Scale, y: f64, unit: &str) {
     drawing.dot(class, (at, y), 4.5, &tooltip);
 }
 
-/// The largest value that has to fit. An interval of very few trials may end far out; it is cut at three times the value.
+/// The largest value that has to fit. An interval of few trials may be wide; it is cut at three times the value.
 fn extent(row: &Row) -> f64 {
     let most = row
         .values
@@ -134,4 +91,32 @@ fn description(rows: &[Row], unit: &str) -> String {
         )
     });
     lines.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caps(estimate: Estimate) -> usize {
+        let row = Row {
+            stack: "puma".into(),
+            colour: 0,
+            estimate,
+            values: vec![estimate.value],
+            ranks: true,
+        };
+        let chart = chart("rate", "Rate", "", "requests/s", &[row]);
+        chart.wide.matches("whisker cap").count()
+    }
+
+    #[test]
+    fn an_interval_that_leaves_the_chart_has_no_cap_at_that_end() {
+        let estimate = |low, high| Estimate {
+            value: 100.0,
+            low,
+            high,
+        };
+        assert_eq!(caps(estimate(90.0, 110.0)), 2);
+        assert_eq!(caps(estimate(90.0, 9_000.0)), 1);
+    }
 }

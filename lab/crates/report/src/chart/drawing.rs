@@ -78,6 +78,22 @@ impl Drawing {
         self.push(format_args!("<path class=\"{class}\" d=\"{data}\"/>"));
     }
 
+    /// Rectangles of one size in pixels, given by their corners at the top left.
+    pub(super) fn cells(
+        &mut self,
+        class: &str,
+        corners: &[(f64, f64)],
+        (width, height): (f64, f64),
+    ) {
+        self.push(format_args!("<path class=\"{class}\" d=\""));
+        for (x, y) in corners {
+            self.push(format_args!(
+                "M{x:.1} {y:.1}h{width:.1}v{height:.1}h-{width:.1}z"
+            ));
+        }
+        self.push("\"/>");
+    }
+
     /// A dot; `tooltip` shows when a pointer rests on it and may be empty.
     pub(super) fn dot(&mut self, class: &str, (x, y): (f64, f64), radius: f64, tooltip: &str) {
         self.push(format_args!(

@@ -1,5 +1,4 @@
-//! Lines over a common axis, one colour a stack, named where they end. Where names are too long for a narrow page they
-//! stand below the plot.
+//! Lines over a common axis, one colour a stack, named at their ends. On a narrow page long names are below the plot.
 
 use super::drawing::{Anchor, Drawing, text_width};
 use super::scale::Scale;
@@ -18,6 +17,8 @@ pub(crate) struct Series {
     pub(crate) colour: usize,
     /// Lines, each with its points from left to right.
     pub(crate) lines: Vec<Vec<(f64, f64)>>,
+    /// Thin lines below them: single trials.
+    pub(crate) thin: Vec<Vec<(f64, f64)>>,
     /// Points that are marked: where, whether full or hollow, and what a tooltip says.
     pub(crate) marks: Vec<((f64, f64), bool, String)>,
     /// What the series says, in words.
@@ -66,20 +67,20 @@ struct Frame {
 fn draw(lines: &Lines<'_>, size: Size, id: &str) -> String {
     let names = lines.series.iter().map(|series| text_width(&series.stack));
     let widest = names.fold(0.0, f64::max);
-    let beside = size == Size::Wide || widest < 92.0;
+    let names_at_ends = size == Size::Wide || widest < 92.0;
     let plot = if size == Size::Wide { 320.0_f64 } else { 250.0 };
-    let plot = plot.max(if beside {
+    let plot = plot.max(if names_at_ends {
         PITCH * lines.series.len() as f64
     } else {
         0.0
     });
     let frame = Frame {
         left: 58.0,
-        right: size.width() - if beside { widest + 22.0 } else { 12.0 },
+        right: size.width() - if names_at_ends { widest + 22.0 } else { 12.0 },
         top: 26.0,
         base: 26.0 + plot,
     };
-    let below = if beside {
+    let below = if names_at_ends {
         Vec::new()
     } else {
         rows_below(lines, size)
@@ -92,6 +93,9 @@ fn draw(lines: &Lines<'_>, size: Size, id: &str) -> String {
     for series in lines.series {
         let place = |(from, to): (f64, f64)| (x.at(from), y.at(to));
         drawing.series(&series.stack, series.colour, |drawing| {
+            for line in &series.thin {
+                drawing.path("thin", &line.iter().copied().map(place).collect::<Vec<_>>());
+            }
             for line in &series.lines {
                 drawing.path("line", &line.iter().copied().map(place).collect::<Vec<_>>());
             }
@@ -106,8 +110,8 @@ fn draw(lines: &Lines<'_>, size: Size, id: &str) -> String {
                 .map(|end| (series, place(*end))),
         );
     }
-    if beside {
-        names_beside(&mut drawing, &frame, ends);
+    if names_at_ends {
+        names_at_line_ends(&mut drawing, &frame, ends);
     }
     names_below(&mut drawing, &frame, &below);
     let words: Vec<String> = lines
@@ -126,7 +130,8 @@ fn scales(lines: &Lines<'_>, frame: &Frame) -> (Scale, Scale) {
     let series = lines.series.iter();
     let points = series.flat_map(|series| {
         let marks = series.marks.iter().map(|mark| mark.0);
-        series.lines.iter().flatten().copied().chain(marks)
+        let lines = series.lines.iter().chain(&series.thin);
+        lines.flatten().copied().chain(marks)
     });
     let points: Vec<(f64, f64)> = points.collect();
     let (x_low, x_high) = range(points.iter().map(|point| point.0));
@@ -168,10 +173,16 @@ fn axes(drawing: &mut Drawing, lines: &Lines<'_>, frame: &Frame, x: &Scale, y: &
         let values = values().into_iter();
         values.map(|tick| (tick, round(tick))).collect()
     });
+    let mut free_from = f64::NEG_INFINITY;
     for (tick, text) in &ticks {
         let at = x.at(*tick);
         drawing.line("grid", (at, base), (at, base + 5.0));
-        drawing.inside("tick", (at, base + 18.0), text);
+        let half = text_width(text) / 2.0;
+        // A text that would lie over the one before is left out.
+        if at - half >= free_from {
+            drawing.inside("tick", (at, base + 18.0), text);
+            free_from = at + half;
+        }
     }
     drawing.line("axis", (left, base), (right, base));
     drawing.text("unit", (0.0, top - 12.0), Anchor::Start, &lines.y.title);
@@ -186,7 +197,7 @@ fn axes(drawing: &mut Drawing, lines: &Lines<'_>, frame: &Frame, x: &Scale, y: &
 }
 
 /// Names at the right of the lines' ends, moved apart where they would cover each other.
-fn names_beside(drawing: &mut Drawing, frame: &Frame, mut ends: Vec<(&Series, (f64, f64))>) {
+fn names_at_line_ends(drawing: &mut Drawing, frame: &Frame, mut ends: Vec<(&Series, (f64, f64))>) {
     ends.sort_by(|a, b| a.1.1.total_cmp(&b.1.1));
     let mut places: Vec<f64> = ends.iter().map(|(_, end)| end.1).collect();
     for index in 1..places.len() {

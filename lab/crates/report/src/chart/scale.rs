@@ -60,6 +60,11 @@ impl Scale {
         self.pixels.0 + share * (self.pixels.1 - self.pixels.0)
     }
 
+    /// Whether a value is on the axis.
+    pub(super) fn contains(&self, value: f64) -> bool {
+        (self.domain.0..=self.domain.1).contains(&value)
+    }
+
     /// The largest value.
     pub(super) fn end(&self) -> f64 {
         self.domain.1
