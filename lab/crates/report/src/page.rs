@@ -102,6 +102,7 @@ pub(super) fn render(page: &Page<'_>) -> Result<String> {
             .into_iter()
             .chain(page.study.map(orders).unwrap_or_default())
             .collect(),
+        banner: judgement.contamination.map(|one| one.to_string()),
         warnings: warnings(results, &judgement),
         study: page.study.map(Study::of),
         findings: study.unwrap_or_default(),
@@ -136,6 +137,8 @@ struct View<'a> {
     style: &'static str,
     results: Overview<'a>,
     answer: Vec<Sentence>,
+    /// What makes the comparison as a whole worthless.
+    banner: Option<String>,
     warnings: Vec<String>,
     study: Option<Study<'a>>,
     findings: Vec<OfStudy>,
@@ -191,10 +194,9 @@ fn moment(text: &str) -> String {
 
 fn of_load(results: &Results, judgement: &Judgement<'_>, load: &Load) -> OfLoad {
     let find = |measure| judgement.finding(measure, Some(&load.id));
-    let dotted = if load.open {
-        Measure::P99
-    } else {
-        Measure::Rate
+    let dotted = match load.open {
+        true => table::tail_measure(judgement, load),
+        false => Measure::Rate,
     };
     let charts = find(dotted).map(|finding| curves::dots(results, finding));
     let latencies = curves::latencies(results, load)

@@ -126,18 +126,16 @@ fn order<'a>(
 
 /// Every stack's figures under a load, the best first.
 pub(super) fn figures(results: &Results, judgement: &Judgement<'_>, load: &Load) -> Table {
-    let headline = if load.open {
-        Measure::P99
-    } else {
-        Measure::Rate
-    };
+    let tail = tail_measure(judgement, load);
+    let headline = if load.open { tail } else { Measure::Rate };
+    let tail_name = tail.title().trim_end_matches(" latency");
     let mut table = Table {
         caption: format!("Figures: {}", load.title),
         heads: vec![
             head("Place", "").brief("#"),
             head("Requests per second", "95 % interval").brief("requests/s"),
             head("p50", "ms").brief("p50 ms"),
-            head("p99", "ms").brief("p99 ms"),
+            head(tail_name, "ms").brief(&format!("{tail_name} ms")),
             head("p99.9", "ms").brief("p99.9 ms"),
             head("CPU per request", "µs").brief("CPU µs"),
             head("Memory", "MB").brief("MB"),
@@ -181,8 +179,8 @@ pub(super) fn figures(results: &Results, judgement: &Judgement<'_>, load: &Load)
             place,
             rate,
             plain(Measure::P50),
-            plain(Measure::P99),
-            tail(&all),
+            plain(tail),
+            p999(&all),
             plain(Measure::Cpu),
             plain(Measure::Memory),
             Cell::new(failed(&all)),
@@ -194,8 +192,14 @@ pub(super) fn figures(results: &Results, judgement: &Judgement<'_>, load: &Load)
     table
 }
 
+/// The measure that stands for a load's slow requests: p99, or p95 or p90 where there are too few requests for it.
+pub(super) fn tail_measure(judgement: &Judgement<'_>, load: &Load) -> Measure {
+    let tail = judgement.tail(&load.id).first();
+    tail.copied().unwrap_or(Measure::P99)
+}
+
 /// The p99.9 of all trials together, where they are enough for it.
-fn tail(trials: &[&Trial]) -> Cell {
+fn p999(trials: &[&Trial]) -> Cell {
     let of = |trial: &&Trial| trial.failure.is_none();
     let latencies = trials
         .iter()
@@ -257,13 +261,9 @@ pub(super) fn verdicts(results: &Results, judgement: &Judgement<'_>, load: &Load
     let [first, others @ ..] = results.stacks.as_slice() else {
         return None;
     };
-    let columns = [
-        (Measure::Rate, Some(load.id.as_str())),
-        (Measure::P50, Some(load.id.as_str())),
-        (Measure::P99, Some(load.id.as_str())),
-        (Measure::Cpu, Some(load.id.as_str())),
-        (Measure::Memory, Some(load.id.as_str())),
-    ];
+    let mut columns = vec![Measure::Rate, Measure::P50];
+    columns.extend_from_slice(judgement.tail(&load.id));
+    columns.extend([Measure::Cpu, Measure::Memory]);
     let mut table = Table {
         caption: format!(
             "Compared with {} ({})",
@@ -272,15 +272,15 @@ pub(super) fn verdicts(results: &Results, judgement: &Judgement<'_>, load: &Load
         ),
         heads: columns
             .iter()
-            .map(|(measure, _)| head(&capitalised(measure.title()), "95 % interval"))
+            .map(|measure| head(&capitalised(measure.title()), "95 % interval"))
             .collect(),
         rows: Vec::new(),
     };
     for stack in others {
         let cells: Vec<Cell> = columns
             .iter()
-            .map(|(measure, load)| {
-                let finding = judgement.finding(*measure, *load);
+            .map(|measure| {
+                let finding = judgement.finding(*measure, Some(&load.id));
                 let versus = finding.and_then(|finding| finding.versus(&stack.id, &first.id));
                 versus.map_or_else(dash, |versus| verdict(*measure, versus))
             })

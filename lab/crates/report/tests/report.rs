@@ -402,3 +402,35 @@ fn a_step_of_puma_comes_with_its_cause() {
         "<strong>Why:</strong> Puma cluster: the step near 90 % is its setting max_fast_inline.";
     assert!(text(&results).contains(expect));
 }
+
+#[test]
+fn a_contaminated_comparison_has_a_banner() {
+    let mut results = fixtures::comparison();
+    for trial in &mut results.trials {
+        trial.other_cores = 0.7;
+    }
+    results.peaks.clear();
+    let parts = [
+        "<p class=\"banner\" role=\"note\">Something else on the machine used more than 0.2 cores in ",
+    ];
+    expect_parts(&results, &parts);
+}
+
+#[test]
+fn few_requests_have_a_p95_and_a_mean_in_place_of_a_p99() {
+    let mut results = fixtures::comparison();
+    for trial in &mut results.trials {
+        trial.outcome.latency = loadgen::outcome::Latency::default();
+        for index in 1..=50 {
+            let latency = std::time::Duration::from_millis(index);
+            trial.outcome.latency.record(latency);
+        }
+    }
+    let parts = [
+        "<th scope=\"col\">p95<small>ms</small></th>",
+        "data-head=\"p95 latency\"",
+        "data-head=\"Mean latency\"",
+        "<h3>p95 latency</h3>",
+    ];
+    expect_parts(&results, &parts);
+}
