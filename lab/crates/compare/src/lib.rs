@@ -10,6 +10,7 @@ mod criterion;
 mod gate;
 
 pub mod lab;
+pub mod live;
 mod lock;
 pub mod machine;
 mod meter;

@@ -1,8 +1,9 @@
-//! Progress in plain words on stderr, with the time that is left by what was done so far.
+//! Progress in plain words, with the time that is left by what was done so far. [`super::live`] shows it.
 
 use std::time::{Duration, Instant};
 
 use super::lab::Participant;
+use super::live::Live;
 use super::order::{Group, Task};
 use super::results::{Results, Trial};
 
@@ -54,8 +55,14 @@ impl Progress {
     }
 
     /// Prints a line.
-    pub(super) fn say(&self, line: &str) {
-        eprintln!("{}{line}", self.prefix());
+    pub(super) fn say(&self, live: &Live, line: &str) {
+        live.print(&format!("{}{line}", self.prefix()));
+    }
+
+    /// Shows on a terminal that `what` begins.
+    pub(super) fn begin(&self, live: &Live, what: &str) {
+        live.set_position(self.done as u64, self.total as u64);
+        live.set_subject(&format!("{}{what}, ", self.prefix()));
     }
 
     /// One trial is done.

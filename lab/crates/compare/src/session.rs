@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 
 use super::lab::{FindPeak, Lab, Load, Participant};
+use super::live::Live;
 use super::lock::Lock;
 use super::order::{self, Group, Task};
 use super::progress::{self, Progress};
@@ -103,6 +104,7 @@ pub fn run(lab: &Lab, options: &RunOptions<'_>) -> Result<Results> {
         highball: &options.highball,
         scratch,
         stop: options.stop,
+        live: Live::on_stderr(),
     };
     let now = opening::describe(&context, options, &participants, missing)?;
     // Format 0: the folder holds a plan and no results.
@@ -118,7 +120,9 @@ pub fn run(lab: &Lab, options: &RunOptions<'_>) -> Result<Results> {
         store,
         results,
     };
-    session.run()?;
+    let ran = session.run();
+    session.context.live.clear();
+    ran?;
     let _ = fs::remove_dir_all(&session.context.scratch);
     Ok(session.results)
 }
@@ -195,6 +199,8 @@ impl Session<'_, '_> {
             }
             let mut blank = self.blank(&participant, &id, group.round);
             let name = folder_name(&blank);
+            self.progress
+                .begin(&self.context.live, &format!("{} {id}", participant.id));
             let found = trial::run(self.context, &participant, load, group.seed, &name);
             if self.stopped() {
                 return Ok(());
@@ -212,7 +218,7 @@ impl Session<'_, '_> {
             );
             self.record(blank)?;
             self.progress.did_trial();
-            self.progress.say(&line);
+            self.progress.say(&self.context.live, &line);
         }
         Ok(())
     }

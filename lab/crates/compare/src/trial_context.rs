@@ -13,6 +13,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::gate::{self, Answer, Answers, Likeness};
 use super::lab::{Lab, Load, Participant};
+use super::live::Live;
 use super::meter::{self, Measured};
 use super::results::{Placement, Trial, WarmUp};
 use super::steady::WarmupSeries;
@@ -51,6 +52,8 @@ pub(super) struct TrialContext<'a> {
     /// Trials have folders of their own in it.
     pub(super) scratch: PathBuf,
     pub(super) stop: &'a AtomicBool,
+    /// Where progress is shown.
+    pub(super) live: Live,
 }
 
 /// A stack that is up and answers what it must.
@@ -270,6 +273,7 @@ impl Server {
         let begin = Instant::now();
         let mut steady = |progress: &Progress| {
             series.take(progress);
+            context.live.show("warm-up", progress);
             timed && series.is_steady()
         };
         let measured = meter::load(
@@ -341,7 +345,10 @@ impl Server {
             plan,
             context.application,
             context.stop,
-            &mut |_| false,
+            &mut |progress| {
+                context.live.show("load", progress);
+                false
+            },
         )?;
         let trial = &mut self.trial;
         trial.cpu_s = measured.cpu_s;

@@ -26,6 +26,8 @@ impl Session<'_, '_> {
         );
         let (mut answered, mut asked) = (Vec::new(), Vec::new());
         for participant in self.participants.clone() {
+            let what = format!("rehearsal, {} starts ", participant.id);
+            self.context.live.set_subject(&what);
             let started = self
                 .context
                 .start(&participant, &format!("rehearsal-{}", participant.id))
@@ -35,7 +37,8 @@ impl Session<'_, '_> {
             }
             match started {
                 Ok((server, again)) => {
-                    eprintln!("{} is up in {:.1} s", participant.id, server.trial.boot_s);
+                    let line = format!("{} is up in {:.1} s", participant.id, server.trial.boot_s);
+                    self.context.live.print(&line);
                     answered.push(participant);
                     asked.push([server.answers.clone(), again]);
                     server.stop();
@@ -77,7 +80,8 @@ impl Session<'_, '_> {
                 stacks: differing.map(|(one, _)| one.id.clone()).collect(),
                 length: *likeness >= Likeness::Length,
             };
-            eprintln!("{} differs each time it is asked for", page.name);
+            let line = format!("{} differs each time it is asked for", page.name);
+            self.context.live.print(&line);
             // A resumed comparison may have found it before.
             self.results.varying.retain(|one| one.name != page.name);
             self.results.varying.push(page);
@@ -86,11 +90,9 @@ impl Session<'_, '_> {
 
     /// Records that `participant` can't be measured, once for everything that it was to take part in.
     fn leave_out(&mut self, participant: &Participant, reason: &str) -> Result<()> {
-        eprintln!(
-            "{} is left out: {}",
-            participant.id,
-            progress::first_line(reason)
-        );
+        let reason_line = progress::first_line(reason);
+        let line = format!("{} is left out: {reason_line}", participant.id);
+        self.context.live.print(&line);
         let lab = self.context.lab;
         let known = |stack: &str| stack == participant.id;
         let recorded =

@@ -97,6 +97,8 @@ impl Session<'_, '_> {
         };
         let mut blank = self.blank(participant, kind, group.round);
         let name = folder_name(&blank);
+        let what = format!("{} {kind}", participant.id);
+        self.progress.begin(&self.context.live, &what);
         let within = Within::of(find, &self.results.peaks);
         let found = match within.filter(|_| next != Next::Unloaded) {
             Some(within) => {
@@ -131,10 +133,11 @@ impl Session<'_, '_> {
             &blank,
         )?;
         self.progress.did_trial();
-        self.progress.say(&format!(
+        let line = format!(
             "round {}, largest rate, {}: {line}",
             group.round, participant.id
-        ));
+        );
+        self.progress.say(&self.context.live, &line);
         Ok(true)
     }
 

@@ -176,7 +176,7 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         let warm_up = planning::warm_up(&plan, duration);
         loadgen::run(
             &warm_up,
-            &mut |so_far| progress.tell("warm-up", so_far),
+            &mut |so_far| progress.show("warm-up", &warm_up, so_far),
             &stop,
         )?;
         progress.end();
@@ -185,10 +185,10 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         }
     }
     let started = SystemTime::now();
-    let mut tell = |so_far: &loadgen::Progress| progress.tell("load", so_far);
+    let mut show = |so_far: &loadgen::Progress| progress.show("load", &plan, so_far);
     let (outcome, singles) = match export::needs_each_request(&arguments.export) {
-        true => loadgen::run_each(&plan, &mut tell, &stop)?,
-        false => (loadgen::run(&plan, &mut tell, &stop)?, Vec::new()),
+        true => loadgen::run_each(&plan, &mut show, &stop)?,
+        false => (loadgen::run(&plan, &mut show, &stop)?, Vec::new()),
     };
     progress.end();
     let measured = Measured {

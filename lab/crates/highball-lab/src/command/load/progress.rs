@@ -1,61 +1,79 @@
-//! How far a load is, on stderr: one line that is rewritten on a terminal, a line every few seconds elsewhere.
+//! The progress of a load on stderr: one line that is rewritten on a terminal, a line every few seconds elsewhere.
 
-use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use compare::live::Live;
 use formats::{grouped, milliseconds};
+use loadgen::plan::{End, Mode, Plan};
 
-/// Between two lines where stderr is no terminal.
-const LINE_EVERY: Duration = Duration::from_secs(5);
+/// Time between two lines where stderr is no terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Where and when progress is told.
+/// Where and when progress is shown.
 pub(super) enum Progress {
     /// Nowhere.
     Quiet,
-    /// Over the line before.
-    Terminal,
+    /// In the last line of the terminal.
+    Terminal(Live),
     /// Line by line; holds when the next is due.
     Lines { due: Duration },
 }
 
 impl Progress {
     pub(super) fn new(quiet: bool) -> Self {
-        match quiet {
-            true => Self::Quiet,
-            false if std::io::stderr().is_terminal() => Self::Terminal,
-            false => Self::Lines { due: LINE_EVERY },
+        if quiet {
+            return Self::Quiet;
+        }
+        let live = Live::on_stderr();
+        match live.is_shown() {
+            true => Self::Terminal(live),
+            false => Self::Lines { due: LINE_INTERVAL },
         }
     }
 
-    /// Tells how far `what` is. Where stderr is gone there is nobody to tell.
-    pub(super) fn tell(&mut self, what: &str, so_far: &loadgen::Progress) {
-        let mut stderr = std::io::stderr().lock();
+    /// Shows how far `plan` is, which is `what`. Failed writes to stderr are ignored.
+    pub(super) fn show(&mut self, what: &str, plan: &Plan, so_far: &loadgen::Progress) {
         match self {
             Self::Quiet => {}
-            Self::Terminal => {
-                // ECMA-48: erase to the end of the line, so that a shorter one leaves no rest.
-                let _ = write!(stderr, "\r{}\x1b[K", line(what, so_far));
-                let _ = stderr.flush();
+            Self::Terminal(live) => {
+                let (done, total) = position(plan, so_far);
+                live.set_position(done, total);
+                live.show(what, so_far);
             }
             Self::Lines { due } => {
                 if so_far.elapsed >= *due {
-                    let _ = writeln!(stderr, "{}", line(what, so_far));
-                    *due = so_far.elapsed + LINE_EVERY;
+                    eprintln!("{}", line(what, so_far));
+                    *due = so_far.elapsed + LINE_INTERVAL;
                 }
             }
         }
     }
 
-    /// What was told is over; results follow.
+    /// The load is over; results follow.
     pub(super) fn end(&mut self) {
         match self {
             Self::Quiet => {}
-            Self::Terminal => {
-                let _ = write!(std::io::stderr(), "\r\x1b[K");
-            }
-            Self::Lines { due } => *due = LINE_EVERY,
+            Self::Terminal(live) => live.clear(),
+            Self::Lines { due } => *due = LINE_INTERVAL,
         }
     }
+}
+
+/// How much of a load is done: milliseconds, or requests where their number ends it.
+fn position(plan: &Plan, so_far: &loadgen::Progress) -> (u64, u64) {
+    let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let (done, total) = match plan.mode {
+        Mode::Closed {
+            end: End::Requests(count),
+            ..
+        } => (so_far.completed + so_far.errors, count),
+        Mode::Closed {
+            end: End::After(time),
+            ..
+        }
+        | Mode::Open { duration: time, .. } => (milliseconds(so_far.elapsed), milliseconds(time)),
+    };
+    (done.min(total), total)
 }
 
 fn line(what: &str, so_far: &loadgen::Progress) -> String {
