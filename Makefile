@@ -101,6 +101,13 @@ gem: build ## Build the gem, with both programs and the extension in it, into ta
 	cp -R lab/apps lab/stacks lab/studies gem/lab/
 	cd gem && gem build --strict highball.gemspec --output $(CURDIR)/target/gem/highball.gem
 
+.PHONY: deb
+deb: ## Build the gem for all Rubies and the packages of Debian 12 and 13 into target/deb, and try them in fresh roots (needs root)
+	$(MAKE) gem RUBIES="3.1 3.3 3.4"
+	scripts/deb 12
+	scripts/deb 13
+	scripts/try-packages
+
 .PHONY: bench
 bench: ## Measure against Puma, Unicorn and Passenger; writes docs/performance.md (BENCH=--quick: a short look, into target/bench)
 	scripts/install bench
