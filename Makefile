@@ -36,8 +36,13 @@ demo: build ## Serve Redmine on SQLite at http://127.0.0.1:3000
 	  'Stop:     Ctrl-C, or $(HIGHBALL) stop $(DEMO)' ''
 	@exec $(HIGHBALL) serve $(DEMO) --environment production --listen $(DEMO_LISTEN)
 
+PARTS := install-test lint build test-rust test-loom test-gem fuzz deny
 .PHONY: test
-test: install-test lint build test-rust test-loom test-gem fuzz deny ## Install what is missing and run every test
+test: ## Install what is missing, run every test, and say how long each part took
+	@took=; for part in $(PARTS); do \
+	  begun=$$SECONDS; $(MAKE) --no-print-directory $$part; \
+	  took+=$$(printf '%6d s  %s' $$((SECONDS - begun)) $$part)$$'\n'; \
+	done; printf '%s%6d s  in all\n' "$$took" $$SECONDS
 
 .PHONY: install-test
 install-test:
@@ -60,16 +65,12 @@ test-fast: ## Pure tests and the checks of the source tree: no Ruby, no server, 
 	$(CARGO) test --workspace --exclude highball-extension --lib --bins --test bounds --test tidy -- --skip needs_ruby
 
 # cargo runs one test program after the other, and many of them mostly wait: in 21 minutes on two cores they use 19
-# minutes of CPU time. TEST_JOBS=2 runs two programs side by side, the longest first, and alone what measures speeds.
-TEST_JOBS ?= 1
+# minutes of CPU time. So two run side by side, the longest first, and alone what measures speeds.
+TEST_JOBS ?= 2
 .PHONY: test-rust
 test-rust: ## The tests of every crate but the extension (test-gem), against the release build (TEST_JOBS=2: side by side)
-	mkdir -p target/artifacts
-ifeq ($(TEST_JOBS),1)
-	HIGHBALL_BIN=$(HIGHBALL) $(CARGO) test --workspace --exclude highball-extension --no-fail-fast
-else
-	HIGHBALL_BIN=$(HIGHBALL) $(CARGO) run -p xtask -- test $(TEST_JOBS)
-endif
+	$(CARGO) build --quiet --workspace --exclude highball-extension --bin xtask
+	HIGHBALL_BIN=$(HIGHBALL) $(CARGO_TARGET_DIR)/debug/xtask test $(TEST_JOBS)
 
 .PHONY: test-loom
 test-loom: ## The exchange under the model checker

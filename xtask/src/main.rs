@@ -22,9 +22,9 @@ fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["lines"] => print!("{}", lines::report(&workspace)?),
-        ["test"] => test_programs::run(&workspace, 2, "")?,
-        ["test", jobs] => test_programs::run(&workspace, jobs.parse()?, "")?,
-        ["test", jobs, only] => test_programs::run(&workspace, jobs.parse()?, only)?,
+        ["test"] => return test(&workspace, "2", ""),
+        ["test", jobs] => return test(&workspace, jobs, ""),
+        ["test", jobs, only] => return test(&workspace, jobs, only),
         ["man", dir] => man_pages::write(std::path::Path::new(dir))?,
         ["findings"] => {
             for finding in exceptions::findings(&workspace)? {
@@ -42,4 +42,12 @@ fn main() -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn test(workspace: &Workspace, jobs: &str, only: &str) -> Result<ExitCode> {
+    let passed = test_programs::run(workspace, jobs.parse()?, only)?;
+    Ok(match passed {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }

@@ -1,34 +1,44 @@
 //! Runs the test programs of the workspace several at a time, which `cargo test` runs one after the other. The tests are
 //! the same, each program has its own threads as with cargo, and what needs a quiet machine runs alone at the end.
 
-use std::collections::BTreeMap;
+mod report;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
 use crate::workspace::Workspace;
+use report::Report;
 
 /// Packages whose tests run elsewhere: the extension's inside a Ruby.
 const ELSEWHERE: &str = "highball-extension";
 /// Programs that compare speeds with other generators, so that nothing may run at the same time.
-const ALONE: [&str; 1] = ["agreement"];
-/// Where the times of the last run are kept: the longest programs begin first.
-const TIMES: &str = "target/test-times.json";
+const ALONE: [&str; 1] = ["loadgen agreement"];
+/// Programs that take more than 40 seconds, longest first: they begin first, so that none of them runs alone at the
+/// end. Those that use much CPU time (chaos, units) stand between those that mostly wait.
+const LONGEST: [&str; 7] = [
+    "tests chaos",
+    "highball-lab compare",
+    "tests units",
+    "highball-lab all_stacks",
+    "highball-lab honesty",
+    "stacks applications",
+    "highball-lab bench",
+];
 /// Where the output of each program goes.
-const LOGS: &str = "target/test-logs";
+const LOGS: &str = "target/artifacts/test-logs";
 
 /// One test program.
 #[derive(Clone, Debug)]
 struct Program {
-    /// Package and target: `highball-front late`.
+    /// Folder of its package, and target: `front late`.
     name: String,
-    target: String,
     path: PathBuf,
     /// The folder of its package, in which it runs as with cargo.
     folder: PathBuf,
@@ -38,69 +48,84 @@ struct Program {
 #[derive(Debug)]
 struct Ended {
     name: String,
-    time: Duration,
-    good: bool,
+    status: ExitStatus,
+    log: PathBuf,
+    output: String,
 }
 
-/// Builds all test programs and runs `jobs` of them at a time, then the tests in documentation. Prints a line for each,
-/// and the output of those that failed. With `only`, no others than those with this in their names.
+/// Builds all test programs and runs `jobs` of them at a time, then the tests in documentation. Prints a line for each
+/// as it ends; at the end every failed test with its output, and the number of tests. With `only`, no others than those
+/// with this in their names. Returns whether all passed.
 ///
 /// # Errors
-/// If something does not build, or a test fails.
-pub fn run(workspace: &Workspace, jobs: usize, only: &str) -> Result<()> {
+/// If something does not build or cannot be run.
+pub fn run(workspace: &Workspace, jobs: usize, only: &str) -> Result<bool> {
     let root = &workspace.root;
-    let mut times = read_times(root);
     let mut programs = build(root)?;
+    order(&mut programs)?;
     programs.retain(|program| program.name.contains(only));
     if programs.is_empty() {
         bail!("no test program has {only} in its name");
     }
-    // The longest last, for they are taken from the end; one that is not known yet may be long.
-    programs.sort_by_key(|program| times.get(&program.name).copied().unwrap_or(u64::MAX));
     let (alone, together): (Vec<_>, Vec<_>) = programs
         .into_iter()
-        .partition(|program| ALONE.contains(&program.target.as_str()));
+        .partition(|program| ALONE.contains(&program.name.as_str()));
     fs::create_dir_all(root.join(LOGS))?;
     let begun = Instant::now();
     let mut ended = run_all(root, together, jobs.max(1))?;
     ended.extend(run_all(root, alone, 1)?);
+    if only.is_empty() {
+        ended.push(run_documentation(root)?);
+    }
     println!("{:>6.1} s in all", begun.elapsed().as_secs_f64());
-    times.extend(
-        ended
-            .iter()
-            .map(|one| (one.name.clone(), one.time.as_millis() as u64)),
-    );
-    fs::write(root.join(TIMES), serde_json::to_string_pretty(&times)?)?;
-    let documentation = cargo(root)
-        .args([
-            "test",
-            "--workspace",
-            "--exclude",
-            ELSEWHERE,
-            "--doc",
-            "--quiet",
-        ])
-        .output()?;
-    if !documentation.status.success() {
-        print!("{}", String::from_utf8_lossy(&documentation.stdout));
-        eprint!("{}", String::from_utf8_lossy(&documentation.stderr));
+    Ok(summarize(&ended))
+}
+
+/// Puts the longest programs last, for they are taken from the end.
+fn order(programs: &mut [Program]) -> Result<()> {
+    let is_built = |name: &str| programs.iter().any(|program| program.name == name);
+    if let Some(name) = LONGEST.iter().chain(&ALONE).find(|name| !is_built(name)) {
+        bail!("xtask/src/test_programs.rs names the test program {name}, which does not exist");
     }
-    let failed: Vec<&str> = ended
-        .iter()
-        .filter(|one| !one.good)
-        .map(|one| one.name.as_str())
-        .collect();
-    if !failed.is_empty() || !documentation.status.success() {
-        bail!(
-            "failed: {}",
-            if failed.is_empty() {
-                "documentation".to_owned()
-            } else {
-                failed.join(", ")
-            }
-        );
-    }
+    programs.sort_by_key(|program| {
+        let place = LONGEST.iter().position(|name| *name == program.name);
+        std::cmp::Reverse(place.unwrap_or(LONGEST.len()))
+    });
     Ok(())
+}
+
+/// Prints what failed and how many tests there were. Returns whether all passed.
+fn summarize(ended: &[Ended]) -> bool {
+    let (mut passed, mut failed) = (0, Vec::new());
+    for one in ended {
+        let report = Report::read(&one.output);
+        passed += report.passed;
+        if one.status.success() {
+            continue;
+        }
+        println!(
+            "\n=== {} failed ({}); all its output: {}",
+            one.name,
+            one.status,
+            one.log.display()
+        );
+        print!("{}", report::reasons(&one.output, &report));
+        match report.failed.is_empty() {
+            true => failed.push(format!("{}: ended without naming a test", one.name)),
+            false => failed.extend(
+                report
+                    .failed
+                    .iter()
+                    .map(|test| format!("{}: {test}", one.name)),
+            ),
+        }
+    }
+    println!();
+    for test in &failed {
+        println!("FAILED {test}");
+    }
+    println!("tests: {passed} passed, {} failed", failed.len());
+    failed.is_empty()
 }
 
 fn cargo(root: &Path) -> Command {
@@ -145,7 +170,6 @@ fn program(message: &Value) -> Option<Program> {
     let kind = if kind == "test" { "" } else { "unit tests of " };
     Some(Program {
         name: format!("{} {kind}{target}", folder.file_name()?.to_str()?),
-        target: target.to_owned(),
         path: message["executable"].as_str()?.into(),
         folder: folder.to_owned(),
     })
@@ -159,7 +183,11 @@ fn run_all(root: &Path, programs: Vec<Program>, jobs: usize) -> Result<Vec<Ended
             let Some(program) = queue.lock().expect("no lane panics").pop() else {
                 return Ok(());
             };
-            let one = run_one(root, &program)?;
+            let mut command = Command::new(&program.path);
+            command
+                .current_dir(&program.folder)
+                .env("CARGO_MANIFEST_DIR", &program.folder);
+            let one = run_one(root, program.name, command)?;
             ended.lock().expect("no lane panics").push(one);
         }
     };
@@ -174,39 +202,33 @@ fn run_all(root: &Path, programs: Vec<Program>, jobs: usize) -> Result<Vec<Ended
     Ok(ended.into_inner().expect("no lane panics"))
 }
 
-fn run_one(root: &Path, program: &Program) -> Result<Ended> {
-    let log = root
-        .join(LOGS)
-        .join(format!("{}.log", program.name.replace(' ', "-")));
-    let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-    let begun = Instant::now();
-    let status = Command::new(&program.path)
-        .current_dir(&program.folder)
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        .status()
-        .with_context(|| format!("cannot run {}", program.path.display()))?;
-    let time = begun.elapsed();
-    let good = status.success();
-    println!(
-        "{:>6.1} s {} {}",
-        time.as_secs_f64(),
-        if good { "ok    " } else { "FAILED" },
-        program.name
-    );
-    if !good {
-        print!("{}", String::from_utf8_lossy(&fs::read(&log)?));
-    }
-    Ok(Ended {
-        name: program.name.clone(),
-        time,
-        good,
-    })
+fn run_documentation(root: &Path) -> Result<Ended> {
+    let mut command = cargo(root);
+    command.args(["test", "--workspace", "--exclude", ELSEWHERE, "--doc"]);
+    run_one(root, "documentation".to_owned(), command)
 }
 
-/// Milliseconds of each program in the last run; nothing where there was none.
-fn read_times(root: &Path) -> BTreeMap<String, u64> {
-    let text = fs::read_to_string(root.join(TIMES)).unwrap_or_default();
-    serde_json::from_str(&text).unwrap_or_default()
+/// Runs a command to its end, with its output in a file of its own.
+fn run_one(root: &Path, name: String, mut command: Command) -> Result<Ended> {
+    let log = root
+        .join(LOGS)
+        .join(format!("{}.log", name.replace(' ', "-")));
+    let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+    let begun = Instant::now();
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file)
+        .status()
+        .with_context(|| format!("cannot run {name}"))?;
+    let time = begun.elapsed();
+    let result = if status.success() { "ok    " } else { "FAILED" };
+    println!("{:>6.1} s {result} {name}", time.as_secs_f64());
+    let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+    Ok(Ended {
+        name,
+        status,
+        log,
+        output,
+    })
 }
