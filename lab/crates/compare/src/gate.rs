@@ -179,5 +179,11 @@ fn exchange(target: &Target, host: &str, request: &Request, timeout: Duration) -
     })
 }
 
+/// Host and port of `http://host:port`.
+pub(super) fn host_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split('/').next().unwrap_or(rest)
+}
+
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ pub mod live;
 mod lock;
 pub mod machine;
 mod meter;
+mod number;
 mod order;
 mod peak;
 mod placement;

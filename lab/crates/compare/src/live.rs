@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use loadgen::Progress;
 
-use crate::progress::grouped;
+use crate::number::grouped;
 
 /// Redraws a second; the generator reports four times a second.
 const REDRAWS: u8 = 8;

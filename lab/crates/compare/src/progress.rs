@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::lab::Participant;
 use super::live::Live;
+use super::number::grouped;
 use super::order::{Group, Task};
 use super::results::{Results, Trial};
 
@@ -135,22 +136,6 @@ pub(super) fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-/// A rate as people read it: `12,345`, or `12.3` where it is small.
-pub(super) fn grouped(value: f64) -> String {
-    if value < 100.0 {
-        return format!("{value:.1}");
-    }
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,15 +162,6 @@ mod tests {
         (0..7).for_each(|_| progress.did_trial());
         progress.did_search(7);
         assert_eq!((progress.done, progress.total), (7, 9));
-    }
-
-    #[test]
-    fn numbers_are_grouped() {
-        let check = |value: f64, expect: &str| assert_eq!(grouped(value), expect);
-        check(1234.4, "1,234");
-        check(123.4, "123");
-        check(1_234_567.0, "1,234,567");
-        check(9.87, "9.9");
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl TrialContext<'_> {
         let host = participant
             .url
             .as_deref()
-            .map_or("localhost", host_of)
+            .map_or("localhost", gate::host_of)
             .to_owned();
         let answers = gate::ask(&running.target(), &host, self.requests, self.lab.timeout);
         let fault = match (&answers, &self.agreed) {
@@ -393,22 +393,5 @@ fn is_listened_on(target: &Target) -> bool {
     match target {
         Target::Tcp(address) => TcpStream::connect_timeout(address, Duration::from_secs(1)).is_ok(),
         Target::Unix(path) => UnixStream::connect(path).is_ok(),
-    }
-}
-
-/// Host and port of `http://host:port`.
-fn host_of(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split('/').next().unwrap_or(rest)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_host_of_a_url() {
-        assert_eq!(host_of("http://shop.example:8080/"), "shop.example:8080");
-        assert_eq!(host_of("http://127.0.0.1:3000"), "127.0.0.1:3000");
     }
 }

@@ -118,7 +118,11 @@ pub fn judge(results: &Results) -> Judgement<'_> {
     };
     for load in &results.loads {
         let admitted = admit(results, load, &mut set_aside);
-        let tail = tail(&admitted);
+        let ranking = || admitted.iter().filter(|of| of.ranks);
+        let tail = Measure::tail(
+            |measure| ranking().all(|of| figure(of, measure).is_some()),
+            |measure| ranking().any(|of| figure(of, measure).is_some()),
+        );
         let others = tail.iter().copied();
         let others = others.filter(|measure| !Measure::OF_LOAD.contains(measure));
         for measure in Measure::OF_LOAD.into_iter().chain(others) {
@@ -137,21 +141,6 @@ pub fn judge(results: &Results) -> Judgement<'_> {
         set_aside,
         contamination,
         tails,
-    }
-}
-
-/// The measures that stand for the slow requests: p99 where every stack that ranks has enough requests for it, otherwise
-/// the mean, and p95 or p90 where every one has enough requests for that. Without those, p99 of the stacks that have one.
-fn tail(admitted: &[Admitted<'_>]) -> Vec<Measure> {
-    let ranking = || admitted.iter().filter(|of| of.ranks);
-    let has_all = |measure: &Measure| ranking().all(|of| figure(of, *measure).is_some());
-    let any_p99 = || ranking().any(|of| figure(of, Measure::P99).is_some());
-    let percentiles = [Measure::P99, Measure::P95, Measure::P90];
-    match percentiles.into_iter().find(has_all) {
-        Some(Measure::P99) => vec![Measure::P99],
-        Some(percentile) => vec![percentile, Measure::Mean],
-        None if any_p99() => vec![Measure::P99, Measure::Mean],
-        None => vec![Measure::Mean],
     }
 }
 

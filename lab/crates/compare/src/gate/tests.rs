@@ -125,3 +125,9 @@ fn what_may_change_a_page_is_known_by_its_method() {
     );
     assert!(!["GET", "HEAD", "OPTIONS"].into_iter().any(has_effect));
 }
+
+#[test]
+fn the_host_of_a_url() {
+    assert_eq!(host_of("http://shop.example:8080/"), "shop.example:8080");
+    assert_eq!(host_of("http://127.0.0.1:3000"), "127.0.0.1:3000");
+}

@@ -5,6 +5,7 @@ use anyhow::Result;
 use super::{Session, folder_name};
 use crate::criterion::Within;
 use crate::lab::{FindPeak, Participant};
+use crate::number::grouped;
 use crate::order::Group;
 use crate::progress;
 use crate::results::{Overload, Peak};
@@ -182,7 +183,7 @@ fn step_line(peak: &Peak, steps: usize) -> String {
                 .why
                 .as_ref()
                 .map_or_else(|| "held".to_owned(), |why| format!("not held: {why}"));
-            format!("{} requests/s {verdict}", progress::grouped(step.rate))
+            format!("{} requests/s {verdict}", grouped(step.rate))
         }
         (
             None,
@@ -192,7 +193,7 @@ fn step_line(peak: &Peak, steps: usize) -> String {
                 ..
             }),
         ) => {
-            let rate = progress::grouped(*rate);
+            let rate = grouped(*rate);
             format!("{rate} requests/s, beyond the peak: {died}")
         }
         (None, Some(overload)) => {
@@ -202,8 +203,8 @@ fn step_line(peak: &Peak, steps: usize) -> String {
             );
             format!(
                 "{} requests/s, beyond the peak: {} answered a second, {recovered}",
-                progress::grouped(overload.rate),
-                progress::grouped(overload.outcome.good_per_second())
+                grouped(overload.rate),
+                grouped(overload.outcome.good_per_second())
             )
         }
         (None, None) => String::new(),

@@ -46,6 +46,21 @@ impl Measure {
         Self::PerCore,
     ];
 
+    /// The measures that stand for the slow requests: p99 where every stack has enough requests for it, otherwise the mean,
+    /// and p95 or p90 where every one has enough requests for that. Without those, p99 of the stacks that have one.
+    pub(super) fn tail(
+        all_have: impl Fn(Self) -> bool,
+        any_has: impl Fn(Self) -> bool,
+    ) -> Vec<Self> {
+        let mut percentiles = [Self::P99, Self::P95, Self::P90].into_iter();
+        match percentiles.find(|measure| all_have(*measure)) {
+            Some(Self::P99) => vec![Self::P99],
+            Some(percentile) => vec![percentile, Self::Mean],
+            None if any_has(Self::P99) => vec![Self::P99, Self::Mean],
+            None => vec![Self::Mean],
+        }
+    }
+
     /// Its name in files.
     pub fn id(self) -> &'static str {
         match self {
