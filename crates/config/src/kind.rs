@@ -48,6 +48,13 @@ pub enum Kind {
         /// The longest.
         max: Duration,
     },
+    /// The same, or `auto`.
+    AutoDuration {
+        /// The shortest.
+        min: Duration,
+        /// The longest.
+        max: Duration,
+    },
     /// `true` or `false`.
     Bool,
     /// Any text that is not empty and has no control character.
@@ -104,6 +111,7 @@ impl Kind {
             | Self::Bytes { .. }
             | Self::AutoBytes { .. }
             | Self::Duration { .. }
+            | Self::AutoDuration { .. }
             | Self::Listen => true,
             Self::Maybe(kind) => kind.takes_numbers(),
             Self::Bool
@@ -127,6 +135,7 @@ impl Kind {
             Self::Bytes { .. } => "SIZE".to_owned(),
             Self::AutoBytes { .. } => "SIZE|auto".to_owned(),
             Self::Duration { .. } => "TIME".to_owned(),
+            Self::AutoDuration { .. } => "TIME|auto".to_owned(),
             Self::Bool => "true|false".to_owned(),
             Self::Text => "TEXT".to_owned(),
             Self::RequestPath => "PATH".to_owned(),
@@ -162,6 +171,10 @@ impl Kind {
                 time_text(*min),
                 time_text(*max)
             ),
+            Self::AutoDuration { min, max } => {
+                let (min, max) = (*min, *max);
+                format!("{}, or \"auto\"", Self::Duration { min, max }.allowed())
+            }
             Self::Bool => "true or false".to_owned(),
             Self::Text => "a text that is not empty and has no control character".to_owned(),
             Self::RequestPath => "the path of a request, such as \"/up\"".to_owned(),
@@ -186,7 +199,10 @@ impl Kind {
     pub(crate) fn parse(&self, text: &str) -> Result<Value, String> {
         let wrong = || format!("{text:?} is not allowed; expected {}", self.allowed());
         match self {
-            Self::AutoInteger { .. } | Self::AutoBytes { .. } | Self::FileMode
+            Self::AutoInteger { .. }
+            | Self::AutoBytes { .. }
+            | Self::AutoDuration { .. }
+            | Self::FileMode
                 if text == "auto" =>
             {
                 Ok(Value::Auto)
@@ -208,7 +224,7 @@ impl Kind {
                 let size = size.ok_or_else(|| self.out_of_range(text))?;
                 self.within(Value::Number(size), *min <= size && size <= *max, text)
             }
-            Self::Duration { min, max } => {
+            Self::Duration { min, max } | Self::AutoDuration { min, max } => {
                 let time = quantity(text, &TIME_UNITS, 1_000).ok_or_else(wrong)?;
                 let time = Duration::from_millis(time.ok_or_else(|| self.out_of_range(text))?);
                 self.within(Value::Duration(time), *min <= time && time <= *max, text)

@@ -105,6 +105,7 @@ impl Settings {
         let has_ipv6 = (machine.has_ipv6)();
         resolve::listen(&mut values, &sources.dir, port, has_ipv6, &mut errors);
         resolve::auto(&mut values, machine.cores);
+        resolve::websocket_drain_timeout(&mut values);
         resolve::hooks(&values, &sources.dir, &mut errors);
         if !errors.is_empty() {
             return Err(ConfigErrors(errors));

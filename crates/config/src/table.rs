@@ -1,5 +1,5 @@
 //! The table of settings. Everything else in this crate reads it. No other file names a setting, except
-//! `resolve.rs` the four that depend on another one, on the folder or on the machine. The first part of the table is
+//! `resolve.rs` the five that depend on another one, on the folder or on the machine. The first part of the table is
 //! `table/server.rs`.
 //!
 //! `reload` says what a change needs in a running server; without it the change needs new processes.
@@ -193,10 +193,17 @@ server_settings! { settings;
         ///
         /// A stop waits no longer than this; 0 cuts at once. Workers that are replaced (by a restart, for a limit
         /// or for lack of memory), and a server that an upgrade has replaced, may finish requests within their
-        /// deadlines (`request_timeout`, `request_timeouts`), even if these end later. Hijacked connections and
-        /// requests past their deadline end after this time, or after one second if it is less. What waits for
-        /// them, such as the next restart, waits no longer than this either.
+        /// deadlines (`request_timeout`, `request_timeouts`), even if these end later. Requests past
+        /// their deadline end after this time, or after one second if it is less. What waits for them, such as the next restart, waits no longer than this either.
         drain_timeout: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "30s", reload AtOnce;
+
+        /// How long hijacked connections, such as WebSockets, stay open when the server stops or their worker is
+        /// replaced.
+        ///
+        /// Clients of a WebSocket connect again by themselves, and then reach a worker with the new code. `auto` is
+        /// 5 seconds, and 1 second in the environments `development` and `test`. `drain_timeout` limits this time
+        /// as well.
+        websocket_drain_timeout: Duration = Kind::AutoDuration { min: Duration::ZERO, max: DAY }, default "auto", reload AtOnce;
     }
 
     "Responses" {

@@ -69,6 +69,7 @@ fn every_setting_that_bounds_something_is_in_the_table() {
                 | Kind::Bytes { .. }
                 | Kind::AutoBytes { .. }
                 | Kind::Duration { .. }
+                | Kind::AutoDuration { .. }
                 | Kind::Percent
                 | Kind::Paths(_)
         );

@@ -110,8 +110,13 @@ impl Front {
         self.edge.connections.ended.notify_waiters();
     }
 
-    /// Ends requests whose deadline has passed, and hands on what the supervisor must hear.
+    /// Ends requests whose deadline has passed and hijacked connections of workers that leave, and hands on what the
+    /// supervisor must hear.
     fn check_deadlines(&self) {
+        let leaving = self.dispatcher.leaving_for(self.settings().websocket_drain_timeout);
+        if !leaving.is_empty() {
+            self.close_hijacked(|by| by.is_some_and(|by| leaving.contains(&by)));
+        }
         let alarms = self.dispatcher.turns().check_deadlines();
         if let Some(hear) = self.on_alarm.get() {
             alarms.into_iter().for_each(hear);

@@ -1,9 +1,12 @@
 //! The end of a front: it drains, ends at once, or gives its idle connections and its workers up because another server has
 //! taken its place. An idle connection has no state but its socket, so its client notices nothing. It ends no process.
 
+use std::convert::Infallible;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
+
+use exchange::WorkerId;
 
 use crate::edge::TICK;
 use crate::failure::Outcome;
@@ -24,7 +27,10 @@ impl Front {
             connection.stop();
         }
         let ended = connections.until(|connections| connections.is_empty());
-        let clean = tokio::time::timeout(limit, ended).await.is_ok();
+        let clean = tokio::select! {
+            ended = tokio::time::timeout(limit, ended) => ended.is_ok(),
+            never = self.close_hijacked_after_time() => match never {},
+        };
         self.dispatcher().shutdown().stop();
         if !clean {
             self.end().await;
@@ -32,6 +38,33 @@ impl Front {
         self.dispatcher().shutdown().log_poison();
         self.edge.log.flush();
         clean
+    }
+
+    /// Closes hijacked connections, also those that are hijacked later, once they have had their time.
+    async fn close_hijacked_after_time(&self) -> Infallible {
+        tokio::time::sleep(self.settings().websocket_drain_timeout).await;
+        let mut check = tokio::time::interval(TICK);
+        loop {
+            check.tick().await;
+            self.close_hijacked(|_| true);
+        }
+    }
+
+    /// Closes the hijacked connections whose worker is `chosen`.
+    pub(crate) fn close_hijacked(&self, chosen: impl Fn(Option<WorkerId>) -> bool) {
+        let all = self.edge.connections.all();
+        let hijacked = all.iter().filter(|connection| connection.is_spliced());
+        let chosen = hijacked.filter(|connection| chosen(connection.hijacked_by.get()));
+        let mut count = 0;
+        for connection in chosen.filter(|connection| !connection.killed.get()) {
+            connection.kill(Outcome::Aborted);
+            count += 1;
+        }
+        if count > 0 {
+            let text = "closing hijacked connections: websocket_drain_timeout is over";
+            let log = &self.edge.log;
+            log.event(Level::Info, text, &[("connections", &count)]);
+        }
     }
 
     /// Ends everything now: what runs is answered with a failure where that can still be written.
@@ -57,25 +90,25 @@ impl Front {
     }
 
     /// Waits until no worker is needed any more: no request is being read, waits or runs, and all that clients still wait
-    /// for is here. Clients take and give at their own pace, so what ends here is the need for workers. From `limit` on what
-    /// has no deadline to end at is ended: connections that the application took over, and responses that are not whole when
-    /// their deadline passes. No request is taken afterwards.
+    /// for is here. Clients take and give at their own pace, so what ends here is the need for workers. Work without a
+    /// deadline ends as well: hijacked connections after `websocket_drain_timeout`, and from `limit` on responses that are not
+    /// whole when their deadline passes. No request is taken afterwards.
     pub async fn let_workers_go(&self, limit: Duration) {
         let shutdown = self.dispatcher().shutdown();
+        let hijack_limit = limit.min(self.settings().websocket_drain_timeout);
         let began = Instant::now();
         let mut check = tokio::time::interval(TICK);
         loop {
             check.tick().await;
-            let over = began.elapsed() >= limit;
-            if over {
+            if began.elapsed() >= limit {
                 shutdown.cut_late();
+            }
+            if began.elapsed() >= hijack_limit {
+                self.close_hijacked(|_| true);
             }
             let mut needed = shutdown.is_awaited();
             for connection in self.edge.connections.all() {
                 needed |= connection.may_need_worker();
-                if over && connection.is_spliced() {
-                    connection.kill(Outcome::Aborted);
-                }
             }
             if !needed {
                 return shutdown.stop();

@@ -2,6 +2,7 @@
 //! Looks for the file of hooks; reads nothing else.
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::error::{ConfigError, Origin, Place};
 use crate::kind::{Kind, Value};
@@ -59,6 +60,21 @@ pub(crate) fn auto(values: &mut [(Value, Origin)], cores: impl FnOnce() -> u16) 
     let workers = number(values, "workers", || u64::from(cores()));
     let threads = number(values, "threads", || 1);
     number(values, "queue_limit", || queue_limit(workers, threads));
+}
+
+/// Works out how long hijacked connections stay open: in development everybody waits for the end of the server.
+pub(crate) fn websocket_drain_timeout(values: &mut [(Value, Origin)]) {
+    let environment = &values[setting_index("environment")].0;
+    let local = ["development", "test"].map(|name| Value::Text(name.to_owned()));
+    let time = match local.contains(environment) {
+        true => Duration::from_secs(1),
+        false => Duration::from_secs(5),
+    };
+    let (value, origin) = &mut values[setting_index("websocket_drain_timeout")];
+    if *value == Value::Auto {
+        *value = Value::Duration(time);
+        origin.auto = true;
+    }
 }
 
 /// The number of a setting, set to `otherwise` where it is `auto`.

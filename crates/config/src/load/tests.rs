@@ -112,6 +112,22 @@ fn defaults_need_no_source() {
 }
 
 #[test]
+fn hijacked_connections_end_sooner_in_development() {
+    for (environment, text) in [
+        ("development", "1s"),
+        ("test", "1s"),
+        ("production", "5s"),
+        ("staging", "5s"),
+    ] {
+        let settings = case(&format!("environment = \"{environment}\"")).settings();
+        let (value, _) = described(&settings, "websocket_drain_timeout");
+        assert_eq!(value, text, "{environment}");
+    }
+    let settings = case("websocket_drain_timeout = \"2m\"").settings();
+    assert_eq!(described(&settings, "websocket_drain_timeout").0, "2m");
+}
+
+#[test]
 fn settings_for_tests_listen_on_a_free_port() {
     assert_eq!(listens(&Settings::for_tests()), ["127.0.0.1:0"]);
 }
@@ -165,6 +181,7 @@ fn every_key_of_the_file_is_read() {
         access_log = false
         log_filter_parameters = ["pin", "card_"]
         log_format = "json"
+        websocket_drain_timeout = "3s"
         compact = false
         batch_scheduling = false
         max_retries = 0
@@ -200,7 +217,7 @@ fn every_key_of_the_file_is_read() {
         "ruby=/usr/bin/ruby3.1 rackup=other.ru hooks=config/highball.rb user=app group=www-data pid_file=tmp/pids/server.pid unix_socket_mode=0620 unix_socket_group=www-data backlog=1000 max_connections=10 max_connections_per_address=5 trusted_proxies=none \
          workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 worker_max_requests=5000 worker_max_age=6h worker_max_memory=300MiB memory_budget=2GiB out_of_band_interval=100 rollout=worker-by-worker ready_check=/up warm_up=/projects restart_file=tmp/again queue_limit=7 priority_paths=/up,/health path_shares=/reports=50%,/slow=5% max_header_bytes=8KiB \
          max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB allow_trace=true header_timeout=1s \
-         body_timeout=2s send_timeout=1500ms min_body_rate=1KB min_send_rate=none keep_alive_timeout=0 file_timeout=20s request_timeout=2m request_timeouts=/reports=5m,/up=5s request_grace=0 boot_timeout=1h drain_timeout=0 \
+         body_timeout=2s send_timeout=1500ms min_body_rate=1KB min_send_rate=none keep_alive_timeout=0 file_timeout=20s request_timeout=2m request_timeouts=/reports=5m,/up=5s request_grace=0 boot_timeout=1h drain_timeout=0 websocket_drain_timeout=3s \
          response_buffer_bytes=64KiB response_buffer_total_bytes=64MiB response_spool_max_bytes=1TiB spool_dir=/srv/spool spool_max_bytes=5GiB early_hints=true access_log=false log_filter_parameters=pin,card_ log_format=json rails_log_to_stdout=true"
     );
     assert!(
@@ -717,7 +734,7 @@ fn both_ends_of_each_range_are_allowed_and_fit_their_fields() {
                 i128::from(min) - 1,
                 i128::from(max) + 1,
             ),
-            Kind::Duration { min, max } => {
+            Kind::Duration { min, max } | Kind::AutoDuration { min, max } => {
                 let (min, max) = (min.as_millis(), max.as_millis());
                 let below = i128::try_from(min).unwrap() - 1;
                 (

@@ -100,9 +100,9 @@ impl Generation {
         self.deadlines.worker_starts(worker);
     }
 
-    /// The worker is to finish what it has and exit.
-    pub(super) fn stop_worker(&mut self, worker: u16) {
-        self.workers.leaves(worker);
+    /// The worker is to finish what it has and exit, from `now_ns` of the monotonic clock on.
+    pub(super) fn stop_worker(&mut self, worker: u16, now_ns: u64) {
+        self.workers.leaves(worker, now_ns);
         self.slots.exchange.threads().stop_worker(worker);
     }
 

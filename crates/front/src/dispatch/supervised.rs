@@ -48,7 +48,7 @@ impl exchange::Dispatcher for Dispatcher {
     fn stop_worker(&self, worker: WorkerId) {
         let state = &mut *self.state.borrow_mut();
         if let Some(generation) = state.generations.get_mut(worker.generation) {
-            generation.stop_worker(worker.worker);
+            generation.stop_worker(worker.worker, monotonic_ns());
         }
         state.generations.requeue_for_others(&mut state.queue);
         state.fill();

@@ -9,8 +9,18 @@ enum Standing {
     Away,
     /// It serves.
     Up,
-    /// It finishes what it has.
-    Leaving,
+    /// It finishes what it has, since then: nanoseconds of the monotonic clock.
+    Leaving { since_ns: u64 },
+}
+
+impl Standing {
+    /// When it began to leave, nanoseconds of the monotonic clock.
+    const fn leaving_since(self) -> Option<u64> {
+        match self {
+            Self::Leaving { since_ns } => Some(since_ns),
+            Self::Away | Self::Up => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -51,8 +61,8 @@ impl Workers {
 
     fn set_standing(&mut self, worker: u16, standing: Standing) {
         let worker = &mut self.all[usize::from(worker)];
-        self.leaving -= u16::from(worker.standing == Standing::Leaving);
-        self.leaving += u16::from(standing == Standing::Leaving);
+        self.leaving -= u16::from(worker.standing.leaving_since().is_some());
+        self.leaving += u16::from(standing.leaving_since().is_some());
         worker.standing = standing;
     }
 
@@ -67,9 +77,11 @@ impl Workers {
         self.set_standing(worker, Standing::Up);
     }
 
-    /// The worker takes no more requests.
-    pub(super) fn leaves(&mut self, worker: u16) {
-        self.set_standing(worker, Standing::Leaving);
+    /// The worker takes no more requests, from `now_ns` of the monotonic clock on.
+    pub(super) fn leaves(&mut self, worker: u16, now_ns: u64) {
+        let earlier = self.standing(worker).leaving_since();
+        let since_ns = earlier.unwrap_or(now_ns);
+        self.set_standing(worker, Standing::Leaving { since_ns });
     }
 
     /// The worker is dead or about to be killed.
@@ -84,12 +96,20 @@ impl Workers {
 
     /// Whether the worker finishes what it has.
     pub(super) fn is_leaving(&self, worker: u16) -> bool {
-        self.standing(worker) == Standing::Leaving
+        self.standing(worker).leaving_since().is_some()
     }
 
     /// Whether any worker leaves.
     pub(super) fn any_leaving(&self) -> bool {
         self.leaving > 0
+    }
+
+    /// The workers that leave and began to by `before_ns` of the monotonic clock.
+    pub(super) fn leaving_since(&self, before_ns: u64) -> impl Iterator<Item = u16> {
+        let all = (0..).zip(&self.all);
+        let since = |worker: &Worker| worker.standing.leaving_since();
+        let early = all.filter(move |(_, one)| since(one).is_some_and(|since| since <= before_ns));
+        early.map(|(number, _)| number)
     }
 
     /// Sets how many workers shall serve at once, be they there or not.

@@ -17,6 +17,8 @@ use crate::net::stream::probe_when_silent;
 /// Moves bytes both ways between the client and the application's socket until both are done.
 pub(super) async fn splice(edge: &Edge, connection: &ConnectionState, transaction: &Transaction) {
     connection.spliced.set(true);
+    let (by, _) = transaction.response.run();
+    connection.hijacked_by.set(by);
     let socket = transaction.response.take_socket();
     let io = connection.io.clone();
     io.with_socket(probe_when_silent);

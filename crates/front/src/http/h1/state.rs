@@ -11,6 +11,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use config::Settings;
+use exchange::WorkerId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +58,8 @@ pub struct ConnectionState {
     pub killed: Cell<bool>,
     /// Whether the application has it.
     pub spliced: Cell<bool>,
+    /// The worker whose application has it.
+    pub hijacked_by: Cell<Option<WorkerId>>,
     /// Whether it is to be closed as soon as it is idle.
     pub close_when_idle: Cell<bool>,
     /// Whether it is to give its buffers back, for it was idle for a while.
@@ -87,6 +90,7 @@ impl ConnectionState {
             needs_reset: Cell::new(false),
             killed: Cell::new(false),
             spliced: Cell::new(false),
+            hijacked_by: Cell::new(None),
             close_when_idle: Cell::new(false),
             free_buffers: Cell::new(false),
             free_buffers_when_idle: Cell::new(false),
