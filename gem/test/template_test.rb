@@ -36,6 +36,17 @@ class TemplateTest < Minitest::Test
     end
   end
 
+  def test_the_filtered_parameters_of_rails_are_reported
+    rails = <<~RUBY
+      module Rails
+        CONFIG = Struct.new(:filter_parameters).new([:iban, "card", /pin/, ->(*) {}, "x" * 65, ""])
+        def self.application = Struct.new(:config).new(CONFIG)
+      end
+    RUBY
+    boot(rails + HELLO) { |supervisor| assert_equal %w[iban card], booted(supervisor)["filter_parameters"] }
+    boot(HELLO) { |supervisor| assert_empty booted(supervisor)["filter_parameters"] }
+  end
+
   def test_the_environment_is_that_of_the_start
     config = 'run ->(_) { [200, {}, [ENV.values_at("RACK_ENV", "RAILS_ENV").join(" ") + " " + Dir.pwd]] }'
     boot(config, environment: "staging") do |supervisor|

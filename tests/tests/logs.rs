@@ -142,7 +142,7 @@ fn the_json_form_has_the_same_keys() {
 
 #[test]
 fn no_control_character_reaches_the_log_raw() {
-    for format in ["text", "json"] {
+    for format in ["text", "logfmt", "json"] {
         let server = Server::app(APPLICATION)
             .setting("log_format", format)
             .start();
@@ -270,4 +270,151 @@ fn the_parameters_that_are_filtered_are_a_setting() {
         let line = server.log().wait(|line| line.contains("outcome="));
         assert_eq!(pairs(&line)["path"], expect);
     }
+}
+
+#[test]
+fn fields_that_were_chosen_are_in_each_line() {
+    let server = Server::app(APPLICATION)
+        .setting("log_format", "json")
+        .setting(
+            "log_fields",
+            "client,host,protocol,user_agent,referer,bytes_in",
+        )
+        .start();
+    let mut client = server.connect();
+    client.send(
+        "POST /chosen HTTP/1.1\r\nHost: shop.example\r\nUser-Agent: a \"b\"\r\n\
+         Referer: http://x/?token=t1&a=1\r\nContent-Length: 3\r\n\r\nabc",
+    );
+    client.response().expect(200);
+    let line = server.log().wait(|line| line.contains("/chosen"));
+    let line: Value = serde_json::from_str(&line).expect("JSON");
+    for (key, value) in [
+        ("client", Value::from("127.0.0.1")),
+        ("host", Value::from("shop.example")),
+        ("protocol", Value::from("HTTP/1.1")),
+        ("user_agent", Value::from("a \"b\"")),
+        ("referer", Value::from("http://x/?token=[FILTERED]&a=1")),
+        ("bytes_in", Value::from(3)),
+    ] {
+        assert_eq!(line[key], value, "{key}");
+    }
+    for key in ["bytes", "queue_ms", "app_ms", "request_id"] {
+        assert!(line.get(key).is_none(), "{key}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_generation_is_a_number_in_every_line() {
+    let server = Server::app(APPLICATION)
+        .setting("log_format", "json")
+        .start();
+    server.get("/").expect(200);
+    server.log().wait(|line| line.contains("outcome"));
+    let log = server.stop().log;
+    let lines = log
+        .iter()
+        .map(|line| serde_json::from_str(line).expect("JSON"));
+    let found: Vec<Value> = lines
+        .filter_map(|line: Value| line.get("generation").cloned())
+        .collect();
+    assert!(
+        found.len() > 1 && found.iter().all(|value| value == 1),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_log_file_takes_the_log_and_stdout_none_of_it() {
+    let server = Server::app(APPLICATION)
+        .setting("log_file", "server.log")
+        .start();
+    server.get("/").expect(200);
+    server.get("/fail?marker").expect(500);
+    let path = server.dir().join("server.log");
+    let read = || std::fs::read_to_string(&path).expect("the log file");
+    test_support::until("both are logged", || {
+        read().matches("outcome=").count() == 2
+    });
+    assert!(read().contains("bad marker"));
+    let log = server.stop().log;
+    assert!(
+        !log.iter().any(|line| line.contains("outcome=")),
+        "{log:#?}"
+    );
+}
+
+#[test]
+fn a_hangup_opens_the_log_file_again() {
+    let server = Server::app(APPLICATION)
+        .setting("log_file", "server.log")
+        .start();
+    let (path, old) = (
+        server.dir().join("server.log"),
+        server.dir().join("server.log.1"),
+    );
+    server.get("/first").expect(200);
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    test_support::until("it is logged", || read(&path).contains("/first"));
+    std::fs::rename(&path, &old).expect("a file");
+    server.process().signal(rustix::process::Signal::HUP);
+    test_support::until("a new file is there", || path.exists());
+    server.get("/second").expect(200);
+    test_support::until("it is logged there", || read(&path).contains("/second"));
+    assert!(!read(&old).contains("/second"));
+    server.stop();
+}
+
+#[test]
+fn a_log_file_that_cannot_be_opened_ends_the_start() {
+    let application = test_support::Application::new(APPLICATION);
+    let ran = test_support::Program::highball(["serve", "--log-file", "missing/server.log"])
+        .args(["--listen", "127.0.0.1:0"])
+        .current_dir(application.path())
+        .run();
+    assert!(!ran.status.success());
+    let text = ran.output();
+    assert!(text.contains("cannot open the log file"), "{text}");
+    assert!(text.contains("missing/server.log"), "{text}");
+}
+
+#[test]
+fn responses_are_counted_by_the_class_of_their_status() {
+    let server = Server::app(APPLICATION).start();
+    server.get("/").expect(200);
+    server.get("/").expect(200);
+    server.get("/missing").expect(404);
+    server.get("/fail").expect(500);
+    server
+        .connect()
+        .send("GET / HTTP/1.1\r\n\r\n")
+        .response()
+        .expect(400);
+    test_support::until("all are counted", || {
+        let status = server.status();
+        let count = |class: &str| status.number(&format!("/responses/{class}"));
+        ["1xx", "2xx", "3xx", "4xx", "5xx"].map(count) == [0, 2, 0, 2, 1]
+    });
+    let page = server.command(&["status"]).stdout;
+    assert!(page.contains("responses 2xx 2, 4xx 2, 5xx 1"), "{page}");
+    server.stop();
+}
+
+#[test]
+fn parameters_that_rails_filters_are_filtered_here_too() {
+    let source = format!(
+        "module Rails\n  CONFIG = Struct.new(:filter_parameters).new([:iban])\n  \
+         def self.application = Struct.new(:config).new(CONFIG)\nend\n{APPLICATION}"
+    );
+    let server = Server::app(&source).start();
+    server
+        .get("/?iban=secret1&token=secret2&page=3")
+        .expect(200);
+    let line = server.log().wait(|line| line.contains("outcome="));
+    assert!(
+        line.contains("/?iban=[FILTERED]&token=[FILTERED]&page=3"),
+        "{line}"
+    );
+    server.stop();
 }

@@ -287,7 +287,7 @@ fn code_that_gets_no_time_at_low_priority_is_loaded_at_normal_priority() {
     assert_eq!(server.get("/").text(), format!("{own} {own}"));
     server.log().wait(|line| {
         line.contains("loading at low priority timed out; retrying at normal priority")
-            && line.contains("generation=\"2\"")
+            && line.contains("generation=2")
     });
 }
 
@@ -338,9 +338,9 @@ fn an_old_template_that_hangs_in_a_fork_when_it_is_to_leave_is_killed() {
     dir.write("highball.toml", format!("{TWO}boot_timeout = \"500ms\"\n"));
     let reloaded = server.command(&["reload"]);
     assert!(reloaded.status.success(), "{}", reloaded.output());
-    server.log().wait(|line| {
-        line.contains("the generation has ended") && line.contains("generation=\"1\"")
-    });
+    server
+        .log()
+        .wait(|line| line.contains("the generation has ended") && line.contains("generation=1"));
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn a_check_keeps_code_that_answers_but_is_not_well_from_taking_over() {
 fn usr1_and_a_touched_file_restart_as_well() {
     let server = start(|builder| builder);
     let serves = |generation: u32| {
-        let wanted = format!("generation=\"{generation}\"");
+        let wanted = format!("generation={generation}");
         server
             .log()
             .wait(|line| line.contains("new generation serves") && line.contains(&wanted));
@@ -628,7 +628,7 @@ fn a_template_that_dies_is_started_again_for_the_same_generation() {
     let text =
         "starting another template of the same generation, which loads the code as it is now";
     assert!(
-        line.contains(text) && line.contains("generation=\"1\""),
+        line.contains(text) && line.contains("generation=1"),
         "{line}"
     );
     server

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::kind::Value;
 use crate::listen::{Hosts, Listen};
+use crate::log_fields::LogFields;
 use crate::parameters::ParameterNames;
 use crate::paths::PathRules;
 use crate::proxies::TrustedProxies;
@@ -14,8 +15,12 @@ use crate::proxies::TrustedProxies;
 /// The form of the log's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// `key=value` pairs.
+    /// `Text` in a terminal, else `Logfmt`.
+    Auto,
+    /// Lines for people.
     Text,
+    /// `key=value` pairs.
+    Logfmt,
     /// One JSON object a line.
     Json,
 }
@@ -128,14 +133,18 @@ impl Field for PathBuf {
 impl Field for LogFormat {
     fn from_value(value: Value) -> Self {
         match String::from_value(value).as_str() {
+            "auto" => Self::Auto,
+            "text" => Self::Text,
             "json" => Self::Json,
-            _ => Self::Text,
+            _ => Self::Logfmt,
         }
     }
 
     fn to_value(&self) -> Value {
         Value::Text(match self {
+            Self::Auto => "auto".to_owned(),
             Self::Text => "text".to_owned(),
+            Self::Logfmt => "logfmt".to_owned(),
             Self::Json => "json".to_owned(),
         })
     }
@@ -235,6 +244,16 @@ impl Field for TrustedProxies {
 impl Field for ParameterNames {
     fn from_value(value: Value) -> Self {
         Self::parse(&items(value)).expect("checked words")
+    }
+
+    fn to_value(&self) -> Value {
+        Value::List(self.items())
+    }
+}
+
+impl Field for LogFields {
+    fn from_value(value: Value) -> Self {
+        Self::parse(&items(value)).expect("checked names")
     }
 
     fn to_value(&self) -> Value {

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::listen::{Hosts, Listen};
+use crate::log_fields::{self, LogFields};
 use crate::parameters::{self, ParameterNames};
 use crate::proxies::{self, TrustedProxies};
 use crate::units::{SIZE_UNITS, TIME_UNITS, quantity, size_text, time_text};
@@ -71,6 +72,8 @@ pub enum Kind {
     Proxies,
     /// A list of parts of parameter names; see [`ParameterNames`].
     ParameterNames,
+    /// A list of fields of the access log; see [`LogFields`].
+    LogFields,
     /// The mode of a file, in octal digits, or `auto`.
     FileMode,
     /// A part of a whole: `50%`.
@@ -99,7 +102,7 @@ impl Kind {
     pub fn is_list(&self) -> bool {
         matches!(
             self,
-            Self::Listen | Self::Proxies | Self::ParameterNames | Self::Paths(_)
+            Self::Listen | Self::Proxies | Self::ParameterNames | Self::LogFields | Self::Paths(_)
         )
     }
 
@@ -123,6 +126,7 @@ impl Kind {
             | Self::Percent
             | Self::Paths(_)
             | Self::ParameterNames
+            | Self::LogFields
             | Self::Proxies => false,
         }
     }
@@ -143,6 +147,7 @@ impl Kind {
             Self::Maybe(kind) => format!("{}|none", kind.value_name()),
             Self::Listen | Self::Proxies => "ADDR".to_owned(),
             Self::ParameterNames => "NAME".to_owned(),
+            Self::LogFields => "FIELD".to_owned(),
             Self::FileMode => "MODE|auto".to_owned(),
             Self::Percent => "N%".to_owned(),
             Self::Paths(None) => "PATH".to_owned(),
@@ -183,6 +188,7 @@ impl Kind {
             Self::Listen => format!("a list of {}", crate::listen::ALLOWED),
             Self::Proxies => format!("a list of {}", proxies::ALLOWED),
             Self::ParameterNames => format!("a list of {}", parameters::ALLOWED),
+            Self::LogFields => format!("a list of {}", log_fields::allowed()),
             Self::FileMode => {
                 "a mode of three or four octal digits up to \"0777\", such as \"0660\", or \"auto\""
                     .to_owned()
@@ -243,9 +249,11 @@ impl Kind {
             Self::RequestPath => Err(wrong()),
             Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
             Self::Choice(_) => Err(wrong()),
-            Self::Listen | Self::Proxies | Self::ParameterNames | Self::Paths(_) => {
-                self.parse_list(&[text.to_owned()])
-            }
+            Self::Listen
+            | Self::Proxies
+            | Self::ParameterNames
+            | Self::LogFields
+            | Self::Paths(_) => self.parse_list(&[text.to_owned()]),
         }
     }
 
@@ -258,6 +266,7 @@ impl Kind {
             Self::Listen => Listen::parse(text, Hosts::new(false, false), None).map(drop),
             Self::Proxies => proxies::check_item(text),
             Self::ParameterNames => parameters::check_item(text),
+            Self::LogFields => log_fields::check_item(text),
             Self::Paths(values) => path_list::parse_item(*values, text).map(drop),
             _ => self.parse(text).map(drop),
         }
@@ -274,6 +283,7 @@ impl Kind {
             }
             Self::Proxies => drop(TrustedProxies::parse(items)?),
             Self::ParameterNames => drop(ParameterNames::parse(items)?),
+            Self::LogFields => drop(LogFields::parse(items)?),
             Self::Paths(values) => return path_list::parse(*values, items).map(Value::Rules),
             _ => items.iter().try_for_each(|item| self.check_item(item))?,
         }

@@ -8,6 +8,12 @@ pub struct ParameterNames {
     begins: [bool; 256],
 }
 
+impl Default for ParameterNames {
+    fn default() -> Self {
+        Self::of(Vec::new())
+    }
+}
+
 impl ParameterNames {
     /// These words, or `none` alone.
     ///
@@ -22,12 +28,29 @@ impl ParameterNames {
             }
             items => items.to_vec(),
         };
+        Ok(Self::of(words))
+    }
+
+    fn of(words: Vec<String>) -> Self {
         let mut begins = [false; 256];
         for &byte in words.iter().filter_map(|word| word.as_bytes().first()) {
             begins[usize::from(byte.to_ascii_lowercase())] = true;
             begins[usize::from(byte.to_ascii_uppercase())] = true;
         }
-        Ok(Self { words, begins })
+        Self { words, begins }
+    }
+
+    /// Returns these words and more; of those that come from an application the ones that a name can hold.
+    #[must_use]
+    pub fn with(&self, words: &[String]) -> Self {
+        let mut all = self.words.clone();
+        for word in words.iter().filter(|word| check_item(word).is_ok()) {
+            // A word that holds another one adds nothing.
+            if !all.iter().any(|known| word.contains(known.as_str())) {
+                all.push(word.clone());
+            }
+        }
+        Self::of(all)
     }
 
     /// The words.
@@ -143,6 +166,14 @@ mod tests {
         ] {
             assert!(!names.cover(name.as_bytes()), "{name}");
         }
+    }
+
+    #[test]
+    fn words_of_the_application_are_added() {
+        let words = ["iban", "tokens", "a b", ""].map(str::to_owned);
+        let names = names(&["token"]).unwrap().with(&words);
+        assert_eq!(names.items(), ["token", "iban"]);
+        assert!(names.cover(b"user[iban]") && names.cover(b"token") && !names.cover(b"a b"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::error::Origin;
 use crate::field::{Field, FileMode, LogFormat, MemoryBudget, Rollout};
 use crate::kind::{Kind, Value};
 use crate::listen::Listen;
+use crate::log_fields::LogFields;
 use crate::parameters::ParameterNames;
 use crate::paths::PathRules;
 use crate::proxies::TrustedProxies;
@@ -241,18 +242,47 @@ server_settings! { settings;
     }
 
     "Logs" {
-        /// Whether each request is logged to stdout, in one line.
+        /// Whether each request is logged, in one line.
         access_log: bool = Kind::Bool, default "true", reload AtOnce;
+
+        /// The fields that a line of the access log has in addition to time, method, path, status, worker,
+        /// generation and outcome.
+        ///
+        /// `client` is the address of the peer, as in `REMOTE_ADDR`. `bytes` and `bytes_in` are the sizes of the
+        /// bodies of response and request, `queue_ms` and `app_ms` the times in the queue and in the application.
+        /// Lines of the format `text` have status, time and worker in any case, and of this list what is not in the
+        /// default.
+        log_fields: LogFields = Kind::LogFields, default "request_id,bytes,queue_ms,app_ms", reload AtOnce;
+
+        /// The file of the log; without one the log goes to stdout.
+        ///
+        /// Relative to the application's folder. HUP opens it again, after a program such as logrotate has renamed
+        /// it. Its folder must exist and belong to the server's user. What the application writes to stdout stays
+        /// there.
+        log_file: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload Start;
 
         /// The query parameters whose values the log shows as `[FILTERED]`.
         ///
         /// Each item is a part of such names, in upper or lower case: `passw` matches `password` and
-        /// `user[Passwd]`. The default is that of Rails' `filter_parameters`; `none` alone filters nothing.
+        /// `user[Passwd]`. The default is that of a new Rails application; `none` alone filters nothing. The names in
+        /// `config.filter_parameters` of a Rails application are added.
         log_filter_parameters: ParameterNames = Kind::ParameterNames,
             default "passw,email,secret,token,_key,crypt,salt,certificate,otp,ssn,cvv,cvc", reload AtOnce;
 
         /// The format of the log's lines.
-        log_format: LogFormat = Kind::Choice(&["text", "json"]), default "text", reload AtOnce;
+        ///
+        /// `text` is for people: short aligned lines that fit the terminal, in colours unless `NO_COLOR` is set or
+        /// `TERM` is `dumb`. `logfmt` has `key=value` pairs, `json` an object with the same keys. `auto` is `text`
+        /// in a terminal and `logfmt` elsewhere.
+        log_format: LogFormat = Kind::Choice(&["auto", "text", "logfmt", "json"]), default "auto", reload AtOnce;
+
+        /// Whether every request has an id, by which the logs of proxies, server and application name it.
+        ///
+        /// The id of a trusted proxy (X-Request-Id, as Rails takes it: up to 255 letters, digits and `- _ @`)
+        /// stays; any other request gets a new one (UUID version 7). It is in the log (`log_fields`), in the env
+        /// (`HTTP_X_REQUEST_ID`), and in the response unless the application sets one there. Errors of the server
+        /// have it too. With `false` the field X-Request-Id of every client reaches the application as it is.
+        request_id: bool = Kind::Bool, default "true", reload AtOnce;
 
         /// Whether Rails' log is also written to stdout, as `rails server` does in development.
         rails_log_to_stdout: bool = Kind::Bool, default "false";

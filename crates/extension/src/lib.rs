@@ -11,7 +11,7 @@ use rb_sys::{
     rb_cObject, rb_const_get, rb_define_class_under, rb_define_module, rb_define_module_under,
     rb_intern2, rb_undef_alloc_func,
 };
-use ruby::Function::{A0, A1, A2, A3, A4, A6};
+use ruby::Function::{A0, A1, A2, A3, A4, A6, A7};
 use worker_thread::methods;
 
 mod arguments;
@@ -64,7 +64,7 @@ pub extern "C" fn Init_highball() {
                 (c"kill", A1(worker::kill)),
                 (c"hung_up?", A1(worker::hung_up)),
                 (c"receive", A1(messages::receive)),
-                (c"booted", A6(messages::booted)),
+                (c"booted", A7(messages::booted)),
                 (c"boot_failed", A4(messages::boot_failed)),
                 (c"forked", A4(messages::forked)),
                 (c"not_forked", A3(messages::not_forked)),

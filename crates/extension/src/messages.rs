@@ -145,7 +145,7 @@ unsafe fn symbol(name: &str) -> Value {
     unsafe { ID2SYM(rb_intern2(name.as_ptr().cast(), name.len() as _)) }
 }
 
-/// `Native.booted(socket, ruby, rack, seconds, held, gems)`, the last two being lists of sentences.
+/// `Native.booted(socket, ruby, rack, seconds, held, gems, filter_parameters)`, the last three being lists of texts.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -157,20 +157,22 @@ pub(crate) unsafe extern "C" fn booted(
     seconds: Value,
     held: Value,
     gems: Value,
+    filter_parameters: Value,
 ) -> Value {
     // SAFETY: Ruby calls with the GVL. What may raise comes before what has `Drop`.
     unsafe {
         let socket = descriptor(socket);
         let seconds = rb_sys::NUM2DBL(seconds);
-        let sentences = |texts| list(texts).iter().map(|&text| copied(text)).collect();
+        let texts = |texts| list(texts).iter().map(|&text| copied(text)).collect();
         let pid = std::process::id() as i32;
         let message = FromTemplate::Booted {
             pid,
             ruby: copied(version),
             rack: copied(rack),
             seconds,
-            held: sentences(held),
-            gems: sentences(gems),
+            held: texts(held),
+            gems: texts(gems),
+            filter_parameters: texts(filter_parameters),
         };
         sent(socket, message, &[])
     }

@@ -243,6 +243,9 @@ pub(crate) enum Function {
     A5(unsafe extern "C" fn(Value, Value, Value, Value, Value, Value) -> Value),
     /// Six.
     A6(unsafe extern "C" fn(Value, Value, Value, Value, Value, Value, Value) -> Value),
+    /// Seven.
+    #[allow(dead_code, reason = "the front of the gem's tests has none")]
+    A7(unsafe extern "C" fn(Value, Value, Value, Value, Value, Value, Value, Value) -> Value),
 }
 
 impl Function {
@@ -256,6 +259,7 @@ impl Function {
             Self::A4(function) => (function as *const c_void, 4),
             Self::A5(function) => (function as *const c_void, 5),
             Self::A6(function) => (function as *const c_void, 6),
+            Self::A7(function) => (function as *const c_void, 7),
         };
         // SAFETY: it is a function's address, and Ruby calls it with the number of arguments given with it.
         (

@@ -2,17 +2,19 @@
 //! what needs no Ruby.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use config::Settings;
+use config::{ParameterNames, Settings};
+use http::StatusCode;
 
 use crate::clock::Clock;
 use crate::failure::{Failure, Outcome};
 use crate::http::incoming::{ResponseStore, Transaction};
-use crate::log::{AccessLog, Level, errors};
+use crate::log::{AccessLog, Level, Value, errors};
 use crate::messages::Dispatch;
 use crate::net::connections::Connections;
 use crate::net::descriptors;
@@ -38,8 +40,47 @@ pub struct Edge {
     pub connections: Rc<Connections>,
     /// Its coarse clock.
     pub clock: Rc<Clock>,
-    /// Requests by outcome, in the order of [`Outcome::ALL`].
-    pub counts: [Cell<u64>; Outcome::ALL.len()],
+    /// What became of its requests.
+    pub counters: Counters,
+    /// Parameters whose values are not logged: those of the settings and of the application.
+    pub secret_parameters: RefCell<ParameterNames>,
+    /// Those of the application.
+    application_secrets: RefCell<Vec<String>>,
+}
+
+/// Requests that ended.
+#[derive(Default)]
+pub struct Counters {
+    /// By outcome, in the order of [`Outcome::ALL`].
+    outcomes: [Cell<u64>; Outcome::ALL.len()],
+    /// Responses by the first digit of their status, from 1xx on.
+    status_classes: [Cell<u64>; STATUS_CLASSES.len()],
+}
+
+/// The names of the classes of a status.
+const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+impl Counters {
+    /// Counts a request; `status` is that of its response, if one was sent.
+    pub fn count(&self, outcome: Outcome, status: Option<StatusCode>) {
+        let add = |counter: &Cell<u64>| counter.set(counter.get() + 1);
+        add(&self.outcomes[outcome as usize]);
+        let class = status.map(|status| usize::from(status.as_u16() / 100));
+        let class = class.and_then(|class| self.status_classes.get(class.checked_sub(1)?));
+        class.map(add);
+    }
+
+    /// The number of requests of each outcome, by its name.
+    pub fn outcomes(&self) -> BTreeMap<&'static str, u64> {
+        let names = Outcome::ALL.iter().map(|outcome| outcome.name());
+        names.zip(self.outcomes.iter().map(Cell::get)).collect()
+    }
+
+    /// The number of responses of each class of status, such as `2xx`.
+    pub fn status_classes(&self) -> BTreeMap<&'static str, u64> {
+        let counts = self.status_classes.iter().map(Cell::get);
+        STATUS_CLASSES.into_iter().zip(counts).collect()
+    }
 }
 
 /// Settings that may be replaced while the server runs.
@@ -81,11 +122,29 @@ impl Edge {
             responses,
             connections: Rc::default(),
             clock: Rc::new(Clock::new()),
-            counts: std::array::from_fn(|_| Cell::new(0)),
+            counters: Counters::default(),
+            secret_parameters: RefCell::default(),
+            application_secrets: RefCell::default(),
         };
         descriptors::update_reserve(edge.settings.get().workers);
+        edge.filter_parameters(&[]);
         edge.warn_of_memory();
         Ok(Rc::new(edge))
+    }
+
+    /// Puts these settings in force.
+    pub fn apply(&self, settings: Rc<Settings>) {
+        self.settings.replace(settings);
+        let names = self.application_secrets.take();
+        self.filter_parameters(&names);
+    }
+
+    /// Keeps the values of these parameters, which the application names, out of the log too.
+    pub fn filter_parameters(&self, names: &[String]) {
+        let settings = self.settings.get();
+        let all = settings.log_filter_parameters.with(names);
+        self.secret_parameters.replace(all);
+        self.application_secrets.replace(names.to_vec());
     }
 
     /// Moves the coarse clock on, ends connections that are over time, hands the log over, and calls `also`, with each tick.
@@ -123,7 +182,8 @@ impl Edge {
         let directory = &self.responses.spools.directory;
         if self.settings.get().spool_dir.is_none() && spool::place::is_in_memory(directory) {
             let text = "large bodies go to a file system in memory: found no folder on a disk; set spool_dir";
-            let fields: [(&str, &dyn Display); 1] = [("directory", &directory.display())];
+            let directory = directory.display();
+            let fields = [("directory", Value::Text(&directory))];
             self.log.event(Level::Warn, text, &fields);
         }
     }
@@ -131,7 +191,8 @@ impl Edge {
     /// Logs that a request's body could not be stored.
     pub fn not_stored(&self, reason: &dyn Display) -> Failure {
         let text = "a request's body could not be stored";
-        self.log.event(Level::Error, text, &[("reason", reason)]);
+        self.log
+            .event(Level::Error, text, &[("reason", Value::Text(reason))]);
         Failure::NotStored("its body could not be kept on disk")
     }
 
@@ -140,11 +201,5 @@ impl Edge {
         let (by, _) = transaction.response.run();
         let text = format!("InvalidResponse: {reason}");
         errors::app_error(&self.log, &transaction.request, by, &text);
-    }
-
-    /// Counts a request that has its outcome.
-    pub(crate) fn count(&self, outcome: Outcome) {
-        let count = &self.counts[outcome as usize];
-        count.set(count.get() + 1);
     }
 }

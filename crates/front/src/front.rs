@@ -104,16 +104,23 @@ impl Front {
     pub fn apply(&self, settings: Rc<Settings>) {
         self.dispatcher.apply(Rc::clone(&settings));
         self.edge.responses.apply(&settings);
-        self.edge.log.set_format(settings.log_format.into());
-        self.edge.settings.replace(settings);
+        self.edge.log.apply(&settings);
+        self.edge.apply(settings);
         // There may be room for more connections.
         self.edge.connections.ended.notify_waiters();
+    }
+
+    /// Hides the values of these parameters too in the log, in place of those that an earlier generation named.
+    pub fn filter_parameters(&self, names: &[String]) {
+        self.edge.filter_parameters(names);
     }
 
     /// Ends requests whose deadline has passed and hijacked connections of workers that leave, and hands on what the
     /// supervisor must hear.
     fn check_deadlines(&self) {
-        let leaving = self.dispatcher.leaving_for(self.settings().websocket_drain_timeout);
+        let leaving = self
+            .dispatcher
+            .leaving_for(self.settings().websocket_drain_timeout);
         if !leaving.is_empty() {
             self.close_hijacked(|by| by.is_some_and(|by| leaving.contains(&by)));
         }

@@ -7,6 +7,7 @@ pub mod forwarded;
 pub mod h1;
 pub mod incoming;
 pub mod request;
+pub mod request_id;
 pub mod response;
 pub mod response_head;
 pub mod screen;

@@ -1,144 +1,70 @@
-//! The log on stdout: a line for each request, the server's events, and the application's errors, as text or
-//! as JSON with the same keys.
+//! The log: a line for each request, the server's events, and the application's errors; for people in a terminal, else as
+//! logfmt or as JSON with the same keys. It goes to stdout or to a file.
 //!
 //! The front appends to a buffer; a thread of its own writes it out. The front never blocks on the output:
 //! where the writer cannot keep up, whole lines are dropped, counted, and the count is logged. No control
 //! character of a request or an application reaches the output raw.
 
+mod entry;
 pub mod errors;
 mod escape;
 mod filter;
 mod line;
+mod output;
 mod stamp;
 #[cfg(test)]
 mod tests;
+mod text;
 mod writer;
 
 use std::cell::{Cell, RefCell};
-use std::fmt::Display;
-use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::SystemTime;
 
+use config::{LogField, LogFormat, Settings};
+
+pub use entry::{AppError, Entry, Late, Level, Value};
 pub use filter::filter;
 use line::Line;
+use output::{Output, Terminal};
 use stamp::Stamp;
-use writer::Writer;
+use text::{Style, TextLine};
+use writer::{Notice, Writer};
 
 /// How much is gathered before it is handed to the writer, in bytes.
 const HAND_OVER_BYTES: usize = 16 * 1024;
 /// More of a path is cut off, in bytes.
 const MAX_PATH_BYTES: usize = 2 * 1024;
+/// More of a field of a request is cut off, in bytes.
+const MAX_FIELD_BYTES: usize = 512;
 /// More of an error's message or of an event's text is cut off, in bytes.
 const MAX_TEXT_BYTES: usize = 8 * 1024;
 /// More of a backtrace is cut off, in bytes.
 const MAX_BACKTRACE_BYTES: usize = 32 * 1024;
 
-/// What a pipe takes in one piece, even if other processes write to it (pipe(7)), in bytes.
-const PIPE_BUF: usize = 4096;
-
 /// How lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// `key=value`, with quotes where a value may hold anything.
+    /// Short aligned lines for people.
     Text,
+    /// `key=value`, with quotes where a value may hold anything.
+    Logfmt,
     /// One JSON object a line.
     Json,
 }
 
-impl From<config::LogFormat> for Format {
-    fn from(format: config::LogFormat) -> Self {
-        match format {
-            config::LogFormat::Text => Self::Text,
-            config::LogFormat::Json => Self::Json,
+impl Format {
+    /// The format with this number.
+    fn of(number: u8) -> Self {
+        match number {
+            0 => Self::Text,
+            1 => Self::Logfmt,
+            _ => Self::Json,
         }
     }
-}
-
-/// How much an event matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// The server does what it should.
-    Info,
-    /// Something is wrong that the server copes with.
-    Warn,
-    /// Something failed.
-    Error,
-}
-
-impl Level {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
-    }
-}
-
-/// One request that has ended. What is not known is written as `-` in text and `null` in JSON.
-#[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
-    /// The method, as the client sent it.
-    pub method: &'a [u8],
-    /// The path, as the client sent it; at most 2 KiB of it are logged.
-    pub path: &'a [u8],
-    /// The status sent, if one was.
-    pub status: Option<u16>,
-    /// Bytes of the response body that were sent.
-    pub bytes: u64,
-    /// From arrival to the start of the application.
-    pub queue: Option<Duration>,
-    /// From the start of the application to its last byte.
-    pub app: Option<Duration>,
-    /// The worker that ran it.
-    pub worker: Option<u32>,
-    /// The generation that ran it.
-    pub generation: Option<u32>,
-    /// The one outcome.
-    pub outcome: &'static str,
-}
-
-/// An exception that the application raised. All texts may hold any byte.
-#[derive(Clone, Copy, Debug)]
-pub struct AppError<'a> {
-    /// The method of the request.
-    pub method: &'a [u8],
-    /// The path of the request; at most 2 KiB of it are logged.
-    pub path: &'a [u8],
-    /// The worker that ran it.
-    pub worker: Option<u32>,
-    /// The generation that ran it.
-    pub generation: Option<u32>,
-    /// The exception's class.
-    pub class: &'a [u8],
-    /// The exception's message; at most 8 KiB of it are logged.
-    pub message: &'a [u8],
-    /// The backtrace, a frame a line; at most 32 KiB of it are logged.
-    pub backtrace: &'a [u8],
-}
-
-/// A request that runs past its deadline. All texts but the message may hold any byte.
-#[derive(Clone, Copy, Debug)]
-pub struct Late<'a> {
-    /// What there is to say.
-    pub message: &'a str,
-    /// The method of the request.
-    pub method: &'a [u8],
-    /// The path of the request; at most 2 KiB of it are logged.
-    pub path: &'a [u8],
-    /// Since the start of the application.
-    pub app: Duration,
-    /// The worker that runs it.
-    pub worker: Option<u32>,
-    /// The generation that runs it.
-    pub generation: Option<u32>,
-    /// Where its thread is, a frame a line; at most 32 KiB of it are logged.
-    pub backtrace: &'a [u8],
 }
 
 /// The log of one server. Dropping it writes out what is buffered, within two seconds.
@@ -146,7 +72,9 @@ pub struct Late<'a> {
 pub struct AccessLog {
     format: Cell<Format>,
     /// The same, for the thread that writes.
-    json: Arc<AtomicBool>,
+    shared_format: Arc<AtomicU8>,
+    /// The terminal that it is written to.
+    terminal: Option<Terminal>,
     gathered: RefCell<Gathered>,
     writer: Writer,
 }
@@ -165,104 +93,118 @@ impl AccessLog {
     /// # Errors
     /// When the thread cannot be started.
     pub fn new(format: Format, output: impl Write + Send + 'static) -> io::Result<Self> {
-        Self::over(format, output, usize::MAX)
+        Self::over(format, Output::stream(output), None)
     }
 
-    fn over(
-        format: Format,
-        output: impl Write + Send + 'static,
-        most_bytes: usize,
-    ) -> io::Result<Self> {
-        let json = Arc::new(AtomicBool::new(format == Format::Json));
-        let is_json = Arc::clone(&json);
+    /// A log on stdout, past the buffer and the lock of [`io::stdout`], or in the file that the settings name; relative to
+    /// `dir`.
+    ///
+    /// # Errors
+    /// When stdout cannot be duplicated, the file cannot be opened or the thread cannot be started.
+    pub fn open(settings: &Settings, dir: &Path) -> io::Result<Self> {
+        let (output, terminal) = match &settings.log_file {
+            Some(path) => (Output::file(dir.join(path))?, None),
+            None => Output::stdout()?,
+        };
+        let format = resolve(settings.log_format, terminal.is_some());
+        Self::over(format, output, terminal)
+    }
+
+    fn over(format: Format, output: Output, terminal: Option<Terminal>) -> io::Result<Self> {
+        let shared_format = Arc::new(AtomicU8::new(format as u8));
+        let current = Arc::clone(&shared_format);
+        let style = terminal.as_ref().map_or(Style::PLAIN, Terminal::style);
         Ok(Self {
             format: Cell::new(format),
-            json,
+            shared_format,
+            terminal,
             gathered: RefCell::new(Gathered {
                 bytes: Vec::with_capacity(2 * HAND_OVER_BYTES),
                 lines: 0,
                 stamp: Stamp::default(),
             }),
-            writer: Writer::start(output, most_bytes, move |lines, into| {
-                dropped(is_json.load(Ordering::Relaxed), lines, into)
+            writer: Writer::start(output, move |notice, into| {
+                notify(
+                    Format::of(current.load(Ordering::Relaxed)),
+                    style,
+                    notice,
+                    into,
+                );
             })?,
         })
     }
 
-    /// A log on stdout, past the buffer and the lock of [`io::stdout`].
-    ///
-    /// # Errors
-    /// When stdout cannot be duplicated or the thread cannot be started.
-    pub fn to_stdout(format: Format) -> io::Result<Self> {
-        let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        // Workers write to the same stdout, and so does the next binary in an upgrade: lines must not get mixed up.
-        let pipe = output
-            .metadata()
-            .is_ok_and(|facts| facts.file_type().is_fifo());
-        let most_bytes = if pipe { PIPE_BUF } else { usize::MAX };
-        Self::over(format, output, most_bytes)
+    /// Writes lines of the format that these settings choose from now on.
+    pub fn apply(&self, settings: &Settings) {
+        let format = resolve(settings.log_format, self.terminal.is_some());
+        self.format.set(format);
+        self.shared_format.store(format as u8, Ordering::Relaxed);
     }
 
-    /// Writes lines of this form from now on.
-    pub fn set_format(&self, format: Format) {
-        self.format.set(format);
-        self.json.store(format == Format::Json, Ordering::Relaxed);
+    /// The format of its lines.
+    pub fn format(&self) -> Format {
+        self.format.get()
+    }
+
+    /// Opens the file of the log again, after it was renamed: later lines go to the new one. Does not wait for it; if it
+    /// cannot be opened, the old file stays, and a line in it says why. Without a file nothing happens.
+    pub fn reopen(&self) {
+        self.flush();
+        self.writer.reopen();
     }
 
     /// Logs a request.
     pub fn record(&self, entry: &Entry<'_>) {
-        self.write(|line| {
-            line.token("method", entry.method);
-            line.text("path", entry.path, MAX_PATH_BYTES);
-            line.number("status", entry.status.map(u64::from));
-            line.number("bytes", Some(entry.bytes));
-            line.milliseconds("queue_ms", entry.queue);
-            line.milliseconds("app_ms", entry.app);
-            line.number("worker", entry.worker.map(u64::from));
-            line.number("generation", entry.generation.map(u64::from));
-            line.word("outcome", entry.outcome);
-        });
+        self.write(|text| text.request(entry), |line| request(line, entry));
     }
 
     /// Logs an event of the server, and hands it over at once. The names in `pairs` must be plain words.
-    pub fn event(&self, level: Level, message: &str, pairs: &[(&str, &dyn Display)]) {
-        self.write(|line| {
-            line.word("level", level.as_str());
-            line.text("message", message.as_bytes(), MAX_TEXT_BYTES);
-            for (key, value) in pairs {
-                line.text(key, value.to_string().as_bytes(), MAX_TEXT_BYTES);
-            }
-        });
+    pub fn event(&self, level: Level, message: &str, pairs: &[(&str, Value<'_>)]) {
+        self.write(
+            |text| text.event(level, message, pairs),
+            |line| event(line, level, message, pairs),
+        );
         self.flush();
     }
 
-    /// Logs an exception of the application, with its backtrace: in text on lines of their own that begin with
-    /// a bar, in JSON as an array.
+    /// Logs an exception of the application, with its backtrace: in JSON as an array, else on lines of their own.
     pub fn app_error(&self, error: &AppError<'_>) {
-        self.write(|line| {
-            line.word("level", Level::Error.as_str());
-            line.text("class", error.class, MAX_TEXT_BYTES);
-            line.text("message", error.message, MAX_TEXT_BYTES);
-            line.token("method", error.method);
-            line.text("path", error.path, MAX_PATH_BYTES);
-            line.number("worker", error.worker.map(u64::from));
-            line.number("generation", error.generation.map(u64::from));
-            line.backtrace(error.backtrace, MAX_BACKTRACE_BYTES);
-        });
+        self.write(
+            |text| text.app_error(error),
+            |line| {
+                line.word("level", Level::Error.as_str());
+                line.text("class", error.class, MAX_TEXT_BYTES);
+                line.text("message", error.message, MAX_TEXT_BYTES);
+                line.token("method", error.method);
+                line.text("path", error.path, MAX_PATH_BYTES);
+                if let Some(id) = error.request_id {
+                    line.token("request_id", id);
+                }
+                line.number("worker", error.worker.map(u64::from));
+                line.number("generation", error.generation.map(u64::from));
+                line.backtrace(error.backtrace, MAX_BACKTRACE_BYTES);
+            },
+        );
     }
 
     /// Logs a request that runs past its deadline, with the backtrace of its thread as in [`AccessLog::app_error`].
     pub fn late(&self, late: &Late<'_>) {
-        self.write(|line| {
-            line.word("level", Level::Warn.as_str());
-            line.text("message", late.message.as_bytes(), MAX_TEXT_BYTES);
-            line.token("method", late.method);
-            line.text("path", late.path, MAX_PATH_BYTES);
-            line.milliseconds("app_ms", Some(late.app));
-            line.number("worker", late.worker.map(u64::from));
-            line.number("generation", late.generation.map(u64::from));
-            line.backtrace(late.backtrace, MAX_BACKTRACE_BYTES);
-        });
+        self.write(
+            |text| text.late(late),
+            |line| {
+                line.word("level", Level::Warn.as_str());
+                line.text("message", late.message.as_bytes(), MAX_TEXT_BYTES);
+                line.token("method", late.method);
+                line.text("path", late.path, MAX_PATH_BYTES);
+                line.milliseconds("app_ms", Some(late.app));
+                if let Some(id) = late.request_id {
+                    line.token("request_id", id);
+                }
+                line.number("worker", late.worker.map(u64::from));
+                line.number("generation", late.generation.map(u64::from));
+                line.backtrace(late.backtrace, MAX_BACKTRACE_BYTES);
+            },
+        );
     }
 
     /// Hands what is gathered to the writer; does not wait for it. To be called now and then, so that lines
@@ -271,12 +213,31 @@ impl AccessLog {
         self.gathered.borrow_mut().hand_over(&self.writer);
     }
 
-    fn write(&self, fill: impl FnOnce(&mut Line<'_>)) {
-        let mut gathered = self.gathered.borrow_mut();
-        let format = self.format.get();
-        gathered.line(format, fill);
-        if gathered.bytes.len() >= HAND_OVER_BYTES {
-            gathered.hand_over(&self.writer);
+    /// Adds a line for people by the first function, or one for machines by the second.
+    fn write(
+        &self,
+        for_people: impl FnOnce(&mut TextLine<'_>),
+        for_machines: impl FnOnce(&mut Line<'_>),
+    ) {
+        let gathered = &mut *self.gathered.borrow_mut();
+        let now = SystemTime::now();
+        match self.format.get() {
+            Format::Text => {
+                let style = self.terminal.as_ref().map_or(Style::PLAIN, Terminal::style);
+                for_people(&mut TextLine::begin(&mut gathered.bytes, style, now));
+                gathered.lines += 1;
+                // A person waits for it.
+                gathered.hand_over(&self.writer);
+            }
+            format => {
+                let mut line = Line::begin(&mut gathered.bytes, format, gathered.stamp.at(now));
+                for_machines(&mut line);
+                line.end();
+                gathered.lines += 1;
+                if gathered.bytes.len() >= HAND_OVER_BYTES {
+                    gathered.hand_over(&self.writer);
+                }
+            }
         }
     }
 }
@@ -289,13 +250,6 @@ impl Drop for AccessLog {
 }
 
 impl Gathered {
-    fn line(&mut self, format: Format, fill: impl FnOnce(&mut Line<'_>)) {
-        let mut line = Line::begin(&mut self.bytes, format, self.stamp.at(SystemTime::now()));
-        fill(&mut line);
-        line.end();
-        self.lines += 1;
-    }
-
     fn hand_over(&mut self, writer: &Writer) {
         if self.bytes.is_empty() {
             return;
@@ -306,17 +260,95 @@ impl Gathered {
     }
 }
 
-/// The line that counts lines which the output did not take.
-fn dropped(json: bool, lines: u64, into: &mut Vec<u8>) {
-    let format = if json { Format::Json } else { Format::Text };
+/// The format that a setting means.
+fn resolve(format: LogFormat, terminal: bool) -> Format {
+    match format {
+        LogFormat::Auto if terminal => Format::Text,
+        LogFormat::Text => Format::Text,
+        LogFormat::Auto | LogFormat::Logfmt => Format::Logfmt,
+        LogFormat::Json => Format::Json,
+    }
+}
+
+/// The pairs of a request.
+fn request(line: &mut Line<'_>, entry: &Entry<'_>) {
+    let has = |field| entry.fields.contains(field);
+    line.token("method", entry.method);
+    line.text("path", entry.path, MAX_PATH_BYTES);
+    line.number("status", entry.status.map(u64::from));
+    if has(LogField::Bytes) {
+        line.number("bytes", Some(entry.bytes));
+    }
+    if has(LogField::BytesIn) {
+        line.number("bytes_in", entry.bytes_in);
+    }
+    if has(LogField::QueueMs) {
+        line.milliseconds("queue_ms", entry.queue);
+    }
+    if has(LogField::AppMs) {
+        line.milliseconds("app_ms", entry.app);
+    }
+    line.number("worker", entry.worker.map(u64::from));
+    line.number("generation", entry.generation.map(u64::from));
+    if has(LogField::RequestId) {
+        line.maybe_token("request_id", entry.request_id);
+    }
+    if has(LogField::Client) {
+        line.maybe_text("client", entry.client.map(str::as_bytes), MAX_FIELD_BYTES);
+    }
+    if has(LogField::Host) {
+        line.maybe_text("host", entry.host, MAX_FIELD_BYTES);
+    }
+    if has(LogField::Protocol) {
+        line.maybe_text(
+            "protocol",
+            entry.protocol.map(str::as_bytes),
+            MAX_FIELD_BYTES,
+        );
+    }
+    if has(LogField::UserAgent) {
+        line.maybe_text("user_agent", entry.user_agent, MAX_FIELD_BYTES);
+    }
+    if has(LogField::Referer) {
+        line.maybe_text("referer", entry.referer, MAX_PATH_BYTES);
+    }
+    line.word("outcome", entry.outcome);
+}
+
+/// The pairs of an event.
+fn event(line: &mut Line<'_>, level: Level, message: &str, pairs: &[(&str, Value<'_>)]) {
+    line.word("level", level.as_str());
+    line.text("message", message.as_bytes(), MAX_TEXT_BYTES);
+    for (key, value) in pairs {
+        match value {
+            Value::Number(number) => line.number(key, Some(*number)),
+            Value::Text(text) => line.text(key, text.to_string().as_bytes(), MAX_TEXT_BYTES),
+        }
+    }
+}
+
+/// Appends a line about the log itself.
+fn notify(format: Format, style: Style, notice: Notice, into: &mut Vec<u8>) {
+    let (level, message, number, reason);
+    match &notice {
+        Notice::Dropped(lines) => {
+            (level, number, reason) = (Level::Warn, Some(("lines", *lines)), None);
+            message = "log lines were dropped: the output does not keep up or is full";
+        }
+        Notice::NotReopened(error) => {
+            (level, number, reason) = (Level::Error, None, Some(("reason", error)));
+            message = "cannot open the log file again: later lines go on into the old one";
+        }
+    }
+    let mut pairs = Vec::new();
+    pairs.extend(number.map(|(key, number)| (key, Value::Number(number))));
+    pairs.extend(reason.map(|(key, error)| (key, Value::Text(error))));
+    let now = SystemTime::now();
+    if format == Format::Text {
+        return TextLine::begin(into, style, now).event(level, message, &pairs);
+    }
     let mut stamp = Stamp::default();
-    let mut line = Line::begin(into, format, stamp.at(SystemTime::now()));
-    line.word("level", Level::Warn.as_str());
-    line.text(
-        "message",
-        b"log lines were dropped: the output does not keep up or is full",
-        MAX_TEXT_BYTES,
-    );
-    line.number("lines", Some(lines));
+    let mut line = Line::begin(into, format, stamp.at(now));
+    event(&mut line, level, message, &pairs);
     line.end();
 }

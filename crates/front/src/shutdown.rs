@@ -12,7 +12,7 @@ use crate::edge::TICK;
 use crate::failure::Outcome;
 use crate::front::Front;
 use crate::http::h1::state::IdleConnection;
-use crate::log::Level;
+use crate::log::{Level, Value};
 
 /// How long the last answers may take to go out when the server ends at once.
 const FINAL_ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
@@ -63,7 +63,7 @@ impl Front {
         if count > 0 {
             let text = "closing hijacked connections: websocket_drain_timeout is over";
             let log = &self.edge.log;
-            log.event(Level::Info, text, &[("connections", &count)]);
+            log.event(Level::Info, text, &[("connections", Value::Number(count))]);
         }
     }
 
@@ -77,7 +77,11 @@ impl Front {
         if cut > 0 {
             let text = "requests cut before their deadline: the server stops immediately";
             let log = &self.edge.log;
-            log.event(Level::Warn, text, &[("requests", &cut)]);
+            log.event(
+                Level::Warn,
+                text,
+                &[("requests", Value::Number(cut as u64))],
+            );
         }
         let connections = &self.edge.connections;
         let ended = connections.until(|connections| connections.is_empty());

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::dispatch::DispatcherStatus;
 use crate::edge::Edge;
-use crate::failure::Outcome;
 
 /// The front at one moment.
 #[derive(Clone, Debug, Serialize)]
@@ -22,6 +21,8 @@ pub struct Snapshot {
     pub resting: usize,
     /// Requests ended, by outcome.
     pub requests: BTreeMap<&'static str, u64>,
+    /// Responses sent, by the class of their status.
+    pub responses: BTreeMap<&'static str, u64>,
     /// Requests run again after their worker died.
     pub retried: u64,
     /// Requests given up after two workers had died with them.
@@ -102,8 +103,6 @@ impl Snapshot {
             thread: one.thread,
             since_ms: since_ms(one.since_ns),
         });
-        let count = |outcome: &Outcome| edge.counts[*outcome as usize].get();
-        let outcomes = Outcome::ALL.iter();
         Self {
             queue: Queue {
                 length: dispatcher.waiting,
@@ -116,7 +115,8 @@ impl Snapshot {
             },
             connections: edge.connections.len(),
             resting: edge.connections.resting(),
-            requests: outcomes.map(|one| (one.name(), count(one))).collect(),
+            requests: edge.counters.outcomes(),
+            responses: edge.counters.status_classes(),
             retried: dispatcher.retries,
             killed_two_workers: dispatcher.poison,
             next_start_s: dispatcher.next_start_s,

@@ -174,7 +174,7 @@ fn dispatching_to(
     let again = memory.try_clone().unwrap();
     let worker = Worker::new(Region::open(memory).unwrap(), bell, 0).unwrap();
     let store = Rc::new(ResponseStore::new(&settings));
-    let log = Rc::new(AccessLog::new(Format::Text, std::io::sink()).unwrap());
+    let log = Rc::new(AccessLog::new(Format::Logfmt, std::io::sink()).unwrap());
     let dispatcher = Dispatcher::new(exchange, 1, Rc::new(settings), log, store);
     dispatcher.worker_starts(WorkerId::new(1, 0));
     dispatcher.worker_up(WorkerId::new(1, 0));
@@ -188,6 +188,7 @@ fn dispatching_to(
 #[allow(clippy::unwrap_used, reason = "it is a part of tests")]
 fn request() -> Arc<Request> {
     let head = RequestHead {
+        id: None,
         method: http::Method::GET,
         uri: "/".parse().unwrap(),
         version: http::Version::HTTP_11,

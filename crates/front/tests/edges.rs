@@ -43,7 +43,7 @@ struct Edges {
 }
 
 fn log() -> Rc<AccessLog> {
-    Rc::new(AccessLog::new(Format::Text, std::io::sink()).expect("a thread"))
+    Rc::new(AccessLog::new(Format::Logfmt, std::io::sink()).expect("a thread"))
 }
 
 /// Runs the dispatcher until its tasks have no sender any more.

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use front::log::Level;
+use front::log::{Level, Value};
 use tokio::time::timeout_at;
 
 use crate::application::LEAST_GRACE;
@@ -98,7 +98,7 @@ impl Shutdown {
             };
             let text = "the new server accepts no connections; draining this one as for a stop";
             let log = &self.server.log;
-            log.event(Level::Warn, text, &[("reason", &error)]);
+            log.event(Level::Warn, text, &[("reason", Value::Text(&error))]);
             front.drain(limit).await;
         };
         let workers = async {

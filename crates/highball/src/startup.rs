@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use exchange::Dispatcher;
 use exchange::scheduling::Policy;
 use front::Front;
-use front::log::{AccessLog, Level};
+use front::log::{AccessLog, Level, Value};
 use supervisor::{Booted, Load, Note, StartError, Supervisor, orphans};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
@@ -128,7 +128,11 @@ fn supervise(front: &Rc<Front>, log: &Rc<AccessLog>) -> Rc<Supervisor> {
             true => Level::Warn,
             false => Level::Info,
         };
-        log.event(level, &note.to_string(), &[("generation", &generation)]);
+        log.event(
+            level,
+            &note.to_string(),
+            &[("generation", Value::Number(generation.into()))],
+        );
     };
     let supervisor = Rc::new(Supervisor::new(dispatcher, on_note));
     // Weak, for the supervisor has the front already.
@@ -240,10 +244,13 @@ impl Booting {
     /// server lets it serve.
     async fn boot(&self, load: Load) -> Result<Booted> {
         let Some(Replaced { predecessor, .. }) = &self.replaced else {
-            return Ok(self.supervisor.launch(load).await?);
+            let booted = self.supervisor.launch(load).await?;
+            self.front.filter_parameters(&booted.filter_parameters);
+            return Ok(booted);
         };
         let ready = async {
             let booted = self.supervisor.launch(load).await?;
+            self.front.filter_parameters(&booted.filter_parameters);
             if let Some(path) = &self.front.settings().ready_check {
                 let dispatcher = self.front.dispatcher();
                 let checked = dispatcher.check(self.generation, path.clone()).await;
@@ -289,7 +296,7 @@ impl Booting {
                 spawn_local(predecessor.follow(front, queue, name, exited));
             }
             None => {
-                announcement::how_to_stop(log, &settings, &names);
+                announcement::how_to_stop(log, &names);
                 drop((name, exited));
             }
         }

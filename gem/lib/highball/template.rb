@@ -5,6 +5,7 @@ require_relative "version"
 require_relative "native"
 require_relative "application"
 require_relative "database_pool"
+require_relative "filter_parameters"
 require_relative "fork_safety"
 require_relative "forker"
 require_relative "hooks"
@@ -131,6 +132,8 @@ module Highball
       @hooks = Hooks.load(@start.hooks)
       @app = Application.load(@start)
       RailsLog.show if @start.rails_log_to_stdout
+      # Before the first request, with which Rails turns them into patterns.
+      @filter_parameters = FilterParameters.names
       load_worker
       WarmUp.run(@app, @start.warm_up) { |fault| warn("highball: #{fault}") } if @start.warm_up
       Native.refuse_children
@@ -148,7 +151,9 @@ module Highball
     def report_booted(seconds)
       held = ForkSafety.held(@own, [@fork_thread])
       advice = ForkSafety.gems + DatabasePool.warnings(@start.threads)
-      Native.booted(@control.fileno, RUBY_VERSION, ::Rack.release, seconds, held, advice)
+      Native.booted(
+        @control.fileno, RUBY_VERSION, ::Rack.release, seconds, held, advice, @filter_parameters
+      )
     end
 
     def fail_boot(error)

@@ -5,6 +5,7 @@ use std::fs;
 use super::*;
 use crate::field::{LogFormat, Rollout};
 use crate::kind::Kind;
+use crate::log_fields::{LogField, LogFields};
 
 const FOUR_CORES: Machine = Machine {
     cores: || 4,
@@ -86,7 +87,12 @@ fn defaults_need_no_source() {
     assert_eq!(settings.max_body_bytes, 1 << 30);
     assert_eq!(settings.max_header_bytes, 112 << 10);
     assert_eq!(settings.keep_alive_timeout.as_secs(), 65);
-    assert_eq!(settings.log_format, LogFormat::Text);
+    assert_eq!(settings.log_format, LogFormat::Auto);
+    let fields = LogFields::NONE
+        .with(LogField::RequestId)
+        .with(LogField::Bytes);
+    let fields = fields.with(LogField::QueueMs).with(LogField::AppMs);
+    assert_eq!(settings.log_fields, fields);
     assert_eq!(settings.rollout, Rollout::AllAtOnce);
     assert_eq!(settings.ready_check, None);
     let limits = (
@@ -181,6 +187,9 @@ fn every_key_of_the_file_is_read() {
         access_log = false
         log_filter_parameters = ["pin", "card_"]
         log_format = "json"
+        log_fields = ["client", "app_ms"]
+        log_file = "log/highball.log"
+        request_id = false
         websocket_drain_timeout = "3s"
         compact = false
         batch_scheduling = false
@@ -218,7 +227,7 @@ fn every_key_of_the_file_is_read() {
          workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 worker_max_requests=5000 worker_max_age=6h worker_max_memory=300MiB memory_budget=2GiB out_of_band_interval=100 rollout=worker-by-worker ready_check=/up warm_up=/projects restart_file=tmp/again queue_limit=7 priority_paths=/up,/health path_shares=/reports=50%,/slow=5% max_header_bytes=8KiB \
          max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB allow_trace=true header_timeout=1s \
          body_timeout=2s send_timeout=1500ms min_body_rate=1KB min_send_rate=none keep_alive_timeout=0 file_timeout=20s request_timeout=2m request_timeouts=/reports=5m,/up=5s request_grace=0 boot_timeout=1h drain_timeout=0 websocket_drain_timeout=3s \
-         response_buffer_bytes=64KiB response_buffer_total_bytes=64MiB response_spool_max_bytes=1TiB spool_dir=/srv/spool spool_max_bytes=5GiB early_hints=true access_log=false log_filter_parameters=pin,card_ log_format=json rails_log_to_stdout=true"
+         response_buffer_bytes=64KiB response_buffer_total_bytes=64MiB response_spool_max_bytes=1TiB spool_dir=/srv/spool spool_max_bytes=5GiB early_hints=true access_log=false log_fields=client,app_ms log_file=log/highball.log log_filter_parameters=pin,card_ log_format=json request_id=false rails_log_to_stdout=true"
     );
     assert!(
         settings
@@ -477,7 +486,7 @@ fn wrong_entries_name_place_and_remedy() {
     );
     check(
         case("log_format = 'xml'"),
-        "highball.toml:1: log_format: \"xml\" is not allowed; expected \"text\" or \"json\"",
+        "highball.toml:1: log_format: \"xml\" is not allowed; expected \"auto\", \"text\", \"logfmt\" or \"json\"",
     );
     check(
         case("ruby = ['a']"),

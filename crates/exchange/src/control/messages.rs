@@ -77,6 +77,8 @@ pub enum FromTemplate {
         held: Vec<String>,
         /// Loaded gems that are known not to survive a fork by themselves, a sentence each.
         gems: Vec<String>,
+        /// Names of parameters whose values the application keeps out of logs.
+        filter_parameters: Vec<String>,
     },
     /// The application raised while it was loaded; the template exits.
     BootFailed {

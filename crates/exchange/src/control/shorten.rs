@@ -19,9 +19,14 @@ impl Message for FromTemplate {
                 cut(message, budget / 4);
                 shorten_backtrace(backtrace, budget / 2);
             }
-            FromTemplate::Booted { held, gems, .. } => {
-                for list in [held, gems] {
-                    shorten_list(list, budget / 2, |sentence| {
+            FromTemplate::Booted {
+                held,
+                gems,
+                filter_parameters,
+                ..
+            } => {
+                for list in [held, gems, filter_parameters] {
+                    shorten_list(list, budget / 3, |sentence| {
                         cut(sentence, budget / 32);
                         sentence.len() + 8
                     });

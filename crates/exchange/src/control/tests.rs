@@ -41,6 +41,7 @@ fn every_message_arrives_as_it_was_sent() {
             seconds: 1.5,
             held: vec!["a thread".into()],
             gems: vec!["a gem".into()],
+            filter_parameters: vec!["iban".into()],
         },
         failed("no\nway \u{0} \u{1F682}", 2),
         FromTemplate::Forked { worker: 0, pid: 9 },
@@ -190,7 +191,8 @@ fn long_and_many_sentences_are_shortened_with_a_note() {
         rack: String::new(),
         seconds: 0.0,
         held: vec![sentence.clone(); 1000],
-        gems: vec![sentence; 1000],
+        gems: vec![sentence.clone(); 1000],
+        filter_parameters: vec![sentence; 1000],
     })
     .unwrap();
     assert!(bytes.len() <= LIMIT);

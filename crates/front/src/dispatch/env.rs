@@ -4,11 +4,12 @@
 //! The rest of the env is the extension's. It never changes the request.
 
 use exchange::request::{BodyLocation, ENV_KEYS, FixedFields, TEXTS, TooLarge, Writer};
+use http::HeaderMap;
 use http::header::{self, HeaderName};
-use http::{HeaderMap, Version};
 
 use crate::http::forwarded;
 use crate::http::request::{Request, RequestBody};
+use crate::http::request_id::X_REQUEST_ID;
 
 /// The table of known keys, made once.
 pub(super) struct Env {
@@ -50,18 +51,13 @@ impl Env {
             remote_port: request.peer.port,
             body,
         };
-        let protocol = if request.version == Version::HTTP_10 {
-            "HTTP/1.0"
-        } else {
-            "HTTP/1.1"
-        };
         let texts: [&[u8]; TEXTS] = [
             request.method.as_str().as_bytes(),
             request.path(),
             request.query(),
             host,
             request.peer.address.as_bytes(),
-            protocol.as_bytes(),
+            request.protocol().as_bytes(),
             self.scheme(request).as_bytes(),
         ];
         let mut writer = Writer::new(area, fixed, texts)?;
@@ -118,7 +114,8 @@ impl Env {
         // Repeated ones follow each other in a `HeaderMap`.
         let mut fields = request.headers.iter().peekable();
         while let Some((name, first)) = fields.next() {
-            if forwarded::is_dropped(name, request.peer.trusted) {
+            let replaced = request.id.is_some() && *name == X_REQUEST_ID;
+            if replaced || forwarded::is_dropped(name, request.peer.trusted) {
                 continue;
             }
             // The front sets the length itself: framing is over once the body is complete.
@@ -150,6 +147,10 @@ impl Env {
                 Some(&key) => writer.field(key, b"", value)?,
                 None => writer.field(0, &env_name(name), value)?,
             }
+        }
+        if let Some(id) = &request.id {
+            let key = self.keys.get(&X_REQUEST_ID).copied().unwrap_or(0);
+            writer.field(key, b"HTTP_X_REQUEST_ID", id.as_bytes())?;
         }
         // The body's true length, also where it came chunked; a request without one has no such key.
         let framed = request.headers.contains_key(header::CONTENT_LENGTH)

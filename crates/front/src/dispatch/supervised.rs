@@ -2,7 +2,6 @@
 //!
 //! It never starts or ends a process.
 
-use std::fmt::Display;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -19,7 +18,7 @@ use super::shutdown::last_deadline;
 use super::state::{State, seconds};
 use super::turns::PASSES;
 use crate::failure::Failure;
-use crate::log::{AccessLog, Level};
+use crate::log::{AccessLog, Level, Value};
 use crate::serve::check;
 
 impl exchange::Dispatcher for Dispatcher {
@@ -213,6 +212,6 @@ fn log_foreign_socket(log: &AccessLog, by: WorkerId, owner: Option<u16>) {
         "worker {} sent a socket for the connection of a request that {owner}; closing the socket",
         by.worker
     );
-    let generation: [(&str, &dyn Display); 1] = [("generation", &by.generation)];
+    let generation = [("generation", Value::Number(by.generation.into()))];
     log.event(Level::Error, &text, &generation);
 }

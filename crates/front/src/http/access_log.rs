@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use config::LogField;
 use exchange::scheduling::monotonic_ns;
+use http::header::{self, HeaderName, HeaderValue};
 use http::{StatusCode, Version};
 
 use crate::edge::Edge;
@@ -14,7 +16,6 @@ use crate::http::incoming::Transaction;
 use crate::http::screen::Refusal;
 use crate::log::{Entry, filter};
 use crate::messages::ResponseEnd;
-use crate::net::client_io::ClientIo;
 
 /// What the line of the access log will say of a request with a response. Logs and counts it when dropped.
 pub(super) struct AccessLogGuard {
@@ -86,7 +87,7 @@ pub fn log_request(
     bytes: u64,
     outcome: Outcome,
 ) {
-    edge.count(outcome);
+    edge.counters.count(outcome, status);
     let settings = edge.settings.get();
     if !settings.access_log {
         return;
@@ -99,9 +100,14 @@ pub fn log_request(
         finished => finished,
     };
     let since = |from: u64, to: u64| Duration::from_nanos(to.saturating_sub(from));
+    let (fields, secret) = (settings.log_fields, &*edge.secret_parameters.borrow());
+    let field = |field: LogField, name: HeaderName| {
+        let value = fields.contains(field).then(|| request.headers.get(name));
+        value.flatten().map(HeaderValue::as_bytes)
+    };
+    let referer = field(LogField::Referer, header::REFERER);
     edge.log.record(&Entry {
-        method: request.method.as_str().as_bytes(),
-        path: &filter(request.target(), &settings.log_filter_parameters),
+        path: &filter(request.target(), secret),
         status: status.map(|status| status.as_u16()),
         bytes,
         queue: claimed
@@ -110,27 +116,36 @@ pub fn log_request(
         app: claimed.map(|claimed| since(claimed, finished)),
         worker: by.map(|by| by.worker.into()),
         generation: by.map(|by| by.generation),
-        outcome: outcome.name(),
+        client: Some(&request.peer.address),
+        host: field(LogField::Host, header::HOST),
+        protocol: Some(request.protocol()),
+        user_agent: field(LogField::UserAgent, header::USER_AGENT),
+        referer: referer.map(|referer| filter(referer, secret)).as_deref(),
+        request_id: request.id.as_ref().map(HeaderValue::as_bytes),
+        bytes_in: request.arrival().map(|arrival| arrival.body.bytes()),
+        ..Entry::new(fields, request.method.as_str().as_bytes(), outcome.name())
     });
 }
 
 /// Logs and counts a message that never became a request, for the screen refused it.
-pub fn log_refusal(edge: &Edge, refusal: Refusal, io: &ClientIo) {
+pub fn log_refusal(
+    edge: &Edge,
+    connection: &ConnectionState,
+    refusal: Refusal,
+    request_id: Option<&HeaderValue>,
+) {
     let failure = Failure::Refused(refusal);
-    edge.count(failure.outcome());
+    edge.counters
+        .count(failure.outcome(), Some(failure.status()));
     let settings = edge.settings.get();
     if settings.access_log {
-        let (method, target) = io.refused_line();
+        let (method, target) = connection.io.refused_line();
         edge.log.record(&Entry {
-            method: &method,
-            path: &filter(&target, &settings.log_filter_parameters),
+            path: &filter(&target, &edge.secret_parameters.borrow()),
             status: Some(refusal.status),
-            bytes: 0,
-            queue: None,
-            app: None,
-            worker: None,
-            generation: None,
-            outcome: failure.outcome().name(),
+            client: Some(&connection.peer.address),
+            request_id: request_id.map(HeaderValue::as_bytes),
+            ..Entry::new(settings.log_fields, &method, failure.outcome().name())
         });
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use exchange::scheduling::monotonic_ns;
 use http::uri::Authority;
-use http::{HeaderMap, Method, Uri, Version};
+use http::{HeaderMap, HeaderValue, Method, Uri, Version};
 
 use crate::http::screen::RawTarget;
 use crate::spool::Spool;
@@ -60,6 +60,8 @@ pub struct Arrival {
 
 /// The parts of a request that hyper gives.
 pub struct RequestHead {
+    /// The id by which logs name the request, if it has one.
+    pub id: Option<HeaderValue>,
     /// The method.
     pub method: Method,
     /// The target as hyper read it.
@@ -74,6 +76,8 @@ pub struct RequestHead {
 
 /// One request.
 pub struct Request {
+    /// The id by which logs name it, if it has one.
+    pub id: Option<HeaderValue>,
     /// Its method.
     pub method: Method,
     /// Its target as hyper read it.
@@ -94,6 +98,7 @@ impl Request {
     /// Returns a request whose head has arrived.
     pub fn new(head: RequestHead, peer: Arc<Peer>) -> Self {
         Self {
+            id: head.id,
             method: head.method,
             uri: head.uri,
             raw_target: head.raw_target,
@@ -175,6 +180,14 @@ impl Request {
                 .uri
                 .path_and_query()
                 .map_or(b"/", |target| target.as_str().as_bytes()),
+        }
+    }
+
+    /// Its version, as `SERVER_PROTOCOL` has it.
+    pub fn protocol(&self) -> &'static str {
+        match self.version {
+            Version::HTTP_10 => "HTTP/1.0",
+            _ => "HTTP/1.1",
         }
     }
 

@@ -17,6 +17,7 @@ use crate::http::access_log::log_request;
 use crate::http::h1::state::ConnectionState;
 use crate::http::incoming::Transaction;
 use crate::http::request::{Request, RequestBody, RequestHead};
+use crate::http::request_id::{self, X_REQUEST_ID};
 use crate::http::response::{self, ResponseBody};
 use crate::messages::Admission;
 use crate::serve::errors;
@@ -42,7 +43,9 @@ pub async fn answer(
     connection.busy.set(true);
     connection.responds.set(false);
     let (parts, incoming) = message.into_parts();
+    let id = request_id::of(&edge.settings.get(), &connection.peer, &parts.headers);
     let head = RequestHead {
+        id,
         method: parts.method,
         uri: parts.uri,
         raw_target: connection.io.take_raw_target(),
@@ -81,21 +84,26 @@ pub async fn answer(
     };
     guard.disarm();
     connection.responds.set(true);
-    answer.map(|response| set_connection_field(&connection, transaction.request.version, response))
+    answer.map(|response| add_common_fields(&connection, &transaction.request, response))
 }
 
-/// Says in the response whether the connection is closed after it.
-fn set_connection_field(
+/// Adds the fields that every response has: the request's id, and whether the connection is closed after it.
+fn add_common_fields(
     connection: &ConnectionState,
-    version: Version,
+    request: &Request,
     mut response: Response<ResponseBody>,
 ) -> Response<ResponseBody> {
+    if let Some(id) = &request.id {
+        // The application may have set another one.
+        let entry = response.headers_mut().entry(X_REQUEST_ID);
+        entry.or_insert_with(|| id.clone());
+    }
     if connection.stopping.get() {
         let headers = response.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     let closes = response.headers().contains_key(header::CONNECTION);
-    if closes && version == Version::HTTP_10 {
+    if closes && request.version == Version::HTTP_10 {
         // Otherwise hyper adds keep-alive to it.
         *response.version_mut() = Version::HTTP_10;
     }

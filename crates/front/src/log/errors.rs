@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use exchange::WorkerId;
 use exchange::scheduling::monotonic_ns;
+use http::HeaderValue;
 
 use crate::http::request::Request;
 use crate::log::{AccessLog, AppError, Late};
@@ -21,6 +22,7 @@ pub fn app_error(log: &AccessLog, request: &Request, by: Option<WorkerId>, text:
         path: request.path(),
         worker: by.map(|by| by.worker.into()),
         generation: by.map(|by| by.generation),
+        request_id: request.id.as_ref().map(HeaderValue::as_bytes),
         class: class.as_bytes(),
         message: message.as_bytes(),
         backtrace: backtrace.as_bytes(),
@@ -58,6 +60,9 @@ pub fn late(
         app: Duration::from_nanos(monotonic_ns().saturating_sub(since_ns)),
         worker: Some(by.worker.into()),
         generation: Some(by.generation),
+        request_id: request
+            .and_then(|request| request.id.as_ref())
+            .map(HeaderValue::as_bytes),
         backtrace: backtrace.unwrap_or("").as_bytes(),
     });
 }

@@ -1,15 +1,23 @@
-//! Makes any bytes fit for a quoted string of a log line: no control character, no end of the quotes, valid
-//! UTF-8.
+//! Makes any bytes fit for a line of the log: no control character, no end of the quotes, valid UTF-8.
 
-use super::Format;
+/// What the bytes become a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quoting {
+    /// A line for people, without quotes.
+    None,
+    /// A quoted value of logfmt.
+    Logfmt,
+    /// A string of JSON.
+    Json,
+}
 
 /// Appends at most `limit` bytes of `bytes`, and a mark where some were cut off.
-pub(super) fn append(out: &mut Vec<u8>, bytes: &[u8], limit: usize, format: Format) {
+pub(super) fn append(out: &mut Vec<u8>, bytes: &[u8], limit: usize, quoting: Quoting) {
     let shown = cut(bytes, limit);
     if shown.iter().all(|&byte| is_plain(byte)) {
         out.extend_from_slice(shown);
     } else {
-        append_escaped(out, shown, format);
+        append_escaped(out, shown, quoting);
     }
     if shown.len() < bytes.len() {
         out.extend_from_slice("…".as_bytes());
@@ -33,14 +41,14 @@ const fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'
 }
 
-fn append_escaped(out: &mut Vec<u8>, bytes: &[u8], format: Format) {
+fn append_escaped(out: &mut Vec<u8>, bytes: &[u8], quoting: Quoting) {
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
-            append_character(out, character, format);
+            append_character(out, character, quoting);
         }
         for &byte in chunk.invalid() {
             // JSON knows no bytes: there the backslash itself is escaped.
-            out.extend_from_slice(if format == Format::Json {
+            out.extend_from_slice(if quoting == Quoting::Json {
                 br"\\x"
             } else {
                 br"\x"
@@ -50,23 +58,24 @@ fn append_escaped(out: &mut Vec<u8>, bytes: &[u8], format: Format) {
     }
 }
 
-fn append_character(out: &mut Vec<u8>, character: char, format: Format) {
+fn append_character(out: &mut Vec<u8>, character: char, quoting: Quoting) {
     match character {
+        '"' | '\\' if quoting == Quoting::None => out.push(character as u8),
         '"' => out.extend_from_slice(br#"\""#),
         '\\' => out.extend_from_slice(br"\\"),
         '\n' => out.extend_from_slice(br"\n"),
         '\r' => out.extend_from_slice(br"\r"),
         '\t' => out.extend_from_slice(br"\t"),
-        _ if is_hidden(character) => match format {
-            Format::Json => {
+        _ if is_hidden(character) => match quoting {
+            Quoting::Json => {
                 out.extend_from_slice(br"\u");
                 append_hex(out, u32::from(character), 4);
             }
-            Format::Text if character.is_ascii() => {
+            Quoting::None | Quoting::Logfmt if character.is_ascii() => {
                 out.extend_from_slice(br"\x");
                 append_hex(out, u32::from(character), 2);
             }
-            Format::Text => {
+            Quoting::None | Quoting::Logfmt => {
                 out.extend_from_slice(br"\u{");
                 append_hex(out, u32::from(character), 4);
                 out.push(b'}');

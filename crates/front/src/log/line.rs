@@ -1,30 +1,31 @@
-//! One line of the log, pair by pair, in either format; appends to a buffer and never allocates of itself.
+//! One line of the log for machines, pair by pair, as logfmt or JSON; appends to a buffer and never allocates of itself.
 
 use std::time::Duration;
 
-use super::{Format, escape};
+use super::Format;
+use super::escape::{self, Quoting};
 
 /// A line that is being written. Keys must be plain words.
 pub(super) struct Line<'a> {
     out: &'a mut Vec<u8>,
-    format: Format,
+    json: bool,
 }
 
 impl<'a> Line<'a> {
     pub(super) fn begin(out: &'a mut Vec<u8>, format: Format, time: &[u8]) -> Self {
-        match format {
-            Format::Text => out.extend_from_slice(b"time="),
-            Format::Json => out.extend_from_slice(b"{\"time\":\""),
+        let json = format == Format::Json;
+        let (before, after): (&[u8], &[u8]) = match json {
+            true => (b"{\"time\":\"", b"\""),
+            false => (b"time=", b""),
+        };
+        for part in [before, time, after] {
+            out.extend_from_slice(part);
         }
-        out.extend_from_slice(time);
-        if format == Format::Json {
-            out.push(b'"');
-        }
-        Self { out, format }
+        Self { out, json }
     }
 
     pub(super) fn end(self) {
-        if self.format == Format::Json {
+        if self.json {
             self.out.push(b'}');
         }
         self.out.push(b'\n');
@@ -33,23 +34,39 @@ impl<'a> Line<'a> {
     /// A value of ours that needs no escape.
     pub(super) fn word(&mut self, key: &str, word: &str) {
         self.key(key);
-        match self.format {
-            Format::Text => self.out.extend_from_slice(word.as_bytes()),
-            Format::Json => self.quoted(word.as_bytes(), usize::MAX),
+        match self.json {
+            true => self.quoted(word.as_bytes(), usize::MAX),
+            false => self.out.extend_from_slice(word.as_bytes()),
         }
     }
 
-    /// A value that is a word of letters in all likelihood.
+    /// A value that is a word of letters and digits in all likelihood.
     pub(super) fn token(&mut self, key: &str, value: &[u8]) {
         let is_word = !value.is_empty()
             && value
                 .iter()
-                .all(|byte| byte.is_ascii_alphabetic() || *byte == b'-');
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte));
         self.key(key);
-        if self.format == Format::Text && is_word {
+        if !self.json && is_word {
             self.out.extend_from_slice(value);
         } else {
             self.quoted(value, super::MAX_PATH_BYTES);
+        }
+    }
+
+    /// The same, where there may be none.
+    pub(super) fn maybe_token(&mut self, key: &str, value: Option<&[u8]>) {
+        match value {
+            Some(value) => self.token(key, value),
+            None => self.number(key, None),
+        }
+    }
+
+    /// A value of any bytes, where there may be none.
+    pub(super) fn maybe_text(&mut self, key: &str, value: Option<&[u8]>, limit: usize) {
+        match value {
+            Some(value) => self.text(key, value, limit),
+            None => self.number(key, None),
         }
     }
 
@@ -80,23 +97,23 @@ impl<'a> Line<'a> {
             .extend_from_slice(&[b'.', b'0' + rest / 10, b'0' + rest % 10]);
     }
 
-    /// Lines of text; in text format nothing may follow them.
+    /// Lines of text; as logfmt nothing may follow them.
     pub(super) fn backtrace(&mut self, lines: &[u8], limit: usize) {
         let shown = &lines[..lines.len().min(limit)];
         let frames = shown
             .split(|&byte| byte == b'\n')
             .filter(|frame| !frame.is_empty());
-        match self.format {
-            Format::Text => {
+        match self.json {
+            false => {
                 for frame in frames {
                     self.out.extend_from_slice(b"\n  | ");
-                    escape::append(self.out, frame, limit, self.format);
+                    escape::append(self.out, frame, limit, self.quoting());
                 }
                 if shown.len() < lines.len() {
                     self.out.extend_from_slice("\n  | …".as_bytes());
                 }
             }
-            Format::Json => {
+            true => {
                 self.key("backtrace");
                 self.out.push(b'[');
                 for (index, frame) in frames.enumerate() {
@@ -111,13 +128,13 @@ impl<'a> Line<'a> {
     }
 
     fn key(&mut self, key: &str) {
-        match self.format {
-            Format::Text => {
+        match self.json {
+            false => {
                 self.out.push(b' ');
                 self.out.extend_from_slice(key.as_bytes());
                 self.out.push(b'=');
             }
-            Format::Json => {
+            true => {
                 self.out.extend_from_slice(b",\"");
                 self.out.extend_from_slice(key.as_bytes());
                 self.out.extend_from_slice(b"\":");
@@ -127,19 +144,26 @@ impl<'a> Line<'a> {
 
     fn quoted(&mut self, value: &[u8], limit: usize) {
         self.out.push(b'"');
-        escape::append(self.out, value, limit, self.format);
+        escape::append(self.out, value, limit, self.quoting());
         self.out.push(b'"');
     }
 
     fn absent(&mut self) {
-        self.out.extend_from_slice(match self.format {
-            Format::Text => b"-",
-            Format::Json => b"null",
+        self.out.extend_from_slice(match self.json {
+            false => b"-",
+            true => b"null",
         });
+    }
+
+    const fn quoting(&self) -> Quoting {
+        match self.json {
+            true => Quoting::Json,
+            false => Quoting::Logfmt,
+        }
     }
 }
 
-fn append_decimal(out: &mut Vec<u8>, mut value: u64) {
+pub(super) fn append_decimal(out: &mut Vec<u8>, mut value: u64) {
     let mut digits = [0; 20];
     let mut start = digits.len();
     loop {

@@ -5,11 +5,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use config::{LogField, LogFields};
+
 use super::writer::MAX_WAITING_BYTES;
-use super::{AccessLog, AppError, Entry, Format, Late, Level};
+use super::{AccessLog, AppError, Entry, Format, Late, Level, Value};
 
 const ENTRY: Entry<'_> = Entry {
-    method: b"GET",
     path: b"/x?y=1",
     status: Some(200),
     bytes: 123,
@@ -17,14 +18,20 @@ const ENTRY: Entry<'_> = Entry {
     app: Some(Duration::from_micros(3_396)),
     worker: Some(1),
     generation: Some(2),
-    outcome: "ok",
+    ..Entry::new(TIMES, b"GET", "ok")
 };
+
+const TIMES: LogFields = LogFields::NONE
+    .with(LogField::Bytes)
+    .with(LogField::QueueMs)
+    .with(LogField::AppMs);
 
 const ERROR: AppError<'_> = AppError {
     method: b"GET",
     path: b"/x",
     worker: Some(1),
     generation: Some(1),
+    request_id: None,
     class: b"Foo::Error",
     message: b"no \"x\"\nat all",
     backtrace: b"app.rb:3:in `call'\nrack.rb:1:in \x1b[31m'\n",
@@ -48,6 +55,17 @@ impl Output {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).expect("the log is valid UTF-8")
     }
+}
+
+fn all_fields() -> LogFields {
+    TIMES
+        .with(LogField::Client)
+        .with(LogField::Host)
+        .with(LogField::Protocol)
+        .with(LogField::UserAgent)
+        .with(LogField::Referer)
+        .with(LogField::RequestId)
+        .with(LogField::BytesIn)
 }
 
 /// What a log says when `act` has acted and it has ended.
@@ -78,7 +96,7 @@ fn path_line(format: Format, path: &[u8]) -> String {
 
 #[test]
 fn a_request_is_one_line_of_text() {
-    let line = logged(Format::Text, |log| log.record(&ENTRY));
+    let line = logged(Format::Logfmt, |log| log.record(&ENTRY));
     assert_eq!(
         without_time(&line),
         "time= method=GET path=\"/x?y=1\" status=200 bytes=123 queue_ms=0.12 app_ms=3.40 worker=1 generation=2 outcome=ok\n"
@@ -98,23 +116,56 @@ fn a_request_is_one_line_of_json_with_the_same_keys() {
 #[test]
 fn what_is_unknown_is_marked() {
     let entry = Entry {
-        method: b"",
         path: b"",
-        status: None,
         bytes: u64::MAX,
-        queue: None,
         app: Some(Duration::ZERO),
-        worker: None,
-        generation: None,
-        outcome: "client_closed",
+        ..Entry::new(all_fields(), b"", "client_closed")
     };
     assert_eq!(
-        without_time(&logged(Format::Text, |log| log.record(&entry))),
-        "time= method=\"\" path=\"\" status=- bytes=18446744073709551615 queue_ms=- app_ms=0.00 worker=- generation=- \
-         outcome=client_closed\n"
+        without_time(&logged(Format::Logfmt, |log| log.record(&entry))),
+        "time= method=\"\" path=\"\" status=- bytes=18446744073709551615 bytes_in=- queue_ms=- app_ms=0.00 worker=- \
+         generation=- request_id=- client=- host=- protocol=- user_agent=- referer=- outcome=client_closed\n"
     );
     let json = logged(Format::Json, |log| log.record(&entry));
     assert!(json.contains("\"status\":null,") && json.contains("\"worker\":null,"));
+}
+
+#[test]
+fn the_fields_that_were_chosen_are_logged() {
+    let long = "x".repeat(600);
+    let entry = Entry {
+        client: Some("192.0.2.1"),
+        host: Some(b"example.com"),
+        protocol: Some("HTTP/1.1"),
+        user_agent: Some(long.as_bytes()),
+        referer: Some(b"http://a/\"?b"),
+        request_id: Some(b"0192-a_b"),
+        bytes_in: Some(7),
+        ..ENTRY
+    };
+    let fields = LogFields::NONE
+        .with(LogField::Client)
+        .with(LogField::RequestId)
+        .with(LogField::BytesIn);
+    assert_eq!(
+        without_time(&logged(Format::Logfmt, |log| log.record(&Entry { fields, ..entry }))),
+        "time= method=GET path=\"/x?y=1\" status=200 bytes_in=7 worker=1 generation=2 request_id=0192-a_b \
+         client=\"192.0.2.1\" outcome=ok\n"
+    );
+    let fields = all_fields();
+    let line = logged(Format::Json, |log| log.record(&Entry { fields, ..entry }));
+    for part in [
+        ",\"host\":\"example.com\",\"protocol\":\"HTTP/1.1\",",
+        ",\"referer\":\"http://a/\\\"?b\",",
+        &format!(",\"user_agent\":\"{}…\",", "x".repeat(512)),
+    ] {
+        assert!(line.contains(part), "{part} is not in {line}");
+    }
+    let fields = LogFields::NONE;
+    assert_eq!(
+        without_time(&logged(Format::Logfmt, |log| log.record(&Entry { fields, ..entry }))),
+        "time= method=GET path=\"/x?y=1\" status=200 worker=1 generation=2 outcome=ok\n"
+    );
 }
 
 #[test]
@@ -140,7 +191,7 @@ fn nothing_of_a_request_is_logged_raw() {
         ),
     ] {
         assert!(
-            path_line(Format::Text, path).contains(&format!("path=\"{text}\" status")),
+            path_line(Format::Logfmt, path).contains(&format!("path=\"{text}\" status")),
             "{text}"
         );
         assert!(
@@ -162,10 +213,14 @@ fn nothing_of_a_request_is_logged_raw() {
         backtrace: &all,
         ..ERROR
     };
-    for format in [Format::Text, Format::Json] {
+    for format in [Format::Logfmt, Format::Json] {
         let lines = logged(format, |log| {
             log.record(&entry);
-            log.event(Level::Info, "\x1b\u{9b}\0\n", &[("key", &"\x1b\n")]);
+            log.event(
+                Level::Info,
+                "\x1b\u{9b}\0\n",
+                &[("key", Value::Text(&"\x1b\n"))],
+            );
             log.app_error(&error);
         });
         assert!(
@@ -177,7 +232,7 @@ fn nothing_of_a_request_is_logged_raw() {
         // The backtrace holds a line end, so that in text it is two lines more.
         assert_eq!(
             lines.lines().count(),
-            if format == Format::Text { 5 } else { 3 },
+            if format == Format::Logfmt { 5 } else { 3 },
             "{lines}"
         );
     }
@@ -186,7 +241,7 @@ fn nothing_of_a_request_is_logged_raw() {
 #[test]
 fn a_long_path_is_cut_with_a_mark() {
     let shown = |path: &[u8]| {
-        let line = path_line(Format::Text, path);
+        let line = path_line(Format::Logfmt, path);
         let start = line.find("path=\"").unwrap() + 6;
         line[start..line.find("\" status").unwrap()].to_owned()
     };
@@ -206,26 +261,29 @@ fn a_long_path_is_cut_with_a_mark() {
 
 #[test]
 fn events_have_a_level_a_message_and_pairs() {
-    let pairs: &[(&str, &dyn std::fmt::Display)] = &[("pid", &42), ("why", &"it's \"so\"")];
+    let pairs = &[
+        ("pid", Value::Number(42)),
+        ("why", Value::Text(&"it's \"so\"")),
+    ];
     let event = |format| {
         without_time(&logged(format, |log| {
             log.event(Level::Warn, "ready: 2 workers", pairs)
         }))
     };
     assert_eq!(
-        event(Format::Text),
-        "time= level=warn message=\"ready: 2 workers\" pid=\"42\" why=\"it's \\\"so\\\"\"\n"
+        event(Format::Logfmt),
+        "time= level=warn message=\"ready: 2 workers\" pid=42 why=\"it's \\\"so\\\"\"\n"
     );
     assert_eq!(
         event(Format::Json),
-        "{\"time\":\"\",\"level\":\"warn\",\"message\":\"ready: 2 workers\",\"pid\":\"42\",\"why\":\"it's \\\"so\\\"\"}\n"
+        "{\"time\":\"\",\"level\":\"warn\",\"message\":\"ready: 2 workers\",\"pid\":42,\"why\":\"it's \\\"so\\\"\"}\n"
     );
 }
 
 #[test]
 fn application_errors_have_their_backtrace() {
     assert_eq!(
-        without_time(&logged(Format::Text, |log| log.app_error(&ERROR))),
+        without_time(&logged(Format::Logfmt, |log| log.app_error(&ERROR))),
         "time= level=error class=\"Foo::Error\" message=\"no \\\"x\\\"\\nat all\" method=GET path=\"/x\" worker=1 \
          generation=1\n  | app.rb:3:in `call'\n  | rack.rb:1:in \\x1b[31m'\n"
     );
@@ -235,7 +293,7 @@ fn application_errors_have_their_backtrace() {
         "{json}"
     );
     let long = "a.rb:1\n".repeat(10_000);
-    let lines = logged(Format::Text, |log| {
+    let lines = logged(Format::Logfmt, |log| {
         log.app_error(&AppError {
             backtrace: long.as_bytes(),
             ..ERROR
@@ -253,10 +311,11 @@ fn a_late_request_is_a_line_with_the_backtrace_of_its_thread() {
         app: Duration::from_millis(1500),
         worker: Some(1),
         generation: Some(2),
+        request_id: None,
         backtrace: b"app.rb:3:in \x1b`call'\nrack.rb:1",
     };
     assert_eq!(
-        without_time(&logged(Format::Text, |log| log.late(&late))),
+        without_time(&logged(Format::Logfmt, |log| log.late(&late))),
         "time= level=warn message=\"late\" method=GET path=\"/x\\n\" app_ms=1500.00 worker=1 generation=2\n  \
          | app.rb:3:in \\x1b`call'\n  | rack.rb:1\n"
     );
@@ -273,7 +332,7 @@ fn a_late_request_is_a_line_with_the_backtrace_of_its_thread() {
 
 #[test]
 fn every_line_arrives_in_order() {
-    let lines = logged(Format::Text, |log| {
+    let lines = logged(Format::Logfmt, |log| {
         for bytes in 0..20_000 {
             log.record(&Entry { bytes, ..ENTRY });
             if bytes % 1000 == 0 {
@@ -332,7 +391,7 @@ fn gated() -> (AccessLog, Opener, Receiver<()>, Output) {
         output: output.clone(),
     };
     (
-        AccessLog::new(Format::Text, gate).unwrap(),
+        AccessLog::new(Format::Logfmt, gate).unwrap(),
         open,
         is_asked,
         output,
@@ -347,7 +406,7 @@ fn open(gate: &Opener) {
 #[test]
 fn lines_that_a_stuck_output_does_not_take_are_dropped_and_counted() {
     let (log, gate, _is_asked, output) = gated();
-    let line_bytes = logged(Format::Text, |log| log.record(&ENTRY)).len();
+    let line_bytes = logged(Format::Logfmt, |log| log.record(&ENTRY)).len();
     let lines = 2 * MAX_WAITING_BYTES / line_bytes;
     for _ in 0..lines {
         log.record(&ENTRY);
@@ -418,7 +477,7 @@ impl Write for Faulty {
 fn a_full_disk_costs_lines_and_not_the_log() {
     let output = Output::default();
     let faulty = Faulty(vec![ErrorKind::StorageFull], output.clone());
-    let log = AccessLog::new(Format::Text, faulty).unwrap();
+    let log = AccessLog::new(Format::Logfmt, faulty).unwrap();
     log.event(Level::Info, "lost", &[]);
     // Logged without a further line.
     while !output.text().contains("were dropped") {
@@ -456,9 +515,9 @@ impl Write for Disk {
 #[test]
 fn a_disk_that_stays_full_loses_no_count_and_tears_one_line_at_most() {
     let disk = Disk::default();
-    let line_bytes = logged(Format::Text, |log| log.record(&ENTRY)).len();
+    let line_bytes = logged(Format::Logfmt, |log| log.record(&ENTRY)).len();
     *disk.0.lock().unwrap() = 10 * line_bytes + 7;
-    let log = AccessLog::new(Format::Text, disk.clone()).unwrap();
+    let log = AccessLog::new(Format::Logfmt, disk.clone()).unwrap();
     for _ in 0..100 {
         log.record(&ENTRY);
         log.flush();
@@ -500,7 +559,7 @@ fn an_interrupted_or_non_blocking_output_loses_nothing() {
         ],
         output.clone(),
     );
-    let log = AccessLog::new(Format::Text, faulty).unwrap();
+    let log = AccessLog::new(Format::Logfmt, faulty).unwrap();
     log.event(Level::Info, "kept", &[]);
     drop(log);
     assert!(output.text().ends_with("message=\"kept\"\n"));
@@ -524,7 +583,9 @@ impl Write for Pieces {
 #[test]
 fn a_pipe_gets_whole_lines_that_it_takes_in_one_piece() {
     let pieces = Pieces::default();
-    let log = AccessLog::over(Format::Text, pieces.clone(), 1000).unwrap();
+    let mut in_pieces = super::output::Output::stream(pieces.clone());
+    in_pieces.most_bytes = 1000;
+    let log = AccessLog::over(Format::Logfmt, in_pieces, None).unwrap();
     let long = [b'x'; 1500];
     for number in 0..50 {
         let path = if number == 20 { &long[..] } else { b"/" };

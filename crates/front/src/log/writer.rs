@@ -6,6 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use super::output::Output;
+
 /// How much may wait for the output, in bytes.
 pub(super) const MAX_WAITING_BYTES: usize = 4 * 1024 * 1024;
 /// A buffer that grew beyond this is given back once it is empty.
@@ -16,6 +18,14 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 /// How often the line that counts dropped lines is tried again, while nothing else is to be written.
 const NOTICE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What the thread itself has to log.
+pub(super) enum Notice {
+    /// So many lines were dropped.
+    Dropped(u64),
+    /// The file could not be opened again.
+    NotReopened(io::Error),
+}
 
 pub(super) struct Writer {
     shared: Arc<Shared>,
@@ -38,23 +48,23 @@ struct State {
     writing: usize,
     /// Dropped lines that no line of the output counts yet.
     dropped: u64,
+    /// Whether the file is to be opened again.
+    reopen: bool,
     finish: bool,
     finished: bool,
 }
 
 impl Writer {
-    /// A thread that writes to `output`, at once no more than `most_bytes` unless a line is longer. `notice` appends the
-    /// line that counts dropped ones.
+    /// A thread that writes to `output`. `notice` appends the line of a notice.
     pub(super) fn start(
-        output: impl Write + Send + 'static,
-        most_bytes: usize,
-        notice: impl Fn(u64, &mut Vec<u8>) + Send + 'static,
+        output: Output,
+        notice: impl Fn(Notice, &mut Vec<u8>) + Send + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let its_own = shared.clone();
         thread::Builder::new()
             .name("highball-log".to_owned())
-            .spawn(move || its_own.run(Lines::new(output, most_bytes), notice))?;
+            .spawn(move || its_own.run(Lines::new(output), notice))?;
         Ok(Self { shared })
     }
 
@@ -67,6 +77,12 @@ impl Writer {
         }
         state.waiting.extend_from_slice(bytes);
         drop(state);
+        self.shared.work.notify_one();
+    }
+
+    /// Has the thread open its file again.
+    pub(super) fn reopen(&self) {
+        self.shared.lock().reopen = true;
         self.shared.work.notify_one();
     }
 
@@ -101,7 +117,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, mut output: Lines<impl Write>, notice: impl Fn(u64, &mut Vec<u8>)) {
+    fn run(&self, mut output: Lines, notice: impl Fn(Notice, &mut Vec<u8>)) {
         let mut batch = Vec::new();
         while self.take(&mut batch) {
             let dropped = output.write(&batch);
@@ -109,11 +125,17 @@ impl Shared {
             state.writing = 0;
             state.dropped += dropped;
             let uncounted = state.dropped;
+            let reopen = std::mem::take(&mut state.reopen);
             drop(state);
             batch.clear();
             batch.shrink_to(KEPT_BYTES);
+            if reopen && let Err(error) = output.output.reopen() {
+                notice(Notice::NotReopened(error), &mut batch);
+                output.write(&batch);
+                batch.clear();
+            }
             if uncounted > 0 {
-                notice(uncounted, &mut batch);
+                notice(Notice::Dropped(uncounted), &mut batch);
                 // Counted only when it is written: a disk that is full takes this line no more than others.
                 if output.write(&batch) == 0 {
                     self.lock().dropped -= uncounted;
@@ -128,7 +150,7 @@ impl Shared {
     /// Waits for work and swaps it with the empty `batch`, which may stay empty while dropped lines are to be counted;
     /// false at the end.
     fn take(&self, batch: &mut Vec<u8>) -> bool {
-        let idle = |state: &mut State| state.waiting.is_empty() && !state.finish;
+        let idle = |state: &mut State| state.waiting.is_empty() && !state.finish && !state.reopen;
         let mut state = self.lock();
         state = if state.dropped == 0 {
             self.work
@@ -147,21 +169,16 @@ impl Shared {
 }
 
 /// An output that takes whole lines, as far as that is in its power.
-struct Lines<W> {
-    output: W,
-    /// How much is written at once, in bytes.
-    most_bytes: usize,
+struct Lines {
+    output: Output,
     /// Whether it ends within a line, for it took only a part of what it was given.
     torn: bool,
 }
 
-impl<W: Write> Lines<W> {
-    const fn new(output: W, most_bytes: usize) -> Self {
-        Self {
-            output,
-            most_bytes,
-            torn: false,
-        }
+impl Lines {
+    const fn new(output: Output) -> Self {
+        let torn = false;
+        Self { output, torn }
     }
 
     /// Writes what it can; gives the number of lines that were refused. A full disk may have room again for the next
@@ -181,7 +198,7 @@ impl<W: Write> Lines<W> {
 
     /// Whole lines from the beginning of `bytes`, as many as may be written at once.
     fn first<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        let Some(within) = bytes.get(..self.most_bytes) else {
+        let Some(within) = bytes.get(..self.output.most_bytes) else {
             return bytes;
         };
         let last_end = within.iter().rposition(|&byte| byte == b'\n');

@@ -1,7 +1,6 @@
 //! Accepting: who gets a connection, and what happens where there is no place for one more. It serves nothing itself.
 
 use std::cell::{Cell, RefCell};
-use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +15,7 @@ use crate::edge::Edge;
 use crate::http::h1::connection::Connection;
 use crate::http::h1::state::{ConnectionState, IdleConnection};
 use crate::http::request::Peer;
-use crate::log::Level;
+use crate::log::{Level, Value};
 use crate::net::addresses::{Addresses, Counted, TooMany};
 use crate::net::descriptors;
 use crate::net::listener::{Bound, Listener};
@@ -148,7 +147,7 @@ impl Acceptors {
         }
         let text = "accepting pauses: new connections wait until descriptors or memory are free";
         let log = &self.edge.log;
-        log.event(Level::Error, text, &[("reason", error)]);
+        log.event(Level::Error, text, &[("reason", Value::Text(error))]);
     }
 
     /// Whether something that may go on for long was not logged for a while; then it is logged now.
@@ -166,7 +165,10 @@ impl Acceptors {
     fn refuse_address(&self, peer: &Peer, error: &TooMany) {
         if self.is_time_to_log(&self.logged_address_ms) {
             let text = "closing new connections of an address that has too many";
-            let fields: [(&str, &dyn Display); 2] = [("address", &peer.address), ("reason", error)];
+            let fields = [
+                ("address", Value::Text(&peer.address)),
+                ("reason", Value::Text(error)),
+            ];
             self.edge.log.event(Level::Warn, text, &fields);
         }
     }

@@ -31,6 +31,7 @@ pub(crate) async fn run(
     // As a proxy with TLS would say: an application that wants it answers anything else with a redirection.
     headers.insert("x-forwarded-proto", HeaderValue::from_static("https"));
     let head = RequestHead {
+        id: None,
         method: Method::GET,
         uri,
         raw_target: None,

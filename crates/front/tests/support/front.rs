@@ -72,7 +72,7 @@ impl Server {
         let thread = std::thread::spawn(move || {
             let built = runtime::build().unwrap();
             built.block_on(async move {
-                let log = Rc::new(AccessLog::new(Format::Text, output).unwrap());
+                let log = Rc::new(AccessLog::new(Format::Logfmt, output).unwrap());
                 let listener =
                     Listener::bind(&settings.listen[0], 1024, FileAccess::PRIVATE).unwrap();
                 let name = listener.name();

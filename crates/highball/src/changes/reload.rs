@@ -1,5 +1,5 @@
-//! A reload: reads the settings again, and applies each change in place or with a new generation of workers. A wrong file,
-//! or a new generation that does not come up, changes nothing.
+//! A reload: opens the file of the log and reads the settings again, and applies each change in place or with a new generation
+//! of workers. A wrong file, or a new generation that does not come up, changes no setting.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -17,6 +17,7 @@ use crate::control::queue::Change;
 pub(crate) async fn reload(restarts: &mut Restarts) -> Answer {
     let server = Rc::clone(&restarts.server);
     server.manager.reloading().await;
+    server.log.reopen();
     let answer = try_reload(restarts).await.unwrap_or_else(|error| {
         let text = format!("the settings are unchanged: {error:#}");
         server.log.event(Level::Warn, &text, &[]);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use exchange::Dispatcher;
-use front::log::Level;
+use front::log::{Level, Value};
 use supervisor::{GenerationNote, Load};
 
 use crate::application::{Application, folder, ready_line};
@@ -93,6 +93,7 @@ impl Restarts {
         match self.load(application, generation).await {
             Ok(load) => {
                 let booted = server.supervisor.launch(load).await?;
+                server.front.filter_parameters(&booted.filter_parameters);
                 self.serving = generation;
                 self.move_control_sockets().await;
                 Ok(booted.seconds)
@@ -101,9 +102,11 @@ impl Restarts {
                 server.front.dispatcher().close(generation);
                 let reason = format!("{error:#}");
                 let text = GenerationNote::GivenUp { reason }.to_string();
-                server
-                    .log
-                    .event(Level::Warn, &text, &[("generation", &generation)]);
+                server.log.event(
+                    Level::Warn,
+                    &text,
+                    &[("generation", Value::Number(generation.into()))],
+                );
                 Err(error)
             }
         }
@@ -138,7 +141,7 @@ impl Restarts {
                         once that is removed";
             self.server
                 .log
-                .event(Level::Warn, text, &[("reason", &error)]);
+                .event(Level::Warn, text, &[("reason", Value::Text(&error))]);
         }
     }
 

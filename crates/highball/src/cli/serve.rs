@@ -36,8 +36,8 @@ fn start(arguments: ApplicationArguments, context: &mut StartupContext) -> Resul
     // A thread keeps the rights that it was started with, so not before they have been given up.
     let returns_memory = tikv_jemalloc_ctl::background_thread::write(true);
     returns_memory.context("cannot start the allocator's thread")?;
-    let log = AccessLog::to_stdout(application.settings.log_format.into());
-    let log = Rc::new(log.context("cannot write to stdout")?);
+    let log = AccessLog::open(&application.settings, &application.dir);
+    let log = Rc::new(log.context("cannot open the log")?);
     let runtime = front::runtime::build().context("cannot start the runtime")?;
     let result = runtime.block_on(async {
         if let Some(started) = startup::start(application, log, context, opened).await? {

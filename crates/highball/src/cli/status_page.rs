@@ -1,5 +1,6 @@
 //! The status as text for people. Writes only what the report says.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use supervisor::{Process, Role, Size};
@@ -70,15 +71,9 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
         queue.length, queue.limit, queue.longest, slots.free, slots.total, report.connections
     )?;
     write!(page, "requests")?;
-    let seen = report.counters.iter().filter(|(_, count)| **count > 0);
-    let mut any = false;
-    for (outcome, count) in seen {
-        let joint = if any { "," } else { "" };
-        write!(page, "{joint} {outcome} {count}")?;
-        any = true;
-    }
-    if !any {
-        write!(page, " none yet")?;
+    match counts(&report.counters) {
+        outcomes if outcomes.is_empty() => write!(page, " none yet")?,
+        outcomes => write!(page, " {outcomes}")?,
     }
     if report.retried > 0 {
         write!(page, "; run again {}", report.retried)?;
@@ -90,7 +85,21 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
             report.killed_two_workers
         )?;
     }
-    writeln!(page)
+    writeln!(page)?;
+    let responses = counts(&report.responses);
+    if !responses.is_empty() {
+        writeln!(page, "responses {responses}")?;
+    }
+    Ok(())
+}
+
+/// Names with their numbers, without those of which there is none.
+fn counts(all: &BTreeMap<String, u64>) -> String {
+    let seen = all.iter().filter(|(_, count)| **count > 0);
+    let seen: Vec<_> = seen
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    seen.join(", ")
 }
 
 /// Memory and number of requests of a process, as far as they are known.
@@ -207,6 +216,7 @@ mod tests {
             slots: Slots { total: 4, free: 3 },
             connections: 5,
             counters: [("ok".to_owned(), 3), ("shed".to_owned(), 0)].into(),
+            responses: [("2xx".to_owned(), 2), ("5xx".to_owned(), 1)].into(),
             retried: 2,
             killed_two_workers: 1,
             next_start_s: Some(3),
@@ -229,6 +239,7 @@ no worker can serve: requests get 503; next start in 3 s
 
 queue 1 of 256, longest 4; slots 3 of 4 free; connections 5
 requests ok 3; run again 2, of which 1 killed two workers
+responses 2xx 2, 5xx 1
 ";
         assert_eq!(render(&report), expect);
     }

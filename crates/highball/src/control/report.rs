@@ -42,6 +42,9 @@ pub(crate) struct Report {
     pub(crate) connections: usize,
     /// Requests that ended, by outcome.
     pub(crate) counters: BTreeMap<String, u64>,
+    /// Responses that were sent, by the class of their status, such as `5xx`.
+    #[serde(default)]
+    pub(crate) responses: BTreeMap<String, u64>,
     /// Requests that were run again because their worker died.
     pub(crate) retried: u64,
     /// Requests that failed because two workers died while running them.
@@ -143,17 +146,21 @@ impl Report {
                 free: front.slots.free,
             },
             connections: front.connections,
-            counters: front
-                .requests
-                .into_iter()
-                .map(|(name, count)| (name.to_owned(), count))
-                .collect(),
+            counters: owned(front.requests),
+            responses: owned(front.responses),
             retried: front.retried,
             killed_two_workers: front.killed_two_workers,
             next_start_s: front.next_start_s,
             ..self
         }
     }
+}
+
+fn owned(counts: BTreeMap<&str, u64>) -> BTreeMap<String, u64> {
+    let counts = counts.into_iter();
+    counts
+        .map(|(name, count)| (name.to_owned(), count))
+        .collect()
 }
 
 /// Returns a row for each thread of each worker that is not starting, with its request as the front knows it.

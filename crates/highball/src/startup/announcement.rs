@@ -1,10 +1,11 @@
-//! What a start prints for the person who waits for it: plain lines, or log lines where the log is JSON. It decides nothing.
+//! What a start prints for the person who waits for it: plain lines where the log is logfmt, else lines of the log. It decides
+//! nothing.
 
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 
-use config::{LogFormat, Settings};
-use front::log::{AccessLog, Level};
+use config::Settings;
+use front::log::{AccessLog, Format, Level};
 
 use crate::application::{Application, ready_line};
 use crate::system::program::own_pid;
@@ -19,7 +20,7 @@ pub(super) fn loading(log: &AccessLog, application: &Application) {
         application.dir.display(),
         settings.environment
     );
-    print(log, settings, &text);
+    print(log, &text);
 }
 
 /// Says where the server listens, what it is, and in a terminal how it is stopped.
@@ -31,7 +32,7 @@ pub(super) fn serving(
     ruby: &str,
 ) {
     for socket in sockets {
-        print(log, settings, socket);
+        print(log, socket);
     }
     let text = format!(
         "{}, environment {}, ruby {ruby}, highball {VERSION}, pid {}",
@@ -39,17 +40,17 @@ pub(super) fn serving(
         settings.environment,
         own_pid()
     );
-    print(log, settings, &text);
+    print(log, &text);
 }
 
 /// Says in a terminal where to click and how the server is stopped.
-pub(super) fn how_to_stop(log: &AccessLog, settings: &Settings, names: &[String]) {
+pub(super) fn how_to_stop(log: &AccessLog, names: &[String]) {
     if !std::io::stdout().is_terminal() {
         return;
     }
     let url = url(names).map_or_else(String::new, |url| format!("{url}: "));
     let text = format!("{url}Ctrl-C stops the server, and so does `highball stop` in its folder");
-    print(log, settings, &text);
+    print(log, &text);
 }
 
 /// Returns the URL of the first TCP address for a browser on this machine.
@@ -63,13 +64,13 @@ fn url(names: &[String]) -> Option<String> {
     })
 }
 
-fn print(log: &AccessLog, settings: &Settings, text: &str) {
-    match settings.log_format {
-        LogFormat::Text => {
+fn print(log: &AccessLog, text: &str) {
+    match log.format() {
+        Format::Logfmt => {
             // A stdout that is closed is no reason to stop serving.
             let _ = writeln!(std::io::stdout(), "{text}");
         }
-        LogFormat::Json => log.event(Level::Info, text, &[]),
+        Format::Text | Format::Json => log.event(Level::Info, text, &[]),
     }
 }
 

@@ -69,6 +69,8 @@ pub struct Booted {
     pub held: Vec<String>,
     /// Loaded gems that are known to mind a fork, a sentence each.
     pub gems: Vec<String>,
+    /// Names of parameters whose values the application keeps out of logs.
+    pub filter_parameters: Vec<String>,
 }
 
 /// Why the application was not loaded. Written for the person who started the server.

@@ -122,6 +122,7 @@ impl TemplateProcess {
                 seconds,
                 held,
                 gems,
+                filter_parameters,
             }) => Ok(Booted {
                 pid: self.pid(),
                 ruby,
@@ -129,6 +130,7 @@ impl TemplateProcess {
                 seconds,
                 held,
                 gems,
+                filter_parameters,
             }),
             Some(FromTemplate::BootFailed {
                 class,

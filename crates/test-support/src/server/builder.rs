@@ -1,5 +1,7 @@
 //! How a server is started: its settings, and the wait until it is ready.
 
+use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +13,7 @@ use crate::application::Application;
 use crate::log::Log;
 use crate::process::Process;
 use crate::program::{binary, clean};
+use crate::pseudo_terminal::PseudoTerminal;
 
 /// The variable that marks every process of one test's server.
 const MARK: &str = "TEST_SERVER";
@@ -27,6 +30,8 @@ pub struct ServerBuilder {
     folder: Option<PathBuf>,
     program: Option<PathBuf>,
     settings_file: bool,
+    variables: Vec<(String, String)>,
+    terminal: Option<(OwnedFd, File)>,
 }
 
 impl ServerBuilder {
@@ -41,6 +46,8 @@ impl ServerBuilder {
             folder: None,
             program: None,
             settings_file: false,
+            variables: Vec::new(),
+            terminal: None,
         }
     }
 
@@ -104,6 +111,25 @@ impl ServerBuilder {
         self
     }
 
+    /// A variable of its environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts it in this terminal: its log has what is written there.
+    ///
+    /// # Panics
+    /// When no descriptors are left.
+    #[must_use]
+    pub fn terminal(mut self, terminal: &PseudoTerminal) -> Self {
+        let end = terminal.program_end().expect("a descriptor");
+        let reader = terminal.reader().expect("a descriptor");
+        self.terminal = Some((end, reader));
+        self
+    }
+
     /// The application, for its events and gates: they are made before it starts.
     pub fn application(&self) -> &Application {
         &self.application
@@ -114,14 +140,20 @@ impl ServerBuilder {
     /// # Panics
     /// When it does not become ready within [`TEST_TIMEOUT`](crate::TEST_TIMEOUT), with its log.
     #[track_caller]
-    pub fn start(self) -> Server {
+    pub fn start(mut self) -> Server {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let mark = format!("{}-{number}", std::process::id());
         let mut child = self.spawn(&mark);
         let log = Log::default();
-        log.follow(child.stdout.take().expect("stdout is piped"));
-        log.follow(child.stderr.take().expect("stderr is piped"));
+        if let Some((_, reader)) = self.terminal.take() {
+            log.follow(reader);
+        }
+        let stdout = child.stdout.take().map(OwnedFd::from);
+        let stderr = child.stderr.take().map(OwnedFd::from);
+        for output in [stdout, stderr].into_iter().flatten() {
+            log.follow(File::from(output));
+        }
         let process = Process(child.id());
         let (send, ended) = mpsc::channel();
         thread::spawn(move || send.send(child.wait().expect("a child of ours")));
@@ -140,7 +172,12 @@ impl ServerBuilder {
             .lines()
             .iter()
             .filter_map(|line| line.split_once("listening on "))
-            .map(|(_, rest)| rest.split(['"', ' ']).next().unwrap_or(rest).to_owned())
+            .map(|(_, rest)| {
+                rest.split(['"', ' ', '\r'])
+                    .next()
+                    .unwrap_or(rest)
+                    .to_owned()
+            })
             .collect();
         // A service manager may have given it more.
         let (found, wanted) = (server.addresses.len(), self.listen.len());
@@ -173,11 +210,17 @@ impl ServerBuilder {
             command.arg(format!("--{}", name.replace('_', "-")));
             command.arg(value);
         }
+        let output = || match &self.terminal {
+            None => Stdio::piped(),
+            Some((end, _)) => end.try_clone().expect("a descriptor").into(),
+        };
+        let variables = self.variables.iter();
         command
+            .envs(variables.map(|(name, value)| (name, value)))
             .env(MARK, mark)
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stdout(output())
+            .stderr(output())
             .spawn()
             .unwrap_or_else(|error| panic!("{}: {error}", binary().display()))
     }

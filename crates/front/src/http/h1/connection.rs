@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::http::access_log::log_refusal;
 use crate::http::incoming::Transaction;
 use crate::http::request::Peer;
+use crate::http::request_id;
 use crate::http::screen::{Limits, Phase, Refusal, Screen};
 use crate::http::service;
 use crate::net::client_io::{ClientIo, ClientState};
@@ -210,11 +211,14 @@ impl Connection {
 
 /// Answers what hyper never saw, and closes in a way that lets the client read it.
 async fn refuse(edge: &Edge, connection: &ConnectionState, refusal: Refusal) {
-    log_refusal(edge, refusal, &connection.io);
+    let id = edge.settings.get().request_id.then(request_id::make);
+    log_refusal(edge, connection, refusal, id.as_ref());
     let text = failure_text(Failure::Refused(refusal));
     let status = Failure::Refused(refusal).status();
+    let id = id.as_ref().and_then(|id| id.to_str().ok());
+    let id = id.map_or_else(String::new, |id| format!("x-request-id: {id}\r\n"));
     let message = format!(
-        "HTTP/1.1 {} {}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\ndate: {}\r\nconnection: close\r\n\r\n{text}",
+        "HTTP/1.1 {} {}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\ndate: {}\r\n{id}connection: close\r\n\r\n{text}",
         status.as_u16(),
         status.canonical_reason().unwrap_or("Error"),
         text.len(),

@@ -1,0 +1,121 @@
+//! The id of a request, by which the logs of proxies, server and application name it: that of a trusted proxy, or one of its
+//! own (UUID version 7, RFC 9562). It never changes the request's fields.
+
+use std::cell::RefCell;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use config::Settings;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::http::request::Peer;
+
+/// The field that carries it.
+pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Longer ids are replaced, in bytes; Rails cuts them here.
+const MAX_ID_BYTES: usize = 255;
+/// Random bytes of one id.
+const RANDOM_BYTES: usize = 10;
+/// Random bytes that are asked of the kernel at once: those of 256 ids.
+const POOL_BYTES: usize = 256 * RANDOM_BYTES;
+
+thread_local! {
+    /// Random bytes of the kernel that no id has used yet.
+    static POOL: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Returns the id of a request with these fields, from this peer; none where the settings want none. The id of a trusted peer
+/// stays if it is one that Rails takes too.
+pub fn of(settings: &Settings, peer: &Peer, fields: &HeaderMap) -> Option<HeaderValue> {
+    if !settings.request_id {
+        return None;
+    }
+    let sent = fields.get(X_REQUEST_ID).filter(|_| peer.trusted);
+    Some(match sent.filter(|id| is_sound(id.as_bytes())) {
+        Some(id) => id.clone(),
+        None => make(),
+    })
+}
+
+/// Whether an id has only characters that need no escape in any log.
+fn is_sound(id: &[u8]) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-@".contains(byte);
+    (1..=MAX_ID_BYTES).contains(&id.len()) && id.iter().all(is_plain)
+}
+
+/// Returns a new id.
+pub fn make() -> HeaderValue {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ms = now.map_or(0, |since| since.as_millis() as u64);
+    let text = format(now_ms, random());
+    HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("-"))
+}
+
+/// Takes random bytes out of the pool, and fills it where it is empty.
+fn random() -> [u8; RANDOM_BYTES] {
+    POOL.with_borrow_mut(|pool| {
+        let mut taken = [0; RANDOM_BYTES];
+        if pool.len() < RANDOM_BYTES {
+            pool.resize(POOL_BYTES, 0);
+            // Without them, on a kernel that has none yet, ids of the same millisecond could be equal.
+            let filled = getrandom(&mut *pool, GetRandomFlags::NONBLOCK).unwrap_or(0);
+            pool.truncate(filled);
+        }
+        let start = pool.len().saturating_sub(RANDOM_BYTES);
+        let rest = pool.split_off(start);
+        taken[..rest.len()].copy_from_slice(&rest);
+        taken
+    })
+}
+
+/// The text of a UUID version 7 of this time, in milliseconds since 1970, and these random bytes.
+fn format(now_ms: u64, random: [u8; RANDOM_BYTES]) -> [u8; 36] {
+    let mut bytes = [0_u8; 16];
+    bytes[..6].copy_from_slice(&now_ms.to_be_bytes()[2..]);
+    bytes[6..].copy_from_slice(&random);
+    bytes[6] = bytes[6] & 0x0f | 0x70;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let mut text = [b'-'; 36];
+    let digits = text.iter_mut().enumerate();
+    let digits = digits.filter(|(at, _)| !matches!(at, 8 | 13 | 18 | 23));
+    for (number, (_, digit)) in digits.enumerate() {
+        let byte = bytes[number / 2];
+        let half = if number % 2 == 0 {
+            byte >> 4
+        } else {
+            byte & 0xf
+        };
+        *digit = b"0123456789abcdef"[usize::from(half)];
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_rails_takes_are_sound() {
+        for id in ["a", "A-b_c@1", &"x".repeat(255)] {
+            assert!(is_sound(id.as_bytes()), "{id}");
+        }
+        for id in ["", "a b", "a\"", "a\n", "\u{e9}", "a;b", &"x".repeat(256)] {
+            assert!(!is_sound(id.as_bytes()), "{id}");
+        }
+    }
+
+    #[test]
+    fn an_id_of_its_own_is_a_uuid_of_version_7() {
+        let text = format(0x0192_3456_789a, [0xff; RANDOM_BYTES]);
+        assert_eq!(&text, b"01923456-789a-7fff-bfff-ffffffffffff");
+        let text = format(0, [0; RANDOM_BYTES]);
+        assert_eq!(&text, b"00000000-0000-7000-8000-000000000000");
+    }
+
+    #[test]
+    fn no_two_ids_are_equal() {
+        let ids: std::collections::HashSet<_> = (0..1000).map(|_| make()).collect();
+        assert_eq!(ids.len(), 1000);
+    }
+}
