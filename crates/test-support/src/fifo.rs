@@ -12,7 +12,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 
 use crate::TEST_TIMEOUT;
 
-/// Lines that the application tells with `Test.tell`, in the order in which it told them.
+/// Lines that the application writes with `Test.tell`, in their order.
 #[derive(Debug)]
 pub struct Events {
     fifo: File,
@@ -35,7 +35,7 @@ impl Events {
     pub fn wait(&mut self) -> String {
         match self.wait_within(TEST_TIMEOUT) {
             Some(event) => event,
-            None => panic!("the application told no event within {TEST_TIMEOUT:?}"),
+            None => panic!("no event of the application within {TEST_TIMEOUT:?}"),
         }
     }
 
@@ -66,7 +66,7 @@ impl Events {
         events
     }
 
-    /// What was told and not read yet. Waits for nothing: call it when the application has finished.
+    /// The events that were not read yet. Waits for nothing: call it when the application has finished.
     pub fn rest(&mut self) -> Vec<String> {
         while readable(&self.fifo, Instant::now()) {
             self.fill();

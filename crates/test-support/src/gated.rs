@@ -36,7 +36,7 @@ impl Gated {
     /// The next call, of an application that tells `call NAME PID`: its name and its worker.
     ///
     /// # Panics
-    /// When something else is told, or nothing.
+    /// When another event comes, or none.
     #[track_caller]
     pub fn called(&mut self) -> (String, Process) {
         let event = self.events.wait();

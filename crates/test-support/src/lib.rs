@@ -18,7 +18,7 @@ mod program;
 mod pseudo_terminal;
 mod server;
 mod status;
-mod terminal;
+mod terminal_session;
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ pub use pseudo_terminal::PseudoTerminal;
 pub use server::builder::ServerBuilder;
 pub use server::{Server, Stopped};
 pub use status::Status;
-pub use terminal::Terminal;
+pub use terminal_session::TerminalSession;
 
 /// How long a test waits for an event that must come before it fails. Long, since machines are shared:
 /// a test that measures a time compares it itself.

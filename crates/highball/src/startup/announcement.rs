@@ -35,9 +35,8 @@ pub(super) fn serving(
         print(log, socket);
     }
     let text = format!(
-        "{}, environment {}, ruby {ruby}, highball {VERSION}, pid {}",
+        "{}, ruby {ruby}, pid {}",
         ready_line(settings, generation),
-        settings.environment,
         own_pid()
     );
     print(log, &text);

@@ -4,21 +4,27 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use crate::TEST_TIMEOUT;
 use crate::log::Log;
-use crate::process::Process;
+use crate::process::{Family, Process};
 use crate::program::{binary, clean};
+
+/// No environment has it: only descendants are looked for.
+const UNUSED_MARK: &str = "TEST_TERMINAL=none";
 
 /// A server, or another command of the program, in a terminal.
 #[derive(Debug)]
-pub struct Terminal {
+pub struct TerminalSession {
     /// `script`, which has the other side of the terminal.
     window: Child,
+    /// The program of a window that was closed; empty until then.
+    left: Family,
     log: Log,
 }
 
-impl Terminal {
+impl TerminalSession {
     /// Runs the binary under test with these arguments in this folder. They must not have quotes.
     ///
     /// # Panics
@@ -46,7 +52,11 @@ impl Terminal {
             .expect("script (util-linux) runs");
         let log = Log::default();
         log.follow(window.stdout.take().expect("stdout is piped"));
-        Self { window, log }
+        Self {
+            window,
+            left: Family::default(),
+            log,
+        }
     }
 
     /// What was printed; each line ends with a carriage return.
@@ -76,6 +86,7 @@ impl Terminal {
 
     /// Closes the terminal, as a person closes a window: the kernel sends HUP.
     pub fn close(&mut self) {
+        self.left = Family::of(self.process(), UNUSED_MARK);
         self.window.kill().expect("the terminal is open");
         self.window.wait().expect("it is a child of the test");
     }
@@ -98,11 +109,13 @@ impl Terminal {
     }
 }
 
-impl Drop for Terminal {
+impl Drop for TerminalSession {
     fn drop(&mut self) {
         let window = Process(self.window.id());
         // Workers and template of a server that was killed end by themselves.
-        window.children().iter().for_each(|program| program.kill());
+        let left = self.left.wait_gone(Duration::ZERO);
+        let programs = window.children().into_iter().chain(left);
+        programs.for_each(Process::kill);
         window.kill();
         // It may have been waited for.
         let _ = self.window.wait();
