@@ -29,7 +29,7 @@ fn a_start_says_what_it_loads_and_then_where_it_listens() {
     );
     let (_, port) = address.split_once("127.0.0.1:").expect("an address");
     let url = format!("http://localhost:{}: ", port.trim_end());
-    let stop = wait("Ctrl-C stops the server");
+    let stop = wait("`highball stop` stops the server");
     assert!(stop.contains(&url), "{stop}");
 }
 
@@ -50,7 +50,7 @@ fn in_terminal() -> (TerminalSession, Process, Application) {
     let terminal = TerminalSession::highball(application.path(), &["-b", "127.0.0.1:0", "-w", "1"]);
     terminal
         .log()
-        .wait(|line| line.contains("Ctrl-C stops the server"));
+        .wait(|line| line.contains("`highball stop` stops the server"));
     let process = terminal.process();
     (terminal, process, application)
 }

@@ -179,12 +179,12 @@ fn shell(matches: &mut ArgMatches) -> Shell {
 }
 
 /// Returns the completions for a shell, a script in its language.
-pub fn completion(shell: Shell) -> Vec<u8> {
+pub fn completion(shell: Shell) -> String {
     // `serve` may be left out.
     let mut definition = definition().args(definition::flags_of_serve());
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut definition, "highball", &mut script);
-    script
+    String::from_utf8_lossy(&script).into_owned()
 }
 
 fn application(matches: &mut ArgMatches) -> ApplicationArguments {

@@ -7,3 +7,18 @@ pub(crate) mod init;
 pub(crate) mod lab;
 pub(crate) mod serve;
 mod status_page;
+
+use std::io::{self, Write};
+
+use anyhow::{Context, Result};
+
+/// Prints a command's answer.
+///
+/// # Errors
+/// Stdout cannot be written to. A reader that has seen enough is no error, as in `highball status | head`.
+fn print(text: &str) -> Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot write to stdout"),
+    }
+}

@@ -1,8 +1,6 @@
 //! `check`: prints the settings and where each comes from, and loads the application as `serve` would, without listening
 //! and without workers.
 
-use std::io::{self, Write};
-
 use anyhow::{Context, Result};
 use command_line::ApplicationArguments;
 use config::Settings;
@@ -10,6 +8,7 @@ use exchange::Geometry;
 use supervisor::{Booted, TemplateProcess};
 
 use crate::application::{Application, FIRST_GENERATION};
+use crate::cli::print;
 use crate::system::privileges::Identity;
 
 /// The smallest exchange: the template needs one, and no request uses it.
@@ -93,12 +92,4 @@ fn spool_warning(application: &Application) -> String {
     format!(
         "warning: files for large bodies go to {directory}, which is in memory; set spool_dir to a folder on a disk\n"
     )
-}
-
-fn print(text: &str) -> Result<()> {
-    let mut stdout = io::stdout();
-    let written = stdout.write_all(text.as_bytes());
-    written
-        .and_then(|()| stdout.flush())
-        .context("cannot write to stdout")
 }

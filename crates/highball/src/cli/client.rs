@@ -16,7 +16,7 @@ use rustix::net::{SocketAddrUnix, SocketFlags};
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::application::folder;
-use crate::cli::status_page;
+use crate::cli::{print, status_page};
 use crate::control::directory::stream;
 use crate::control::messages::{Answer, ControlCommand};
 use crate::control::name::ServerName;
@@ -39,11 +39,7 @@ pub(crate) fn status(server: &ServerArguments, json: bool) -> Result<()> {
         true => serde_json::to_string_pretty(&report)? + "\n",
         false => status_page::render(&report),
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        // `highball status | head` has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("cannot write to stdout"),
-    }
+    print(&text)
 }
 
 /// Has a server load its application's code again, read its settings again, or be replaced by another program; waits until
@@ -102,11 +98,6 @@ fn wait_exited(process: &OwnedFd, mut connection: &UnixStream) -> Result<()> {
             Err(error) => return Err(error).context("cannot wait for the server's exit"),
         }
     }
-}
-
-fn print(text: &str) -> Result<()> {
-    let written = io::stdout().write_all(text.as_bytes());
-    written.context("cannot write to stdout")
 }
 
 /// Connects to the server that the arguments name.

@@ -1,10 +1,10 @@
 //! The commands `version`, `help TOPIC` and `completion`: print texts. They look at no server and no application.
 
-use std::io::{self, Write};
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use command_line::Shell;
 use config::SETTINGS;
+
+use crate::cli::print;
 
 /// The topics that are neither a command nor a setting.
 const TOPICS: [&str; 2] = ["settings", "signals"];
@@ -29,7 +29,7 @@ docs/signals.md has the details.
 /// # Errors
 /// Stdout cannot be written to.
 pub(crate) fn version() -> Result<()> {
-    print(concat!("highball ", env!("CARGO_PKG_VERSION"), "\n").as_bytes())
+    print(concat!("highball ", env!("CARGO_PKG_VERSION"), "\n"))
 }
 
 /// Prints the help for a topic that is no command.
@@ -45,7 +45,7 @@ pub(crate) fn topic(topic: &str) -> Result<()> {
             None => bail!(unknown(topic)),
         },
     };
-    print(text.as_bytes())
+    print(&text)
 }
 
 fn unknown(topic: &str) -> String {
@@ -69,12 +69,4 @@ fn unknown(topic: &str) -> String {
 /// Stdout cannot be written to.
 pub(crate) fn completion(shell: Shell) -> Result<()> {
     print(&command_line::completion(shell))
-}
-
-fn print(text: &[u8]) -> Result<()> {
-    match io::stdout().write_all(text) {
-        // `highball help settings | head` has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("cannot write to stdout"),
-    }
 }

@@ -11,6 +11,7 @@ use config::{CONFIG_FILES, Settings, Sources, WrongEntry};
 use serde::Deserialize;
 
 use crate::application::{folder, library};
+use crate::cli::print;
 use crate::translation::{Entry, Translation, passenger, puma, unicorn};
 
 /// The script that evaluates a configuration, in the folder of the Ruby files.
@@ -122,9 +123,4 @@ fn report(
         text += "The file was evaluated with the variables that are set here; RAILS_ENV=production may give other values.\n";
     }
     text + "`highball check` shows which settings apply and whether the application loads.\n"
-}
-
-fn print(text: &str) -> Result<()> {
-    let written = io::stdout().write_all(text.as_bytes());
-    written.context("cannot write to stdout")
 }

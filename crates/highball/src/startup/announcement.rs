@@ -48,7 +48,7 @@ pub(super) fn how_to_stop(log: &AccessLog, names: &[String]) {
         return;
     }
     let url = url(names).map_or_else(String::new, |url| format!("{url}: "));
-    let text = format!("{url}Ctrl-C stops the server, and so does `highball stop` in its folder");
+    let text = format!("{url}Ctrl-C or `highball stop` stops the server");
     print(log, &text);
 }
 
