@@ -109,6 +109,7 @@ mod tests {
         std::fs::write(dir.path().join("highball.toml"), text).unwrap();
         let sources = Sources {
             dir: dir.path().to_owned(),
+            flags: vec![("environment".to_owned(), "production".to_owned())],
             ..Sources::default()
         };
         Settings::load(sources).unwrap_or_else(|errors| panic!("{errors}"))
