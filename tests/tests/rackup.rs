@@ -6,7 +6,7 @@ use std::path::Path;
 use highball_tests::background::Background;
 use highball_tests::bundle;
 use highball_tests::terminal::Terminal;
-use test_support::{Client, Directory};
+use test_support::{Client, Directory, workspace};
 
 const HELLO: &str = "run ->(_) { [200, {}, [\"hello\"]] }";
 
@@ -114,5 +114,25 @@ fn rackup_finds_highball_as_the_only_server_of_the_bundle() {
     let address = rackup.wait_serving();
     // What the application starts finds the servers of its own bundle.
     assert_eq!(Client::connect(&*address).get("/").text(), "");
+    rackup.interrupt();
+}
+
+#[test]
+fn rackup_2_finds_highball_under_rack_3() {
+    let root = application("run ->(_) { [200, {}, [Rack.release]] }");
+    let rack_3 = workspace().join("target/rack-3/lib");
+    assert!(
+        rack_3.join("rackup.rb").exists(),
+        "run scripts/rack-3 first"
+    );
+    let mut environment = environment_of(root.path());
+    let (_, libraries) = environment.last_mut().expect("RUBYLIB");
+    *libraries = format!("{}:{libraries}", rack_3.display());
+    let program = "ruby -r rackup -e Rackup::Server.start --";
+    let line = format!("{program} -s highball -o 127.0.0.1 -p 0 -O workers=1");
+    let rackup = Terminal::run(&line, &root.join("app"), &environment);
+    let address = rackup.wait_serving();
+    let release = Client::connect(&*address).get("/").text();
+    assert!(release.starts_with("3."), "{release}");
     rackup.interrupt();
 }
