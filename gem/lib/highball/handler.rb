@@ -115,8 +115,6 @@ module Highball
       libraries = [*options[:include], ENV.fetch("RUBYLIB", nil)].compact
       required = [ENV.fetch("RUBYOPT", nil), *Array(options[:require]).map { |library| "-r#{library}" }].compact
       {
-        # The server refuses variables of its own prefix that it does not know.
-        "HIGHBALL_BIN" => nil,
         "RUBYLIB" => (libraries.join(File::PATH_SEPARATOR) if libraries.any?),
         "RUBYOPT" => (required.join(" ") if required.any?),
         **DefaultHandler.variables_to_remove
