@@ -129,8 +129,11 @@ fn the_file_that_pidfile_names_is_removed_also_after_a_failed_start() {
     terminal.interrupt();
     assert!(!pid_file.exists());
 
-    application.write("highball.toml", "ruby = \"/no/such/ruby\"\n");
-    let (status, shown) = application.server("-p 0", &variables).wait_end();
-    assert!(!status.success(), "{shown:?}");
-    assert!(!pid_file.exists(), "{shown:?}");
+    // The application cannot be loaded; the settings cannot be read.
+    for settings in ["ruby = \"/no/such/ruby\"\n", "wokers = 1\n"] {
+        application.write("highball.toml", settings);
+        let (status, shown) = application.server("-p 0", &variables).wait_end();
+        assert!(!status.success(), "{shown:?}");
+        assert!(!pid_file.exists(), "{shown:?}");
+    }
 }

@@ -6,8 +6,7 @@ require_relative "default_handler"
 module Highball
   # What `rackup -s highball` and `rails server -u highball` call. The application that they have loaded
   # cannot be handed to another program, so this process becomes `highball serve`, which loads the same
-  # rackup file again, in its own template. It keeps its process number, and with it the file that they have
-  # written it to.
+  # rackup file again, in its own template. It keeps its process number, and writes the file with that number.
   module Handler
     # What rackup and Rails pass on about themselves; rackup passes what was given with -O beside it.
     OWN_OPTIONS = %i[
@@ -21,6 +20,7 @@ module Highball
     # Becomes the server. Returns only where that fails.
     def run(_app = nil, **options)
       arguments = command(**options)
+      remove_pid_file(options[:pid])
       $stdout.flush
       exec(variables(**options), *arguments)
     rescue Errno::ENOENT => error
@@ -51,6 +51,14 @@ module Highball
     end
 
     private
+
+    # Rack has written the number of this process to the file, and would remove it at its end. The server writes and
+    # removes it itself; but a server that cannot start, for its settings are wrong, does neither.
+    def remove_pid_file(path)
+      File.unlink(path) if path && File.exist?(path) && File.read(path).to_i == Process.pid
+    rescue SystemCallError => error
+      warn("highball: cannot remove #{path}: #{error.message}")
+    end
 
     # The server would load something else than what the user named.
     def refuse(**options)
