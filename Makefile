@@ -109,6 +109,10 @@ deb: ## Build the gem for all Rubies and the packages of Debian 12 and 13 into t
 	scripts/deb 13
 	scripts/try-packages
 
+.PHONY: image
+image: gem ## Try the steps of contrib/docker/Dockerfile in a root of Debian 12 (needs root)
+	scripts/try-dockerfile
+
 .PHONY: bench
 bench: ## Measure against Puma, Unicorn and Passenger; writes docs/performance.md (BENCH=--quick: a short look, into target/bench)
 	scripts/install bench
