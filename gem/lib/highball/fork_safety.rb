@@ -1,27 +1,13 @@
 # frozen_string_literal: true
 
 require "socket"
+require_relative "known_libraries"
 
 module Highball
   # What a fork would lose or share of what this process holds, in sentences: threads, sockets, files open for
-  # writing, Active Record's connections, and gems known not to survive a fork by themselves. It changes nothing;
+  # writing, Active Record's connections. It changes nothing;
   # docs/fork-safety.md says what to do about each.
   module ForkSafety
-    # Gems that keep threads or connections of their own, and what their authors recommend.
-    GEMS = {
-      "bunny" => "open its connections in after_fork",
-      "gobject-introspection" => "use it in after_fork only",
-      "grpc" => "create its clients in after_fork, or set GRPC_ENABLE_FORK_SUPPORT=1 and call GRPC.prefork and " \
-                "GRPC.postfork_child in the hooks",
-      "mini_racer" => "call MiniRacer::Platform.set_flags!(:single_threaded) first, or create contexts in after_fork",
-      "mongo" => "call Mongo::Client#close in before_fork and #reconnect in after_fork",
-      "newrelic_rpm" => "call NewRelic::Agent.after_fork(force_reconnect: true) in after_fork",
-      "rdkafka" => "create its producers and consumers in after_fork",
-      "ruby-kafka" => "create its producers and consumers in after_fork",
-      "ruby-vips" => "process no image while the application is loaded",
-      "sequel" => "call DB.disconnect in before_fork"
-    }.freeze
-
     # The most sentences that are reported.
     LIMIT = 50
 
@@ -37,28 +23,15 @@ module Highball
         sentences.first(LIMIT) << "... and #{sentences.size - LIMIT} more"
       end
 
-      # The loaded gems that are known to mind.
-      def gems
-        GEMS.slice(*Gem.loaded_specs.keys).map do |name, advice|
-          "gem #{name} #{Gem.loaded_specs[name].version} does not survive a fork by itself: #{advice}"
-        end
-      end
-
       private
 
       def threads(own)
-        (Thread.list - [Thread.main, *own]).map do |thread|
+        (Thread.list - [Thread.main, *own]).reject { |thread| KnownLibraries.of_thread(thread) }.map do |thread|
           name = " #{thread.name.inspect}" if thread.name
-          "thread#{name} started at #{place(thread) || "an unknown place"} while the application was loaded does not " \
-            "exist in the workers: start it in after_fork instead"
+          place = KnownLibraries.place(thread) || "an unknown place"
+          "thread#{name} started at #{place} while the application was loaded does not exist " \
+            "in the workers: start it in after_fork instead"
         end
-      end
-
-      # Thread#inspect: #<Thread:0x000071c3@name /path/to/file.rb:12 sleep_forever>
-      def place(thread)
-        text = thread.inspect
-        text = text.sub("@#{thread.name}", "") if thread.name
-        text[/\A#<Thread:0x\h+ (.+:\d+) [^:]*>\z/m, 1]
       end
 
       # From the kernel and not from Ruby's objects: clients in C have descriptors that Ruby does not know.

@@ -150,7 +150,7 @@ module Highball
 
     def report_booted(seconds)
       held = ForkSafety.held(@own, [@fork_thread])
-      advice = ForkSafety.gems + DatabasePool.warnings(@start.threads)
+      advice = KnownLibraries.sentences + DatabasePool.warnings(@start.threads)
       Native.booted(
         @control.fileno, RUBY_VERSION, ::Rack.release, seconds, held, advice, @filter_parameters
       )

@@ -76,8 +76,15 @@ fn summary(booted: &Booted) -> String {
         "the application loads in {:.2} s (ruby {}, rack {})\n",
         booted.seconds, booted.ruby, booted.rack
     );
-    for sentence in booted.held.iter().chain(&booted.gems) {
+    for sentence in &booted.held {
         text += &format!("warning: {sentence}\n");
+    }
+    for sentence in &booted.gems {
+        let kind = match sentence.ends_with("nothing is to be done") {
+            true => "note",
+            false => "warning",
+        };
+        text += &format!("{kind}: {sentence}\n");
     }
     text
 }
