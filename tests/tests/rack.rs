@@ -409,6 +409,6 @@ fn the_application_sees_its_folder_and_its_environment() {
     let folder = server.dir().canonicalize().expect("it exists");
     assert_eq!(
         server.get("/").text(),
-        format!("{} test test", folder.display())
+        format!("{} staging staging", folder.display())
     );
 }

@@ -11,6 +11,8 @@ use thiserror::Error;
 pub enum Place {
     /// The table's default.
     Default,
+    /// The table's default for this environment, `development` or `test`.
+    Environment(String),
     /// A line of the file, counted from 1.
     File {
         /// The file, as it was opened.
@@ -28,6 +30,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
+            Self::Environment(name) => write!(f, "default in {name}"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
             Self::Variable(name) => f.write_str(name),
             Self::Flag(name) => write!(f, "--{name}"),

@@ -45,7 +45,11 @@ pub fn example_file(entries: &[(String, Vec<String>)]) -> (String, Vec<WrongEntr
             category = setting.category;
             text += &format!("\n## {category}\n");
         }
-        text += &format!("\n{}", comment(&format!("{}.", setting.short())));
+        let development = setting
+            .development
+            .map(|default| format!(" In development and test the default is {default}."));
+        let about = format!("{}.{}", setting.short(), development.unwrap_or_default());
+        text += &format!("\n{}", comment(&about));
         let given = right.iter().find(|(name, _)| *name == setting.name);
         text += &match given {
             Some((_, items)) => format!("{} = {}\n", setting.name, toml(setting, items)),
@@ -141,7 +145,11 @@ mod tests {
             .into_iter()
             .filter(|line| !line.starts_with("hooks"))
             .collect();
-        assert_eq!(values(&named.join("\n")), plain);
+        // In development a named default is no default: that environment has others.
+        let production = named
+            .join("\n")
+            .replace("\"development\"", "\"production\"");
+        assert_eq!(values(&production), values("environment = \"production\""));
         assert_eq!(
             text.lines()
                 .find(|line| line.chars().count() > 82 && line.starts_with("# ")),
@@ -170,8 +178,11 @@ mod tests {
         ]);
         let settings = load(&text);
         assert_eq!(
-            (settings.threads, settings.request_timeout.as_secs()),
-            (5, 90)
+            (
+                settings.threads,
+                settings.request_timeout.map(|time| time.as_secs())
+            ),
+            (5, Some(90))
         );
         assert_eq!(settings.listen[1].to_string(), "unix:/run/a \"b\".sock");
         let names: Vec<_> = wrong.iter().map(|one| &*one.name).collect();

@@ -59,9 +59,9 @@ pub(crate) struct Item {
 
 impl Settings {
     /// Returns the time that a request for this path has: that of its rule in `request_timeouts`, else `request_timeout`.
-    pub fn request_timeout_of(&self, path: &[u8]) -> Duration {
+    pub fn request_timeout_of(&self, path: &[u8]) -> Option<Duration> {
         let rule = self.request_timeouts.find(path);
-        rule.copied().unwrap_or(self.request_timeout)
+        rule.copied().or(self.request_timeout)
     }
 
     /// Loads and checks all settings.
@@ -102,6 +102,7 @@ impl Settings {
             .into_iter()
             .map(|value| value.expect("the defaults are good"))
             .collect();
+        development_defaults(&mut values);
         let has_ipv6 = (machine.has_ipv6)();
         resolve::listen(&mut values, &sources.dir, port, has_ipv6, &mut errors);
         resolve::auto(&mut values, machine.cores);
@@ -117,7 +118,7 @@ impl Settings {
         })
     }
 
-    /// The defaults on two cores, listening on a free port of 127.0.0.1; reads nothing of the machine.
+    /// Those of [`Settings::default`], listening on a free port of 127.0.0.1; reads nothing of the machine.
     pub fn for_tests() -> Self {
         let listen = vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))];
         Self {
@@ -138,11 +139,12 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// The defaults on two cores; reads nothing of the machine.
+    /// The defaults in production, on two cores; reads nothing of the machine.
     fn default() -> Self {
         // A folder that cannot exist: no file is found there.
         let sources = Sources {
             dir: "/dev/null".into(),
+            flags: vec![("environment".into(), "production".into())],
             ..Sources::default()
         };
         let machine = Machine {
@@ -183,6 +185,44 @@ fn defaults() -> Vec<Raw> {
     let default =
         |(index, setting): (usize, &Setting)| raw(index, setting.default, &Place::Default);
     SETTINGS.iter().enumerate().map(default).collect()
+}
+
+/// The environments in which a developer works: some defaults are others there.
+const DEVELOPMENT: [&str; 2] = ["development", "test"];
+
+impl Settings {
+    /// Whether the environment is one in which a developer works.
+    pub fn is_development(&self) -> bool {
+        DEVELOPMENT.contains(&&*self.environment)
+    }
+
+    /// Whether the environment `development` was chosen, and is not only the default.
+    pub fn chose_development(&self) -> bool {
+        let index = index_of("environment").expect("a setting of the table");
+        self.environment == "development" && self.origins[index].place != Place::Default
+    }
+}
+
+/// Replaces defaults by those of the environment, where that has others.
+fn development_defaults(values: &mut [(Value, Origin)]) {
+    let environment = index_of("environment").map(|index| values[index].0.clone());
+    let Some(Value::Text(name)) = environment else {
+        return;
+    };
+    if !DEVELOPMENT.contains(&&*name) {
+        return;
+    }
+    for (index, (value, origin)) in values.iter_mut().enumerate() {
+        let Some(default) = SETTINGS[index].development else {
+            continue;
+        };
+        if origin.place == Place::Default {
+            let place = Place::Environment(name.clone());
+            let checked = check(&raw(index, default, &place), &mut Vec::new());
+            *value = checked.expect("the defaults are good");
+            origin.place = place;
+        }
+    }
 }
 
 fn from_file(sources: &Sources, errors: &mut Vec<ConfigError>) -> Vec<Raw> {

@@ -76,7 +76,14 @@ fn section(page: &mut String, setting: &Setting) {
         line(page, &format!("\n{long}"));
     }
     line(page, &format!("\n- Allowed: {}.", setting.kind.allowed()));
-    line(page, &format!("- Default: `{}`.", setting.default));
+    let development = setting
+        .development
+        .map(|default| format!("; in `development` and `test` `{default}`"));
+    let development = development.unwrap_or_default();
+    line(
+        page,
+        &format!("- Default: `{}`{development}.", setting.default),
+    );
     let (flag, value) = (setting.flag(), setting.value_name());
     let short = match setting.short_flag() {
         Some(short) => format!(" or `-{short}`"),

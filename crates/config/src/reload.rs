@@ -59,7 +59,7 @@ mod tests {
         let old = Settings::for_tests();
         let mut new = old.clone();
         assert_eq!(old.changes(&new), []);
-        new.request_timeout = Duration::from_millis(1500);
+        new.request_timeout = Some(Duration::from_millis(1500));
         new.threads = 5;
         new.backlog = 7;
         let changes = old.changes(&new);

@@ -44,6 +44,8 @@ pub struct Setting {
     pub kind: Kind,
     /// The default, as written in a flag.
     pub default: &'static str,
+    /// The default in the environments `development` and `test`, where it is another one.
+    pub development: Option<&'static str>,
     /// Variables of other programs that set it as well, the strongest first. They are weaker than `HIGHBALL_*` and stronger
     /// than the file.
     pub shared_variables: &'static [&'static str],
@@ -95,7 +97,15 @@ impl Setting {
 
     /// The help of the flag: the short text and the default.
     pub fn help(&self) -> String {
-        format!("{} [default: {}]", self.short(), self.default)
+        let development = self
+            .development
+            .map(|default| format!(", in development and test {default}"));
+        format!(
+            "{} [default: {}{}]",
+            self.short(),
+            self.default,
+            development.unwrap_or_default()
+        )
     }
 
     fn paragraphs(&self) -> impl Iterator<Item = String> {

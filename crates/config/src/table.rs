@@ -173,7 +173,11 @@ server_settings! { settings;
         /// The same time limits what follows a response (`close` of its body, `rack.response_finished`,
         /// `rack.after_reply`), and how long the application may take to notice that the client of a response or of
         /// a hijacked connection has left.
-        request_timeout: Duration = REQUEST_TIME, default "60s", reload AtOnce;
+        ///
+        /// With `none` a request has no deadline, and no worker is replaced because it does not react or is busy
+        /// between requests: a debugger may hold it for as long as it takes. Requests without a deadline have
+        /// `drain_timeout` when their worker is to stop.
+        request_timeout: Option<Duration> = Kind::Maybe(&REQUEST_TIME), default "60s", development "none", reload AtOnce;
 
         /// Deadlines for requests below some paths.
         ///
@@ -188,7 +192,7 @@ server_settings! { settings;
         request_grace: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "10s", reload AtOnce;
 
         /// How long the application may take to load, and after that its workers to be ready.
-        boot_timeout: Duration = Kind::Duration { min: MS.saturating_mul(100), max: DAY }, default "90s", reload AtOnce;
+        boot_timeout: Duration = Kind::Duration { min: MS.saturating_mul(100), max: DAY }, default "90s", development "24h", reload AtOnce;
 
         /// How long running requests may take to finish when the server stops or their worker is replaced.
         ///
@@ -196,7 +200,7 @@ server_settings! { settings;
         /// or for lack of memory), and a server that an upgrade has replaced, may finish requests within their
         /// deadlines (`request_timeout`, `request_timeouts`), even if these end later. Requests past
         /// their deadline end after this time, or after one second if it is less. What waits for them, such as the next restart, waits no longer than this either.
-        drain_timeout: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "30s", reload AtOnce;
+        drain_timeout: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "30s", development "500ms", reload AtOnce;
 
         /// How long hijacked connections, such as WebSockets, stay open when the server stops or their worker is
         /// replaced.

@@ -5,8 +5,8 @@ macro_rules! settings {
     ($($category:literal {
         $(
             $(#[doc = $doc:literal])+
-            $name:ident: $type:ty = $kind:expr, default $default:literal $(, env $env:expr)?
-                $(, reload $reload:ident)?;
+            $name:ident: $type:ty = $kind:expr, default $default:literal
+                $(, development $development:literal)? $(, env $env:expr)? $(, reload $reload:ident)?;
         )+
     })+) => {
         /// Every setting, typed, checked and resolved. Field names are the names of the table.
@@ -30,6 +30,7 @@ macro_rules! settings {
                 name: stringify!($name),
                 kind: $kind,
                 default: $default,
+                development: settings!(@development $($development)?),
                 shared_variables: settings!(@env $($env)?),
                 reload: settings!(@reload $($reload)?),
                 category: $category,
@@ -56,6 +57,8 @@ macro_rules! settings {
             }
         }
     };
+    (@development) => { None };
+    (@development $default:literal) => { Some($default) };
     (@env) => { &[] };
     (@env $env:expr) => { &$env };
     (@reload) => { Reload::Generation };

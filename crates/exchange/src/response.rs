@@ -4,7 +4,8 @@
 //! payload, padded to eight. The word `put` carries the sequence as well: a thread that does not hold the claim can neither
 //! make bytes visible nor have them taken for those of another request.
 //! A response is any number of [`Kind::Hints`], then [`Kind::Head`], then chunks or one file, then
-//! [`Kind::End`]; or [`Kind::Error`] or [`Kind::Hijacked`] where the application went another way. This module moves bytes; it
+//! [`Kind::End`]; or [`Kind::Error`] or [`Kind::Hijacked`] where the application went another way. An
+//! [`Kind::Error`] after the end is logged, and changes the response no more. This module moves bytes; it
 //! gives them no meaning, and checks that no length points outside.
 
 use std::ptr::NonNull;

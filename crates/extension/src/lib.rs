@@ -92,6 +92,7 @@ pub extern "C" fn Init_highball() {
                 (c"flush", A0(methods::flush)),
                 (c"finish", A1(methods::finish)),
                 (c"fail", A1(methods::fail)),
+                (c"finish_with_error", A2(methods::finish_with_error)),
                 (c"report", A1(methods::report)),
                 (c"begin_out_of_band", A0(methods::begin_out_of_band)),
                 (c"end_out_of_band", A0(methods::end_out_of_band)),

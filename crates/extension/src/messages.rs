@@ -131,6 +131,11 @@ unsafe fn fields(start: &Start) -> Value {
             ),
             ("generation", fixnum(start.generation as i32)),
             ("unix_sockets", sockets),
+            (
+                "terminal",
+                start.terminal.as_deref().map_or(NIL, |path| text(path)),
+            ),
+            ("error_page", boolean(start.error_page)),
         ] {
             rb_hash_aset(hash, symbol(name), value);
         }

@@ -156,8 +156,8 @@ impl Edge {
                 settings.body_timeout,
                 settings.send_timeout,
                 settings.keep_alive_timeout,
-                settings.request_timeout,
             ];
+            timeouts.extend(settings.request_timeout);
             timeouts.extend(settings.request_timeouts.iter().map(|(_, timeout)| timeout));
             let period = Clock::period(&timeouts);
             let tick = period.min(TICK);

@@ -38,4 +38,5 @@ pub use http::h1::state::IdleConnection;
 pub use net::listener::{AdoptError, BindError, Listener};
 pub use net::unix_path::FileAccess;
 pub use serve::file_threads::FileThreads;
+pub use shutdown::Unfinished;
 pub use snapshot::Snapshot;

@@ -17,7 +17,27 @@ use crate::log::{Level, Value};
 /// How long the last answers may take to go out when the server ends at once.
 const FINAL_ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
 
+/// What a drain waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Requests that wait or run.
+    pub requests: usize,
+    /// Connections that the application took over, such as WebSockets.
+    pub hijacked: usize,
+}
+
 impl Front {
+    /// Counts what a drain would wait for now.
+    pub fn unfinished(&self) -> Unfinished {
+        let snapshot = self.snapshot();
+        let connections = self.edge.connections.all();
+        let hijacked = connections.iter().filter(|one| one.is_spliced());
+        Unfinished {
+            requests: snapshot.queue.length + snapshot.running.len(),
+            hijacked: hijacked.count(),
+        }
+    }
+
     /// Accepts nothing more, closes what is idle, lets what was begun end, and returns when all connections are closed
     /// or `limit` is over. Returns whether all ended on their own.
     pub async fn drain(&self, limit: Duration) -> bool {

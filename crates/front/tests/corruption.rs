@@ -166,7 +166,7 @@ fn dispatching_to(
 ) -> (Rc<Dispatcher>, SubmissionId, WorkerThread, Job, Region) {
     let mut settings = Settings::for_tests();
     (settings.queue_limit, settings.max_retries) = (10, 1);
-    (settings.request_timeout, settings.request_grace) = (TEST_TIMEOUT, TEST_TIMEOUT);
+    (settings.request_timeout, settings.request_grace) = (Some(TEST_TIMEOUT), TEST_TIMEOUT);
     settings.batch_scheduling = false;
     let exchange = exchange::Front::new(Geometry::new(1, 1, 1 << 16, 1 << 18)).unwrap();
     let (memory, bell) = exchange.files();

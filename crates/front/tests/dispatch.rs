@@ -261,7 +261,8 @@ fn a_burst_onto_idle_threads_is_not_refused() {
 
 #[test]
 fn a_request_whose_deadline_passes_in_the_queue_never_reaches_a_worker() {
-    let server = Server::start(|settings| settings.request_timeout = Duration::from_millis(50));
+    let server =
+        Server::start(|settings| settings.request_timeout = Some(Duration::from_millis(50)));
     // One in a slot, one for the other slot, one in the queue.
     let mut clients: Vec<Client> = (0..3).map(|n| server.ask(&format!("/{n}"))).collect();
     for (number, client) in clients.iter_mut().enumerate() {
@@ -304,7 +305,8 @@ fn deadlines_may_differ_by_path_and_the_later_request_may_be_late_first() {
 
 #[test]
 fn a_request_whose_deadline_passes_in_a_worker_is_a_504_and_its_slot_comes_back() {
-    let server = Server::start(|settings| settings.request_timeout = Duration::from_millis(50));
+    let server =
+        Server::start(|settings| settings.request_timeout = Some(Duration::from_millis(50)));
     let mut client = server.ask("/slow");
     let mut thread = server.thread();
     let mut taken = thread.take();

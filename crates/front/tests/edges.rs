@@ -383,7 +383,7 @@ fn a_run_that_replaces_one_whose_head_is_out_is_given_up() {
 #[test]
 fn a_deadline_passes_in_the_queue_and_in_a_worker() {
     let edges = Edges::start(|settings| {
-        settings.request_timeout = Duration::from_millis(300);
+        settings.request_timeout = Some(Duration::from_millis(300));
         settings.workers = 1;
     });
     let player = edges.worker(0);

@@ -221,7 +221,7 @@ fn a_check_is_answered_by_the_generation_that_it_is_for_and_by_no_other() {
 fn a_check_has_the_time_of_the_path_that_it_asks_for() {
     // No setting names the path of the check: this is that of a reload that is being tried.
     let server = Server::start(|settings| {
-        settings.request_timeout = 4 * TEST_TIMEOUT;
+        settings.request_timeout = Some(4 * TEST_TIMEOUT);
         let own = [("/up", Duration::from_millis(100))];
         settings.request_timeouts = own.into_iter().collect();
     });

@@ -38,7 +38,7 @@ fn expect_hours(server: &Server, worker: u16, hours: u32) {
 fn the_latest_deadline_of_what_a_worker_runs_counts_that_of_its_path_included() {
     let server = Server::start(|settings| {
         (settings.workers, settings.threads) = (2, 2);
-        settings.request_timeout = HOUR;
+        settings.request_timeout = Some(HOUR);
         settings.request_timeouts = [("/reports", 3 * HOUR)].into_iter().collect();
     });
     let (player, other) = (server.worker(0), server.worker(1));
@@ -92,7 +92,7 @@ fn what_is_cut_with_its_generation_is_stopped_or_run_again_and_blamed_for_nothin
 fn neither_what_is_late_nor_a_connection_that_was_taken_over_is_in_time() {
     let server = Server::start(|settings| {
         settings.threads = 2;
-        settings.request_timeout = HOUR;
+        settings.request_timeout = Some(HOUR);
         // Long enough for a busy machine to give each request to its worker, and the stream to begin.
         let short = ("/short", Duration::from_secs(1));
         settings.request_timeouts = [short].into_iter().collect();

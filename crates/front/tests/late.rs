@@ -199,7 +199,7 @@ fn a_worker_that_was_woken_and_holds_nothing_stands_still_and_its_request_is_ano
 #[test]
 fn a_worker_that_does_something_else_while_requests_wait_stands_still() {
     let (server, alarms) = start(|settings| {
-        settings.request_timeout = Duration::from_millis(500);
+        settings.request_timeout = Some(Duration::from_millis(500));
         settings.request_timeouts = [("/waits", 2 * TEST_TIMEOUT)].into_iter().collect();
     });
     // None of its threads looks for a request.

@@ -125,7 +125,7 @@ impl<'a> Lane<'a> {
     fn new(draws: Draws, counts: &'a Mutex<BTreeMap<String, u64>>) -> Self {
         let server = Server::start(|settings| {
             (settings.workers, settings.threads) = (WORKERS, THREADS);
-            settings.request_timeout = Duration::from_secs(5);
+            settings.request_timeout = Some(Duration::from_secs(5));
             settings.request_grace = Duration::ZERO;
         });
         Self {

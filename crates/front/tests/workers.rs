@@ -507,7 +507,8 @@ fn a_hijack_whose_socket_never_comes_ends_with_its_worker() {
 
 #[test]
 fn a_hijack_whose_socket_does_not_come_ends_at_its_deadline() {
-    let server = Server::start(|settings| settings.request_timeout = Duration::from_millis(50));
+    let server =
+        Server::start(|settings| settings.request_timeout = Some(Duration::from_millis(50)));
     let mut client = server.ask("/half");
     let mut thread = server.thread();
     let mut taken = thread.take();

@@ -6,16 +6,18 @@ pub(crate) mod library;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use command_line::ApplicationArguments;
-use config::{CONFIG_FILES, MemoryBudget, Rollout, Settings, Sources};
+use config::{CONFIG_FILES, Listen, MemoryBudget, Rollout, Settings, Sources};
 use exchange::control::Start;
 use supervisor::{Bound, Limits, Load, Plan};
 
 use crate::changes::handover::VARIABLE;
 use crate::system::systemd;
+use crate::system::terminal::Terminal;
 use crate::system::working_folder::absolute;
 
 /// The generation that a server starts with.
@@ -31,6 +33,8 @@ pub(crate) struct ChildEnvironment {
     pub(crate) descriptors: Option<u64>,
     /// Variables that name the user.
     pub(crate) variables: Vec<(String, String)>,
+    /// The terminal that debuggers in workers use, in `development` and `test`.
+    pub(crate) terminal: Option<Arc<Terminal>>,
 }
 
 /// An application and its settings, both checked. In another thread it owns its settings; [`Application::share`] puts them
@@ -188,6 +192,7 @@ impl Application {
     ) -> Result<Load> {
         let settings = &self.settings;
         let unix_sockets: Result<_> = unix_sockets.iter().map(|path| text(path)).collect();
+        let terminal = self.child_environment.terminal.as_ref();
         let start = Start {
             app: code.dir,
             config_ru: code.config_ru,
@@ -203,6 +208,8 @@ impl Application {
             out_of_band: settings.out_of_band_interval,
             generation,
             unix_sockets: unix_sockets?,
+            terminal: terminal.map(|terminal| text(terminal.path())).transpose()?,
+            error_page: shows_error_page(settings),
         };
         Ok(Load {
             start,
@@ -212,14 +219,26 @@ impl Application {
     }
 }
 
+/// Whether browsers may see errors of the application with its source: only in `development`. A server that was started
+/// without an environment may be one for production whose operator forgot it: then only where no other machine reaches it.
+fn shows_error_page(settings: &Settings) -> bool {
+    let is_local = |listen: &Listen| match listen {
+        Listen::Tcp(address) => address.ip().is_loopback(),
+        Listen::Unix(_) => true,
+    };
+    let chosen = settings.chose_development();
+    settings.environment == "development" && (chosen || settings.listen.iter().all(is_local))
+}
+
 /// The capacity of a server that serves, in a line.
 pub(crate) fn ready_line(settings: &Settings, generation: u32) -> String {
-    let workers = counted(settings.workers, "worker");
-    let threads = counted(settings.threads, "thread");
+    let workers = counted(settings.workers.into(), "worker");
+    let threads = counted(settings.threads.into(), "thread");
     format!("ready: {workers} x {threads}, generation {generation}")
 }
 
-fn counted(number: u16, noun: &str) -> String {
+/// A number with its noun.
+pub(crate) fn counted(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
 }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use front::Front;
 use front::log::AccessLog;
@@ -12,6 +13,7 @@ use crate::control::queue::ChangeQueue;
 use crate::control::socket::ControlSocket;
 use crate::housekeeping::Housekeeping;
 use crate::system::systemd::Manager;
+use crate::system::terminal::Terminal;
 
 /// The parts of a server.
 pub(crate) struct Server {
@@ -26,4 +28,6 @@ pub(crate) struct Server {
     pub(crate) predecessor: PredecessorExit,
     /// `booting`, `serving` or `stopping`, for the status.
     pub(crate) state: Rc<Cell<&'static str>>,
+    /// The terminal that debuggers in workers use.
+    pub(crate) terminal: Option<Arc<Terminal>>,
 }

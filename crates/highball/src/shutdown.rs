@@ -1,13 +1,15 @@
 //! The shutdown of a server: running requests may finish, idle connections go to the new server if there is one, and a
 //! server that this one has replaced is waited for. Then the workers are stopped.
 
+use std::io::{IsTerminal, stdin};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use front::Unfinished;
 use front::log::{Level, Value};
 use tokio::time::timeout_at;
 
-use crate::application::LEAST_GRACE;
+use crate::application::{LEAST_GRACE, counted};
 use crate::changes::successor::Successor;
 use crate::server::Server;
 use crate::system::signals::{Stop, Stops};
@@ -36,7 +38,7 @@ impl Shutdown {
         let limit = server.front.settings().drain_timeout;
         let text = match (stop, &self.successor) {
             (Stop::Now, _) => "stopping at once".to_owned(),
-            (_, None) => format!("draining: running requests may finish within {limit:?}"),
+            (_, None) => draining(server.front.unfinished(), limit, stdin().is_terminal()),
             (_, Some(_)) => format!(
                 "draining: running requests may finish within their deadlines, everything else within {limit:?}"
             ),
@@ -52,6 +54,9 @@ impl Shutdown {
             () = self.pass_on_requests() => {}
         }
         server.control.close();
+        if let Some(terminal) = &server.terminal {
+            terminal.restore();
+        }
         if let Some(successor) = self.successor {
             successor.leave_open();
         }
@@ -133,5 +138,48 @@ impl Shutdown {
                 until = Some(tokio::time::Instant::now() + limit);
             }
         }
+    }
+}
+
+/// What a stop waits for, and how long at most.
+fn draining(unfinished: Unfinished, limit: Duration, at_terminal: bool) -> String {
+    let Unfinished { requests, hijacked } = unfinished;
+    let counts = [(requests, "request"), (hijacked, "hijacked connection")];
+    let counts = counts.into_iter().filter(|(number, _)| *number > 0);
+    let counts: Vec<String> = counts.map(|(number, noun)| counted(number, noun)).collect();
+    let hint = match at_terminal {
+        true => "; press Ctrl-C again to stop at once",
+        false => "",
+    };
+    match &*counts {
+        [] => "draining: no request is running".to_owned(),
+        counts => {
+            let counts = counts.join(" and ");
+            format!("draining: waiting for {counts}, at most {limit:?}{hint}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_says_what_it_waits_for() {
+        let check = |requests, hijacked, at_terminal, expect| {
+            let unfinished = Unfinished { requests, hijacked };
+            let limit = Duration::from_millis(500);
+            assert_eq!(draining(unfinished, limit, at_terminal), expect);
+        };
+        check(0, 0, true, "draining: no request is running");
+        check(
+            2,
+            0,
+            false,
+            "draining: waiting for 2 requests, at most 500ms",
+        );
+        let text = "draining: waiting for 1 request and 1 hijacked connection, at most 500ms; press Ctrl-C again to stop at \
+                    once";
+        check(1, 1, true, text);
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod opening;
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -38,6 +39,7 @@ use crate::system::privileges::User;
 use crate::system::program::own_pid;
 use crate::system::signals::{self, Stops};
 use crate::system::systemd::Manager;
+use crate::system::terminal::Terminal;
 
 /// A server that serves, and its parts that have not begun to work.
 pub(crate) struct Started {
@@ -62,7 +64,8 @@ pub(crate) async fn start(
     opened: Opened,
 ) -> Result<Option<Started>> {
     // From here on no signal that people send to servers ends the process by itself.
-    let mut stops = Stops::watch()?;
+    let terminal = application.child_environment.terminal.clone();
+    let mut stops = Stops::watch(terminal)?;
     let queue = {
         let log = Rc::clone(&log);
         ChangeQueue::new(move |text| log.event(Level::Info, text, &[]))
@@ -121,7 +124,11 @@ impl Replaced {
 }
 
 /// A supervisor for this front, which logs what happens to processes.
-fn supervise(front: &Rc<Front>, log: &Rc<AccessLog>) -> Rc<Supervisor> {
+fn supervise(
+    front: &Rc<Front>,
+    log: &Rc<AccessLog>,
+    terminal: Option<Arc<Terminal>>,
+) -> Rc<Supervisor> {
     let (dispatcher, log) = (Rc::clone(front.dispatcher()), Rc::clone(log));
     let on_note = move |generation: u32, note: &Note| {
         let level = match note.is_warning() {
@@ -133,6 +140,9 @@ fn supervise(front: &Rc<Front>, log: &Rc<AccessLog>) -> Rc<Supervisor> {
             &note.to_string(),
             &[("generation", Value::Number(generation.into()))],
         );
+        if let (true, Some(terminal)) = (note.is_worker_exit(), &terminal) {
+            terminal.restore();
+        }
     };
     let supervisor = Rc::new(Supervisor::new(dispatcher, on_note));
     // Weak, for the supervisor has the front already.
@@ -199,7 +209,7 @@ impl Booting {
         let code = application.code()()?;
         let mut load = application.generation(code, generation, files, &sockets.files())?;
         load.start.low_priority = replaced.is_some();
-        let supervisor = supervise(&front, &log);
+        let supervisor = supervise(&front, &log, application.child_environment.terminal.clone());
         if let Some(Replaced { predecessor, .. }) = &replaced {
             let greeting = &predecessor.greeting;
             supervisor.start_alongside(&load.plan, greeting.workers, greeting.pid);
@@ -310,6 +320,7 @@ impl Booting {
             housekeeping: Housekeeping::new().context("cannot start the runtime")?,
             predecessor: exit,
             state: self.state,
+            terminal: self.application.child_environment.terminal.clone(),
         });
         let changes = Changes {
             restarts: Restarts {

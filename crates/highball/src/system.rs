@@ -5,5 +5,6 @@ pub(crate) mod privileges;
 pub(crate) mod program;
 pub(crate) mod signals;
 pub(crate) mod systemd;
+pub(crate) mod terminal;
 pub(crate) mod trusted_file;
 pub(crate) mod working_folder;

@@ -52,6 +52,18 @@ pub enum Note {
 }
 
 impl Note {
+    /// Whether a worker's process has ended.
+    pub fn is_worker_exit(&self) -> bool {
+        use WorkerNote::{Ended, Exited};
+        matches!(
+            self,
+            Self::Worker {
+                note: Ended { .. } | Exited { .. },
+                ..
+            }
+        )
+    }
+
     /// Whether it is a warning: it may need an operator.
     pub fn is_warning(&self) -> bool {
         match self {

@@ -59,9 +59,20 @@ module Highball
         attempt(nil) { error.cause }
       end
 
+      # A copy of a string as valid UTF-8. Bytes that are no text of its encoding become \xNN.
+      def utf8(value)
+        value = ::String.new(value)
+        # Most of what is called binary is UTF-8.
+        value.force_encoding(::Encoding::UTF_8) if UNDECLARED.include?(value.encoding)
+        unless value.encoding == ::Encoding::UTF_8
+          value = attempt(value.b) { value.encode(::Encoding::UTF_8, invalid: :replace, undef: :replace) }
+        end
+        escaped(value.force_encoding(::Encoding::UTF_8))
+      end
+
       private
 
-      # A text as valid UTF-8 of at most so many bytes. Bytes that are no text of its encoding become \xNN.
+      # A text as valid UTF-8 of at most so many bytes.
       def text(value, limit)
         # Interpolation, for `to_s` may return another thing than a string.
         value = ::String.new(::String === value ? value : "#{value}") # rubocop:disable Style/RedundantInterpolation
@@ -69,15 +80,6 @@ module Highball
         value = value.byteslice(0, limit) if left_out.positive?
         value = utf8(value)
         left_out.positive? ? "#{value}... (#{left_out} more bytes)" : value
-      end
-
-      def utf8(value)
-        # Most of what is called binary is UTF-8.
-        value.force_encoding(::Encoding::UTF_8) if UNDECLARED.include?(value.encoding)
-        unless value.encoding == ::Encoding::UTF_8
-          value = attempt(value.b) { value.encode(::Encoding::UTF_8, invalid: :replace, undef: :replace) }
-        end
-        escaped(value.force_encoding(::Encoding::UTF_8))
       end
 
       def escaped(value)

@@ -11,7 +11,8 @@ module Highball
   # a body that is none. The client gets a 500, or a cut connection where the head is already out.
   class InvalidResponse < Error; end
 
-  # The client does not read the response any more. It ends the iteration over a body and is no error of the application.
+  # The client does not read the response any more. This ends the iteration over a body; it is no error of the
+  # application.
   class ClientGone < Error; end
 
   # Code writes to a response that has ended, or asks for its connection: it kept a body's block or a stream, or another

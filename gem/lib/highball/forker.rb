@@ -83,8 +83,7 @@ module Highball
       fork do
         close_template_files
         Worker.new(
-          app: @app, hooks: @hooks, number:, threads: @start.threads, control: socket,
-          out_of_band: @start.out_of_band
+          app: @app, hooks: @hooks, number:, control: socket, start: @start
         ).run
       end
     ensure

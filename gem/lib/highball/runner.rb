@@ -10,10 +10,11 @@ module Highball
   # A process that the application forks meanwhile and that comes back here, by an exception, exit or a return, is no
   # worker: its exception goes on to its end, and the request stays its parent's.
   class Runner
-    def initialize(app, worker_thread, out_of_band = nil)
+    def initialize(app, worker_thread, out_of_band = nil, error_page = nil)
       @app = app
       @worker_thread = worker_thread
       @out_of_band = out_of_band
+      @error_page = error_page
     end
 
     # Runs requests until the worker is told to stop.
@@ -54,7 +55,7 @@ module Highball
         raise if Native.child?
 
         # By the class: what the exception says of itself may raise as well.
-        @worker_thread.fail(Highball.describe(error)) unless ClientGone === error
+        answer_error(env, error) unless ClientGone === error
       ensure
         # Still unanswered: the thread is being killed, or the error could not be sent.
         @worker_thread.fail("the thread was ended while it ran the request") unless @worker_thread.answered?
@@ -62,6 +63,13 @@ module Highball
       end
       after(env, status, headers, error)
       raise error if SignalException === error
+    end
+
+    def answer_error(env, error)
+      text = Highball.describe(error)
+      return if @error_page&.deliver(@worker_thread, env, error, text)
+
+      @worker_thread.fail(text)
     end
 
     # Runs what the application wants done once the response is out. Rack 3 has its callables run in reverse.

@@ -5,6 +5,7 @@ require_relative "version"
 require_relative "native"
 require_relative "application"
 require_relative "database_pool"
+require_relative "debugger"
 require_relative "filter_parameters"
 require_relative "fork_safety"
 require_relative "forker"
@@ -26,7 +27,7 @@ module Highball
     Start = Struct.new(
       :app, :config_ru, :environment, :hooks, :threads, :compact_heap, :low_priority, :warm_up,
       :early_hints, :rails_log_to_stdout, :out_of_band, :generation,
-      :unix_sockets,
+      :unix_sockets, :terminal, :error_page,
       keyword_init: true
     )
 
@@ -122,18 +123,14 @@ module Highball
       # The end of the control socket decides, not a signal: the socket files of a dead front must be removed.
       trap("TERM") { raise SignalException, "TERM" if Native.child? }
       # Not "IGNORE", which programs that the application starts would keep.
-      trap("INT") { raise Interrupt, "" if Native.child? }
+      Worker.ignore_terminal_signals(@start.terminal)
     end
 
     # Loads everything and reports. Does not return where the application cannot be loaded.
     def boot
       Process.setproctitle("highball: template, generation #{@start.generation}, #{@start.app}")
       began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      @hooks = Hooks.load(@start.hooks)
-      @app = Application.load(@start)
-      RailsLog.show if @start.rails_log_to_stdout
-      # Before the first request, with which Rails turns them into patterns.
-      @filter_parameters = FilterParameters.names
+      load_application
       load_worker
       WarmUp.run(@app, @start.warm_up) { |fault| warn("highball: #{fault}") } if @start.warm_up
       Native.refuse_children
@@ -146,6 +143,16 @@ module Highball
       raise if Native.child?
 
       fail_boot(error)
+    end
+
+    def load_application
+      Debugger.use(@start.terminal) if @start.terminal
+      @hooks = Hooks.load(@start.hooks)
+      @app = Application.load(@start)
+      Debugger.hook
+      RailsLog.show if @start.rails_log_to_stdout
+      # Before the first request, with which Rails turns them into patterns.
+      @filter_parameters = FilterParameters.names
     end
 
     def report_booted(seconds)
@@ -168,6 +175,7 @@ module Highball
     # After the application, which decides on the version of Rack.
     def load_worker
       require_relative "worker"
+      require_relative "error_page" if @start.error_page
       Native.prepare(@front, $stderr, EmptyInput.new, Connection, @start.threads > 1, @start.early_hints)
     end
 

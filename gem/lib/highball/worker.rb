@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "connection"
+require_relative "debugger"
 require_relative "empty_input"
 require_relative "out_of_band"
 require_relative "runner"
@@ -14,15 +15,28 @@ module Highball
     # The most lines of a backtrace that are reported, innermost first.
     BACKTRACE_LINES = 400
 
-    def initialize(app:, hooks:, number:, threads:, control:, out_of_band: nil)
+    # `start` is what the template was told, see Template::Start.
+    def initialize(app:, hooks:, number:, control:, start:)
       @app = app
       @hooks = hooks
       @number = number
-      @threads = threads
+      @threads = start.threads
       @control = control
+      @terminal = start.terminal
       @worker_threads = []
       @runners = []
-      @out_of_band = OutOfBand.new(out_of_band) { collect } if out_of_band
+      @out_of_band = OutOfBand.new(start.out_of_band) { collect } if start.out_of_band
+      @error_page = ErrorPage.new(start.app) if start.error_page
+    end
+
+    # Has the signals of a terminal do nothing in this process: they are for the front, or for a debugger that is open.
+    # Programs that this process starts are ended by them as usual, which they would not be with "IGNORE". Without a
+    # terminal that is INT alone, which people send to process groups.
+    def self.ignore_terminal_signals(terminal)
+      trap("INT") { Native.child? ? raise(Interrupt, "") : Debugger.interrupt }
+      return unless terminal
+
+      %w[HUP QUIT].each { |name| trap(name) { raise SignalException, name if Native.child? } }
     end
 
     # Runs the worker's life. Returns when the process should exit.
@@ -41,11 +55,10 @@ module Highball
 
     private
 
-    # TERM asks this worker alone to finish; the supervisor then replaces it. INT is for the front: nothing happens
-    # here, and programs that the worker starts are ended by it as usual, which they would not be with "IGNORE".
+    # TERM asks this worker alone to finish; the supervisor then replaces it.
     def handle_signals
       trap("TERM") { Native.child? ? raise(SignalException, "TERM") : Native.stop }
-      trap("INT") { raise(Interrupt, "") if Native.child? }
+      Worker.ignore_terminal_signals(@terminal)
     end
 
     def run_hooks(name)
@@ -56,7 +69,7 @@ module Highball
 
     def run_thread(worker_thread)
       @runners[worker_thread.number] = Thread.current
-      Runner.new(@app, worker_thread, @out_of_band).run
+      Runner.new(@app, worker_thread, @out_of_band, @error_page).run
     end
 
     # Answers the supervisor's questions where a thread is whose request is late. Waits for them without Ruby's lock.
@@ -86,15 +99,25 @@ module Highball
       run_hooks(:out_of_band)
     end
 
-    # A thread that ends otherwise than by finishing (Thread#kill) is started again: otherwise its requests would never run.
+    # A thread that ends otherwise than by finishing (Thread#kill) is started again: its requests would never run.
     def run_threads
       ended = Queue.new
       @worker_threads.each { |worker_thread| start_thread(worker_thread, ended) }
       running = @worker_threads.size
       while running.positive?
-        worker_thread, finished = ended.pop
+        worker_thread, finished = wait_for(ended)
         finished ? running -= 1 : start_thread(worker_thread, ended)
       end
+    end
+
+    # What comes next in the queue. A debugger's own handler of INT raises in this thread, where Ruby runs all handlers:
+    # what it raises is for the thread that runs the debugger.
+    def wait_for(queue)
+      queue.pop
+    rescue Exception => error # rubocop:disable Lint/RescueException -- IRB::Abort is one
+      raise if Native.child? || !Debugger.forward(error)
+
+      retry
     end
 
     def start_thread(worker_thread, ended)

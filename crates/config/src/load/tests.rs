@@ -1,6 +1,7 @@
 //! Loading: sources, precedence, messages, what is worked out.
 
 use std::fs;
+use std::time::Duration;
 
 use super::*;
 use crate::field::{LogFormat, Rollout};
@@ -28,6 +29,11 @@ fn case(file: &str) -> Case {
         ..Sources::default()
     };
     Case { dir, sources }
+}
+
+/// The same in production.
+fn production() -> Case {
+    case("").flag("environment", "production")
 }
 
 impl Case {
@@ -77,13 +83,14 @@ fn described(settings: &Settings, name: &str) -> (String, String) {
 
 #[test]
 fn defaults_need_no_source() {
-    let settings = case("").settings();
-    assert_eq!(listens(&settings), ["127.0.0.1:3000"]);
+    let settings = production().settings();
+    assert_eq!(listens(&settings), ["0.0.0.0:3000"]);
     assert_eq!(
         (settings.workers, settings.threads, settings.queue_limit),
         (4, 3, 1200)
     );
-    assert_eq!(settings.environment, "development");
+    assert_eq!(settings.environment, "production");
+    assert_eq!(settings.request_timeout, Some(Duration::from_secs(60)));
     assert_eq!(settings.max_body_bytes, 1 << 30);
     assert_eq!(settings.max_header_bytes, 112 << 10);
     assert_eq!(settings.keep_alive_timeout.as_secs(), 65);
@@ -131,6 +138,45 @@ fn hijacked_connections_end_sooner_in_development() {
     }
     let settings = case("websocket_drain_timeout = \"2m\"").settings();
     assert_eq!(described(&settings, "websocket_drain_timeout").0, "2m");
+}
+
+#[test]
+fn development_and_test_have_defaults_of_their_own() {
+    let check = |case: Case, name: &str, value: &str, origin: &str| {
+        let found = described(&case.settings(), name);
+        assert_eq!(found, (value.to_owned(), origin.to_owned()), "{name}");
+    };
+    check(case(""), "environment", "development", "default");
+    let test = || case("").env("RACK_ENV", "test");
+    check(case(""), "workers", "1", "default in development");
+    check(test(), "workers", "1", "default in test");
+    check(test(), "request_timeout", "none", "default in test");
+    check(test(), "drain_timeout", "500ms", "default in test");
+    // Only a default gives way, and `auto` is what it is elsewhere.
+    check(
+        case("workers = 3").flag("workers", "2"),
+        "workers",
+        "2",
+        "--workers",
+    );
+    check(
+        case("").flag("workers", "auto"),
+        "workers",
+        "4",
+        "--workers (auto)",
+    );
+    let staging = || case("").flag("environment", "staging");
+    check(staging(), "workers", "4", "default (auto)");
+    check(staging(), "request_timeout", "1m", "default");
+    for setting in SETTINGS {
+        let Some(default) = setting.development else {
+            continue;
+        };
+        let index = index_of(setting.name).expect("a setting");
+        let mut errors = Vec::new();
+        super::check(&raw(index, default, &Place::Default), &mut errors);
+        assert!(errors.is_empty(), "{}: {errors:?}", setting.name);
+    }
 }
 
 #[test]
@@ -303,7 +349,7 @@ fn the_strongest_source_wins() {
         "qa",
         "HIGHBALL_ENVIRONMENT",
     );
-    check(case(""), "workers", "4", "default (auto)");
+    check(production(), "workers", "4", "default (auto)");
     check(
         case("").flag("workers", "auto"),
         "workers",

@@ -103,7 +103,10 @@ macro_rules! server_settings {
             ///
             /// `auto` is the number of cores that this process may use, by its CPU affinity and the CPU quota of its
             /// control groups; a part of a core counts as a whole one. `WEB_CONCURRENCY=0` is one worker.
-            workers: u16 = Kind::AutoInteger { min: 1, max: 1024 }, default "auto", env ["WEB_CONCURRENCY"];
+            ///
+        /// What an application keeps in the memory of one process works with one worker alone: Action Cable's
+        /// adapter `async`, the cache `:memory_store`, web-console.
+        workers: u16 = Kind::AutoInteger { min: 1, max: 1024 }, default "auto", development "1", env ["WEB_CONCURRENCY"];
 
             /// The number of Ruby threads in each worker.
             ///

@@ -58,6 +58,13 @@ pub struct Start {
     pub generation: u32,
     /// Socket files to remove if the front dies without having done so.
     pub unix_sockets: Vec<String>,
+    /// The terminal that is stdin of template and workers, for debuggers; `None`: stdin is `/dev/null`, and template and
+    /// workers are a process group of their own.
+    #[serde(default)]
+    pub terminal: Option<String>,
+    /// Whether an error of the application is answered with a page that shows source and backtrace.
+    #[serde(default)]
+    pub error_page: bool,
 }
 
 /// Messages from the template to the supervisor.

@@ -124,6 +124,19 @@ pub(crate) unsafe extern "C" fn finish(this: Value, claim: Value) -> Value {
     NIL
 }
 
+/// `worker_thread.finish_with_error(claim, text)`: ends the response to `claim`, which is a page about an error of the
+/// application, and has the front log that error.
+///
+/// # Safety
+/// Called by Ruby. Raises where the response cannot be ended.
+pub(crate) unsafe extern "C" fn finish_with_error(this: Value, claim: Value, text: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe {
+        respond::frame(this, claim_from(claim), Kind::End, NIL);
+        fail(this, text)
+    }
+}
+
 /// `worker_thread.fail(text)`: ends the request with an error of the application, which the front logs and answers
 /// with a 500, or by cutting a response that has begun. After the response the text is only logged.
 ///

@@ -31,8 +31,8 @@ pub(super) struct Check {
     pub(super) passed: Duration,
     /// How long a thread may run on after its deadline.
     pub(super) grace: Duration,
-    /// How long a worker may run code between requests while others wait.
-    pub(super) between: Duration,
+    /// How long a worker may run code between requests while others wait; `None`: no worker is taken for stalled.
+    pub(super) between: Option<Duration>,
 }
 
 /// The deadlines of one generation.

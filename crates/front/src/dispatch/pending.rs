@@ -202,7 +202,7 @@ impl PendingRequest {
     /// Whether it is unfinished, and the deadline that it had at first still to come at `now` of the monotonic clock: a
     /// response that has begun and goes on for ever must not hold up a stop.
     pub(super) fn is_within_first_deadline(&self, now: u64) -> bool {
-        !self.has_ended() && self.request.deadline_ns() > now
+        !self.has_ended() && self.request.has_deadline() && self.request.deadline_ns() > now
     }
 
     /// Records who has it, and since when.

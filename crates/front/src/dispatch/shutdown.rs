@@ -41,15 +41,19 @@ impl DispatcherShutdown {
             || requests.any(|request| !request.is_abandoned() && !request.has_ended())
     }
 
-    /// Cuts responses that are not whole when their deadline has passed. Those that have not begun end by themselves.
+    /// Cuts responses that are not whole when their deadline has passed, and requests without a deadline. Those that have
+    /// not begun end by themselves at theirs.
     pub fn cut_late(&self) {
         let now = monotonic_ns();
         let state = &mut *self.state.borrow_mut();
         for generation in &mut state.generations.all {
             for slot in generation.slots.numbers() {
                 let cut = |request: &Rc<PendingRequest>| {
-                    let begun = request.had_head.get() && !request.has_ended();
-                    begun && request.request.deadline_ns() <= now && !request.is_abandoned()
+                    let late = match request.request.has_deadline() {
+                        true => request.had_head.get() && request.request.deadline_ns() <= now,
+                        false => true,
+                    };
+                    late && !request.has_ended() && !request.is_abandoned()
                 };
                 if let Some(request) = generation.slots.request(slot).cloned().filter(cut) {
                     request.fail(Failure::Stopped);

@@ -18,6 +18,7 @@ use super::shutdown::last_deadline;
 use super::state::{State, seconds};
 use super::turns::PASSES;
 use crate::failure::Failure;
+use crate::http::request::NO_DEADLINE;
 use crate::log::{AccessLog, Level, Value};
 use crate::serve::check;
 
@@ -198,6 +199,7 @@ impl exchange::Dispatcher for Dispatcher {
         let without_query = path.split('?').next().unwrap_or(&path);
         let settings = Rc::clone(&self.state.borrow().settings);
         let timeout = settings.request_timeout_of(without_query.as_bytes());
+        let timeout = timeout.unwrap_or(NO_DEADLINE);
         Box::pin(async move { check::run(&intake, &store, generation, &path, timeout).await })
     }
 }

@@ -87,7 +87,10 @@ impl Turns {
             now,
             passed,
             grace: state.settings.request_grace,
-            between: state.settings.request_timeout + state.settings.request_grace,
+            between: state
+                .settings
+                .request_timeout
+                .map(|timeout| timeout + state.settings.request_grace),
         };
         for generation in &mut state.generations.all {
             generation.slots.exchange.give_back_idle(now);

@@ -45,6 +45,9 @@ impl RequestBody {
     }
 }
 
+/// The time of a request that has no deadline.
+pub const NO_DEADLINE: Duration = Duration::from_nanos(u64::MAX);
+
 /// A request's body, and the times that count from its end.
 #[derive(Debug)]
 pub struct Arrival {
@@ -54,7 +57,7 @@ pub struct Arrival {
     pub us: u64,
     /// The same, nanoseconds of the monotonic clock.
     pub ns: u64,
-    /// When its response must have begun, nanoseconds of the monotonic clock.
+    /// When its response must have begun, nanoseconds of the monotonic clock; `u64::MAX` without a deadline.
     pub deadline_ns: u64,
 }
 
@@ -109,13 +112,13 @@ impl Request {
         }
     }
 
-    /// Completes it with its body. It has `timeout` to be answered in from now on.
+    /// Completes it with its body. It has `timeout` to be answered in from now on, or [`NO_DEADLINE`].
     pub fn arrive(&self, body: RequestBody, timeout: Duration) {
         let ns = monotonic_ns();
         let us = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_micros() as u64);
-        let deadline_ns = ns + timeout.as_nanos() as u64;
+        let deadline_ns = ns.saturating_add(timeout.as_nanos() as u64);
         // A second arrival would be a bug of the caller's; the first one counts.
         let _ = self.arrival.set(Arrival {
             body,
@@ -139,6 +142,11 @@ impl Request {
     pub fn deadline_ns(&self) -> u64 {
         self.arrival()
             .map_or(u64::MAX, |arrival| arrival.deadline_ns)
+    }
+
+    /// Whether it has a deadline.
+    pub fn has_deadline(&self) -> bool {
+        self.deadline_ns() != u64::MAX
     }
 
     /// The time that it has to be answered in, in nanoseconds.

@@ -16,7 +16,7 @@ use crate::failure::{Failure, Outcome};
 use crate::http::access_log::log_request;
 use crate::http::h1::state::ConnectionState;
 use crate::http::incoming::Transaction;
-use crate::http::request::{Request, RequestBody, RequestHead};
+use crate::http::request::{NO_DEADLINE, Request, RequestBody, RequestHead};
 use crate::http::request_id::{self, X_REQUEST_ID};
 use crate::http::response::{self, ResponseBody};
 use crate::messages::Admission;
@@ -123,6 +123,7 @@ async fn run(
     }
     let body = admit_and_read(edge, connection, request, incoming).await?;
     let timeout = edge.settings.get().request_timeout_of(request.path());
+    let timeout = timeout.unwrap_or(NO_DEADLINE);
     request.arrive(body, timeout);
     if request.method == Method::OPTIONS && request.path() == b"*" {
         return Ok(Some(errors::options(edge, connection, transaction)));

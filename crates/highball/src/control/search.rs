@@ -1,7 +1,6 @@
 //! How a command finds and reaches the server that it is for. It looks in all directories that a server of its user may
 //! use, then at the server processes that it may look into: each keeps its directory open. Sends nothing.
 
-use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -198,15 +197,9 @@ fn connect_in_places_of(
 
 /// The processes that may be servers.
 fn server_processes() -> impl Iterator<Item = PathBuf> {
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes = processes.map(|entry| entry.path());
-    processes.filter(|process| {
-        let numbered = process.file_name().and_then(OsStr::to_str);
-        let numbered = numbered.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-        numbered
-            && std::fs::read_to_string(process.join("comm"))
-                .is_ok_and(|name| name.trim_end() == PROCESS_NAME)
-    })
+    let is_named = |pid: &i32| proc::stat(*pid).is_some_and(|stat| stat.name == PROCESS_NAME);
+    let servers = proc::pids().filter(is_named);
+    servers.map(|pid| PathBuf::from(format!("/proc/{pid}")))
 }
 
 /// Whether paths mean the same to a process as to this one.

@@ -2,6 +2,7 @@
 //! directory of its control sockets, more descriptors) before it gives these rights up. Serves nothing, starts no thread.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use front::Listener;
@@ -14,6 +15,7 @@ use crate::sockets::{Inherited, Origin, Sockets};
 use crate::system::privileges::{Identity, root_warning};
 use crate::system::program::Program;
 use crate::system::systemd::{self, Activated};
+use crate::system::terminal::Terminal;
 
 /// What this process was started with.
 pub(crate) struct StartupContext {
@@ -83,6 +85,12 @@ impl Opened {
         application.child_environment = ChildEnvironment {
             descriptors: raise_file_limit(context.handover.as_ref()),
             variables: identity.variables(),
+            // Before the rights to open it by its path are given up.
+            terminal: settings
+                .is_development()
+                .then(Terminal::of_stdin)
+                .flatten()
+                .map(Arc::new),
         };
         let mut warnings = settings.warnings.clone();
         let mut inherited = adopt(std::mem::take(&mut context.activated), &mut warnings);

@@ -3,6 +3,7 @@
 
 use std::io::IsTerminal;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -10,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 
 use crate::control::queue::{Change, ChangeQueue, ChangeRequest, Requester};
+use crate::system::terminal::Terminal;
 
 /// How the server is to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +32,12 @@ pub(crate) struct Stops {
 }
 
 impl Stops {
-    /// From now on TERM, INT and QUIT request a stop instead of ending the process.
+    /// From now on TERM, INT and QUIT request a stop instead of ending the process; INT not while a debugger uses the
+    /// terminal, for Ctrl-C is the debugger's then.
     ///
     /// # Errors
     /// The system refuses a handler.
-    pub(crate) fn watch() -> Result<Self> {
+    pub(crate) fn watch(terminal: Option<Arc<Terminal>>) -> Result<Self> {
         // A sender waits while it is full. Signals of a kind that come meanwhile are one: tokio keeps no more of them.
         let (sender, requested) = mpsc::channel(1);
         let kinds = [
@@ -45,9 +48,17 @@ impl Stops {
         for kind in kinds {
             let sender = sender.clone();
             let mut signals = watch(kind)?;
+            let terminal = terminal.clone().filter(|_| kind == SignalKind::interrupt());
             spawn_local(async move {
-                // Sending fails once the server has ended.
-                while signals.recv().await.is_some() && sender.send(Stop::Signal).await.is_ok() {}
+                while signals.recv().await.is_some() {
+                    if terminal.as_ref().is_some_and(|one| one.has_debugger()) {
+                        continue;
+                    }
+                    // Sending fails once the server has ended.
+                    if sender.send(Stop::Signal).await.is_err() {
+                        return;
+                    }
+                }
             });
         }
         Ok(Self { sender, requested })

@@ -57,9 +57,12 @@ impl TemplateProcess {
             .current_dir(&start.app)
             .env("RACK_ENV", &start.environment)
             .env("RAILS_ENV", &start.environment)
-            .stdin(Stdio::from(far))
-            // Ctrl-C in a terminal is for the front alone.
-            .process_group(0);
+            .stdin(Stdio::from(far));
+        if start.terminal.is_none() {
+            // Ctrl-C in a terminal is for the front alone. A debugger reads from the terminal, which only the job in the
+            // foreground may: then it is the server's own group, and what the application starts is not killed with it.
+            command.process_group(0);
+        }
         for name in &plan.own_variables {
             command.env_remove(name);
         }
@@ -228,8 +231,9 @@ impl TemplateProcess {
         ended.await.is_ok()
     }
 
-    /// Kills it and what it started.
+    /// Kills it and, where it has a process group of its own, what it started.
     pub(crate) fn kill_group(&self) {
+        self.kill();
         if !self.reaped {
             let _ = kill_process_group(self.pid, Signal::KILL);
         }

@@ -32,6 +32,7 @@ pub struct ServerBuilder {
     settings_file: bool,
     variables: Vec<(String, String)>,
     terminal: Option<(OwnedFd, File)>,
+    environment: Option<String>,
 }
 
 impl ServerBuilder {
@@ -48,6 +49,7 @@ impl ServerBuilder {
             settings_file: false,
             variables: Vec::new(),
             terminal: None,
+            environment: Some("staging".to_owned()),
         }
     }
 
@@ -86,6 +88,14 @@ impl ServerBuilder {
     #[must_use]
     pub fn program(mut self, program: PathBuf) -> Self {
         self.program = Some(program);
+        self
+    }
+
+    /// Runs it in this environment; `None` names none. Without this call it is `staging`, whose defaults are those of
+    /// production.
+    #[must_use]
+    pub fn environment(mut self, environment: Option<&str>) -> Self {
+        self.environment = environment.map(str::to_owned);
         self
     }
 
@@ -205,7 +215,9 @@ impl ServerBuilder {
                 .args(["--workers", &self.workers.to_string()])
                 .args(["--threads", &self.threads.to_string()]);
         }
-        command.args(["--environment", "test"]);
+        if let Some(environment) = &self.environment {
+            command.args(["--environment", environment]);
+        }
         for (name, value) in &self.settings {
             command.arg(format!("--{}", name.replace('_', "-")));
             command.arg(value);

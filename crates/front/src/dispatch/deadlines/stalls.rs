@@ -101,6 +101,9 @@ impl Stalls {
         wanted: bool,
         alarms: &mut Vec<Alarm>,
     ) {
+        let Some(between) = check.between else {
+            return;
+        };
         for (worker, progress) in (0..).zip(&mut self.0) {
             if !workers.serves(worker) {
                 continue;
@@ -116,7 +119,7 @@ impl Stalls {
                 works,
                 wanted,
             };
-            if let Some(stall) = progress.observe(seen, check.passed, check.between) {
+            if let Some(stall) = progress.observe(seen, check.passed, between) {
                 let generation = slots.generation();
                 alarms.push(Alarm::Stalled(WorkerId { generation, worker }, stall));
             }
