@@ -76,7 +76,6 @@ impl RailsApplication {
     /// `bin/rails server` in a terminal, with one worker.
     pub fn server(&self, arguments: &str, variables: &[(&str, &str)]) -> Terminal {
         let mut environment = bundle::environment(self.root.path());
-        environment.push(("HIGHBALL_WORKERS".to_owned(), "1".to_owned()));
         let given = variables.iter().copied();
         environment.extend(given.map(|(name, value)| (name.to_owned(), value.to_owned())));
         Terminal::run(
