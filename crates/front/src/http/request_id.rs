@@ -62,9 +62,10 @@ fn random() -> [u8; RANDOM_BYTES] {
             let filled = getrandom(&mut *pool, GetRandomFlags::NONBLOCK).unwrap_or(0);
             pool.truncate(filled);
         }
-        let start = pool.len().saturating_sub(RANDOM_BYTES);
-        let rest = pool.split_off(start);
-        taken[..rest.len()].copy_from_slice(&rest);
+        let left = pool.len().saturating_sub(RANDOM_BYTES);
+        let last = &pool[left..];
+        taken[..last.len()].copy_from_slice(last);
+        pool.truncate(left);
         taken
     })
 }
