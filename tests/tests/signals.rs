@@ -43,6 +43,28 @@ fn hup_has_the_settings_read_again() {
     assert_eq!(stopped.log.iter().filter(reloads).count(), 1);
 }
 
+#[test]
+fn hup_has_a_log_file_that_was_renamed_opened_again() {
+    let server = hello().setting("log_file", "server.log").start();
+    let folder = server.dir().to_owned();
+    let log = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+    server.get("/before").expect(200);
+    until("the request is logged", || {
+        log("server.log").contains("/before")
+    });
+    let renamed = std::fs::rename(folder.join("server.log"), folder.join("server.log.1"));
+    renamed.expect("the file is there");
+    server.process().signal(Signal::HUP);
+    until("the reload is logged", || {
+        log("server.log").contains("read the settings again")
+    });
+    server.get("/after").expect(200);
+    until("the request is logged", || {
+        log("server.log").contains("/after")
+    });
+    assert!(!log("server.log.1").contains("/after"));
+}
+
 /// The server as the first process of a process namespace, as in a container.
 const FIRST_PROCESS: [&str; 5] = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
 

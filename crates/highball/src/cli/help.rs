@@ -14,9 +14,9 @@ Signals for the server's main process (`highball status` shows its number):
 
   TERM, INT, QUIT  Stop gracefully: running requests may finish within
                    drain_timeout. A second one ends the server at once.
-  HUP              Read the settings again, as `highball reload`. When the
-                   terminal is closed that the server was started in, it
-                   stops. Under nohup: ignored.
+  HUP              Open log_file again and read the settings again, as
+                   `highball reload`. When the terminal is closed that the
+                   server was started in, it stops. Under nohup: ignored.
   USR1             Load the application's code again, as `highball restart`.
   USR2             Replace the server's program, as `highball upgrade`.
 
