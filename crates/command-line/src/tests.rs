@@ -274,7 +274,7 @@ fn the_labs_commands_are_known() {
         let words = line.split_whitespace().skip(1).map(OsString::from);
         assert_eq!(read(line).unwrap(), Command::Lab(words.collect()), "{line}");
     };
-    for name in ["load", "compare", "study", "stacks"] {
+    for name in ["load", "compare", "diff", "study", "stacks"] {
         assert!(list.contains(&format!("  {name} ")), "{list}");
         all_given(&format!("highball {name} --help"));
         all_given(&format!("highball help {name}"));
