@@ -197,7 +197,7 @@ fn a_page_that_differs_each_time_is_compared_by_status_and_length_and_the_report
     assert_eq!((page.name.as_str(), page.length), ("GET /", true));
     assert_eq!(page.stacks, ["thin", "puma"]);
     let words: Vec<&str> = ended.stdout.split_whitespace().collect();
-    let expected = "GET / was not the same twice under Thin and Puma";
+    let expected = "GET / had two different bodies under Thin and Puma with one process";
     assert!(words.join(" ").contains(expected), "{}", ended.stdout);
     let mut lab = Lab::new(
         &folder,
@@ -570,20 +570,20 @@ fn a_full_disk_ends_it_with_one_message_and_keeps_what_was_measured() {
     lab.limit_files_to(24 * 1024);
     let ended = lab.run();
     assert_eq!(ended.code, Some(1), "{}", ended.text);
-    let expected: Vec<&str> = ended
+    let errors: Vec<&str> = ended
         .text
         .lines()
         .filter(|line| line.starts_with("highball: "))
         .collect();
-    assert_eq!(expected.len(), 1, "{}", ended.text);
+    assert_eq!(errors.len(), 1, "{}", ended.text);
     let expect = format!(
         "highball: can't write {}",
         lab.output.join("results.json").display()
     );
     assert!(
-        expected[0].starts_with(&expect) && expected[0].contains("--resume"),
+        errors[0].starts_with(&expect) && errors[0].contains("--resume"),
         "{}",
-        expected[0]
+        errors[0]
     );
     let results = results(&lab.output);
     assert!(!results.trials.is_empty() && results.finished.is_none());

@@ -191,7 +191,7 @@ pub(super) fn same_plan(there: &Lab, here: &Lab, folder: &Path) -> Result<()> {
     let (there, here) = (without_output(there), without_output(here));
     if let Some((key, there, here)) = store::difference(&there, &here)? {
         bail!(
-            "can't resume the comparison in {}: its {key} is {there}, and {here} was given; resume it without a file and \
+            "can't resume the comparison in {}: {key} is {there} there and {here} here; resume it without a file and \
              without other flags, or start a new one",
             folder.display()
         );
