@@ -113,6 +113,7 @@ pub(super) fn judge(rate: f64, outcome: &Outcome, within: Within) -> Step {
         achieved: outcome.good_per_second(),
         errors,
         p99_ms: outcome.latency.percentile_ms(99.0),
+        p50_ms: outcome.latency.percentile_ms(50.0),
         limit: if client.is_some() {
             Limit::Client
         } else {

@@ -336,6 +336,9 @@ pub struct Step {
     pub errors: f64,
     /// Milliseconds; `None` where there were too few requests.
     pub p99_ms: Option<f64>,
+    /// Median latency in milliseconds; `None` in results of earlier versions.
+    #[serde(default)]
+    pub p50_ms: Option<f64>,
     /// Why the rate was not held; `None` where it was.
     pub why: Option<String>,
     /// [`Limit::Client`] where it says nothing of the server.

@@ -236,8 +236,10 @@ fn of_peak<W: Write>(lines: &mut Lines<W>, number: usize, peak: &Peak) -> Result
             step.achieved,
         )?;
         lines.put(place, &format!("errors_at_{at}"), "share", step.errors)?;
-        if let Some(value) = step.p99_ms {
-            lines.put(place, &format!("latency_p99_at_{at}"), "ms", value)?;
+        for (name, value) in [("p50", step.p50_ms), ("p99", step.p99_ms)] {
+            if let Some(value) = value {
+                lines.put(place, &format!("latency_{name}_at_{at}"), "ms", value)?;
+            }
         }
     }
     if let Some(overload) = &peak.overload {

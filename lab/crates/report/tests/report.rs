@@ -434,3 +434,14 @@ fn few_requests_have_a_p95_and_a_mean_in_place_of_a_p99() {
     ];
     expect_parts(&results, &parts);
 }
+
+#[test]
+fn latency_over_demand_is_the_median_where_requests_are_too_few_for_a_p99() {
+    let mut results = fixtures::comparison();
+    expect_parts(&results, &["The p99 at each rate that was tried"]);
+    let steps = results.peaks.iter_mut().flat_map(|peak| &mut peak.steps);
+    for step in steps {
+        step.p50_ms = step.p99_ms.take();
+    }
+    expect_parts(&results, &["The median at each rate that was tried"]);
+}

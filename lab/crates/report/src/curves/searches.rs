@@ -77,25 +77,42 @@ pub(crate) fn replies(results: &Results) -> Option<Chart> {
     })
 }
 
-/// Latency over the demanded rate; `None` where no step had enough requests for a p99.
+/// Latency over the demanded rate: the p99, or the median where most steps had too few requests for a p99. `None` where
+/// no step has either.
 pub(crate) fn latency_over_rate(results: &Results) -> Option<Chart> {
+    let steps = results.peaks.iter().flat_map(|peak| &peak.steps);
+    let has = |latency: fn(&Step) -> Option<f64>| {
+        let steps = steps.clone();
+        steps.filter(|step| latency(step).is_some()).count()
+    };
+    let by_p99 = has(|step| step.p99_ms) * 2 > has(|step| step.p50_ms);
+    let (name, latency): (_, fn(&Step) -> Option<f64>) = match by_p99 {
+        true => ("p99", |step| step.p99_ms),
+        false => ("median", |step| step.p50_ms),
+    };
     let slowest = |searches: &[&Peak]| {
         let steps = searches.iter().flat_map(|peak| &peak.steps);
         let held = steps.filter(|step| step.why.is_none());
-        let p99 = held.filter_map(|step| step.p99_ms).fold(0.0, f64::max);
-        format!("p99 up to {} ms at the rates that it held", figure(p99))
+        let slowest = held.filter_map(latency).fold(0.0, f64::max);
+        format!(
+            "{name} up to {} ms at the rates that it held",
+            figure(slowest)
+        )
     };
-    let series = by_rate(results, "ms (p99)", |step| step.p99_ms, slowest);
+    let series = by_rate(results, &format!("ms ({name})"), latency, slowest);
+    let caption = format!(
+        "The {name} at each rate that was tried, on a fresh server: full where the rate was held, hollow where it was not. A \
+         flat line is a server that stays quick until its limit; the latency axis is logarithmic."
+    );
     (!series.is_empty()).then(|| {
         lines::chart(&Lines {
             id: "latency-over-rate",
             title: "Latency over demand",
-            caption: "The p99 at each rate that was tried, on a fresh server: full where the rate was held, hollow where it was \
-                      not. A flat line is a server that stays quick until its limit; the latency axis is logarithmic.",
+            caption: &caption,
             x: axis("demanded, requests/s"),
             y: Axis {
                 logarithmic: true,
-                ..axis("p99, ms")
+                ..axis(&format!("{name}, ms"))
             },
             series: &series,
             diagonal: None,

@@ -160,7 +160,7 @@ pub(crate) fn study() -> ThenAndNow {
     ThenAndNow {
         title: "Comparison of Rails Deployment Stacks".into(),
         source: "Published on 25 November 2009.".into(),
-        method: "httperf, rates raised until replies fell behind.".into(),
+        method: "httperf, commit 77dcb015f38d75d32df6fceb52ce4a2737845997.".into(),
         findings: vec![Finding {
             title: "Largest reply rate, a wiki's list".into(),
             unit: "requests/s".into(),
