@@ -81,6 +81,15 @@ test-gem: ## The Ruby side and the extension, inside a Ruby, with Debian 12's Ra
 	HIGHBALL_BIN=$(HIGHBALL) ruby gem/test/all.rb
 	for test in env response worker; do RUBYLIB=$(CURDIR)/target/rack-3/lib ruby -Igem/test gem/test/$${test}_test.rb; done
 
+ROOT_13 := target/roots/13-test
+.PHONY: test-debian-13
+test-debian-13: build ## test-gem on Debian 13, with Ruby 3.3 and Rack 3.1, in a root (needs root)
+	scripts/extension 3.3
+	RUBY=$(CURDIR)/target/ruby-3.3/ruby $(CARGO) build --release -p highball-extension --example test_front --target-dir target/rubies
+	scripts/debian-root 13 $(ROOT_13) ruby ruby-rack ruby-rackup ruby-rails ruby-sqlite3 ruby-minitest rake procps
+	scripts/in-root --with $(CURDIR) $(ROOT_13) env HIGHBALL_BIN=$(HIGHBALL) \
+	  TEST_FRONT=$(CURDIR)/target/rubies/release/examples/libtest_front.so ruby $(CURDIR)/gem/test/all.rb
+
 FUZZ_SECONDS ?= 20
 .PHONY: fuzz
 fuzz: ## Random bytes for the screen, for frames and for control messages (FUZZ_SECONDS=60: a minute each)

@@ -18,13 +18,19 @@ module Built
 
   def self.load
     Highball::Native.load
-    target = ENV.fetch("CARGO_TARGET_DIR", File.join(ROOT, "target"))
-    build = %w[cargo build --quiet --release -p highball-extension --example test_front]
-    system(*build, chdir: ROOT, exception: true)
     Dir.mktmpdir do |folder|
       # Ruby finds the extension's function by the file's name, which Cargo begins with "lib".
-      FileUtils.cp(File.join(target, "release/examples/libtest_front.so"), File.join(folder, "test_front.so"))
+      FileUtils.cp(front, File.join(folder, "test_front.so"))
       require File.join(folder, "test_front.so")
+    end
+  end
+
+  # The library with the front's side: TEST_FRONT where there is no Cargo, else built here.
+  def self.front
+    ENV.fetch("TEST_FRONT") do
+      build = %w[cargo build --quiet --release -p highball-extension --example test_front]
+      system(*build, chdir: ROOT, exception: true)
+      File.join(ENV.fetch("CARGO_TARGET_DIR", File.join(ROOT, "target")), "release/examples/libtest_front.so")
     end
   end
 end
