@@ -36,12 +36,13 @@ module Highball
         end
       end
 
-      # What Ruby itself prints of it: the message, with what is suggested (from Ruby 3.2 on).
+      # What Ruby itself prints of it: the message, with what is suggested (from Ruby 3.2 on), and without the name of
+      # the class, which Ruby puts behind the first line.
       def detailed_message(error)
         attempt_or(->(_) { message(error) }) do
           next message(error) unless error.respond_to?(:detailed_message)
 
-          text(error.detailed_message(highlight: false), MESSAGE_BYTES)
+          text(error.detailed_message(highlight: false), MESSAGE_BYTES).sub(" (#{class_name(error)})", "")
         end
       end
 
