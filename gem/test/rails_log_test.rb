@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "active_support"
+require "active_support/core_ext/object/try"
 require "active_support/logger"
 require "minitest/autorun"
 require "stringio"
@@ -28,10 +29,18 @@ class RailsLogTest < Minitest::Test
     rails.singleton_class.remove_method(:logger)
   end
 
+  # Rails 7.1 and later put a logger around that of the settings.
+  def as_rails_has_it(logger)
+    return logger unless defined?(ActiveSupport::BroadcastLogger)
+
+    ActiveSupport::BroadcastLogger.new(logger).tap { |outer| outer.formatter = logger.formatter }
+  end
+
   def test_what_rails_logs_goes_to_its_own_place_and_to_stdout
     logger = ActiveSupport::Logger.new(@file)
     logger.level = Logger::INFO
     logger.formatter = ->(_, _, _, text) { "> #{text}\n" }
+    logger = as_rails_has_it(logger)
     show(logger)
     logger.info("coupled")
     logger.debug("not shown")

@@ -16,7 +16,8 @@ module Highball
         # Rails 7.1 and later have loggers of their own that write to several places.
         return logger.broadcast_to(console) if logger.respond_to?(:broadcast_to)
 
-        logger.extend(::ActiveSupport::Logger.broadcast(console))
+        # There a logger that the application has put in Rails' place may write to one place alone.
+        logger.extend(::ActiveSupport::Logger.broadcast(console)) if ::ActiveSupport::Logger.respond_to?(:broadcast)
       end
     end
   end
