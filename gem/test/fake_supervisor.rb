@@ -133,7 +133,8 @@ class FakeSupervisor
     raise "no message within #{TIMEOUT} seconds; the template said: #{log}" unless socket.wait_readable(TIMEOUT)
 
     text, _, _, *ancillary = socket.recvmsg(65_536, scm_rights: true)
-    return if text.empty?
+    # From Ruby 3.3 on the end is nil.
+    return if text.nil? || text.empty?
 
     message = JSON.parse(text)
     name, fields = message.is_a?(Hash) ? message.first : [message, {}]
