@@ -142,7 +142,7 @@ bench-load: ## Measure the load generator beside wrk, four minutes; writes docs/
 	scripts/load-bench $(BENCH_LOAD)
 
 .PHONY: honesty
-honesty: install-test build ## 20 comparisons of equal servers and of one a tenth slower, half an hour; writes docs/method/honesty.csv
+honesty: install-test build ## 20 comparisons of equal servers and of one a tenth slower, half an hour; writes docs/internals/method/honesty.csv
 	HONESTY=full HIGHBALL_BIN=$(HIGHBALL) $(CARGO) test -p highball-lab --test honesty -- --nocapture --test-threads=1 \
 	  the_rate_of_equal_servers a_server_that_stalls
 

@@ -1,4 +1,4 @@
-//! Rows 1 to 15 of the list of faults (docs/testing.md): where a request ends and what it says. Everything here is sent
+//! Rows 1 to 15 of the list of faults (docs/internals/testing.md): where a request ends and what it says. Everything here is sent
 //! as raw bytes, and whatever is refused must not reach the application.
 
 use test_support::{Fault, IntoBytes, Probe, Server};

@@ -1,4 +1,4 @@
-//! `docs/decisions`: each file has a number of its own, and the index names all of them. Does not judge the text.
+//! `docs/internals/decisions`: each file has a number of its own, and the index names all of them. Does not judge the text.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,8 +9,8 @@ use anyhow::Result;
 use crate::Finding;
 use crate::workspace::files_below;
 
-const FOLDER: &str = "docs/decisions";
-const INDEX: &str = "docs/decisions/README.md";
+const FOLDER: &str = "docs/internals/decisions";
+const INDEX: &str = "docs/internals/decisions/README.md";
 
 /// Returns files whose names have no number or one that is taken, and what index and folder do not agree about.
 ///
@@ -87,8 +87,8 @@ mod tests {
         assert_eq!(
             found,
             [
-                "docs/decisions/0001-b.md",
-                "docs/decisions/c.md",
+                "docs/internals/decisions/0001-b.md",
+                "docs/internals/decisions/c.md",
                 "0004-d.md"
             ]
         );

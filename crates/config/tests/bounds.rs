@@ -1,4 +1,4 @@
-//! `docs/bounds.md` is the whole table: every setting and every constant that bounds a wait or a buffer stands in it, and
+//! `docs/internals/bounds.md` is the whole table: every setting and every constant that bounds a wait or a buffer stands in it, and
 //! what it names exists.
 
 use std::fs;
@@ -25,7 +25,8 @@ fn root() -> PathBuf {
 
 /// The rows of the tables.
 fn rows() -> Vec<String> {
-    let page = fs::read_to_string(root().join("docs/bounds.md")).expect("docs/bounds.md");
+    let page = fs::read_to_string(root().join("docs/internals/bounds.md"))
+        .expect("docs/internals/bounds.md");
     let rows = page.lines().filter(|line| line.starts_with("| "));
     rows.map(str::to_owned).collect()
 }
@@ -76,7 +77,7 @@ fn every_setting_that_bounds_something_is_in_the_table() {
         let name = format!("`{}`", setting.name);
         assert!(
             !bounds || rows.iter().any(|row| row.contains(&name)),
-            "docs/bounds.md has no row for the setting {name}: what does it bound, what happens then, which test holds it?"
+            "docs/internals/bounds.md has no row for the setting {name}: what does it bound, what happens then, which test holds it?"
         );
     }
 }
@@ -100,7 +101,7 @@ fn every_constant_that_bounds_something_is_in_the_table() {
             let named = format!("`{name}`");
             assert!(
                 !bounds || NO_BOUNDS.contains(&name) || rows.iter().any(|row| row.contains(&named)),
-                "docs/bounds.md has no row for {named} of {}: what does it bound, what happens then, which test holds it?",
+                "docs/internals/bounds.md has no row for {named} of {}: what does it bound, what happens then, which test holds it?",
                 path.display()
             );
         }
@@ -117,7 +118,7 @@ fn no_wait_has_a_length_without_a_name() {
             });
             assert!(
                 !literal || line.trim_start().starts_with("//"),
-                "{}: {line}: make it a constant, with a row in docs/bounds.md",
+                "{}: {line}: make it a constant, with a row in docs/internals/bounds.md",
                 path.display()
             );
         }
@@ -129,9 +130,11 @@ fn every_test_and_every_constant_that_the_table_names_exists() {
     let sources = sources();
     let mut tests = 0;
     for row in rows() {
-        // [name](../path)
+        // [name](../../path)
         for link in row.split('[').skip(1) {
-            let (name, rest) = link.split_once("](../").expect("a link to a file of tests");
+            let (name, rest) = link
+                .split_once("](../../")
+                .expect("a link to a file of tests");
             let (path, _) = rest.split_once(')').expect("the end of a link");
             let text = fs::read_to_string(root().join(path));
             let text = text.unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -165,6 +168,6 @@ fn every_row_names_a_test() {
     // The heads of the tables.
     rows.retain(|row| !row.starts_with("| what ") && !row.starts_with("|---"));
     for row in rows {
-        assert!(row.contains("](../"), "no test in {row}");
+        assert!(row.contains("](../../"), "no test in {row}");
     }
 }

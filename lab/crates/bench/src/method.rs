@@ -22,12 +22,12 @@ fn link_to_method(output: &Path) -> String {
         match component {
             Component::Normal(folder) => folders.extend(folder.to_str()),
             Component::CurDir => {}
-            _ => return "docs/method.md".into(),
+            _ => return "docs/internals/method.md".into(),
         }
     }
     let link = match folders.split_first() {
-        Some((&"docs", deeper)) => "../".repeat(deeper.len()) + "method.md",
-        _ => "../".repeat(folders.len()) + "docs/method.md",
+        Some((&"docs", deeper)) => "../".repeat(deeper.len()) + "internals/method.md",
+        _ => "../".repeat(folders.len()) + "docs/internals/method.md",
     };
     format!("[method.md]({link})")
 }
@@ -39,11 +39,14 @@ mod tests {
     #[test]
     fn the_page_links_the_method_from_where_it_lies() {
         for (output, expected) in [
-            ("docs", "[method.md](method.md)"),
-            ("./docs/reliability", "[method.md](../method.md)"),
-            ("target/bench", "[method.md](../../docs/method.md)"),
-            ("/tmp/bench", "docs/method.md"),
-            ("../bench", "docs/method.md"),
+            ("docs", "[method.md](internals/method.md)"),
+            ("./docs/reliability", "[method.md](../internals/method.md)"),
+            (
+                "target/bench",
+                "[method.md](../../docs/internals/method.md)",
+            ),
+            ("/tmp/bench", "docs/internals/method.md"),
+            ("../bench", "docs/internals/method.md"),
         ] {
             assert_eq!(link_to_method(Path::new(output)), expected, "{output}");
         }

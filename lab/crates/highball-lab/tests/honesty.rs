@@ -158,7 +158,7 @@ fn count_false_verdicts() {
     eprintln!(
         "of {COMPARISONS} comparisons {close} found equal servers too close to call, and {worse} a tenth more work slower"
     );
-    let folder = test_support::workspace().join("docs/method");
+    let folder = test_support::workspace().join("docs/internals/method");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("honesty.csv"), table).unwrap();
 }
