@@ -35,7 +35,7 @@ pub fn help_of(name: &str) -> Option<String> {
         .collect();
     let facts = [
         ("Allowed", setting.kind.allowed()),
-        ("Default", (*default).to_owned()),
+        ("Default", format!("{default}{}", elsewhere(setting))),
         ("Flag", flags),
         ("Variable", variables.join(", else ")),
         ("A change needs", setting.reload.text().to_owned()),
@@ -44,6 +44,14 @@ pub fn help_of(name: &str) -> Option<String> {
         text += &wrapped(&format!("{what}: {fact}"), 2);
     }
     Some(text)
+}
+
+/// The default in other environments, where it is another one.
+fn elsewhere(setting: &Setting) -> String {
+    let default = setting.development;
+    default.map_or_else(String::new, |default| {
+        format!("; in development and test {default}")
+    })
 }
 
 fn paragraphs(setting: &Setting) -> Vec<String> {
@@ -102,7 +110,11 @@ mod tests {
             assert_eq!(lines.iter().find(long), None, "{}", setting.name);
         }
         assert!(help_of("request-timeout").is_some_and(|text| text.contains("Default: 60s")));
-        assert!(help_of("--request_timeout").is_some());
+        let workers = help_of("--workers").expect("a setting");
+        assert!(
+            workers.contains("Default: auto; in development and test 1"),
+            "{workers}"
+        );
         assert_eq!(help_of("request_time"), None);
     }
 
