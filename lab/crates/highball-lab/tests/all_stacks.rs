@@ -17,7 +17,16 @@ mod browser;
 mod inspection;
 
 /// Stacks that no Debian package holds.
-const NOT_PACKAGED: [&str; 2] = ["mongrel", "mongrel-cluster"];
+const NOT_PACKAGED: [&str; 8] = [
+    "falcon",
+    "iodine",
+    "itsi",
+    "mongrel",
+    "mongrel-cluster",
+    "nginx+passenger",
+    "pitchfork",
+    "thruster+puma",
+];
 
 fn highball() -> Command {
     let mut command = Command::new(test_support::lab_binary());
