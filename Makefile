@@ -65,8 +65,9 @@ test-fast: ## Pure tests and the checks of the source tree: no Ruby, no server, 
 	$(CARGO) test --workspace --exclude highball-extension --lib --bins --test bounds --test tidy -- --skip needs_ruby
 
 # cargo runs one test program after the other, and many of them mostly wait: in 21 minutes on two cores they use 19
-# minutes of CPU time. So two run side by side, the longest first, and alone what measures speeds.
-TEST_JOBS ?= 2
+# minutes of CPU time. With TEST_JOBS=2 two run side by side, the longest first, and alone what measures speeds: 14 minutes,
+# but tests that hold much of the machine may then fail for lack of time.
+TEST_JOBS ?= 1
 .PHONY: test-rust
 test-rust: ## The tests of every crate but the extension (test-gem), against the release build (TEST_JOBS=2: side by side)
 	$(CARGO) build --quiet --workspace --exclude highball-extension --bin xtask
