@@ -12,7 +12,7 @@ mod runtime;
 
 pub use note::{GenerationNote, Note, TemplateNote, WorkerNote};
 pub use rules::budget::{Bound, Held};
-pub use rules::limits::{Limits, Why};
+pub use rules::limits::{Limits, RetireReason};
 pub use rules::memory::Size;
 pub use runtime::channel::Channel;
 pub use runtime::exit_status::ExitStatus;

@@ -52,18 +52,6 @@ pub enum Note {
 }
 
 impl Note {
-    /// Whether a worker's process has ended.
-    pub fn is_worker_exit(&self) -> bool {
-        use WorkerNote::{Ended, Exited};
-        matches!(
-            self,
-            Self::Worker {
-                note: Ended { .. } | Exited { .. },
-                ..
-            }
-        )
-    }
-
     /// Whether it is a warning: it may need an operator.
     pub fn is_warning(&self) -> bool {
         match self {
@@ -131,7 +119,7 @@ impl fmt::Display for Note {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::limits::Why;
+    use crate::rules::limits::RetireReason;
 
     #[test]
     fn a_line_about_a_worker_says_which_what_happened_and_what_is_done() {
@@ -141,7 +129,7 @@ mod tests {
             assert_eq!(note.to_string(), expect);
         };
         let (private, limit) = (333 << 20, 300 << 20);
-        let why = Why::Memory { private, limit };
+        let why = RetireReason::Memory { private, limit };
         let successor = 3;
         check(
             Some(4711),

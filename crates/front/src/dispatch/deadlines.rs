@@ -153,7 +153,7 @@ fn extend_deadlines(slots: &Slots, now: u64) {
         }
         // What is not taken has no room at the client's side.
         let waits = || request.is_late(now) && slots.exchange.publication(slot).has_frames();
-        if request.has_moved() || !request.is_abandoned() && waits() {
+        if request.take_progress() || !request.is_abandoned() && waits() {
             request.extend(now);
         }
     }

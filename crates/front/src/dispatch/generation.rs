@@ -109,7 +109,7 @@ impl Generation {
     /// Its processes are to be killed: none of its workers serves.
     pub(super) fn lose_workers(&mut self) {
         for worker in 0..self.slots.exchange.geometry().max_workers() {
-            self.workers.is_gone(worker);
+            self.workers.set_away(worker);
             self.deadlines.forget_post_response_work(worker);
             self.hijacks.worker_died(worker);
         }
@@ -117,7 +117,7 @@ impl Generation {
 
     /// The worker is dead. Returns the slots that it held, in no order.
     pub(super) fn reclaim_worker(&mut self, worker: u16) -> Vec<u16> {
-        self.workers.is_gone(worker);
+        self.workers.set_away(worker);
         self.deadlines.forget_post_response_work(worker);
         self.slots.exchange.reclaim_worker(worker)
     }

@@ -143,7 +143,7 @@ impl PendingRequest {
     }
 
     /// Whether something of its response came since this was last asked.
-    pub(super) fn has_moved(&self) -> bool {
+    pub(super) fn take_progress(&self) -> bool {
         self.moved.take()
     }
 

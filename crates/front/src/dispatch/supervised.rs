@@ -40,7 +40,7 @@ impl exchange::Dispatcher for Dispatcher {
     fn worker_up(&self, worker: WorkerId) {
         let mut state = self.state.borrow_mut();
         if let Some(generation) = state.generations.get_mut(worker.generation) {
-            generation.workers.is_up(worker.worker);
+            generation.workers.set_up(worker.worker);
         }
         state.fill();
     }

@@ -72,8 +72,8 @@ impl Workers {
         self.all[usize::from(worker)].finished = 0;
     }
 
-    /// The worker serves.
-    pub(super) fn is_up(&mut self, worker: u16) {
+    /// Notes that the worker serves.
+    pub(super) fn set_up(&mut self, worker: u16) {
         self.set_standing(worker, Standing::Up);
     }
 
@@ -84,8 +84,8 @@ impl Workers {
         self.set_standing(worker, Standing::Leaving { since_ns });
     }
 
-    /// The worker is dead or about to be killed.
-    pub(super) fn is_gone(&mut self, worker: u16) {
+    /// Notes that the worker is dead or about to be killed.
+    pub(super) fn set_away(&mut self, worker: u16) {
         self.set_standing(worker, Standing::Away);
     }
 

@@ -47,12 +47,12 @@ impl AccessLogGuard {
     }
 
     /// Records that the whole response was sent.
-    pub(super) fn is_whole(&self) {
+    pub(super) fn note_whole(&self) {
         self.outcome.set(self.outcome.get().or(Some(Outcome::Ok)));
     }
 
     /// Records that the response was cut; `framed` says that it declared its length.
-    pub(super) fn is_cut(&self, framed: bool) {
+    pub(super) fn note_cut(&self, framed: bool) {
         let late = matches!(
             self.transaction.response.buffer().end,
             Some(ResponseEnd::Aborted { late: true })

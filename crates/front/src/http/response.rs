@@ -325,7 +325,7 @@ impl Body for ResponseBody {
             counted = Some(Err(Cut));
         }
         if matches!(counted, Some(Err(Cut))) {
-            self.log.is_cut(self.left.is_some());
+            self.log.note_cut(self.left.is_some());
         }
         let whole = match (&counted, &self.source) {
             (None, _) => true,
@@ -335,7 +335,7 @@ impl Body for ResponseBody {
             _ => false,
         };
         if whole {
-            self.log.is_whole();
+            self.log.note_whole();
         }
         Poll::Ready(counted.map(|chunk| chunk.map(Frame::data)))
     }
@@ -358,7 +358,7 @@ impl Body for ResponseBody {
 impl Drop for ResponseBody {
     fn drop(&mut self) {
         if matches!(&self.source, Source::Memory(None)) {
-            self.log.is_whole();
+            self.log.note_whole();
         }
         if !self.is_stream() {
             return;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use exchange::Stall;
 
 use crate::rules::budget::Held;
-use crate::rules::limits::Why;
+use crate::rules::limits::RetireReason;
 use crate::rules::memory::Size;
 use crate::rules::pool::Action;
 
@@ -29,12 +29,12 @@ pub enum WorkerNote {
         /// The number of the one that takes its place.
         successor: u16,
         /// Why.
-        why: Why,
+        why: RetireReason,
     },
     /// It is to exit; its successor comes after that, for there is no memory for both.
     ReplacedAfterExit {
         /// Why.
-        why: Why,
+        why: RetireReason,
     },
     /// It is to exit, and is not replaced for now: memory is short.
     Removed {
@@ -43,7 +43,7 @@ pub enum WorkerNote {
         /// What all processes hold and may.
         held: Held,
         /// Why it is this one, where it is not for being the largest.
-        why: Option<Why>,
+        why: Option<RetireReason>,
     },
     /// It stalls, and is to exit.
     Stalled {

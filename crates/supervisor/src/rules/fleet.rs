@@ -14,7 +14,7 @@ mod generations;
 mod outage;
 mod rollout;
 
-pub(crate) use event::{Action, Event, Rules, Why};
+pub(crate) use event::{Action, Event, GiveUpReason, Rules};
 pub(crate) use generations::{Generation, GenerationList, Stage};
 use outage::Outage;
 use rollout::{CheckState, Rollout};
@@ -189,7 +189,7 @@ impl Fleet {
         }
         if event == pool::Event::TemplateDied && self.rolls_out(number) {
             // In service it would be started again. Here it says what the new code is worth.
-            self.give_up(Why::Template, now, actions);
+            self.give_up(GiveUpReason::Template, now, actions);
         }
         let wanted = |generation: &Generation| (generation.number == number).then_some(event);
         self.generations.each(wanted, now, actions);
@@ -202,14 +202,14 @@ impl Fleet {
         {
             // There is no next start.
             actions.retain(|action| !action.is_delay());
-            self.give_up(Why::Worker { worker, deaths }, now, actions);
+            self.give_up(GiveUpReason::Worker { worker, deaths }, now, actions);
         }
     }
 
     /// A generation that serves starts again with a fresh exchange. One that is on its way in or out is killed.
     fn corrupt(&mut self, number: u32, now: Instant, actions: &mut Vec<Action>) {
         if self.rolls_out(number) {
-            self.give_up(Why::Corrupt, now, actions);
+            self.give_up(GiveUpReason::Corrupt, now, actions);
         }
         let event = |one: &Generation| match one.stage {
             Stage::Draining => pool::Event::Kill,
@@ -224,7 +224,7 @@ impl Fleet {
             return;
         }
         if !passed {
-            return self.give_up(Why::Check, now, actions);
+            return self.give_up(GiveUpReason::Check, now, actions);
         }
         if let Some(rollout) = &mut self.rollout {
             rollout.check = CheckState::Passed;
@@ -242,15 +242,15 @@ impl Fleet {
             && rollout.until.is_some_and(|until| until <= now)
         {
             let why = match rollout.check {
-                CheckState::Asked => Why::Check,
-                CheckState::Due | CheckState::Passed => Why::Timeout,
+                CheckState::Asked => GiveUpReason::Check,
+                CheckState::Due | CheckState::Passed => GiveUpReason::Timeout,
             };
             self.give_up(why, now, actions);
         }
     }
 
     /// Ends the new generation; the other one serves on, or again.
-    fn give_up(&mut self, why: Why, now: Instant, actions: &mut Vec<Action>) {
+    fn give_up(&mut self, why: GiveUpReason, now: Instant, actions: &mut Vec<Action>) {
         let Some(rollout) = &mut self.rollout else {
             return;
         };
@@ -290,12 +290,12 @@ impl Fleet {
         };
         let booting = self.generations.get(rollout.number);
         if booting.is_some_and(|generation| generation.stage == Stage::Booting) {
-            self.give_up(Why::CalledOff, now, actions);
+            self.give_up(GiveUpReason::CalledOff, now, actions);
         } else if !rollout.reverts {
             // Both serve, and both are going to stop.
             actions.push(Action::GiveUp {
                 generation: rollout.number,
-                why: Why::CalledOff,
+                why: GiveUpReason::CalledOff,
             });
         }
         self.rollout = None;

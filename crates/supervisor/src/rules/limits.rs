@@ -46,7 +46,7 @@ impl Limits {
 
     /// Which limit a worker has reached, if it has. Those of requests and age are spread: workers that came up
     /// together and share the work would otherwise go together too.
-    pub(crate) fn reached(&self, figures: &Figures, life: Life) -> Option<Why> {
+    pub(crate) fn reached(&self, figures: &Figures, life: Life) -> Option<RetireReason> {
         let Figures {
             requests: finished,
             age,
@@ -62,9 +62,9 @@ impl Limits {
         let by_requests = requests.filter(|limit| finished >= *limit);
         let by_age = ages.filter(|limit| age >= *limit);
         by_memory
-            .map(|(private, limit)| Why::Memory { private, limit })
-            .or(by_requests.map(|limit| Why::Requests { finished, limit }))
-            .or(by_age.map(|limit| Why::Age { age, limit }))
+            .map(|(private, limit)| RetireReason::Memory { private, limit })
+            .or(by_requests.map(|limit| RetireReason::Requests { finished, limit }))
+            .or(by_age.map(|limit| RetireReason::Age { age, limit }))
     }
 }
 
@@ -91,7 +91,7 @@ fn mixed(seed: u64) -> u64 {
 
 /// Why a worker is to go, with the figure and what it was held against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum RetireReason {
     /// It has finished so many requests.
     Requests {
         /// So many.
@@ -122,7 +122,7 @@ pub enum Why {
     },
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for RetireReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Requests { finished, limit } => write!(
@@ -189,19 +189,19 @@ mod tests {
         check(
             limits,
             figures(own, 0, None),
-            Some(Why::Requests { finished, limit }),
+            Some(RetireReason::Requests { finished, limit }),
         );
         let limit = Duration::from_secs(own);
         check(
             limits,
             figures(0, own, None),
-            Some(Why::Age { age: limit, limit }),
+            Some(RetireReason::Age { age: limit, limit }),
         );
         let (private, limit) = (2 << 20, 1 << 20);
         check(
             limits,
             figures(own, own, Some(private)),
-            Some(Why::Memory { private, limit }),
+            Some(RetireReason::Memory { private, limit }),
         );
         check(
             Limits::default(),
@@ -244,26 +244,26 @@ mod tests {
 
     #[test]
     fn the_log_says_which_limit_with_its_figure() {
-        let check = |why: Why, expect: &str| assert_eq!(why.to_string(), expect);
+        let check = |why: RetireReason, expect: &str| assert_eq!(why.to_string(), expect);
         let (finished, limit) = (1002, 958);
         check(
-            Why::Requests { finished, limit },
+            RetireReason::Requests { finished, limit },
             "1002 requests reach its limit of 958 (setting worker_max_requests)",
         );
         let (age, limit) = (Duration::from_millis(3_601_900), Duration::from_secs(3600));
         check(
-            Why::Age { age, limit },
+            RetireReason::Age { age, limit },
             "age 3601 s reaches its limit of 3600 s (setting worker_max_age)",
         );
         let (private, limit) = (333 << 20, 300 << 20);
         check(
-            Why::Memory { private, limit },
+            RetireReason::Memory { private, limit },
             "private memory 333.0 MiB exceeds worker_max_memory 300.0 MiB",
         );
         let (held, budget) = (400 << 20, 256 << 20);
         let held = Held { held, budget };
         check(
-            Why::Budget { private, held },
+            RetireReason::Budget { private, held },
             "last worker, private memory 333.0 MiB, and memory is short: server memory 400.0 MiB, memory_budget 256.0 MiB",
         );
     }

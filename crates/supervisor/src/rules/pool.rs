@@ -216,7 +216,7 @@ impl Pool {
             return;
         }
         found.state = State::Ready { since: now };
-        self.template.has_forked();
+        self.template.reset_deaths();
         actions.push(Action::Up { worker });
         self.succession
             .complete(&mut self.workers, worker, now, actions);

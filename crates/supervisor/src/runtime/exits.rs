@@ -45,7 +45,7 @@ impl Exits {
     }
 
     /// The end of a worker is to be logged. Returns whether it was told to leave.
-    pub(crate) fn has_left(&mut self, pid: i32) -> bool {
+    pub(crate) fn forget_leaving(&mut self, pid: i32) -> bool {
         self.leaving.remove(&pid)
     }
 

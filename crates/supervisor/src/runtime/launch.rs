@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use crate::note::GenerationNote;
-use crate::rules::fleet::{self, Rules, Why};
+use crate::rules::fleet::{self, GiveUpReason, Rules};
 use crate::runtime::exit_status::ExitStatus;
 use crate::runtime::exits::Exits;
 use crate::runtime::load::{Booted, Load, StartError};
@@ -134,7 +134,7 @@ impl Shared {
         }
     }
 
-    pub(crate) fn give_up(&self, generation: u32, why: Why) {
+    pub(crate) fn give_up(&self, generation: u32, why: GiveUpReason) {
         let mut inner = self.inner.borrow_mut();
         let Some(processes) = inner.processes.get_mut(&generation) else {
             return;
@@ -145,13 +145,15 @@ impl Shared {
         let verdict = processes.verdict.take();
         drop(inner);
         let error = match (why, failure) {
-            (Why::Template | Why::Check, Some(failure)) => failure,
-            (Why::Template, None) => StartError::Template(ExitStatus::Unknown),
-            (Why::Check, None) => StartError::Check("no answer within `boot_timeout`".to_owned()),
-            (Why::Worker { worker, deaths }, _) => StartError::Worker { worker, deaths },
-            (Why::Timeout, _) => StartError::Timeout(boot_timeout),
-            (Why::Corrupt, _) => StartError::Corrupt,
-            (Why::CalledOff, _) => StartError::CalledOff,
+            (GiveUpReason::Template | GiveUpReason::Check, Some(failure)) => failure,
+            (GiveUpReason::Template, None) => StartError::Template(ExitStatus::Unknown),
+            (GiveUpReason::Check, None) => {
+                StartError::Check("no answer within `boot_timeout`".to_owned())
+            }
+            (GiveUpReason::Worker { worker, deaths }, _) => StartError::Worker { worker, deaths },
+            (GiveUpReason::Timeout, _) => StartError::Timeout(boot_timeout),
+            (GiveUpReason::Corrupt, _) => StartError::Corrupt,
+            (GiveUpReason::CalledOff, _) => StartError::CalledOff,
         };
         if !first {
             let reason = error.to_string();

@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::note::{GenerationNote, Note, WorkerNote};
 use crate::rules::budget::{Held, Step};
 use crate::rules::fleet;
-use crate::rules::limits::{Figures, Life, Why};
+use crate::rules::limits::{Figures, Life, RetireReason};
 use crate::rules::memory::MemoryUsage;
 use crate::rules::pool::Event;
 use crate::runtime::load::{Load, Plan};
@@ -138,7 +138,7 @@ impl LimitCheck {
     /// Has the last worker make room for a fresh one.
     fn replace_last(&self, generation: u32, worker: u16, usage: &MemoryUsage, held: Held) {
         let private = usage.private(worker).unwrap_or_default();
-        let why = Why::Budget { private, held };
+        let why = RetireReason::Budget { private, held };
         let fits = self.shared.budget.borrow().has_reserve(usage);
         let grace = self.shared.inner.borrow().fleet.drain_timeout(generation);
         let event = if fits {
@@ -162,7 +162,7 @@ impl LimitCheck {
         worker: u16,
         usage: &MemoryUsage,
         held: Held,
-        why: Option<Why>,
+        why: Option<RetireReason>,
     ) {
         let note = WorkerNote::Removed {
             private: usage.private(worker).unwrap_or_default(),

@@ -302,7 +302,7 @@ impl Shared {
         let WorkerId { generation, worker } = id;
         let mut inner = self.inner.borrow_mut();
         let processes = inner.processes.get_mut(&generation);
-        let requested = processes.is_some_and(|processes| processes.exits.has_left(pid));
+        let requested = processes.is_some_and(|processes| processes.exits.forget_leaving(pid));
         drop(inner);
         let note = match requested {
             true => WorkerNote::Exited { status },

@@ -52,7 +52,7 @@ pub(crate) enum Action {
     /// The generation has taken over.
     Serves { generation: u32 },
     /// The generation will not take over.
-    GiveUp { generation: u32, why: Why },
+    GiveUp { generation: u32, why: GiveUpReason },
     /// Nothing is left of the generation.
     Close { generation: u32 },
 }
@@ -67,7 +67,7 @@ impl Action {
 
 /// Why a new generation was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum GiveUpReason {
     /// Its template could not load the application, or died later.
     Template,
     /// A worker died too often before it was ready.

@@ -138,11 +138,11 @@ fn feed(generations: &[u32]) -> Action {
     Action::RouteTo { generations }
 }
 
-fn given_up(why: Why) -> Action {
+fn given_up(why: GiveUpReason) -> Action {
     Action::GiveUp { generation: 2, why }
 }
 
-const WHY: limits::Why = limits::Why::Requests {
+const WHY: limits::RetireReason = limits::RetireReason::Requests {
     finished: 1000,
     limit: 990,
 };
@@ -210,7 +210,7 @@ fn code_that_does_not_boot_is_given_up_and_changes_nothing() {
         run.check(
             template_died(2),
             &[
-                given_up(Why::Template),
+                given_up(GiveUpReason::Template),
                 kill_template(2),
                 Action::Close { generation: 2 },
             ],
@@ -232,7 +232,7 @@ fn a_new_template_that_dies_before_workers_are_ready_is_not_restarted() {
     run.check(
         template_died(2),
         &[
-            given_up(Why::Template),
+            given_up(GiveUpReason::Template),
             kill(2, 0),
             kill(2, 1),
             kill_template(2),
@@ -262,7 +262,7 @@ fn a_worker_that_keeps_dying_at_its_start_gives_the_new_generation_up() {
         died(2, 0, 5),
         &[
             down(2, 0),
-            given_up(Why::Worker {
+            given_up(GiveUpReason::Worker {
                 worker: 0,
                 deaths: 5,
             }),
@@ -288,7 +288,7 @@ fn workers_that_are_not_ready_in_time_give_the_new_generation_up() {
     run.after(
         BOOT_TIMEOUT,
         &[
-            given_up(Why::Timeout),
+            given_up(GiveUpReason::Timeout),
             kill(2, 0),
             kill(2, 1),
             kill_template(2),
@@ -304,7 +304,12 @@ fn workers_that_are_not_ready_in_time_give_the_new_generation_up() {
     run.check(of(2, pool::Event::Forked { worker: 1 }), &[]);
     run.after(
         BOOT_TIMEOUT,
-        &[given_up(Why::Timeout), feed(&[1]), stop(2, 0), kill(2, 1)],
+        &[
+            given_up(GiveUpReason::Timeout),
+            feed(&[1]),
+            stop(2, 0),
+            kill(2, 1),
+        ],
     );
 }
 
@@ -317,7 +322,7 @@ fn worker_by_worker_the_old_generation_gets_its_workers_back_one_by_one() {
     // Its template dies while three workers are there: one of the old ones must go before one comes back.
     run.check(
         template_died(2),
-        &[given_up(Why::Template), feed(&[1]), stop(2, 0)],
+        &[given_up(GiveUpReason::Template), feed(&[1]), stop(2, 0)],
     );
     assert!(!run.fleet.is_settled());
     run.check(died(1, 1, 1), &[down(1, 1), fork(1, 1, 2)]);
@@ -359,13 +364,13 @@ fn a_check_decides_whether_the_new_generation_takes_over() {
     let ended = [kill(2, 0), kill(2, 1), kill_template(2)];
     run.check(
         checked(false),
-        &[&[given_up(Why::Check)], &ended[..]].concat(),
+        &[&[given_up(GiveUpReason::Check)], &ended[..]].concat(),
     );
     run.check(checked(true), &[]);
     let mut run = begin(false);
     run.after(
         BOOT_TIMEOUT,
-        &[&[given_up(Why::Check)], &ended[..]].concat(),
+        &[&[given_up(GiveUpReason::Check)], &ended[..]].concat(),
     );
     // A worker that dies meanwhile is waited for.
     let mut run = begin(false);
@@ -469,7 +474,7 @@ fn the_old_template_may_die_at_any_time() {
 
 #[test]
 fn a_stop_within_a_rollout_ends_both_generations() {
-    let called_off = given_up(Why::CalledOff);
+    let called_off = given_up(GiveUpReason::CalledOff);
     // While the new code is loaded.
     let mut run = Run::serving(rules(false, false));
     run.check(run.launch(2), &[spawn(2)]);
@@ -693,7 +698,7 @@ fn a_new_generation_without_room_is_given_up_once_no_worker_leaves() {
     // It was killed, and the kernel does not end it.
     run.after(
         BOOT_TIMEOUT,
-        &[given_up(Why::Timeout), feed(&[1]), stop(2, 0)],
+        &[given_up(GiveUpReason::Timeout), feed(&[1]), stop(2, 0)],
     );
     run.check(died(2, 0, 1), &[down(2, 0), dismiss(2)]);
 }
@@ -1118,7 +1123,7 @@ fn a_corrupt_exchange_starts_what_serves_again_and_ends_what_does_not() {
     run.check(run.launch(2), &[spawn(2)]);
     run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
     let actions = run.fleet.handle(corrupt(2), run.now);
-    assert_eq!(actions[0], given_up(Why::Corrupt));
+    assert_eq!(actions[0], given_up(GiveUpReason::Corrupt));
     assert!(actions.contains(&kill_template(2)), "{actions:?}");
     assert_eq!(run.stages(), [(1, Stage::Serving), (2, Stage::Draining)]);
     run.check(

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::rules::limits::Why;
+use crate::rules::limits::RetireReason;
 use exchange::Stall;
 
 /// What happened.
@@ -39,7 +39,7 @@ pub(crate) enum Event {
     /// Nothing happens where the pool is not whole: ask again.
     Retire {
         worker: u16,
-        why: Why,
+        why: RetireReason,
         grace: Duration,
     },
     /// The worker leaves, killed at `until`, and only when it is gone another one comes. Nothing happens where the pool is
@@ -88,7 +88,7 @@ pub(crate) enum Action {
     Retiring {
         worker: u16,
         successor: u16,
-        why: Why,
+        why: RetireReason,
     },
     /// Worth a line in the log: the worker leaves because it stalls.
     Stalled { worker: u16, stall: Stall },

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::Action;
 use super::worker::State;
 use super::workers::Workers;
-use crate::rules::limits::Why;
+use crate::rules::limits::RetireReason;
 
 /// A successor on its way, if there is one. At most one at a time.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Succession {
         &mut self,
         workers: &mut Workers,
         predecessor: u16,
-        why: Why,
+        why: RetireReason,
         grace: Duration,
         actions: &mut Vec<Action>,
     ) {

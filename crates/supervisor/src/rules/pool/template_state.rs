@@ -86,7 +86,7 @@ impl TemplateState {
     }
 
     /// One of its workers is ready. A template that loads without being able to fork is of no use.
-    pub(super) fn has_forked(&mut self) {
+    pub(super) fn reset_deaths(&mut self) {
         self.deaths = 0;
     }
 

@@ -2,12 +2,12 @@
 
 use super::backoff::{FIRST_DELAY, HEALTHY_UPTIME, LONGEST_DELAY};
 use super::*;
-use crate::rules::limits::Why;
+use crate::rules::limits::RetireReason;
 use exchange::Stall;
 
 const BOOT_TIMEOUT: Duration = Duration::from_secs(90);
 const GRACE: Duration = Duration::from_secs(30);
-const WHY: Why = Why::Requests {
+const WHY: RetireReason = RetireReason::Requests {
     finished: 1000,
     limit: 990,
 };
