@@ -88,6 +88,9 @@ pub struct ServerArguments {
     pub socket: Option<PathBuf>,
 }
 
+/// They ask for the help itself, and are no topics.
+const HELP_FLAGS: [&str; 2] = ["-h", "--help"];
+
 /// Flags of the program itself.
 const GENERAL: [&str; 4] = ["-h", "--help", "-V", "--version"];
 /// A word that is no folder and differs from a command by so many edits is a mistyped command.
@@ -107,7 +110,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> clap::error::Resu
         return Ok(Command::Lab(arguments.split_off(1)));
     }
     let is_command = |name: &str| name == "help" || definition().find_subcommand(name).is_some();
-    if let Some(topic) = topic.filter(|topic| !is_command(topic)) {
+    if let Some(topic) = topic.filter(|topic| !HELP_FLAGS.contains(topic) && !is_command(topic)) {
         return Ok(Command::Help(topic.to_owned()));
     }
     if !is_command(first) && !GENERAL.contains(&first) {

@@ -89,13 +89,11 @@ fn default(setting: &Setting) -> Vec<String> {
 
 /// A value as TOML has it.
 fn toml(setting: &Setting, items: &[String]) -> String {
-    let is_bare = |item: &str| match item.parse::<u64>() {
-        Ok(_) => setting.kind.takes_numbers(),
-        Err(_) => matches!(setting.kind, Kind::Bool),
-    };
-    let texts = items.iter().map(|item| match is_bare(item) {
-        true => item.clone(),
-        false => toml::Value::String(item.clone()).to_string(),
+    let texts = items.iter().map(|item| match item.parse::<u64>() {
+        // Not as it stands: TOML has no `05`.
+        Ok(number) if setting.kind.takes_numbers() => number.to_string(),
+        Err(_) if matches!(setting.kind, Kind::Bool) => item.clone(),
+        _ => toml::Value::String(item.clone()).to_string(),
     });
     match setting.is_list() {
         true => format!("[{}]", texts.collect::<Vec<_>>().join(", ")),
