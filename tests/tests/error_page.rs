@@ -1,6 +1,10 @@
 //! The answer to an error of the application: a page in development, and nothing of the application elsewhere.
 
-use test_support::{Application, Client, Program, Response, Server, ServerBuilder};
+use std::net::SocketAddr;
+
+use test_support::{
+    Application, Client, Program, Response, Server, ServerBuilder, TerminalSession,
+};
 
 /// What an error of the application looks like outside of development.
 const PLAIN: &str = "500 Internal Server Error\n";
@@ -16,11 +20,16 @@ fn raises() -> ServerBuilder {
     )
 }
 
-fn start(environment: Option<&str>, listen: &str) -> Server {
-    let builder = raises().environment(environment).listen([listen]);
+/// The same with its source.
+fn shop() -> ServerBuilder {
+    let builder = raises();
     let source = "module Shop\n  def self.sell(what)\n    # A comment with <b>tags</b> & more.\n    raise ArgumentError, \"no <script>alert(1)</script> of #{what}\"\n  end\nend\n";
     builder.application().dir().write("shop.rb", source);
-    builder.start()
+    builder
+}
+
+fn start(environment: Option<&str>, listen: &str) -> Server {
+    shop().environment(environment).listen([listen]).start()
 }
 
 fn get(server: &Server, accept: &str, more: &str) -> Response {
@@ -116,15 +125,35 @@ fn clients_with_a_public_address_see_nothing_of_an_error() {
 }
 
 #[test]
-fn without_a_chosen_environment_the_page_needs_a_local_listener() {
-    let local = start(None, "127.0.0.1:0");
-    assert!(
-        get(&local, BROWSER, "")
-            .text()
-            .contains("<h1>ArgumentError</h1>")
-    );
-    let open = start(None, "0.0.0.0:0");
-    assert_eq!(get(&open, BROWSER, "").text(), PLAIN);
+fn without_a_chosen_environment_the_page_needs_a_terminal() {
+    let server = start(None, "127.0.0.1:0");
+    assert_eq!(get(&server, BROWSER, "").text(), PLAIN);
+    server
+        .log()
+        .wait(|line| line.contains("level=warn") && line.contains("no environment is named"));
+}
+
+#[test]
+fn in_a_terminal_the_page_needs_a_chosen_environment_or_a_local_listener() {
+    for (listen, has_page) in [("127.0.0.1:0", true), ("0.0.0.0:0", false)] {
+        let shop = shop();
+        let terminal = TerminalSession::highball(shop.application().path(), &["-b", listen]);
+        let line = terminal
+            .log()
+            .wait(|line| line.contains("listening on http://"));
+        let (_, port) = line.trim_end().rsplit_once(':').expect("an address");
+        let address = SocketAddr::from(([127, 0, 0, 1], port.parse().expect("a port")));
+        let mut client = Client::connect(address);
+        client.send(format!(
+            "GET /?%3Cbooks%3E HTTP/1.1\r\nhost: test\r\naccept: {BROWSER}\r\n\r\n"
+        ));
+        let text = client.response().text();
+        assert_eq!(
+            text.contains("<h1>ArgumentError</h1>"),
+            has_page,
+            "{listen}: {text}"
+        );
+    }
 }
 
 #[test]

@@ -209,7 +209,7 @@ impl Application {
             generation,
             unix_sockets: unix_sockets?,
             terminal: terminal.map(|terminal| text(terminal.path())).transpose()?,
-            error_page: shows_error_page(settings),
+            error_page: shows_error_page(settings, terminal.is_some()),
         };
         Ok(Load {
             start,
@@ -220,14 +220,16 @@ impl Application {
 }
 
 /// Whether browsers may see errors of the application with its source: only in `development`. A server that was started
-/// without an environment may be one for production whose operator forgot it: then only where no other machine reaches it.
-fn shows_error_page(settings: &Settings) -> bool {
+/// without an environment may be one for production whose operator forgot it, perhaps behind a proxy: then only where a
+/// person started it in a terminal and no other machine reaches it.
+fn shows_error_page(settings: &Settings, in_terminal: bool) -> bool {
     let is_local = |listen: &Listen| match listen {
         Listen::Tcp(address) => address.ip().is_loopback(),
         Listen::Unix(_) => true,
     };
     let chosen = settings.chose_development();
-    settings.environment == "development" && (chosen || settings.listen.iter().all(is_local))
+    let may_be_forgotten = !in_terminal || !settings.listen.iter().all(is_local);
+    settings.environment == "development" && (chosen || !may_be_forgotten)
 }
 
 /// The capacity of a server that serves, in a line.

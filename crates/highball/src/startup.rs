@@ -73,7 +73,7 @@ pub(crate) async fn start(
     let queue = Rc::new(queue);
     queue.block("this server is still starting".to_owned());
     signals::watch_changes(&queue)?;
-    signals::watch_hangups(&stops, &queue)?;
+    signals::watch_hangups(&stops, &queue, &log)?;
     // Without it zombies are left, which is no reason not to serve.
     spawn_local(async { drop(orphans::reap().await) });
     for text in &opened.warnings {
@@ -93,11 +93,11 @@ pub(crate) async fn start(
         Ok(None) => {
             let text = "stopped before the application was loaded";
             booting.log.event(Level::Info, text, &[]);
-            booting.supervisor.stop(Duration::ZERO).await;
+            booting.end().await;
             Ok(None)
         }
         Err(error) => {
-            booting.supervisor.stop(Duration::ZERO).await;
+            booting.end().await;
             Err(error)
         }
     }
@@ -140,7 +140,7 @@ fn supervise(
             &note.to_string(),
             &[("generation", Value::Number(generation.into()))],
         );
-        if let (true, Some(terminal)) = (note.is_worker_exit(), &terminal) {
+        if let Some(terminal) = &terminal {
             terminal.restore();
         }
     };
@@ -191,6 +191,14 @@ struct Booting {
 }
 
 impl Booting {
+    /// Ends what was started of it.
+    async fn end(&self) {
+        self.supervisor.stop(Duration::ZERO).await;
+        if let Some(terminal) = &self.application.child_environment.terminal {
+            terminal.restore();
+        }
+    }
+
     /// Makes front, supervisor and control socket, and what the first generation is loaded from.
     async fn prepare(
         application: Application,
@@ -306,7 +314,7 @@ impl Booting {
                 spawn_local(predecessor.follow(front, queue, name, exited));
             }
             None => {
-                announcement::how_to_stop(log, &names);
+                announcement::how_to_stop(log, &settings, &names);
                 drop((name, exited));
             }
         }

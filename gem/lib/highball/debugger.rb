@@ -56,17 +56,14 @@ module Highball
         prepend_once("DEBUGGER__::Session", :enter_subsession) { Session }
       end
 
-      # Runs the block, this debugger, with the terminal.
-      def open(name)
-        return yield if @thread == Thread.current
+      # Runs the block, this debugger, with the terminal. One that is opened within another one has it already; the gem
+      # debug runs what is typed in a thread of its own, and has stopped all others.
+      def open(name, &block)
+        return yield if @thread == Thread.current || @sessions.any?
 
         File.open(@terminal) do |file|
           file.flock(File::LOCK_EX)
-          @thread = Thread.current
-          @name = name
-          yield
-        ensure
-          @thread = nil
+          hold(file, name, &block)
         end
       end
 
@@ -80,7 +77,9 @@ module Highball
       # Gives the terminal back.
       def unlock
         # Not the first one while others are there: it has the lock.
-        @sessions.pop&.close
+        file = @sessions.pop or return
+        release(file) if @sessions.empty?
+        file.close
       end
 
       # INT came, and no debugger has a handler for it. Pry rescues Interrupt; with others it would end the request.
@@ -98,6 +97,20 @@ module Highball
       end
 
       private
+
+      def hold(file, name)
+        @thread = Thread.current
+        @name = name
+        yield
+      ensure
+        @thread = nil
+        release(file)
+      end
+
+      # Closing would not do: a process that was forked at the prompt has the file open as well.
+      def release(file)
+        file.flock(File::LOCK_UN)
+      end
 
       # Prepends what the block returns to a class, if that is loaded and has the method.
       def prepend_once(name, method)

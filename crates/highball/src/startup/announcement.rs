@@ -20,7 +20,15 @@ pub(super) fn loading(log: &AccessLog, application: &Application) {
         application.dir.display(),
         settings.environment
     );
-    print(log, &text);
+    print(log, settings, &text);
+    if settings.environment == "development"
+        && !settings.chose_development()
+        && !std::io::stdin().is_terminal()
+    {
+        let text = "no environment is named, so the limits of development apply: one worker, no deadline, a short stop. \
+                    Set RAILS_ENV, RACK_ENV or --environment";
+        log.event(Level::Warn, text, &[]);
+    }
 }
 
 /// Says where the server listens, what it is, and in a terminal how it is stopped.
@@ -32,24 +40,24 @@ pub(super) fn serving(
     ruby: &str,
 ) {
     for socket in sockets {
-        print(log, socket);
+        print(log, settings, socket);
     }
     let text = format!(
         "{}, ruby {ruby}, pid {}",
         ready_line(settings, generation),
         own_pid()
     );
-    print(log, &text);
+    print(log, settings, &text);
 }
 
 /// Says in a terminal where to click and how the server is stopped.
-pub(super) fn how_to_stop(log: &AccessLog, names: &[String]) {
+pub(super) fn how_to_stop(log: &AccessLog, settings: &Settings, names: &[String]) {
     if !std::io::stdout().is_terminal() {
         return;
     }
     let url = url(names).map_or_else(String::new, |url| format!("{url}: "));
     let text = format!("{url}Ctrl-C or `highball stop` stops the server");
-    print(log, &text);
+    print(log, settings, &text);
 }
 
 /// Returns the URL of the first TCP address for a browser on this machine.
@@ -63,13 +71,12 @@ fn url(names: &[String]) -> Option<String> {
     })
 }
 
-fn print(log: &AccessLog, text: &str) {
-    match log.format() {
-        Format::Logfmt => {
-            // A stdout that is closed is no reason to stop serving.
-            let _ = writeln!(std::io::stdout(), "{text}");
-        }
-        Format::Text | Format::Json => log.event(Level::Info, text, &[]),
+fn print(log: &AccessLog, settings: &Settings, text: &str) {
+    if log.format() == Format::Logfmt || settings.log_file.is_some() {
+        // A stdout that is closed is no reason to stop serving.
+        let _ = writeln!(std::io::stdout(), "{text}");
+    } else {
+        log.event(Level::Info, text, &[]);
     }
 }
 

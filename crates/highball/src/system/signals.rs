@@ -1,11 +1,14 @@
 //! The signals of a running server: requests to stop and requests for changes. It handles every signal that people send to
 //! servers, so that none ends the front by accident. Decides nothing about what follows.
 
+use std::cell::Cell;
 use std::io::IsTerminal;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use front::log::AccessLog;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
@@ -93,30 +96,75 @@ pub(crate) fn watch_changes(queue: &Rc<ChangeQueue>) -> Result<()> {
     Ok(())
 }
 
-/// From now on HUP requests a reload; it requests a stop where the terminal is gone that the server was started in. Where HUP
-/// is ignored (nohup(1)) it stays ignored.
+/// From now on HUP opens the log's file again and requests a reload; one that comes as the server's terminal closes requests
+/// a stop. Where HUP is ignored (nohup(1)) it stays ignored.
 ///
 /// # Errors
 /// The system refuses a handler.
-pub(crate) fn watch_hangups(stops: &Stops, queue: &Rc<ChangeQueue>) -> Result<()> {
+pub(crate) fn watch_hangups(
+    stops: &Stops,
+    queue: &Rc<ChangeQueue>,
+    log: &Rc<AccessLog>,
+) -> Result<()> {
     if ignored(SignalKind::hangup()) {
         return Ok(());
     }
     let mut signals = watch(SignalKind::hangup())?;
-    let (stops, queue) = (stops.sender.clone(), Rc::clone(queue));
-    let terminals_at_start = terminals();
+    let (stops, queue, log) = (stops.sender.clone(), Rc::clone(queue), Rc::clone(log));
+    let terminals = Rc::new(RecentTerminals::new(terminals()));
+    if terminals.any() {
+        let terminals = Rc::clone(&terminals);
+        spawn_local(async move {
+            while terminals.any() {
+                tokio::time::sleep(TERMINAL_CHECK_INTERVAL).await;
+                terminals.note(self::terminals());
+            }
+        });
+    }
     spawn_local(async move {
         while signals.recv().await.is_some() {
-            if terminals() != terminals_at_start {
+            if terminals.just_lost(self::terminals()) {
                 // Sending fails once the server has ended.
                 let _ = stops.send(Stop::Signal).await;
                 continue;
             }
+            // At once: a change that is under way may take minutes, and the old file may be compressed by then.
+            log.reopen();
             let (change, requester) = (Change::Reload, Requester::Signal("HUP"));
             queue.push(ChangeRequest { change, requester });
         }
     });
     Ok(())
+}
+
+/// How often a server that was started in a terminal looks whether that is still there.
+const TERMINAL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Which of stdin, stdout and stderr were terminals at the last two looks. A shell may end and leave the server running; a HUP
+/// that comes later is one for its log.
+struct RecentTerminals {
+    older: Cell<[bool; 3]>,
+    newer: Cell<[bool; 3]>,
+}
+
+impl RecentTerminals {
+    fn new(now: [bool; 3]) -> Self {
+        let (older, newer) = (Cell::new(now), Cell::new(now));
+        Self { older, newer }
+    }
+
+    fn any(&self) -> bool {
+        self.older.get().contains(&true)
+    }
+
+    fn note(&self, now: [bool; 3]) {
+        self.older.set(self.newer.replace(now));
+    }
+
+    /// Whether one was there at the look before the last and is not `now`.
+    fn just_lost(&self, now: [bool; 3]) -> bool {
+        self.older.get() != now
+    }
 }
 
 /// Which of stdin, stdout and stderr are terminals. One whose terminal was closed is none any more.
@@ -148,6 +196,18 @@ fn is_in_mask(status: &str, name: &str, signal: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hangup_is_of_the_terminal_for_two_looks_after_it_closed() {
+        let terminals = RecentTerminals::new([true; 3]);
+        assert!(!terminals.just_lost([true; 3]));
+        terminals.note([false; 3]);
+        assert!(terminals.just_lost([false; 3]));
+        assert!(terminals.any());
+        terminals.note([false; 3]);
+        assert!(!terminals.just_lost([false; 3]));
+        assert!(!terminals.any());
+    }
 
     #[test]
     fn a_mask_of_signals_is_read_from_its_line() {

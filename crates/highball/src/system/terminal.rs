@@ -56,11 +56,11 @@ impl Terminal {
         }
     }
 
-    /// Gives it the modes of the start: a worker that was killed at a debugger's prompt leaves it without echo. Does nothing
-    /// while another job has the terminal.
+    /// Gives it the modes of the start: a process that was killed at a debugger's prompt leaves it without echo. Does nothing
+    /// while a debugger is open or another job has the terminal.
     pub(crate) fn restore(&self) {
-        // Otherwise the kernel would stop this process (SIGTTOU).
-        if tcgetpgrp(stdin()) == Ok(getpgrp()) {
+        // In the background the kernel would stop this process (SIGTTOU).
+        if !self.has_debugger() && tcgetpgrp(stdin()) == Ok(getpgrp()) {
             let _ = tcsetattr(stdin(), OptionalActions::Now, &self.modes);
         }
     }
