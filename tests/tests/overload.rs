@@ -184,7 +184,7 @@ fn a_slow_path_leaves_threads_for_others() {
         "{called:?}"
     );
     assert!(called[2].starts_with("/slower/"), "{called:?}");
-    // The fourth thread serves whoever else comes, however many are there.
+    // The fourth thread serves all others who come, however many are there.
     for _ in 0..100 {
         waiting.server.get("/").expect(200);
     }

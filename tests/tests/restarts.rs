@@ -691,7 +691,7 @@ fn a_link_by_which_the_working_folder_was_entered_is_followed_anew_as_well() {
         );
     }
     lead_to(&link, "1");
-    // As whoever has said `cd current` is there.
+    // As after `cd current`.
     let link_text = link.display().to_string();
     let enter = [
         "sh",

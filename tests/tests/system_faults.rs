@@ -91,7 +91,7 @@ fn row_24_rack_files_over_to_path_never_leaves_its_root() {
     let server = Server::application_of(application).start();
     let get = |target: &str| server.connect().get(target);
     assert_eq!(get("/page.html").text(), "public page");
-    // Whoever puts a link there means it.
+    // A user who puts a link there means it.
     assert_eq!(get("/link").text(), "secret text");
     assert_eq!(get("/deep/page%2ehtml").text(), "deep page");
     let up = [
@@ -418,7 +418,7 @@ fn row_38_a_worker_out_of_memory_harms_its_own_requests_alone() {
     let (mut events, _gate) = (application.events(), application.gate("work"));
     let server = Server::application_of(application).workers(2).start();
     // A limit of the address space: Ruby raises in the request that asks for too much, or ends. Limits of control groups
-    // are not at hand where tests run: their tree belongs to whoever runs the container.
+    // are not at hand where tests run: their tree belongs to the user who runs the container.
     for worker in server.status().processes("worker") {
         let pages = std::fs::read_to_string(format!("/proc/{}/statm", worker.0)).unwrap();
         let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();

@@ -20,7 +20,7 @@ const TEMPLATE: &str = "{bar:12} {wide_msg}";
 pub struct Live {
     /// `None` where there is no terminal.
     bar: Option<ProgressBar>,
-    /// What runs.
+    /// What the line is about.
     subject: Mutex<String>,
 }
 
@@ -57,7 +57,7 @@ impl Live {
         }
     }
 
-    /// Shows what runs from now on.
+    /// Says from now on what the line is about.
     pub fn set_subject(&self, subject: &str) {
         if let Some(bar) = &self.bar {
             subject.clone_into(&mut self.subject.lock().expect("no holder panics"));

@@ -1,5 +1,5 @@
 //! Conditions on figures, as people write them for CI: `p99 < 200ms`, `rate >= 500`, `errors <= 1%`. It reads no results:
-//! whoever has the figures asks [`Condition::holds`].
+//! the caller asks [`Condition::holds`] with the figures.
 
 use std::fmt;
 use std::str::FromStr;
