@@ -315,7 +315,9 @@ fn a_comparison_that_was_stopped_goes_on_where_it_was() {
     lab.assert_nothing_is_left();
     let before = results(&lab.output);
     assert_eq!(before.finished, None);
-    assert_eq!(before.trials.len(), 1);
+    // One, or as many as it ended before it heard of the signal.
+    let kept = before.trials.len();
+    assert!((1..4).contains(&kept), "{kept} trials");
 
     let output = lab.output.to_str().unwrap();
     let other = Lab::with(&folder, &["--resume", output, "--trials", "3"]).run();
@@ -334,7 +336,7 @@ fn a_comparison_that_was_stopped_goes_on_where_it_was() {
         measured(&after),
         [("puma", 1), ("puma", 2), ("thin", 1), ("thin", 2)]
     );
-    assert_eq!(after.trials[0], before.trials[0]);
+    assert_eq!(after.trials[..kept], before.trials[..]);
     assert!(after.finished.is_some());
 }
 
