@@ -29,6 +29,13 @@ impl Memory {
         self.private_clean + self.private_dirty + self.private_huge + self.swap_pss
     }
 
+    /// Resident bytes that other processes have as well.
+    pub fn shared(&self) -> u64 {
+        // Huge pages are not in the resident set size (proc(5)).
+        self.rss
+            .saturating_sub(self.private_clean + self.private_dirty)
+    }
+
     /// Bytes that fall to this process, what is swapped out included. Over all processes each page counts once.
     pub fn share(&self) -> u64 {
         self.pss + self.swap_pss
@@ -120,6 +127,7 @@ SwapPss:             900 kB
         assert_eq!(memory.pss, 21037 * 1024);
         assert_eq!(memory.rss, 55800 * 1024);
         assert_eq!(memory.private_dirty, 16616 * 1024);
+        assert_eq!(memory.shared(), (5120 + 34_000) * 1024);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use procfs::process::{Process, Task};
 
@@ -57,6 +57,22 @@ impl From<procfs::process::Stat> for Stat {
 /// Returns the state of one process.
 pub fn stat(pid: i32) -> Option<Stat> {
     Some(Process::new(pid).ok()?.stat().ok()?.into())
+}
+
+/// Returns the children of a process, zombies too. None where the kernel was built without the list of them
+/// (`/proc/PID/task/TID/children`, proc(5)).
+pub fn children(pid: i32) -> Vec<i32> {
+    let tasks = Process::new(pid).and_then(|process| process.tasks());
+    let tasks = tasks.into_iter().flatten().flatten();
+    let children = tasks.filter_map(|task| task.children().ok()).flatten();
+    children.filter_map(|pid| pid.try_into().ok()).collect()
+}
+
+/// Returns when a process started, to the second.
+pub fn started(stat: &Stat) -> Option<SystemTime> {
+    let since_boot = ticks(stat.started);
+    let boot = procfs::boot_time_secs().ok()?;
+    Some(UNIX_EPOCH + Duration::from_secs(boot) + since_boot)
 }
 
 /// Returns the numbers of all processes, zombies too.
