@@ -171,7 +171,7 @@ mod tests {
             entry("listen", &["127.0.0.1:80", "unix:/run/a \"b\".sock"]),
             entry("request_timeout", &["90"]),
             entry("environment", &["a\nthreads = 7"]),
-            entry("workers", &["0"]),
+            entry("workers", &["2000"]),
             entry("colour", &["red"]),
         ]);
         let settings = load(&text);
@@ -185,6 +185,6 @@ mod tests {
         assert_eq!(settings.listen[1].to_string(), "unix:/run/a \"b\".sock");
         let names: Vec<_> = wrong.iter().map(|one| &*one.name).collect();
         assert_eq!(names, ["environment", "workers", "colour"]);
-        assert!(wrong[1].reason.contains("from 1 to 1024"), "{wrong:?}");
+        assert!(wrong[1].reason.contains("from 0 to 1024"), "{wrong:?}");
     }
 }

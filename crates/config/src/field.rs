@@ -1,16 +1,23 @@
 //! Between a checked value and the typed field of [`Settings`](crate::Settings). Never fails: the kind has
 //! checked the value, and a test holds that the range of every setting fits its field.
 
+mod address;
+mod tls;
+
 use std::fmt::Debug;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::address_list::AddressList;
 use crate::kind::Value;
 use crate::listen::{Hosts, Listen};
 use crate::log_fields::LogFields;
+use crate::media_types::MediaTypes;
 use crate::parameters::ParameterNames;
 use crate::paths::PathRules;
-use crate::proxies::TrustedProxies;
+use crate::rate_limit::RateLimit;
+
+pub use tls::{ClientVerification, TlsVersion};
 
 /// The form of the log's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +41,15 @@ pub enum Rollout {
     WorkerByWorker,
 }
 
+/// What a response must say to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CachePolicy {
+    /// It names shared caches.
+    Explicit,
+    /// RFC 9111 lets a shared cache store it.
+    Standard,
+}
+
 /// The mode of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileMode {
@@ -50,6 +66,17 @@ pub enum MemoryBudget {
     Auto,
     /// At most this many bytes.
     Bytes(u64),
+}
+
+/// Which folder the server answers files from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PublicFiles {
+    /// The one that the application publishes.
+    Auto,
+    /// None.
+    None,
+    /// This one.
+    Folder(PathBuf),
 }
 
 /// A type that a setting can have.
@@ -150,6 +177,24 @@ impl Field for LogFormat {
     }
 }
 
+impl Field for PublicFiles {
+    fn from_value(value: Value) -> Self {
+        match String::from_value(value).as_str() {
+            "auto" => Self::Auto,
+            "none" => Self::None,
+            folder => Self::Folder(folder.into()),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Text(match self {
+            Self::Auto => "auto".to_owned(),
+            Self::None => "none".to_owned(),
+            Self::Folder(folder) => folder.display().to_string(),
+        })
+    }
+}
+
 impl Field for Rollout {
     fn from_value(value: Value) -> Self {
         match String::from_value(value).as_str() {
@@ -162,6 +207,22 @@ impl Field for Rollout {
         Value::Text(match self {
             Self::AllAtOnce => "all-at-once".to_owned(),
             Self::WorkerByWorker => "worker-by-worker".to_owned(),
+        })
+    }
+}
+
+impl Field for CachePolicy {
+    fn from_value(value: Value) -> Self {
+        match String::from_value(value).as_str() {
+            "standard" => Self::Standard,
+            _ => Self::Explicit,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Text(match self {
+            Self::Explicit => "explicit".to_owned(),
+            Self::Standard => "standard".to_owned(),
         })
     }
 }
@@ -231,9 +292,19 @@ impl Field for Vec<Listen> {
     }
 }
 
-impl Field for TrustedProxies {
+impl Field for Vec<String> {
     fn from_value(value: Value) -> Self {
-        Self::parse(&items(value)).expect("checked proxies")
+        items(value)
+    }
+
+    fn to_value(&self) -> Value {
+        Value::List(self.clone())
+    }
+}
+
+impl Field for AddressList {
+    fn from_value(value: Value) -> Self {
+        Self::parse(&items(value)).expect("checked addresses")
     }
 
     fn to_value(&self) -> Value {
@@ -251,6 +322,16 @@ impl Field for ParameterNames {
     }
 }
 
+impl Field for MediaTypes {
+    fn from_value(value: Value) -> Self {
+        Self::parse(&items(value)).expect("checked types")
+    }
+
+    fn to_value(&self) -> Value {
+        Value::List(self.items())
+    }
+}
+
 impl Field for LogFields {
     fn from_value(value: Value) -> Self {
         Self::parse(&items(value)).expect("checked names")
@@ -258,6 +339,16 @@ impl Field for LogFields {
 
     fn to_value(&self) -> Value {
         Value::List(self.items())
+    }
+}
+
+impl Field for RateLimit {
+    fn from_value(value: Value) -> Self {
+        Self::parse(&String::from_value(value)).expect("a checked limit")
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Text(self.to_string())
     }
 }
 

@@ -1,14 +1,19 @@
 //! The kinds of values: how each is read from text, bounded, written and explained. Knows no setting.
 
 mod path_list;
+mod socket_address;
+mod text_forms;
 
-use std::fmt::Write;
 use std::time::Duration;
 
+use self::text_forms::{file_mode, is_host, is_request_path, one_of};
+use crate::address_list::{self, AddressList};
+use crate::hsts::{self, Hsts};
 use crate::listen::{Hosts, Listen};
 use crate::log_fields::{self, LogFields};
+use crate::media_types::{self, MediaTypes};
 use crate::parameters::{self, ParameterNames};
-use crate::proxies::{self, TrustedProxies};
+use crate::rate_limit::{self, RateLimit};
 use crate::units::{SIZE_UNITS, TIME_UNITS, quantity, size_text, time_text};
 
 /// What a value looks like, and which ones are allowed. Both ends of each range are included.
@@ -49,13 +54,6 @@ pub enum Kind {
         /// The longest.
         max: Duration,
     },
-    /// The same, or `auto`.
-    AutoDuration {
-        /// The shortest.
-        min: Duration,
-        /// The longest.
-        max: Duration,
-    },
     /// `true` or `false`.
     Bool,
     /// Any text that is not empty and has no control character.
@@ -66,18 +64,32 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// What this kind allows, or `none`. No list.
     Maybe(&'static Kind),
+    /// How long browsers come by TLS alone; see [`Hsts`].
+    Hsts,
+    /// The name of a host.
+    Host,
+    /// An IP address with a port.
+    SocketAddress,
     /// A list of addresses to listen on.
     Listen,
-    /// A list of addresses and networks of proxies.
-    Proxies,
+    /// A list of addresses and networks; see [`AddressList`].
+    Addresses,
+    /// The same as one text, separated by spaces: the value of a path.
+    AddressesOfPath,
+    /// How many requests are allowed in which time; see [`RateLimit`].
+    RateLimit,
     /// A list of parts of parameter names; see [`ParameterNames`].
     ParameterNames,
+    /// A list of types of content; see [`MediaTypes`].
+    MediaTypes,
     /// A list of fields of the access log; see [`LogFields`].
     LogFields,
     /// The mode of a file, in octal digits, or `auto`.
     FileMode,
     /// A part of a whole: `50%`.
     Percent,
+    /// A list of texts; the words say what each is. Empty is `none`.
+    Texts(&'static str),
     /// A list of paths, with a value of this kind each where there is one; see [`PathRules`](crate::PathRules).
     Paths(Option<&'static Kind>),
 }
@@ -102,7 +114,13 @@ impl Kind {
     pub fn is_list(&self) -> bool {
         matches!(
             self,
-            Self::Listen | Self::Proxies | Self::ParameterNames | Self::LogFields | Self::Paths(_)
+            Self::Listen
+                | Self::Addresses
+                | Self::ParameterNames
+                | Self::MediaTypes
+                | Self::LogFields
+                | Self::Texts(_)
+                | Self::Paths(_)
         )
     }
 
@@ -114,20 +132,26 @@ impl Kind {
             | Self::Bytes { .. }
             | Self::AutoBytes { .. }
             | Self::Duration { .. }
-            | Self::AutoDuration { .. }
             | Self::Listen => true,
             Self::Maybe(kind) => kind.takes_numbers(),
             Self::Bool
             | Self::Text
             | Self::RequestPath
             | Self::Choice(_)
+            | Self::Hsts
+            | Self::Host
+            | Self::SocketAddress
             // A number in TOML is decimal where it is not written as `0o660`, and would be another mode.
             | Self::FileMode
             | Self::Percent
             | Self::Paths(_)
             | Self::ParameterNames
+            | Self::MediaTypes
             | Self::LogFields
-            | Self::Proxies => false,
+            | Self::Texts(_)
+            | Self::AddressesOfPath
+            | Self::RateLimit
+            | Self::Addresses => false,
         }
     }
 
@@ -139,14 +163,18 @@ impl Kind {
             Self::Bytes { .. } => "SIZE".to_owned(),
             Self::AutoBytes { .. } => "SIZE|auto".to_owned(),
             Self::Duration { .. } => "TIME".to_owned(),
-            Self::AutoDuration { .. } => "TIME|auto".to_owned(),
             Self::Bool => "true|false".to_owned(),
-            Self::Text => "TEXT".to_owned(),
+            Self::Text | Self::Texts(_) => "TEXT".to_owned(),
             Self::RequestPath => "PATH".to_owned(),
+            Self::Hsts => "TIME[;WORD]".to_owned(),
+            Self::Host => "HOST".to_owned(),
+            Self::SocketAddress => "IP:PORT".to_owned(),
             Self::Choice(words) => words.join("|"),
             Self::Maybe(kind) => format!("{}|none", kind.value_name()),
-            Self::Listen | Self::Proxies => "ADDR".to_owned(),
+            Self::Listen | Self::Addresses | Self::AddressesOfPath => "ADDR".to_owned(),
+            Self::RateLimit => "RATE".to_owned(),
             Self::ParameterNames => "NAME".to_owned(),
+            Self::MediaTypes => "TYPE".to_owned(),
             Self::LogFields => "FIELD".to_owned(),
             Self::FileMode => "MODE|auto".to_owned(),
             Self::Percent => "N%".to_owned(),
@@ -176,24 +204,31 @@ impl Kind {
                 time_text(*min),
                 time_text(*max)
             ),
-            Self::AutoDuration { min, max } => {
-                let (min, max) = (*min, *max);
-                format!("{}, or \"auto\"", Self::Duration { min, max }.allowed())
-            }
             Self::Bool => "true or false".to_owned(),
             Self::Text => "a text that is not empty and has no control character".to_owned(),
             Self::RequestPath => "the path of a request, such as \"/up\"".to_owned(),
             Self::Choice(words) => one_of(words),
+            Self::Hsts => hsts::ALLOWED.to_owned(),
+            Self::Host => {
+                "the name of a host without a port, such as \"www.example.com\"".to_owned()
+            }
+            Self::SocketAddress => socket_address::ALLOWED.to_owned(),
             Self::Maybe(kind) => format!("{}, or \"none\"", kind.allowed()),
             Self::Listen => format!("a list of {}", crate::listen::ALLOWED),
-            Self::Proxies => format!("a list of {}", proxies::ALLOWED),
+            Self::Addresses => format!("a list of {}", address_list::ALLOWED),
+            Self::AddressesOfPath => {
+                format!("{}, separated by spaces", address_list::ALLOWED)
+            }
+            Self::RateLimit => rate_limit::ALLOWED.to_owned(),
             Self::ParameterNames => format!("a list of {}", parameters::ALLOWED),
+            Self::MediaTypes => format!("a list of {}", media_types::ALLOWED),
             Self::LogFields => format!("a list of {}", log_fields::allowed()),
             Self::FileMode => {
                 "a mode of three or four octal digits up to \"0777\", such as \"0660\", or \"auto\""
                     .to_owned()
             }
             Self::Percent => "a part from 1% to 100%".to_owned(),
+            Self::Texts(what) => format!("a list of {what}, or \"none\" alone"),
             Self::Paths(values) => path_list::allowed(*values),
         }
     }
@@ -205,10 +240,7 @@ impl Kind {
     pub(crate) fn parse(&self, text: &str) -> Result<Value, String> {
         let wrong = || format!("{text:?} is not allowed; expected {}", self.allowed());
         match self {
-            Self::AutoInteger { .. }
-            | Self::AutoBytes { .. }
-            | Self::AutoDuration { .. }
-            | Self::FileMode
+            Self::AutoInteger { .. } | Self::AutoBytes { .. } | Self::FileMode
                 if text == "auto" =>
             {
                 Ok(Value::Auto)
@@ -230,7 +262,7 @@ impl Kind {
                 let size = size.ok_or_else(|| self.out_of_range(text))?;
                 self.within(Value::Number(size), *min <= size && size <= *max, text)
             }
-            Self::Duration { min, max } | Self::AutoDuration { min, max } => {
+            Self::Duration { min, max } => {
                 let time = quantity(text, &TIME_UNITS, 1_000).ok_or_else(wrong)?;
                 let time = Duration::from_millis(time.ok_or_else(|| self.out_of_range(text))?);
                 self.within(Value::Duration(time), *min <= time && time <= *max, text)
@@ -247,12 +279,32 @@ impl Kind {
             Self::Text => Ok(Value::Text(text.to_owned())),
             Self::RequestPath if is_request_path(text) => Ok(Value::Text(text.to_owned())),
             Self::RequestPath => Err(wrong()),
+            Self::Hsts if Hsts::parse(text).is_some() => Ok(Value::Text(text.to_owned())),
+            Self::Host if is_host(text) => Ok(Value::Text(text.to_ascii_lowercase())),
+            Self::SocketAddress if socket_address::is_valid(text) => {
+                Ok(Value::Text(text.to_owned()))
+            }
+            Self::Hsts | Self::Host | Self::SocketAddress => Err(wrong()),
             Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
             Self::Choice(_) => Err(wrong()),
+            Self::AddressesOfPath => {
+                let items: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+                if items.is_empty() {
+                    return Err(wrong());
+                }
+                AddressList::parse(&items)?;
+                Ok(Value::List(items))
+            }
+            Self::RateLimit => {
+                let limit = RateLimit::parse(text).ok_or_else(wrong)?;
+                Ok(Value::Text(limit.to_string()))
+            }
             Self::Listen
-            | Self::Proxies
+            | Self::Addresses
             | Self::ParameterNames
+            | Self::MediaTypes
             | Self::LogFields
+            | Self::Texts(_)
             | Self::Paths(_) => self.parse_list(&[text.to_owned()]),
         }
     }
@@ -264,10 +316,12 @@ impl Kind {
     pub(crate) fn check_item(&self, text: &str) -> Result<(), String> {
         match self {
             Self::Listen => Listen::parse(text, Hosts::new(false, false), None).map(drop),
-            Self::Proxies => proxies::check_item(text),
+            Self::Addresses => address_list::check_item(text),
             Self::ParameterNames => parameters::check_item(text),
+            Self::MediaTypes => media_types::check_item(text),
             Self::LogFields => log_fields::check_item(text),
             Self::Paths(values) => path_list::parse_item(*values, text).map(drop),
+            Self::Texts(_) => self.check_text(text),
             _ => self.parse(text).map(drop),
         }
     }
@@ -281,10 +335,15 @@ impl Kind {
             Self::Listen if items.is_empty() => {
                 return Err("the list is empty; give at least one address".to_owned());
             }
-            Self::Proxies => drop(TrustedProxies::parse(items)?),
+            Self::Addresses => drop(AddressList::parse(items)?),
             Self::ParameterNames => drop(ParameterNames::parse(items)?),
+            Self::MediaTypes => drop(MediaTypes::parse(items)?),
             Self::LogFields => drop(LogFields::parse(items)?),
             Self::Paths(values) => return path_list::parse(*values, items).map(Value::Rules),
+            Self::Texts(_) if *items == ["none"] => return Ok(Value::List(Vec::new())),
+            Self::Texts(_) if items.iter().any(|item| item == "none") => {
+                return Err("\"none\" must stand alone in the list".to_owned());
+            }
             _ => items.iter().try_for_each(|item| self.check_item(item))?,
         }
         Ok(Value::List(items.to_vec()))
@@ -303,9 +362,22 @@ impl Kind {
             (_, Value::Duration(time)) => time_text(*time),
             (_, Value::Bool(on)) => on.to_string(),
             (_, Value::Text(text)) => text.clone(),
+            (Self::AddressesOfPath, Value::List(items)) => items.join(" "),
+            (Self::Texts(_), Value::List(items)) if items.is_empty() => "none".to_owned(),
             (_, Value::List(items)) => items.join(","),
             (Self::Paths(values), Value::Rules(rules)) => path_list::text(*values, rules),
             (_, Value::Rules(_) | Value::Listed) => unreachable!("not of this kind: {value:?}"),
+        }
+    }
+
+    /// Checks one item of a list of texts.
+    fn check_text(&self, text: &str) -> Result<(), String> {
+        match text.is_empty() || text.chars().any(char::is_control) {
+            true => Err(format!(
+                "{text:?} is not allowed; expected {}",
+                self.allowed()
+            )),
+            false => Ok(()),
         }
     }
 
@@ -320,32 +392,6 @@ impl Kind {
     fn out_of_range(&self, text: &str) -> String {
         format!("{text} is out of range; expected {}", self.allowed())
     }
-}
-
-/// The bits that three or four octal digits stand for.
-fn file_mode(text: &str) -> Option<u64> {
-    let octal = text.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
-    let mode = u64::from_str_radix(text, 8).ok()?;
-    (octal && matches!(text.len(), 3 | 4) && mode <= 0o777).then_some(mode)
-}
-
-/// Whether a request line could carry it as its target (RFC 9112 section 3.2.1).
-fn is_request_path(text: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'#';
-    text.starts_with('/') && text.bytes().all(plain)
-}
-
-fn one_of(words: &[&str]) -> String {
-    let mut text = String::new();
-    for (index, word) in words.iter().enumerate() {
-        let joint = match index {
-            0 => "",
-            _ if index + 1 == words.len() => " or ",
-            _ => ", ",
-        };
-        let _ = write!(text, "{joint}\"{word}\"");
-    }
-    text
 }
 
 #[cfg(test)]

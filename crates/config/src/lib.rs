@@ -7,39 +7,52 @@
 
 #![forbid(unsafe_code)]
 
+mod address_list;
+mod applications;
 mod cores;
 mod error;
 mod example_file;
 mod field;
 mod help;
+mod hosts;
+mod hsts;
 mod kind;
 mod listen;
 mod load;
 mod log_fields;
+mod media_types;
 mod nearest;
 mod page;
 mod parameters;
 mod paths;
-mod proxies;
+mod rate_limit;
 mod reload;
 mod setting;
 mod table;
 mod table_macro;
 mod units;
 
+pub use address_list::AddressList;
+pub use applications::{ApplicationSettings, ApplicationTable, MAX_APPLICATIONS, ServerSettings};
 pub use error::{ConfigError, ConfigErrors, Origin, Place};
 pub use example_file::{WrongEntry, example_file};
-pub use field::{FileMode, LogFormat, MemoryBudget, Rollout};
+pub use field::{
+    CachePolicy, ClientVerification, FileMode, LogFormat, MemoryBudget, PublicFiles, Rollout,
+    TlsVersion,
+};
 pub use help::{help_of, list_of_settings};
+pub use hosts::{HostPattern, MAX_HOST_BYTES};
+pub use hsts::Hsts;
 pub use kind::Kind;
 pub use listen::Listen;
 pub use load::{CONFIG_FILES, Sources};
 pub use log_fields::{LogField, LogFields};
+pub use media_types::MediaTypes;
 pub use nearest::nearest;
 pub use page::settings_page;
 pub use parameters::ParameterNames;
 pub use paths::PathRules;
-pub use proxies::TrustedProxies;
+pub use rate_limit::{RateLimit, RateLimitKey};
 pub use reload::Change;
-pub use setting::{Reload, Setting};
+pub use setting::{Reload, Scope, Setting};
 pub use table::{SETTINGS, Settings};

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 /// The forms of an address, in words that follow "expected a list of".
 pub(crate) const ALLOWED: &str = "addresses such as \"127.0.0.1:3000\", \"[::1]:3000\", \"localhost:3000\", \":3000\", \"3000\" or \"unix:/path/to.sock\"";
 
+/// The port whose listener speaks TLS unless it is asked for as `tcp://`.
+const HTTPS_PORT: u16 = 443;
+
 /// The longest path of a UNIX socket that the kernel takes: `sun_path` less its NUL (unix(7)).
 const MAX_UNIX_PATH: usize = 107;
 
@@ -15,6 +18,8 @@ const MAX_UNIX_PATH: usize = 107;
 pub enum Listen {
     /// TCP, over IPv4 or IPv6. Port 0 lets the kernel choose.
     Tcp(SocketAddr),
+    /// The same, with TLS.
+    Tls(SocketAddr),
     /// A UNIX stream socket; after loading, an absolute path.
     Unix(PathBuf),
 }
@@ -57,25 +62,30 @@ impl Listen {
     /// # Errors
     /// What is wrong with it and which forms are allowed.
     pub(crate) fn parse(text: &str, hosts: Hosts, port: Option<u16>) -> Result<Vec<Self>, String> {
-        if text.starts_with("ssl://") {
-            return Err(format!(
-                "{text:?}: Highball does not speak TLS; let a proxy in front of it do that"
-            ));
-        }
+        let (text, _) = split_certificate(text)?;
         let url = text.split_once("://");
         if url.is_some_and(|(_, rest)| rest.contains('?')) {
             return Err(format!(
-                "{text:?} has options behind the question mark; use the settings unix_socket_mode and backlog instead"
+                "{text:?} has options behind the question mark; use the settings unix_socket_mode, backlog, \
+                 tls_certificate_files and tls_client_ca_file instead"
             ));
         }
         let path = text.strip_prefix("unix://");
         if let Some(path) = path.or_else(|| text.strip_prefix("unix:")) {
             return unix(text, path).map(|listen| vec![listen]);
         }
-        let address = text.strip_prefix("tcp://").unwrap_or(text);
-        if let Ok(mut address) = address.parse::<SocketAddr>() {
-            address.set_port(port.unwrap_or(address.port()));
-            return Ok(vec![Self::Tcp(address)]);
+        let (address, tls) = match url {
+            Some(("tls" | "ssl" | "https", address)) => (address, Some(true)),
+            Some(("tcp", address)) => (address, Some(false)),
+            _ => (text, None),
+        };
+        let new = |address: SocketAddr| match tls.unwrap_or(address.port() == HTTPS_PORT) {
+            true => Self::Tls(address),
+            // `PORT` is for clients that speak HTTP.
+            false => Self::Tcp((address.ip(), port.unwrap_or(address.port())).into()),
+        };
+        if let Ok(address) = address.parse::<SocketAddr>() {
+            return Ok(vec![new(address)]);
         }
         let (hosts, number) = match address.strip_prefix("localhost:") {
             Some(number) => (hosts.localhost, number),
@@ -86,11 +96,16 @@ impl Listen {
                 "{text:?} is not an address to listen on; expected {ALLOWED}"
             ));
         };
-        let number = port.unwrap_or(number);
+        let all = hosts.iter().map(|host| new((*host, number).into()));
+        let all: Vec<_> = all.collect();
         // The kernel would choose another port for each of them.
-        let count = if number == 0 { 1 } else { hosts.len() };
-        let addresses = hosts[..count].iter().map(|host| (*host, number).into());
-        Ok(addresses.map(Self::Tcp).collect())
+        let count = if all[0].has_port(0) { 1 } else { all.len() };
+        Ok(all[..count].to_vec())
+    }
+
+    /// Whether its port is this one.
+    fn has_port(&self, port: u16) -> bool {
+        matches!(self, Self::Tcp(address) | Self::Tls(address) if address.port() == port)
     }
 
     /// A relative path of a UNIX socket made absolute with `dir`.
@@ -109,6 +124,35 @@ impl Listen {
                 path.display()
             )),
         }
+    }
+}
+
+/// Splits Puma's form of an address with TLS, `ssl://ADDRESS?cert=CHAIN&key=KEY`, into the address and the item of
+/// `tls_certificate_files` that stands for the rest. Other texts stay as they are.
+///
+/// # Errors
+/// It has other options.
+pub(crate) fn split_certificate(text: &str) -> Result<(&str, Option<String>), String> {
+    let Some((address, options)) = text.split_once('?').filter(|_| text.starts_with("ssl://"))
+    else {
+        return Ok((text, None));
+    };
+    let (mut cert, mut key) = (None, None);
+    for option in options.split('&') {
+        match option.split_once('=') {
+            Some(("cert", path)) => cert = Some(path),
+            Some(("key", path)) => key = Some(path),
+            _ => {
+                return Err(format!(
+                    "{text:?} has the option {option:?}; use the settings tls_min_version, tls_client_ca_file and \
+                     tls_client_verify instead"
+                ));
+            }
+        }
+    }
+    match (cert, key) {
+        (Some(cert), Some(key)) => Ok((address, Some(format!("{cert}:{key}")))),
+        _ => Err(format!("{text:?} needs both cert and key")),
     }
 }
 
@@ -135,7 +179,9 @@ pub(crate) fn port_number(text: &str) -> Option<u16> {
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Tcp(address) if address.port() == HTTPS_PORT => write!(f, "tcp://{address}"),
             Self::Tcp(address) => address.fmt(f),
+            Self::Tls(address) => write!(f, "tls://{address}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -192,7 +238,22 @@ mod tests {
         check("unix:///run/app.sock", Ok("unix:/run/app.sock"));
         check("unix://tmp/app.sock", Ok("unix:tmp/app.sock"));
         check("unix:///a?umask=0111", Err("unix_socket_mode"));
-        check("ssl://0.0.0.0:9292?key=a", Err("does not speak TLS"));
+        check("ssl://0.0.0.0:9292", Ok("tls://0.0.0.0:9292"));
+        check("tls://[::1]:8443", Ok("tls://[::1]:8443"));
+        check("https://localhost:8443", Ok("tls://127.0.0.1:8443"));
+        check("[::]:443", Ok("tls://[::]:443"));
+        check("443", Ok("tls://127.0.0.1:443"));
+        check("tcp://[::]:443", Ok("tcp://[::]:443"));
+        check("ssl://0.0.0.0:9292?cert=a&key=b", Ok("tls://0.0.0.0:9292"));
+        check("ssl://0.0.0.0:9292?cert=a", Err("needs both cert and key"));
+        check(
+            "ssl://0.0.0.0:9292?cert=a&key=b&ca=c",
+            Err("tls_client_ca_file"),
+        );
+        check(
+            "tls://0.0.0.0:9292?cert=a&key=b",
+            Err("tls_certificate_files"),
+        );
         check("tcp://example.com:80", Err("is not an address"));
     }
 
@@ -208,6 +269,13 @@ mod tests {
         check("3000", true, Some(80), "0.0.0.0:80 [::]:80");
         check("localhost:3000", true, None, "127.0.0.1:3000 [::1]:3000");
         check("127.0.0.1:3000", true, Some(80), "127.0.0.1:80");
+        check("127.0.0.1:443", true, Some(80), "tls://127.0.0.1:443");
+        check(
+            "tls://3000",
+            false,
+            Some(80),
+            "tls://127.0.0.1:3000 tls://[::1]:3000",
+        );
         check("0", false, None, "127.0.0.1:0");
         check("3000", false, Some(0), "127.0.0.1:0");
     }

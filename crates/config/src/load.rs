@@ -3,7 +3,9 @@
 
 mod environment;
 mod file;
+mod layers;
 mod resolve;
+mod tables;
 
 use std::ffi::OsString;
 use std::io;
@@ -11,10 +13,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::applications::ServerSettings;
 use crate::cores;
 use crate::error::{ConfigError, ConfigErrors, Origin, Place};
 use crate::kind::Value;
 use crate::listen::Listen;
+use crate::load::file::FileContent;
 use crate::nearest::nearest;
 use crate::setting::Setting;
 use crate::table::{SETTINGS, Settings};
@@ -29,6 +33,11 @@ struct Machine {
     cores: fn() -> u16,
     has_ipv6: fn() -> bool,
 }
+
+const THIS_MACHINE: Machine = Machine {
+    cores: cores::usable,
+    has_ipv6: proc::machine::has_ipv6,
+};
 
 /// What settings are loaded from; the strongest is `flags`, then `env`, then the file.
 #[derive(Debug, Default)]
@@ -64,58 +73,16 @@ impl Settings {
         rule.copied().or(self.request_timeout)
     }
 
-    /// Loads and checks all settings.
+    /// Loads and checks all settings, and returns the server's.
     ///
     /// # Errors
     /// Everything that is wrong in any of the sources, also where a stronger one would have won.
     pub fn load(sources: Sources) -> Result<Self, ConfigErrors> {
-        let machine = Machine {
-            cores: cores::usable,
-            has_ipv6: proc::machine::has_ipv6,
-        };
-        Self::load_on(sources, machine)
+        Self::load_on(sources, THIS_MACHINE)
     }
 
     fn load_on(sources: Sources, machine: Machine) -> Result<Self, ConfigErrors> {
-        let mut errors = Vec::new();
-        let mut values: Vec<Option<(Value, Origin)>> = vec![None; SETTINGS.len()];
-        let mut take = |raws: Vec<Raw>, errors: &mut Vec<ConfigError>| {
-            for raw in raws {
-                if let Some(value) = check(&raw, errors) {
-                    let place = raw.place;
-                    values[raw.index] = Some((value, Origin { place, auto: false }));
-                }
-            }
-        };
-        // From the weakest to the strongest, so the last good value of each setting stays.
-        take(defaults(), &mut errors);
-        let raws = from_file(&sources, &mut errors);
-        take(raws, &mut errors);
-        errors.sort_by_key(ConfigError::line);
-        let (raws, port) = environment::shared(&sources.env, &mut errors);
-        take(raws, &mut errors);
-        let (raws, ignored) = environment::own(&sources.env, &mut errors);
-        take(raws, &mut errors);
-        let raws = from_flags(&sources.flags, &mut errors);
-        take(raws, &mut errors);
-        let mut values: Vec<_> = values
-            .into_iter()
-            .map(|value| value.expect("the defaults are good"))
-            .collect();
-        development_defaults(&mut values);
-        let has_ipv6 = (machine.has_ipv6)();
-        resolve::listen(&mut values, &sources.dir, port, has_ipv6, &mut errors);
-        resolve::auto(&mut values, machine.cores);
-        resolve::websocket_drain_timeout(&mut values);
-        resolve::hooks(&values, &sources.dir, &mut errors);
-        if !errors.is_empty() {
-            return Err(ConfigErrors(errors));
-        }
-        Ok(Self {
-            warnings: ignored.into_iter().collect(),
-            notes: environment::notes(&sources.env),
-            ..Self::from_values(values)
-        })
+        layers::load(&sources, machine).map(|all| all.server)
     }
 
     /// Those of [`Settings::default`], listening on a free port of 127.0.0.1; reads nothing of the machine.
@@ -132,9 +99,19 @@ impl Settings {
         let values = SETTINGS.iter().zip(self.values()).zip(&self.origins);
         values
             .map(|((setting, value), origin)| {
-                (setting.name, setting.kind.text(&value), origin.to_string())
+                (setting.name, setting.shown(&value), origin.to_string())
             })
             .collect()
+    }
+}
+
+impl ServerSettings {
+    /// Loads and checks all settings of a server and of its applications.
+    ///
+    /// # Errors
+    /// As [`Settings::load`].
+    pub fn load(sources: &Sources) -> Result<Self, ConfigErrors> {
+        layers::load(sources, THIS_MACHINE)
     }
 }
 
@@ -196,10 +173,10 @@ impl Settings {
         DEVELOPMENT.contains(&&*self.environment)
     }
 
-    /// Whether the environment `development` was chosen, and is not only the default.
-    pub fn chose_development(&self) -> bool {
+    /// Whether the environment is `development` only because nothing names one: an operator may have forgotten to.
+    pub fn environment_is_default(&self) -> bool {
         let index = index_of("environment").expect("a setting of the table");
-        self.environment == "development" && self.origins[index].place != Place::Default
+        self.origins[index].place == Place::Default
     }
 }
 
@@ -225,7 +202,7 @@ fn development_defaults(values: &mut [(Value, Origin)]) {
     }
 }
 
-fn from_file(sources: &Sources, errors: &mut Vec<ConfigError>) -> Vec<Raw> {
+fn from_file(sources: &Sources, errors: &mut Vec<ConfigError>) -> FileContent {
     let candidates = match &sources.config {
         Some(path) => vec![path.clone()],
         None => CONFIG_FILES
@@ -247,7 +224,7 @@ fn from_file(sources: &Sources, errors: &mut Vec<ConfigError>) -> Vec<Raw> {
             }
         }
     }
-    Vec::new()
+    FileContent::default()
 }
 
 /// Whether a file is the configuration of another server, such as `config/puma.rb`.
@@ -331,5 +308,7 @@ fn check(raw: &Raw, errors: &mut Vec<ConfigError>) -> Option<Value> {
     setting.kind.parse_list(&items).map_err(&mut refuse).ok()
 }
 
+#[cfg(test)]
+mod applications_tests;
 #[cfg(test)]
 mod tests;

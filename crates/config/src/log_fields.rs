@@ -23,6 +23,22 @@ pub enum LogField {
     QueueMs,
     /// The time in the application.
     AppMs,
+    /// How the response was compressed.
+    Encoding,
+    /// The route, as the application's framework names it.
+    Route,
+    /// The time in the database.
+    DbMs,
+    /// The time in views.
+    ViewMs,
+    /// The time of garbage collection.
+    GcMs,
+    /// The CPU time of the worker's thread.
+    CpuMs,
+    /// Objects that were allocated.
+    Allocations,
+    /// Queries of the database.
+    Queries,
 }
 
 /// The names, in the order of the variants.
@@ -37,11 +53,19 @@ pub(crate) const NAMES: &[&str] = &[
     "bytes",
     "queue_ms",
     "app_ms",
+    "encoding",
+    "route",
+    "db_ms",
+    "view_ms",
+    "gc_ms",
+    "cpu_ms",
+    "allocations",
+    "queries",
 ];
 
 /// A set of fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogFields(u16);
+pub struct LogFields(u32);
 
 impl LogFields {
     /// No field.
@@ -49,12 +73,12 @@ impl LogFields {
 
     /// Returns these fields and one more.
     pub const fn with(self, field: LogField) -> Self {
-        Self(self.0 | 1 << field as u16)
+        Self(self.0 | 1 << field as u32)
     }
 
     /// Whether the set has this field.
     pub const fn contains(self, field: LogField) -> bool {
-        self.0 & 1 << field as u16 != 0
+        self.0 & 1 << field as u32 != 0
     }
 
     /// The fields with these names, or `none` alone.
@@ -93,7 +117,7 @@ pub(crate) fn check_item(text: &str) -> Result<(), String> {
     bit(text).map(drop)
 }
 
-fn bit(name: &str) -> Result<u16, String> {
+fn bit(name: &str) -> Result<u32, String> {
     if name == "none" {
         return Ok(0);
     }
@@ -127,7 +151,7 @@ mod tests {
     fn names_and_variants_have_one_order() {
         assert_eq!(NAMES[LogField::RequestId as usize], "request_id");
         assert_eq!(NAMES[LogField::AppMs as usize], "app_ms");
-        assert_eq!(NAMES.len(), LogField::AppMs as usize + 1);
+        assert_eq!(NAMES.len(), LogField::Queries as usize + 1);
     }
 
     #[test]

@@ -16,11 +16,13 @@ Every setting has a default, and most applications need none of them. A setting 
 2. a variable: `HIGHBALL_THREADS=5`;
 3. for some, a variable that other servers share: `PORT`, `RAILS_ENV`, `RACK_ENV`, `WEB_CONCURRENCY`,
    `RAILS_MAX_THREADS`, `PIDFILE` (an empty one counts as absent);
-4. a key in the file: `threads = 5`.
+4. where a server has several applications, a key in the table of one of them, for this one alone;
+5. a key in the file: `threads = 5`.
 
 The file is the one that `--config FILE` names, otherwise `highball.toml` in the application's folder, otherwise
-`config/highball.toml` there. It is TOML without tables: all keys are at the top level. `highball check` prints every
-setting with its value and where that came from.
+`config/highball.toml` there. It is TOML with all keys at the top level, but for the tables `[[application]]` of a server
+with several applications ([applications.md](applications.md)). `highball check` prints every setting with its value and
+where that came from.
 
 Everything is checked before anything starts. An unknown key or flag, a wrong type or a value out of range is an error that
 names the place and what is allowed, even where a stronger source gives another value. An unknown `HIGHBALL_*` variable is
@@ -101,6 +103,7 @@ fn section(page: &mut String, setting: &Setting) {
         page,
         &format!("- A change needs {}.", setting.reload.text()),
     );
+    line(page, &format!("- Scope: {}.", setting.scope.text()));
 }
 
 fn line(page: &mut String, text: &str) {

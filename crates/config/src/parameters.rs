@@ -61,6 +61,11 @@ impl ParameterNames {
         }
     }
 
+    /// The words; none where nothing is filtered.
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()

@@ -32,6 +32,18 @@ impl<T> PathRules<T> {
             .map(|(index, _)| index)
     }
 
+    /// The values of all rules that match the path of a request, not only of the longest.
+    pub fn find_all(&self, path: impl AsRef<[u8]>) -> impl Iterator<Item = &T> {
+        let path = normal(path.as_ref()).into_owned();
+        let rules = self.rules.iter();
+        rules.filter_map(move |(prefix, value)| covers(prefix, &path).then_some(value))
+    }
+
+    /// Whether there are no rules.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
     /// Paths and values, in the order in which they were written.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         self.rules.iter().map(|(prefix, value)| {

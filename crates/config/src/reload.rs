@@ -24,8 +24,8 @@ impl Settings {
         let changed = pairs.filter(|(_, (from, to))| from != to);
         let change = changed.map(|(setting, (from, to))| Change {
             name: setting.name,
-            from: setting.kind.text(&from),
-            to: setting.kind.text(&to),
+            from: setting.shown(&from),
+            to: setting.shown(&to),
             reload: setting.reload,
         });
         change.collect()

@@ -1,6 +1,6 @@
 //! One row of the table, and the names and texts that follow from it. Holds no value.
 
-use crate::kind::Kind;
+use crate::kind::{Kind, Value};
 
 /// What the variables of settings begin with.
 pub(crate) const PREFIX: &str = "HIGHBALL_";
@@ -12,6 +12,9 @@ const SHORT_FLAGS: [(&str, char); 4] = [
     ("threads", 't'),
     ("workers", 'w'),
 ];
+
+/// Settings whose values have a password or a secret path.
+const ADDRESSES_WITH_SECRETS: [&str; 2] = ["exception_webhook", "smtp_url"];
 
 /// What a changed setting needs in a running server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +38,25 @@ impl Reload {
     }
 }
 
+/// What a setting belongs to, where one server has several applications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The server: there is one value.
+    Server,
+    /// An application: each may have its own.
+    Application,
+}
+
+impl Scope {
+    /// What it is, for the documentation; without a full stop.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Server => "the server",
+            Self::Application => "each application, in `[[application]]`",
+        }
+    }
+}
+
 /// One setting as the table describes it.
 #[derive(Debug)]
 pub struct Setting {
@@ -51,6 +73,8 @@ pub struct Setting {
     pub shared_variables: &'static [&'static str],
     /// What a change needs in a running server.
     pub reload: Reload,
+    /// What it belongs to.
+    pub scope: Scope,
     /// The heading under which the documentation lists it.
     pub category: &'static str,
     /// Lines of the doc comment: the first paragraph is the short text, the rest the long one.
@@ -58,6 +82,15 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// Writes a value for people and logs. Of an address with a secret in it, scheme and host are left.
+    pub(crate) fn shown(&self, value: &Value) -> String {
+        let text = self.kind.text(value);
+        match ADDRESSES_WITH_SECRETS.contains(&self.name) {
+            true => without_secrets(&text),
+            false => text,
+        }
+    }
+
     /// The flag without its dashes, such as `max-body-bytes`.
     pub fn flag(&self) -> String {
         self.name.replace('_', "-")
@@ -116,5 +149,54 @@ impl Setting {
                 .collect::<Vec<_>>()
                 .join(" ")
         })
+    }
+}
+
+/// Scheme and host of an address, without what may be secret before and after them.
+fn without_secrets(address: &str) -> String {
+    let Some((scheme, rest)) = address.split_once("://") else {
+        return match address {
+            "" | "none" => address.to_owned(),
+            _ => "(not shown)".to_owned(),
+        };
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let (user, host) = match authority.rsplit_once('@') {
+        Some((_, host)) => ("(not shown)@", host),
+        None => ("", authority),
+    };
+    let path = match path.len() {
+        0 | 1 => path,
+        _ => "/(not shown)",
+    };
+    format!("{scheme}://{user}{host}{path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_secrets;
+
+    #[test]
+    fn an_address_is_shown_without_its_secrets() {
+        for (address, shown) in [
+            ("none", "none"),
+            ("smtp://mail.example:25", "smtp://mail.example:25"),
+            (
+                "smtps://me:p@ss@mail.example",
+                "smtps://(not shown)@mail.example",
+            ),
+            (
+                "https://hooks.example/T0/B1/secret",
+                "https://hooks.example/(not shown)",
+            ),
+            (
+                "https://hooks.example?key=secret",
+                "https://hooks.example/(not shown)",
+            ),
+            ("hooks.example/secret", "(not shown)"),
+        ] {
+            assert_eq!(without_secrets(address), shown);
+        }
     }
 }

@@ -6,7 +6,7 @@ macro_rules! settings {
         $(
             $(#[doc = $doc:literal])+
             $name:ident: $type:ty = $kind:expr, default $default:literal
-                $(, development $development:literal)? $(, env $env:expr)? $(, reload $reload:ident)?;
+                $(, development $development:literal)? $(, env $env:expr)? $(, reload $reload:ident)? $(, scope $scope:ident)?;
         )+
     })+) => {
         /// Every setting, typed, checked and resolved. Field names are the names of the table.
@@ -33,6 +33,7 @@ macro_rules! settings {
                 development: settings!(@development $($development)?),
                 shared_variables: settings!(@env $($env)?),
                 reload: settings!(@reload $($reload)?),
+                scope: settings!(@scope $($scope)?),
                 category: $category,
                 doc: &[$($doc),+],
             },)+)+
@@ -63,6 +64,8 @@ macro_rules! settings {
     (@env $env:expr) => { &$env };
     (@reload) => { Reload::Generation };
     (@reload $reload:ident) => { Reload::$reload };
+    (@scope) => { Scope::Application };
+    (@scope $scope:ident) => { Scope::$scope };
 }
 
 pub(crate) use settings;

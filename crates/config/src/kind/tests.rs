@@ -234,9 +234,9 @@ fn lists() {
     };
     check_list(Kind::Listen, &["3000", "[::1]:80"], Ok("3000,[::1]:80"));
     check_list(Kind::Listen, &[], Err("the list is empty"));
-    check_list(Kind::Proxies, &[], Ok(""));
-    check_list(Kind::Proxies, &["::1", "unix"], Ok("::1,unix"));
-    check_list(Kind::Proxies, &["all", "unix"], Err("must stand alone"));
+    check_list(Kind::Addresses, &[], Ok(""));
+    check_list(Kind::Addresses, &["::1", "unix"], Ok("::1,unix"));
+    check_list(Kind::Addresses, &["all", "unix"], Err("must stand alone"));
     assert!(
         Kind::Listen
             .check_item("host:80")
@@ -244,7 +244,7 @@ fn lists() {
             .contains("not an address to listen on")
     );
     assert!(
-        Kind::Proxies
+        Kind::Addresses
             .check_item("host")
             .unwrap_err()
             .contains("not an address, a network")
@@ -263,6 +263,7 @@ fn every_kind_names_its_value() {
     check(Kind::Maybe(&Kind::RequestPath), "PATH|none");
     check(Kind::Choice(&["text", "json"]), "text|json");
     check(Kind::Percent, "N%");
+    check(Kind::SocketAddress, "IP:PORT");
     check(Kind::Listen, "ADDR");
     check(Kind::Paths(None), "PATH");
     check(Kind::Paths(Some(&Kind::Bool)), "PATH=true|false");

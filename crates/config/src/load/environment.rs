@@ -50,8 +50,6 @@ pub(super) fn shared(env: &Variables, errors: &mut Vec<ConfigError>) -> (Vec<Raw
                     Some(number) => port = Some(number),
                     None => errors.push(wrong_port(place, setting, &value)),
                 },
-                // To Puma, no workers are a single process.
-                Kind::AutoInteger { .. } if value == "0" => raws.push(raw(index, "1", &place)),
                 _ => raws.push(raw(index, &value, &place)),
             }
         }

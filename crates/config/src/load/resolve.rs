@@ -2,12 +2,14 @@
 //! Looks for the file of hooks; reads nothing else.
 
 use std::path::Path;
-use std::time::Duration;
 
 use crate::error::{ConfigError, Origin, Place};
 use crate::kind::{Kind, Value};
-use crate::listen::{Hosts, Listen};
+use crate::listen::{Hosts, Listen, split_certificate};
 use crate::table::SETTINGS;
+
+/// The most threads of the front that `auto` gives; also the end of the range.
+const MAX_FRONT_THREADS: u64 = 8;
 
 /// Gives each address its hosts and its folder, and `PORT` to those that come from the file or the default. `has_ipv6` says
 /// whether this machine has IPv6.
@@ -52,29 +54,32 @@ pub(crate) fn listen(
     if port.is_some() && has_port {
         origin.place = Place::Variable("PORT".to_owned());
     }
+    let split = items.iter().filter_map(|item| split_certificate(item).ok());
+    let certificates: Vec<String> = split.filter_map(|(_, certificate)| certificate).collect();
     *items = resolved;
+    let place = origin.place.clone();
+    let (files, origin) = &mut values[setting_index("tls_certificate_files")];
+    if let (Value::List(files), false) = (files, certificates.is_empty()) {
+        files.extend(certificates);
+        origin.place = place;
+    }
 }
 
-/// Works out the numbers that are `auto`; asks for the cores only where `workers` is.
-pub(crate) fn auto(values: &mut [(Value, Origin)], cores: impl FnOnce() -> u16) {
-    let workers = number(values, "workers", || u64::from(cores()));
+/// Works out the numbers that are `auto`; asks for the cores only where it must.
+pub(crate) fn auto(values: &mut [(Value, Origin)], cores: fn() -> u16) {
+    let mut workers = number(values, "workers", || u64::from(cores()));
+    if workers == 0 {
+        workers = 1;
+        values[setting_index("workers")].0 = Value::Number(workers);
+    }
     let threads = number(values, "threads", || 1);
     number(values, "queue_limit", || queue_limit(workers, threads));
+    number(values, "front_threads", || front_threads(cores()));
 }
 
-/// Works out how long hijacked connections stay open: in development everybody waits for the end of the server.
-pub(crate) fn websocket_drain_timeout(values: &mut [(Value, Origin)]) {
-    let environment = &values[setting_index("environment")].0;
-    let local = ["development", "test"].map(|name| Value::Text(name.to_owned()));
-    let time = match local.contains(environment) {
-        true => Duration::from_secs(1),
-        false => Duration::from_secs(5),
-    };
-    let (value, origin) = &mut values[setting_index("websocket_drain_timeout")];
-    if *value == Value::Auto {
-        *value = Value::Duration(time);
-        origin.auto = true;
-    }
+/// The threads of the front that `auto` gives: a quarter of the cores, for the workers need the most of them.
+fn front_threads(cores: u16) -> u64 {
+    u64::from(cores / 4).clamp(1, MAX_FRONT_THREADS)
 }
 
 /// The number of a setting, set to `otherwise` where it is `auto`.
@@ -113,10 +118,37 @@ pub(crate) fn hooks(values: &[(Value, Origin)], dir: &Path, errors: &mut Vec<Con
     }
 }
 
+/// Makes the folders absolute that the application may send files from.
+pub(crate) fn folders_of_files(values: &mut [(Value, Origin)], dir: &Path) {
+    let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    let resolve = |folder: &mut String| *folder = dir.join(&*folder).to_string_lossy().into_owned();
+    if let Value::List(folders) = &mut values[setting_index("sendfile_roots")].0 {
+        folders.iter_mut().for_each(resolve);
+    }
+    if let Value::Rules(rules) = &mut values[setting_index("accel_redirects")].0 {
+        for (_, folder) in rules {
+            if let Value::Text(folder) = folder {
+                resolve(folder);
+            }
+        }
+    }
+}
+
 /// The place of a setting that is known to be in the table.
 fn setting_index(name: &str) -> usize {
     SETTINGS
         .iter()
         .position(|setting| setting.name == name)
         .expect("a setting of the table")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_front_has_one_thread_up_to_seven_cores_and_then_one_for_four() {
+        let threads = [1, 4, 7, 8, 15, 16, 32, 1024].map(front_threads);
+        assert_eq!(threads, [1, 1, 1, 2, 3, 4, 8, 8]);
+    }
 }

@@ -208,6 +208,7 @@ fn every_key_of_the_file_is_read() {
         max_field_bytes = 200
         max_body_bytes = "2 GB"
         allow_trace = true
+        http2 = false
         header_timeout = 1
         body_timeout = "2s"
         send_timeout = "1500ms"
@@ -218,18 +219,29 @@ fn every_key_of_the_file_is_read() {
         request_timeout = "2m"
         request_timeouts = ["/reports=300s", "/up = 5"]
         request_grace = 0
+        slow_request = "250ms"
         boot_timeout = "1h"
         drain_timeout = 0
         queue_limit = 7
         priority_paths = ["/up", "/health/"]
         path_shares = ["/reports=50%", "/slow=5%"]
+        cache_bytes = "32MiB"
+        cache_entry_bytes = "64KiB"
+        cache_policy = "standard"
         response_buffer_bytes = "64KiB"
         response_buffer_total_bytes = "64MiB"
         response_spool_max_bytes = "1TiB"
         spool_dir = "/srv/spool"
         spool_max_bytes = "5GiB"
         early_hints = true
+        compression = false
+        compression_types = ["text/*", "*+json"]
+        compression_min_bytes = "4KiB"
+        compression_skip_authenticated = true
+        public_files = "static"
         trusted_proxies = "none"
+        proxy_protocol = true
+        front_threads = 3
         access_log = false
         log_filter_parameters = ["pin", "card_"]
         log_format = "json"
@@ -240,16 +252,59 @@ fn every_key_of_the_file_is_read() {
         compact = false
         batch_scheduling = false
         max_retries = 0
+        idle_timeout = "30m"
         worker_max_requests = 5000
         worker_max_age = "6h"
         worker_max_memory = "300MiB"
         memory_budget = "2GiB"
+        tls_certificate_files = ["a.pem:a.key", "certificates"]
+        tls_min_version = "1.3"
+        tls_client_ca_file = "clients.pem"
+        tls_client_verify = "optional"
+        tls_redirect = false
+        canonical_host = "WWW.example.com"
+        hsts = "2y; includeSubDomains"
+        tls_hosts = ["a.example", "b.example"]
+        acme_ask_url = "http://127.0.0.1/ask"
+        acme_dns_command = "bin/dns"
+        acme_directory = "staging"
+        acme_contact = "a@a.example"
+        acme_profile = "shortlived"
+        acme_eab_key_id = "kid"
+        acme_eab_key_file = "eab"
+        acme_ca_file = "ca.pem"
+        acme_storage = "/srv/acme"
+        admin_listen = "127.0.0.1:9180"
+        admin_tokens_file = "config/tokens"
+        admin_write = true
+        metrics_listen = "[::1]:9181"
+        stop_delay = "5s"
+        live_path = "/live"
+        ready_path = "/ready"
         out_of_band_interval = 100
         rollout = "worker-by-worker"
         ready_check = "/up"
         warm_up = "/projects"
         restart_file = "tmp/again"
         rails_log_to_stdout = true
+        measure_requests = false
+        sendfile_roots = ["storage", "/srv/files"]
+        accel_redirects = ["/protected=/srv/files"]
+        exceptions = false
+        exception_ignore = ["default", "Mine::Gone"]
+        release = "1.2"
+        exception_webhook = "https://hooks.example/x"
+        exception_mail_to = "ops@a.example"
+        exception_mail_from = "web@a.example"
+        smtp_url = "smtps://mail.a.example"
+        error_pages = "errors"
+        maintenance_file = "none"
+        maintenance_allow = ["192.0.2.0/24", "::1"]
+        maintenance_except = ["/up"]
+        allow = ["/admin=10.0.0.0/8  192.0.2.7", "/=all"]
+        deny = ["/=198.51.100.0/24"]
+        basic_auth = ["/admin=config/htpasswd", "/admin/open=none"]
+        rate_limits = ["/login = 5/m", "/=100/s burst 200 by X-Api-Key"]
         "#,
     );
     let dir = settings.dir.path().to_owned();
@@ -269,11 +324,14 @@ fn every_key_of_the_file_is_read() {
         .collect();
     assert_eq!(
         texts.join(" "),
-        "ruby=/usr/bin/ruby3.1 rackup=other.ru hooks=config/highball.rb user=app group=www-data pid_file=tmp/pids/server.pid unix_socket_mode=0620 unix_socket_group=www-data backlog=1000 max_connections=10 max_connections_per_address=5 trusted_proxies=none \
-         workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 worker_max_requests=5000 worker_max_age=6h worker_max_memory=300MiB memory_budget=2GiB out_of_band_interval=100 rollout=worker-by-worker ready_check=/up warm_up=/projects restart_file=tmp/again queue_limit=7 priority_paths=/up,/health path_shares=/reports=50%,/slow=5% max_header_bytes=8KiB \
-         max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB allow_trace=true header_timeout=1s \
-         body_timeout=2s send_timeout=1500ms min_body_rate=1KB min_send_rate=none keep_alive_timeout=0 file_timeout=20s request_timeout=2m request_timeouts=/reports=5m,/up=5s request_grace=0 boot_timeout=1h drain_timeout=0 websocket_drain_timeout=3s \
-         response_buffer_bytes=64KiB response_buffer_total_bytes=64MiB response_spool_max_bytes=1TiB spool_dir=/srv/spool spool_max_bytes=5GiB early_hints=true access_log=false log_fields=client,app_ms log_file=log/highball.log log_filter_parameters=pin,card_ log_format=json request_id=false rails_log_to_stdout=true"
+        "ruby=/usr/bin/ruby3.1 rackup=other.ru hooks=config/highball.rb user=app group=www-data pid_file=tmp/pids/server.pid unix_socket_mode=0620 unix_socket_group=www-data backlog=1000 max_connections=10 max_connections_per_address=5 trusted_proxies=none proxy_protocol=true front_threads=3 \
+         workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 idle_timeout=30m worker_max_requests=5000 worker_max_age=6h worker_max_memory=300MiB memory_budget=2GiB tls_certificate_files=a.pem:a.key,certificates tls_min_version=1.3 tls_client_ca_file=clients.pem tls_client_verify=optional tls_redirect=false canonical_host=www.example.com hsts=2y; includeSubDomains tls_hosts=a.example,b.example acme_ask_url=http://127.0.0.1/ask acme_dns_command=bin/dns acme_directory=staging acme_contact=a@a.example acme_profile=shortlived acme_eab_key_id=kid acme_eab_key_file=eab acme_ca_file=ca.pem acme_storage=/srv/acme admin_listen=127.0.0.1:9180 admin_tokens_file=config/tokens admin_write=true metrics_listen=[::1]:9181 stop_delay=5s live_path=/live ready_path=/ready out_of_band_interval=100 rollout=worker-by-worker ready_check=/up warm_up=/projects restart_file=tmp/again queue_limit=7 priority_paths=/up,/health path_shares=/reports=50%,/slow=5% cache_bytes=32MiB cache_entry_bytes=64KiB cache_policy=standard max_header_bytes=8KiB \
+         max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB allow_trace=true http2=false header_timeout=1s \
+         body_timeout=2s send_timeout=1500ms min_body_rate=1KB min_send_rate=none keep_alive_timeout=0 file_timeout=20s request_timeout=2m request_timeouts=/reports=5m,/up=5s request_grace=0 slow_request=250ms boot_timeout=1h drain_timeout=0 websocket_drain_timeout=3s \
+         response_buffer_bytes=64KiB response_buffer_total_bytes=64MiB response_spool_max_bytes=1TiB spool_dir=/srv/spool spool_max_bytes=5GiB early_hints=true compression=false compression_types=text/*,*+json compression_min_bytes=4KiB compression_skip_authenticated=true access_log=false log_fields=client,app_ms log_file=log/highball.log log_filter_parameters=pin,card_ log_format=json request_id=false rails_log_to_stdout=true measure_requests=false public_files=static sendfile_roots=STORAGE,/srv/files accel_redirects=/protected=/srv/files exceptions=false exception_ignore=default,Mine::Gone release=1.2 exception_webhook=https://hooks.example/(not shown) exception_mail_to=ops@a.example exception_mail_from=web@a.example smtp_url=smtps://mail.a.example \
+         error_pages=errors maintenance_file=none maintenance_allow=192.0.2.0/24,::1 maintenance_except=/up allow=/admin=10.0.0.0/8 192.0.2.7,/=all deny=/=198.51.100.0/24 \
+         rate_limits=/login=5/m,/=100/s burst 200 by x-api-key basic_auth=/admin=config/htpasswd,/admin/open=none"
+            .replace("STORAGE", &dir.join("storage").to_string_lossy())
     );
     assert!(
         settings
@@ -507,7 +565,7 @@ fn wrong_entries_name_place_and_remedy() {
     );
     check(
         case("threads = 3\n[server]\nworkers = 2"),
-        "highball.toml:2: unknown setting server (a table; settings stand at the top level, without tables); \
+        "highball.toml:2: unknown setting server (a table; settings stand at the top level or in [[application]]); \
          the nearest known one is user",
     );
     check(
@@ -752,7 +810,7 @@ fn all_errors_are_reported_together_in_the_order_of_the_sources() {
         .env("HIGHBALL_THREAD", "1")
         .env("PORT", "x")
         .flag("threads", "4")
-        .flag("workers", "0")
+        .flag("workers", "-1")
         .errors();
     let places: Vec<_> = errors
         .iter()
@@ -789,7 +847,7 @@ fn both_ends_of_each_range_are_allowed_and_fit_their_fields() {
                 i128::from(min) - 1,
                 i128::from(max) + 1,
             ),
-            Kind::Duration { min, max } | Kind::AutoDuration { min, max } => {
+            Kind::Duration { min, max } => {
                 let (min, max) = (min.as_millis(), max.as_millis());
                 let below = i128::try_from(min).unwrap() - 1;
                 (
@@ -803,9 +861,14 @@ fn both_ends_of_each_range_are_allowed_and_fit_their_fields() {
         };
         let unit = if low.ends_with("ms") { "ms" } else { "" };
         for text in [&low, &high] {
+            // No workers are one.
+            let shown = match (setting.name, &**text) {
+                ("workers", "0") => "1",
+                (_, text) => text,
+            };
             let value = setting
                 .kind
-                .parse(text)
+                .parse(shown)
                 .unwrap_or_else(|error| panic!("{} {error}", setting.name));
             let settings = case("").flag(setting.name, text).settings();
             assert_eq!(

@@ -33,18 +33,18 @@ macro_rules! server_settings {
             /// bind a new port below 1024, and reads settings and code as this user. With `none` the server keeps the
             /// user that started it; if that is root, a warning says so in `production`. `root` keeps root without a
             /// warning.
-            user: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload Start;
+            user: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload Start, scope Server;
 
             /// The group that the server runs as: a name, or a number.
             ///
             /// `none` is the primary group of `user`.
-            group: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload Start;
+            group: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload Start, scope Server;
 
             /// The file that holds the number of the server's process while it runs.
             ///
             /// Relative to the application's folder, whose subfolder must exist. After an upgrade it holds the number of
             /// the new server. Commands (`highball stop`) do not need it.
-            pid_file: Option<String> = Kind::Maybe(&Kind::Text), default "none", env ["PIDFILE"], reload Start;
+            pid_file: Option<String> = Kind::Maybe(&Kind::Text), default "none", env ["PIDFILE"], reload Start, scope Server;
         }
 
         "Listeners" {
@@ -56,36 +56,40 @@ macro_rules! server_settings {
             /// `[::1]`, `0.0.0.0` and `[::]`. For port 0 the kernel chooses a port, of IPv4 if there is no host.
             /// The forms of Puma are read too: `tcp://0.0.0.0:3000` and `unix:///path/to.sock`.
             ///
-            /// `PORT` replaces the port of every TCP address from the file or the default.
-            listen: Vec<Listen> = Kind::Listen, default "3000", env ["PORT"], reload Start;
+            /// `tls://0.0.0.0:8443` is an address with TLS (`https://` and `ssl://` mean the same), and so is one with
+            /// port 443 unless it begins with `tcp://`. Its certificates are those of `tls_certificate_files`. Of Puma's
+            /// options `ssl://0.0.0.0:8443?cert=PATH&key=PATH` is read.
+            ///
+            /// `PORT` replaces the port of every TCP address without TLS from the file or the default.
+            listen: Vec<Listen> = Kind::Listen, default "3000", env ["PORT"], reload Start, scope Server;
 
             /// The mode of the files of UNIX sockets, in octal digits: users who may write to the file may connect.
             ///
             /// It does not depend on the umask, and the file never has a wider mode. `auto` is `0660` if
             /// `unix_socket_group` is set, otherwise `0600`: only the server's user and root may connect. Files that a
             /// service manager made keep their mode.
-            unix_socket_mode: FileMode = Kind::FileMode, default "auto", reload Start;
+            unix_socket_mode: FileMode = Kind::FileMode, default "auto", reload Start, scope Server;
 
             /// The group of the files of UNIX sockets, such as the group of a proxy: a name, or a number.
             ///
             /// The user who starts the server must be in that group, or be root. `none` is the server's own group.
-            unix_socket_group: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload Start;
+            unix_socket_group: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload Start, scope Server;
 
             /// Connections that the kernel queues for a listener before the server accepts them.
-            backlog: u32 = Kind::Integer { min: 1, max: 65535 }, default "1024", reload Start;
+            backlog: u32 = Kind::Integer { min: 1, max: 65535 }, default "1024", reload Start, scope Server;
 
             /// Connections that may be open at once.
             ///
             /// At this number, or when no descriptor is left, a new connection replaces the one that has been idle
             /// longest. If none is idle, accepting pauses.
-            max_connections: usize = Kind::Integer { min: 1, max: 1_048_576 }, default "65536", reload AtOnce;
+            max_connections: usize = Kind::Integer { min: 1, max: 1_048_576 }, default "65536", reload AtOnce, scope Server;
 
             /// Connections that one address may have open at once; further ones are closed.
             ///
             /// Many people may share one address, behind a router or in a mobile network, and a browser opens six
             /// connections. An IPv6 network of 64 bits counts as one address. Peers in `trusted_proxies` are not
             /// counted.
-            max_connections_per_address: Option<usize> = Kind::Maybe(&Kind::Integer { min: 1, max: 1_048_576 }), default "none", reload AtOnce;
+            max_connections_per_address: Option<usize> = Kind::Maybe(&Kind::Integer { min: 1, max: 1_048_576 }), default "none", reload AtOnce, scope Server;
 
             /// The peers whose X-Forwarded-* headers are trusted.
             ///
@@ -95,18 +99,36 @@ macro_rules! server_settings {
             ///
             /// Addresses and networks (`10.0.0.0/8`, `::1`), or `unix` for every peer on a UNIX socket; `all` or `none`
             /// only alone.
-            trusted_proxies: TrustedProxies = Kind::Proxies, default "127.0.0.0/8,::1,unix", reload AtOnce;
+            trusted_proxies: AddressList = Kind::Addresses, default "127.0.0.0/8,::1,unix", reload AtOnce, scope Server;
+
+            /// Whether peers in `trusted_proxies` begin each connection with a PROXY header (version 1 or 2), which names
+            /// the client.
+            ///
+            /// For HAProxy (`send-proxy`, `send-proxy-v2`), and for load balancers that pass TCP on. The client's
+            /// address is then `REMOTE_ADDR`, is logged and counts for limits. X-Forwarded-* headers are trusted only if
+            /// that address is itself in `trusted_proxies`. A trusted peer that sends no such header within 5 seconds
+            /// is disconnected; this includes programs on the same machine, as 127.0.0.1 is trusted by default. Other peers send
+            /// none, and get 400 if they do.
+            proxy_protocol: bool = Kind::Bool, default "false", reload AtOnce, scope Server;
+
+            /// The number of threads that serve connections: TLS, HTTP, files, compression and the cache. One of them has
+            /// the queue for all.
+            ///
+            /// `auto` is 1 up to 7 cores that this process may use, and a quarter of them beyond that, at most 8. One
+            /// thread answers tens of thousands of requests a second and more than a thousand new TLS connections; more threads
+            /// take cores from the workers. Limits hold for all threads together.
+            front_threads: u16 = Kind::AutoInteger { min: 1, max: 8 }, default "auto", reload Start, scope Server;
         }
 
         "Workers" {
             /// The number of worker processes.
             ///
             /// `auto` is the number of cores that this process may use, by its CPU affinity and the CPU quota of its
-            /// control groups; a part of a core counts as a whole one. `WEB_CONCURRENCY=0` is one worker.
+            /// control groups; a part of a core counts as a whole one. 0, a single process for Puma, is one worker.
             ///
         /// What an application keeps in the memory of one process works with one worker alone: Action Cable's
         /// adapter `async`, the cache `:memory_store`, web-console.
-        workers: u16 = Kind::AutoInteger { min: 1, max: 1024 }, default "auto", development "1", env ["WEB_CONCURRENCY"];
+        workers: u16 = Kind::AutoInteger { min: 0, max: 1024 }, default "auto", development "1", env ["WEB_CONCURRENCY"];
 
             /// The number of Ruby threads in each worker.
             ///
@@ -127,6 +149,16 @@ macro_rules! server_settings {
             /// Only GET, HEAD, OPTIONS and TRACE, and only before the first byte of the response. A request that has
             /// killed two workers never runs a third time: it gets 502, and an error in the log names it.
             max_retries: u32 = Kind::Integer { min: 0, max: 1 }, default "1", reload AtOnce;
+
+            /// How long the application may have nothing to do before its workers and its template stop, so that it uses no
+            /// memory.
+            ///
+            /// Its next request starts it again, waits in its queue meanwhile, and takes as long as that. Nothing to do means:
+            /// no request, no response on its way out of a worker, no connection that the application took over (a
+            /// WebSocket), no work after a response. Threads of its own and work in a queue do not count: do not set it
+            /// for an application that does anything by itself. Files of its public folder and cached responses are still
+            /// served.
+            idle_timeout: Option<Duration> = Kind::Maybe(&Kind::Duration { min: SECOND, max: YEAR }), default "none", reload AtOnce;
         }
 
         "Limits of workers" {

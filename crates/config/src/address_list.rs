@@ -1,17 +1,21 @@
-//! Which peers may speak for others with X-Forwarded-*. Holds addresses only; reads no header.
+//! Lists of addresses and networks: which peers may speak for others with X-Forwarded-*, which clients are let in. Holds
+//! addresses only; reads no header.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The forms of an item, in words that follow "expected a list of".
 pub(crate) const ALLOWED: &str = "addresses and networks such as \"10.0.0.0/8\", \"192.0.2.7\" or \"fd00::/8\", and \"unix\"; or \"all\" or \"none\" alone";
 
-/// The peers whose forwarding headers are believed.
+/// A list of addresses, of networks, and of peers on UNIX sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrustedProxies {
+pub struct AddressList {
     items: Vec<String>,
     networks: Vec<Network>,
     unix: bool,
 }
+
+/// Bits of an IPv6 address before those of a mapped IPv4 address.
+const V4_PREFIX: u32 = 96;
 
 /// A network, in IPv6 terms: an IPv4 one stands under `::ffff:0:0/96`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,40 +32,40 @@ enum Item {
     Network(Network),
 }
 
-impl TrustedProxies {
+impl AddressList {
     /// Reads a list of items.
     ///
     /// # Errors
     /// What is wrong with the first wrong item, or that `all` or `none` does not stand alone.
     pub fn parse<S: AsRef<str>>(items: &[S]) -> Result<Self, String> {
-        let mut proxies = Self {
+        let mut list = Self {
             items: Vec::new(),
             networks: Vec::new(),
             unix: false,
         };
         for item in items {
             let text = item.as_ref();
-            proxies.items.push(text.to_owned());
+            list.items.push(text.to_owned());
             match parse_item(text)? {
                 Item::All | Item::None if items.len() > 1 => {
                     return Err(format!("{text:?} must stand alone in the list"));
                 }
                 Item::All => {
-                    proxies.unix = true;
-                    proxies.networks.push(Network {
+                    list.unix = true;
+                    list.networks.push(Network {
                         address: 0,
                         mask: 0,
                     });
                 }
                 Item::None => {}
-                Item::Unix => proxies.unix = true,
-                Item::Network(network) => proxies.networks.push(network),
+                Item::Unix => list.unix = true,
+                Item::Network(network) => list.networks.push(network),
             }
         }
-        Ok(proxies)
+        Ok(list)
     }
 
-    /// Whether a peer with this address is trusted. An IPv4 address mapped into IPv6, as sockets that
+    /// Whether this address is in the list. An IPv4 address mapped into IPv6, as sockets that
     /// listen on `[::]` report it, counts as the IPv4 address.
     pub fn contains(&self, peer: IpAddr) -> bool {
         let peer = bits(peer);
@@ -70,9 +74,23 @@ impl TrustedProxies {
             .any(|network| peer & network.mask == network.address)
     }
 
-    /// Whether peers on UNIX sockets are trusted.
+    /// Whether peers on UNIX sockets are in the list.
     pub fn contains_unix(&self) -> bool {
         self.unix
+    }
+
+    /// Whether a client is in the list; a peer on a UNIX socket has no address.
+    pub fn contains_client(&self, client: Option<IpAddr>) -> bool {
+        client.map_or(self.unix, |address| self.contains(address))
+    }
+
+    /// Whether every IPv4 address is in the list by one item, such as `all`.
+    pub fn contains_everyone(&self) -> bool {
+        let v4 = bits(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let every = |network: &Network| {
+            network.mask.leading_ones() <= V4_PREFIX && v4 & network.mask == network.address
+        };
+        self.networks.iter().any(every)
     }
 
     /// The list as it was written.
@@ -146,7 +164,7 @@ mod tests {
     #[test]
     fn peers_are_matched_with_networks() {
         let check = |items: &[&str], peer: &str, expect: bool| {
-            let proxies = TrustedProxies::parse(items).expect("good items");
+            let proxies = AddressList::parse(items).expect("good items");
             assert_eq!(
                 proxies.contains(peer.parse().expect("an address")),
                 expect,
@@ -179,7 +197,7 @@ mod tests {
     fn unix_peers_are_trusted_by_name_or_by_all() {
         let check = |items: &[&str], expect: bool| {
             assert_eq!(
-                TrustedProxies::parse(items)
+                AddressList::parse(items)
                     .expect("good items")
                     .contains_unix(),
                 expect,
@@ -193,9 +211,24 @@ mod tests {
     }
 
     #[test]
+    fn a_list_that_holds_all_ipv4_addresses_says_so() {
+        for (items, expect) in [
+            (&["all"][..], true),
+            (&["0.0.0.0/0"], true),
+            (&["::/0"], true),
+            (&["fd00::/8"], false),
+            (&["0.0.0.0/1"], false),
+            (&["none"], false),
+        ] {
+            let list = AddressList::parse(items).expect("good items");
+            assert_eq!(list.contains_everyone(), expect, "{items:?}");
+        }
+    }
+
+    #[test]
     fn wrong_items_are_named() {
         let check = |items: &[&str], expect: &str| {
-            let error = TrustedProxies::parse(items).expect_err("a wrong item");
+            let error = AddressList::parse(items).expect_err("a wrong item");
             assert!(error.contains(expect), "{items:?}: {error}");
         };
         check(&["10.0.0.1/8"], "write \"10.0.0.0/8\"");

@@ -1,0 +1,57 @@
+//! The part of the table of settings for operators: addresses of their own, tokens, health. Like the rest of the table it is
+//! data: `table.rs` makes settings of it.
+
+/// Puts the settings for operators between the first ones and the given ones, and passes all to a macro.
+macro_rules! operations_settings {
+    ($next:ident; $($rest:tt)*) => { acme_settings! { $next;
+        "Operators" {
+            /// The address where operators reach the API over TCP, with a token of `admin_tokens_file`: an IP address with a
+            /// port.
+            ///
+            /// It serves status and changes as the control socket does, for clients on other machines. Without TLS: give
+            /// it a private network or a proxy. On a loopback address a client must name it `localhost` or by its IP
+            /// address. [docs/admin.md](admin.md) lists the paths.
+            admin_listen: Option<SocketAddr> = Kind::Maybe(&Kind::SocketAddress), default "none", reload Start, scope Server;
+
+            /// The file with the tokens of `admin_listen`, one a line.
+            ///
+            /// Relative to the application's folder. A token has 32 to 256 characters: `openssl rand -hex 32`. Empty lines and
+            /// those that begin with `#` are no tokens; without any token nobody is let in. The file must belong to the
+            /// server's user or to root, and others must not be able to read it. A reload reads it again.
+            admin_tokens_file: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload AtOnce, scope Server;
+
+            /// Whether clients of `admin_listen` may change the server: restart, reload, upgrade, purge, stop.
+            ///
+            /// Without it they only read. The control socket is not concerned.
+            admin_write: bool = Kind::Bool, default "false", reload AtOnce, scope Server;
+
+            /// The address of `/live`, `/ready` and other paths for machines that watch the server, without a token: an IP
+            /// address with a port.
+            ///
+            /// It shows no request and changes nothing. Give it an address that only they reach.
+            metrics_listen: Option<SocketAddr> = Kind::Maybe(&Kind::SocketAddress), default "none", reload Start, scope Server;
+
+            /// How long the server goes on serving after it was asked to stop, while `/ready` says already that it is not
+            /// ready.
+            ///
+            /// Load balancers and Kubernetes need some seconds until they send no further request. Then the server drains
+            /// (`drain_timeout`). A second signal and `highball stop --now` end it at once.
+            stop_delay: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "0", reload AtOnce, scope Server;
+
+            /// The path where the server itself answers clients of `listen` whether its front works: with 200, always.
+            ///
+            /// The application never gets requests for it, on any host. `metrics_listen` has `/live` without this setting.
+            live_path: Option<String> = Kind::Maybe(&Kind::RequestPath), default "none", reload AtOnce, scope Server;
+
+            /// The path where the server itself answers clients of `listen` whether it can serve: with 200, or with 503 while
+            /// no worker can serve, or when it is to stop.
+            ///
+            /// The application never gets requests for it, on any host. `metrics_listen` has `/ready` without this setting.
+            ready_path: Option<String> = Kind::Maybe(&Kind::RequestPath), default "none", reload AtOnce, scope Server;
+        }
+
+        $($rest)*
+    } };
+}
+
+pub(crate) use operations_settings;
