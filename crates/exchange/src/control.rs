@@ -19,7 +19,10 @@ use serde::de::DeserializeOwned;
 mod messages;
 mod shorten;
 
-pub use messages::{FromTemplate, FromWorker, Start, ToTemplate, ToWorker};
+pub use messages::{
+    ExceptionRules, FromTemplate, FromWorker, Inspect, PublicFolder, Purge, Purged, Start,
+    ToTemplate, ToWorker,
+};
 
 /// Longest message in bytes.
 pub const LIMIT: usize = 64 * 1024;

@@ -29,7 +29,7 @@ pub use slot_states::{
     Claim, PHASE_CLAIMED, PHASE_DONE, PHASE_FRONT, PHASE_READY, SlotStates, State,
 };
 pub use thread_states::ThreadStates;
-pub(crate) use thread_states::is_thread_word;
+pub(crate) use thread_states::{YIELD_TIMEOUT_NS, is_thread_word};
 
 use crate::sync::{AtomicU32, Ordering, fence};
 use thread_states::{BUSY, LEFT};
@@ -39,8 +39,9 @@ use thread_states::{BUSY, LEFT};
 pub enum Found {
     /// A request, now this thread's own.
     Claim(Claim),
-    /// Requests wait, but as many idle processes do too: they go first.
-    Yield,
+    /// Requests wait, but as many idle processes do too: they go first. With the position of the oldest of these requests
+    /// in the ready ring.
+    Yield(u64),
     /// Nothing waits.
     Nothing,
 }
@@ -74,7 +75,7 @@ impl Coordination<'_> {
         let publication = Claim { slot, sequence };
         self.slots.publish(publication);
         self.ring.push(tail, publication);
-        self.availability.wake_one(None);
+        self.availability.wake_one();
         true
     }
 
@@ -92,7 +93,7 @@ impl Coordination<'_> {
     fn wake_for_all(&self) {
         let threads = self.availability.threads.words.len() as u64;
         for _ in 0..self.ring.waiting().min(threads) {
-            self.availability.wake_one(None);
+            self.availability.wake_one();
         }
     }
 
@@ -101,22 +102,23 @@ impl Coordination<'_> {
     /// Looks for work. Call it only while holding the GVL: a claim by a thread that then waits for the
     /// GVL would hold a request that another process could run.
     ///
-    /// `may_yield` is false right after a wait that followed [`Found::Yield`], so that a request is left to
-    /// others once at most: they could be stopped.
-    pub fn find(&self, thread: u16, may_yield: bool) -> Found {
+    /// `left` is the position of the request that the thread has left to others for as long as that may take, and takes
+    /// itself now where it still waits: the others could be stopped.
+    pub fn find(&self, thread: u16, left: Option<u64>) -> Found {
         let threads = self.availability.threads;
         threads.begin_to_look(thread);
-        let may_yield = may_yield && threads.per_worker > 1;
-        if may_yield && self.availability.should_yield(thread, self.ring.waiting()) {
-            self.availability.set_free(thread);
-            return Found::Yield;
-        }
         // Bounded, for a broken worker may have written anything into head and tail. A thread that finds nothing here
         // although something waits does not sleep: it looks again.
         for _ in 0..=self.ring.len() {
             let Some((head, claim)) = self.ring.oldest() else {
                 break;
             };
+            // After the look at the entry: one that is published between the two would be claimed without this question.
+            let may_yield = threads.per_worker > 1 && left != Some(head);
+            if may_yield && (self.availability).should_yield(thread, || self.ring.waiting()) {
+                self.availability.set_free(thread);
+                return Found::Yield(head);
+            }
             let claimed = self.slots.claim(claim, thread);
             self.ring.step_over(head);
             if claimed {
@@ -130,17 +132,19 @@ impl Coordination<'_> {
         Found::Nothing
     }
 
-    /// Parks the thread until it is woken. Without the GVL. `yielded` says that [`Coordination::find`] said so;
-    /// `interrupted` is raised by the code that wants the thread back before it calls `ThreadStates::wake`.
-    pub fn wait(&self, thread: u16, yielded: bool, interrupted: &AtomicU32) {
+    /// Parks the thread until it is woken. Without the GVL. `yielded` is for how many nanoseconds more it leaves requests
+    /// to others, where [`Coordination::find`] said so; `interrupted` is raised by the code that wants the thread back
+    /// before it calls `ThreadStates::wake`.
+    pub fn wait(&self, thread: u16, yielded: Option<u64>, interrupted: &AtomicU32) {
         let threads = self.availability.threads;
         let worker = threads.worker_of(usize::from(thread));
         self.availability.begin_park(thread);
-        if yielded {
-            // The idle process this thread yields to may not have been woken for the request.
-            self.availability.wake_one(Some(worker));
+        if yielded.is_some() {
+            // The idle process this thread yields to may not have been woken for the request. Never one that is busy: its
+            // thread, which may have yielded as well, would take the request.
+            self.availability.wake_idle_process();
         }
-        let stay = (yielded || self.ring.waiting() == 0)
+        let stay = (yielded.is_some() || self.ring.waiting() == 0)
             && !threads.is_stopped(worker)
             && interrupted.load(Ordering::SeqCst) == 0;
         if stay {
@@ -165,7 +169,7 @@ impl Coordination<'_> {
             && available.idle.any()
             && available.coming(self.out_of_band.holder()) < waiting
         {
-            available.wake_one(None);
+            available.wake_one();
         }
     }
 

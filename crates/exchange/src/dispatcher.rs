@@ -57,7 +57,7 @@ pub trait Dispatcher {
     /// as `sequence`.
     fn hijacked(&self, worker: WorkerId, slot: u32, sequence: u64, socket: OwnedFd);
 
-    /// Takes the worker's answer to [`Alarm::Late`]: where the thread is that runs the request in `slot`, claimed as
+    /// Takes the worker's answer to [`Alarm::Late`] or [`Alarm::Slow`]: where the thread is that runs the request in `slot`, claimed as
     /// `sequence`. Without a line where it does not run that request any more.
     fn traced(&self, worker: WorkerId, slot: u16, sequence: u32, backtrace: &[String]);
 
@@ -115,11 +115,13 @@ pub enum Stall {
     BusyBetweenRequests,
 }
 
-/// What the supervisor must hear from the dispatcher, each once.
+/// What the supervisor must hear from the dispatcher, each once, but for samples of slow requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alarm {
     /// A thread still runs a request past its deadline, or what follows a response. [`Dispatcher::traced`] expects where it is.
     Late(Run),
+    /// A thread runs a slow request, of which a sample is wanted. [`Dispatcher::traced`] expects where it is.
+    Slow(Run),
     /// The worker stalls: it is to take nothing more; its other threads may finish.
     Stalled(WorkerId, Stall),
     /// Everything that the stalled worker still runs is late: it need not be waited for.

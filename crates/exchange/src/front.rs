@@ -227,7 +227,7 @@ impl Front {
         if self.region.ready_ring().waiting() > 0 {
             let available = self.region.availability();
             available.repair();
-            available.wake_one(None);
+            available.wake_one();
         }
     }
 

@@ -28,6 +28,8 @@ pub mod doorbell;
 #[cfg(not(loom))]
 pub mod front;
 #[cfg(not(loom))]
+pub mod measures;
+#[cfg(not(loom))]
 pub mod region;
 #[cfg(not(loom))]
 pub mod request;

@@ -5,7 +5,8 @@
 //! make bytes visible nor have them taken for those of another request.
 //! A response is any number of [`Kind::Hints`], then [`Kind::Head`], then chunks or one file, then
 //! [`Kind::End`]; or [`Kind::Error`] or [`Kind::Hijacked`] where the application went another way. An
-//! [`Kind::Error`] after the end is logged, and changes the response no more. This module moves bytes; it
+//! [`Kind::Error`] after the end is logged, and changes the response no more; a [`Kind::End`] after an error only says what
+//! the request cost. This module moves bytes; it
 //! gives them no meaning, and checks that no length points outside.
 
 use std::ptr::NonNull;
@@ -31,7 +32,8 @@ pub enum Kind {
     Chunk = 3,
     /// The path of a file that is the body; the front sends it.
     File = 4,
-    /// The response is complete. Empty.
+    /// The response is complete. Its payload says what it cost, see [`Measures`](crate::measures::Measures); empty where
+    /// that was not measured.
     End = 5,
     /// The application failed; text for the log: class and message in the first line, then the backtrace.
     Error = 6,
@@ -39,14 +41,18 @@ pub enum Kind {
     Abort = 7,
     /// The application took the connection: the socket comes by the control message `Hijack`. Empty.
     Hijacked = 8,
+    /// An exception of the application, as JSON. Before the end; it changes nothing of the response.
+    Exception = 9,
 }
 
 impl Kind {
     fn of(number: u32) -> Option<Self> {
         use Kind::*;
-        [Head, Hints, Chunk, File, End, Error, Abort, Hijacked]
-            .into_iter()
-            .find(|&kind| kind as u32 == number)
+        [
+            Head, Hints, Chunk, File, End, Error, Abort, Hijacked, Exception,
+        ]
+        .into_iter()
+        .find(|&kind| kind as u32 == number)
     }
 }
 

@@ -6,14 +6,13 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use crate::coordination::{Claim, Found};
+use crate::coordination::{Claim, Found, YIELD_TIMEOUT_NS};
 use crate::doorbell::Doorbell;
 use crate::region::Region;
 use crate::response::{self, Kind, WriteError, Writer};
 use crate::scheduling::monotonic_ns;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// A worker process, which its threads share.
 pub struct Worker {
@@ -79,7 +78,8 @@ impl Worker {
         WorkerThread {
             worker: Arc::clone(self),
             index,
-            yielded: AtomicBool::new(false),
+            left: AtomicU64::new(0),
+            left_until: AtomicU64::new(0),
         }
     }
 }
@@ -89,8 +89,12 @@ pub struct WorkerThread {
     worker: Arc<Worker>,
     /// Its index among the threads of all workers.
     index: u16,
-    /// Whether it left a request to others when it last looked. Written by the thread itself alone.
-    yielded: AtomicBool,
+    /// The request that it leaves to others, by its position in the ready ring. Written by the thread itself alone.
+    left: AtomicU64,
+    /// Until when it leaves that request to others, on the clock of [`monotonic_ns`]; 0 where it left none when it last
+    /// looked. A wake-up does not end it, nor does its end concern another request: one of either would go to a busy
+    /// process although another is idle. Written by the thread itself alone.
+    left_until: AtomicU64,
 }
 
 /// Ends one wait from outside. Each wait has its own: several threads may wait for room in one response.
@@ -111,9 +115,19 @@ impl WorkerThread {
     /// Looks for a request; call it only while holding the GVL (see [`crate::coordination::Coordination::find`]).
     pub fn claim(&self) -> Option<Job> {
         let coordination = self.worker.region.coordination();
-        let found = coordination.find(self.index, !self.yielded.load(Ordering::Relaxed));
-        let yielded = found == Found::Yield;
-        self.yielded.store(yielded, Ordering::Relaxed);
+        let left = self.left.load(Ordering::Relaxed);
+        let until = self.left_until.load(Ordering::Relaxed);
+        let long_enough = until != 0 && monotonic_ns() >= until;
+        let found = coordination.find(self.index, long_enough.then_some(left));
+        match found {
+            Found::Yield(request) if until != 0 && request == left => {}
+            Found::Yield(request) => {
+                self.left.store(request, Ordering::Relaxed);
+                let until = monotonic_ns() + YIELD_TIMEOUT_NS;
+                self.left_until.store(until, Ordering::Relaxed);
+            }
+            Found::Claim(_) | Found::Nothing => self.left_until.store(0, Ordering::Relaxed),
+        }
         let Found::Claim(claim) = found else {
             return None;
         };
@@ -128,11 +142,12 @@ impl WorkerThread {
     /// Sleeps until there may be a request, or until [`WorkerThread::interrupt`], or until the worker is stopped.
     /// Without the GVL.
     pub fn wait(&self, interrupt: &Interrupt) {
-        self.worker.region.coordination().wait(
-            self.index,
-            self.yielded.load(Ordering::Relaxed),
-            &interrupt.0,
-        );
+        let yielded = match self.left_until.load(Ordering::Relaxed) {
+            0 => None,
+            until => Some(until.saturating_sub(monotonic_ns())),
+        };
+        let coordination = self.worker.region.coordination();
+        coordination.wait(self.index, yielded, &interrupt.0);
     }
 
     /// Takes the turn for work between requests, where no worker waits for it; see

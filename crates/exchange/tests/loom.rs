@@ -28,11 +28,11 @@ fn news(coordination: &Coordination<'_>) -> u64 {
 /// What a worker thread does: find, wait, until it has handled `count` requests in all with the others.
 fn work(coordination: &Coordination<'_>, index: u16, left: &AtomicU32, bell: &Notify) {
     let interrupted = AtomicU32::new(0);
-    let mut yielded = false;
+    let mut left_request = None;
     while left.load(Ordering::SeqCst) > 0 {
-        match coordination.find(index, !yielded) {
+        match coordination.find(index, left_request) {
             Found::Claim(claim) => {
-                yielded = false;
+                left_request = None;
                 coordination.slots.finish(claim, index);
                 if coordination.completions.notify(claim.slot) {
                     bell.notify();
@@ -45,8 +45,11 @@ fn work(coordination: &Coordination<'_>, index: u16, left: &AtomicU32, bell: &No
                 }
             }
             found => {
-                yielded = found == Found::Yield;
-                coordination.wait(index, yielded, &interrupted);
+                left_request = match found {
+                    Found::Yield(request) => Some(request),
+                    _ => None,
+                };
+                coordination.wait(index, left_request.and(Some(0)), &interrupted);
             }
         }
     }
@@ -110,7 +113,7 @@ fn a_request_is_either_claimed_or_retracted() {
         assert!(coordination.publish(&mut tail, 0, 1));
         let worker = {
             let memory = memory.clone();
-            thread::spawn(move || matches!(memory.coordination().find(0, true), Found::Claim(_)))
+            thread::spawn(move || matches!(memory.coordination().find(0, None), Found::Claim(_)))
         };
         let retracted = coordination.slots.retract(0, 1);
         assert_ne!(worker.join().unwrap(), retracted);
@@ -128,7 +131,7 @@ fn a_death_during_a_claim_leaves_the_request_claimed_or_ready() {
         let dying = {
             let memory = memory.clone();
             thread::spawn(move || {
-                let _ = memory.coordination().find(0, true);
+                let _ = memory.coordination().find(0, None);
             })
         };
         let left = Arc::new(AtomicU32::new(1));
@@ -161,7 +164,7 @@ fn a_worker_that_leaves_leaves_its_requests_to_another() {
             thread::spawn(move || {
                 let (coordination, interrupted) = (memory.coordination(), AtomicU32::new(0));
                 loop {
-                    if let Found::Claim(claim) = coordination.find(0, true) {
+                    if let Found::Claim(claim) = coordination.find(0, None) {
                         coordination.slots.finish(claim, 0);
                         if coordination.completions.notify(claim.slot) {
                             bell.notify();
@@ -173,7 +176,7 @@ fn a_worker_that_leaves_leaves_its_requests_to_another() {
                     {
                         return coordination.leave(0);
                     } else {
-                        coordination.wait(0, false, &interrupted);
+                        coordination.wait(0, None, &interrupted);
                     }
                 }
             })
@@ -253,6 +256,23 @@ fn the_turn_to_work_between_requests_is_one_worker_s_at_most() {
                 .load(Ordering::SeqCst),
             0
         );
+    });
+}
+
+#[test]
+fn a_request_that_is_published_while_a_busy_process_looks_is_left_to_an_idle_one() {
+    model(|| {
+        // Worker 0 runs a request; its second thread, which is this one, was woken for another that is gone. Worker 1 has
+        // none.
+        let memory = Arc::new(Memory::new(2, 2, 2));
+        let coordination = memory.coordination();
+        coordination.availability.free.words[0].store(0b1110, Ordering::SeqCst);
+        let front = {
+            let memory = memory.clone();
+            thread::spawn(move || assert!(memory.coordination().publish(&mut 0, 0, 1)))
+        };
+        assert!(!matches!(coordination.find(1, None), Found::Claim(_)));
+        front.join().unwrap();
     });
 }
 

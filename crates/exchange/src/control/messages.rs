@@ -65,6 +65,36 @@ pub struct Start {
     /// Whether an error of the application is answered with a page that shows source and backtrace.
     #[serde(default)]
     pub error_page: bool,
+    /// Whether each request is measured.
+    #[serde(default)]
+    pub measure_requests: bool,
+    /// How exceptions are reported; `None`: not at all.
+    #[serde(default)]
+    pub exceptions: Option<Box<ExceptionRules>>,
+}
+
+/// How a worker reports exceptions of the application.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExceptionRules {
+    /// The classes that are not reported, and neither those below them.
+    pub ignore: Vec<String>,
+    /// Parts of the names of parameters whose values are left out.
+    pub filter: Vec<String>,
+    /// The release of the application; `None`: what its file `REVISION` says.
+    pub release: Option<String>,
+}
+
+/// A folder whose files are for everybody, and how the application serves them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublicFolder {
+    /// The folder.
+    pub path: String,
+    /// The name of a folder's own page, without `.html`.
+    pub index: String,
+    /// Whether a request that is not over https is redirected.
+    pub https_only: bool,
+    /// Fields of every response, each with its value.
+    pub headers: Vec<(String, String)>,
 }
 
 /// Messages from the template to the supervisor.
@@ -86,6 +116,9 @@ pub enum FromTemplate {
         gems: Vec<String>,
         /// Names of parameters whose values the application keeps out of logs.
         filter_parameters: Vec<String>,
+        /// The folder that the application publishes.
+        #[serde(default)]
+        public_folder: Option<PublicFolder>,
     },
     /// The application raised while it was loaded; the template exits.
     BootFailed {
@@ -133,6 +166,56 @@ pub enum ToWorker {
         /// The slot's sequence number at the claim.
         sequence: u32,
     },
+    /// The answer to [`FromWorker::Purge`].
+    Purged {
+        /// As asked.
+        id: u32,
+        /// What became of it.
+        result: Purged,
+    },
+    /// Say how this process is. Answered by [`FromWorker::Inspected`], more than once.
+    Inspect {
+        /// Names the answer.
+        id: u32,
+        /// What is wanted.
+        what: Inspect,
+    },
+}
+
+/// What a worker is to say of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Inspect {
+    /// Where its request threads are in the time that begins now.
+    Profile {
+        /// Length of that time.
+        milliseconds: u32,
+    },
+    /// Where each of its threads is now.
+    Backtraces,
+    /// Figures of its garbage collector.
+    Gc,
+}
+
+/// What became of a request that the response cache forget something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purged {
+    /// It forgot the responses of so many URLs.
+    Urls(u64),
+    /// There is no response cache.
+    NoCache,
+    /// Too many such requests of this worker wait.
+    Refused,
+}
+
+/// What the response cache is to forget.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purge {
+    /// One URL.
+    Url(String),
+    /// All URLs that begin so.
+    Prefix(String),
+    /// All responses with this tag.
+    Tag(String),
 }
 
 /// Messages from a worker to the supervisor.
@@ -164,6 +247,22 @@ pub enum FromWorker {
         sequence: u32,
         /// Where the thread is, innermost first; empty where it does not run that request any more.
         backtrace: Vec<String>,
+    },
+    /// Have the response cache forget something. Answered by [`ToWorker::Purged`].
+    Purge {
+        /// Names the answer.
+        id: u32,
+        /// What it is to forget.
+        what: Purge,
+    },
+    /// A piece of the answer to [`ToWorker::Inspect`].
+    Inspected {
+        /// As asked.
+        id: u32,
+        /// The next piece of its text.
+        text: String,
+        /// Whether it is the last one.
+        last: bool,
     },
     /// Something to log, such as a failed hook.
     Error {

@@ -44,7 +44,10 @@ impl Message for FromWorker {
         match self {
             FromWorker::Error { message } => cut(message, budget),
             FromWorker::Backtrace { backtrace, .. } => shorten_backtrace(backtrace, budget),
-            FromWorker::Ready { .. } | FromWorker::Hijack { .. } => {}
+            FromWorker::Ready { .. }
+            | FromWorker::Hijack { .. }
+            | FromWorker::Purge { .. }
+            | FromWorker::Inspected { .. } => {}
         }
     }
 }

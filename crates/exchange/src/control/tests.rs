@@ -42,6 +42,12 @@ fn every_message_arrives_as_it_was_sent() {
             held: vec!["a thread".into()],
             gems: vec!["a gem".into()],
             filter_parameters: vec!["iban".into()],
+            public_folder: Some(PublicFolder {
+                path: "/srv/public".into(),
+                index: "index".into(),
+                https_only: true,
+                headers: vec![("Cache-Control".into(), "public".into())],
+            }),
         },
         failed("no\nway \u{0} \u{1F682}", 2),
         FromTemplate::Forked { worker: 0, pid: 9 },
@@ -68,15 +74,42 @@ fn every_message_arrives_as_it_was_sent() {
             sequence: u32::MAX,
             backtrace: vec!["app.rb:1:in `call'".into()],
         },
+        FromWorker::Inspected {
+            id: u32::MAX,
+            text: "gc 1\n".into(),
+            last: true,
+        },
+        FromWorker::Purge {
+            id: u32::MAX,
+            what: Purge::Tag("article-1".into()),
+        },
         FromWorker::Error {
             message: "after_fork failed".into(),
         },
     ]);
-    check(vec![ToWorker::Backtrace {
-        thread: 2,
-        slot: 3,
-        sequence: u32::MAX,
-    }]);
+    check(vec![
+        ToWorker::Backtrace {
+            thread: 2,
+            slot: 3,
+            sequence: u32::MAX,
+        },
+        ToWorker::Purged {
+            id: u32::MAX,
+            result: Purged::Urls(7),
+        },
+        ToWorker::Purged {
+            id: 0,
+            result: Purged::NoCache,
+        },
+        ToWorker::Inspect {
+            id: u32::MAX,
+            what: Inspect::Profile { milliseconds: 10 },
+        },
+        ToWorker::Inspect {
+            id: 0,
+            what: Inspect::Gc,
+        },
+    ]);
 }
 
 #[test]
@@ -193,6 +226,7 @@ fn long_and_many_sentences_are_shortened_with_a_note() {
         held: vec![sentence.clone(); 1000],
         gems: vec![sentence.clone(); 1000],
         filter_parameters: vec![sentence; 1000],
+        public_folder: None,
     })
     .unwrap();
     assert!(bytes.len() <= LIMIT);

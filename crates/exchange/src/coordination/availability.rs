@@ -76,12 +76,22 @@ impl Availability<'_> {
     }
 
     /// Wakes the idle thread that should take the next request: one of the process with the most idle
-    /// threads, so that an idle process goes before the second thread of a busy one. Not one of `except`.
-    pub(crate) fn wake_one(self, except: Option<u16>) {
+    /// threads, so that an idle process goes before the second thread of a busy one.
+    pub(crate) fn wake_one(self) {
+        self.wake_of(1);
+    }
+
+    /// Wakes a thread of an idle process. None of a process that has a request, nor of one that has a thread on its way.
+    pub(super) fn wake_idle_process(self) {
+        self.wake_of(self.threads.per_worker);
+    }
+
+    /// Wakes a thread of the process with the most idle threads, where it has at least so many.
+    fn wake_of(self, at_least: u16) {
         fence(Ordering::SeqCst);
         // Each failed round means that another waker woke that thread; bounded all the same.
         for _ in 0..self.threads.words.len() {
-            let Some(thread) = self.idlest(except) else {
+            let Some(thread) = self.idlest(at_least) else {
                 return;
             };
             // The bit before the word: clearing it later could clear the mark of the thread's next wait.
@@ -91,14 +101,14 @@ impl Availability<'_> {
         }
     }
 
-    fn idlest(self, except: Option<u16>) -> Option<usize> {
+    fn idlest(self, at_least: u16) -> Option<usize> {
         let mut best = None;
-        let (mut most, mut current, mut first, mut count) = (0, None, 0, 0);
+        let (mut most, mut current, mut first, mut count) = (at_least - 1, None, 0, 0);
         for thread in self.idle.iter() {
-            let worker = self.threads.worker_of(thread);
-            if Some(worker) == except || thread >= self.threads.words.len() {
+            if thread >= self.threads.words.len() {
                 continue;
             }
+            let worker = self.threads.worker_of(thread);
             if current != Some(worker) {
                 (current, first, count) = (Some(worker), thread, 0);
             }
@@ -129,19 +139,24 @@ impl Availability<'_> {
         coming.sum()
     }
 
-    /// Whether this thread should leave `waiting` requests to idle processes: another thread of its own process
+    /// Whether this thread should leave the requests that wait to idle processes: another thread of its own process
     /// runs one, and there are at least as many processes without one as requests that wait.
-    pub(super) fn should_yield(self, thread: u16, waiting: u64) -> bool {
-        if waiting == 0 {
-            return false;
-        }
+    ///
+    /// `waiting` counts those requests, and is asked after the processes were counted: of a request that another
+    /// process claims in between, neither the process must be missing nor the request be counted. None of them is left
+    /// where it says 0: the thread's claim fails.
+    pub(super) fn should_yield(self, thread: u16, waiting: impl Fn() -> u64) -> bool {
         let own = thread / self.threads.per_worker;
         let mut others = self.threads.others_of(thread);
-        others.any(|other| !self.free.contains(other)) && self.has_free_workers(own, waiting)
+        if others.all(|other| self.free.contains(other)) {
+            return false;
+        }
+        let free = self.free_workers(own);
+        (1..=free).contains(&waiting())
     }
 
-    /// Whether there are so many workers none of whose threads has a request, the own one aside.
-    fn has_free_workers(self, own: u16, wanted: u64) -> bool {
+    /// Number of workers none of whose threads has a request, the own one aside.
+    fn free_workers(self, own: u16) -> u64 {
         let (mut found, mut current, mut count) = (0, None, 0);
         for thread in self.free.iter() {
             let worker = self.threads.worker_of(thread);
@@ -151,12 +166,9 @@ impl Availability<'_> {
             count += 1;
             if count == self.threads.per_worker && worker != own {
                 found += 1;
-                if found >= wanted {
-                    return true;
-                }
             }
         }
-        false
+        found
     }
 
     /// Whether the other threads of this one's worker are parked.

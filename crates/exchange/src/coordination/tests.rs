@@ -1,9 +1,15 @@
 //! What a claim goes by, in memory that only this test has.
 
+use std::cell::Cell;
+use std::os::fd::AsFd;
+
 use super::thread_states::{LOOKING, PARKED, WOKEN};
-use super::{Coordination, Found};
+use super::{Coordination, Found, YIELD_TIMEOUT_NS};
+use crate::doorbell::Doorbell;
 use crate::region::{Geometry, Region};
-use crate::sync::Ordering;
+use crate::scheduling::monotonic_ns;
+use crate::sync::{AtomicU32, Ordering};
+use crate::worker::{Interrupt, Worker};
 
 /// A thread of another worker, on another word of bits.
 const IDLE: u16 = 100;
@@ -34,7 +40,7 @@ fn a_claim_goes_by_bits_and_not_by_the_words_of_all_threads() {
     for bits in [available.idle, available.free] {
         bits.set(usize::from(IDLE));
     }
-    assert!(matches!(coordination.find(0, true), Found::Claim(_)));
+    assert!(matches!(coordination.find(0, None), Found::Claim(_)));
     assert_eq!(word(&coordination, IDLE), WOKEN);
 }
 
@@ -54,7 +60,7 @@ fn a_worker_that_works_between_requests_is_not_counted_on() {
         assert!(coordination.publish(&mut tail, slot, 1));
     }
     available.idle.set(usize::from(IDLE));
-    assert!(matches!(coordination.find(0, false), Found::Claim(_)));
+    assert!(matches!(coordination.find(0, Some(0)), Found::Claim(_)));
     assert_eq!(word(&coordination, IDLE), WOKEN);
 }
 
@@ -68,7 +74,84 @@ fn a_request_is_left_to_as_many_idle_processes_as_requests_wait() {
     // The process that ends in the next word of bits idles: its threads are 63, 64 and 65.
     available.free.words[0].store(1 << 63, Ordering::SeqCst);
     available.free.words[1].store(0b11, Ordering::SeqCst);
-    assert_eq!(coordination.find(0, true), Found::Yield);
+    assert_eq!(coordination.find(0, None), Found::Yield(0));
     assert!(coordination.publish(&mut tail, 1, 1));
-    assert!(matches!(coordination.find(0, true), Found::Claim(_)));
+    assert!(matches!(coordination.find(0, None), Found::Claim(_)));
+}
+
+#[test]
+fn a_request_that_an_idle_process_claims_meanwhile_is_not_counted() {
+    let region = Region::create(Geometry::new(64, 3, 4096, 4096)).unwrap();
+    let available = region.coordination().availability;
+    // Of worker 0 the first thread has a request. Workers 1 and 2 are idle, and two requests wait.
+    available.free.words[0].store(0b1_1111_1110, Ordering::SeqCst);
+    let asked = Cell::new(0);
+    let waiting = || {
+        asked.set(asked.get() + 1);
+        // The processes are counted; now worker 1 claims one of them.
+        available.free.clear(3);
+        1
+    };
+    assert!(available.should_yield(1, waiting));
+    assert_eq!(asked.get(), 1);
+}
+
+#[test]
+fn a_thread_leaves_each_request_to_others_until_its_time_is_over() {
+    let region = Region::create(Geometry::new(64, 3, 4096, 4096)).unwrap();
+    let coordination = region.coordination();
+    let same = Region::open(region.file().try_clone_to_owned().unwrap()).unwrap();
+    let bell = Doorbell::new()
+        .unwrap()
+        .as_fd()
+        .try_clone_to_owned()
+        .unwrap();
+    let thread = Worker::new(same, bell, 0).unwrap().thread(1);
+    // Of worker 0 the first thread has a request; worker 1 is idle.
+    coordination.availability.free.words[0].store(0b11_1110, Ordering::SeqCst);
+    let mut tail = 0;
+    assert!(coordination.publish(&mut tail, 0, 1));
+    let start = monotonic_ns();
+    assert!(thread.claim().is_none());
+    // It is woken before its time, and looks again.
+    if thread.claim().is_some() {
+        assert!(monotonic_ns() - start >= YIELD_TIMEOUT_NS);
+        return;
+    }
+    // Worker 1 takes the request. What was left of the time for it is not held against the next one.
+    assert!(matches!(coordination.find(3, None), Found::Claim(_)));
+    coordination.availability.set_free(3);
+    assert!(coordination.publish(&mut tail, 1, 1));
+    while monotonic_ns() - start < 2 * YIELD_TIMEOUT_NS {
+        thread.wait(&Interrupt::default());
+    }
+    let start = monotonic_ns();
+    assert!(thread.claim().is_none());
+    // Nobody comes.
+    while thread.claim().is_none() {
+        thread.wait(&Interrupt::default());
+    }
+    assert!(monotonic_ns() - start >= YIELD_TIMEOUT_NS);
+}
+
+#[test]
+fn a_thread_that_yields_wakes_an_idle_process_and_no_busy_one() {
+    let region = Region::create(Geometry::new(64, 3, 4096, 4096)).unwrap();
+    let coordination = region.coordination();
+    let available = coordination.availability;
+    // Worker 0 has a request. Worker 1 has none, and its first thread is on its way.
+    for thread in [1, 2, 4, 5] {
+        set(&coordination, thread, PARKED);
+        available.idle.set(usize::from(thread));
+    }
+    let awake = AtomicU32::new(1);
+    coordination.wait(6, Some(0), &awake);
+    for thread in [1, 2, 4, 5] {
+        assert_eq!(word(&coordination, thread), PARKED, "thread {thread}");
+    }
+    set(&coordination, 3, PARKED);
+    available.idle.set(3);
+    coordination.wait(6, Some(0), &awake);
+    assert_eq!(word(&coordination, 3), WOKEN);
+    assert_eq!(word(&coordination, 1), PARKED);
 }

@@ -18,7 +18,7 @@ pub(super) const LEFT: u32 = 4;
 
 /// How long a request is left to an idle process before a busy one takes it after all: the idle one may
 /// be stopped, or hold its GVL for something else.
-const YIELD_TIMEOUT_NS: u64 = 20_000_000;
+pub(crate) const YIELD_TIMEOUT_NS: u64 = 20_000_000;
 
 /// The words of all worker threads. A thread is named by its index among those of all workers: thread `number` of worker
 /// `worker` is `worker * per_worker + number`.
@@ -81,12 +81,12 @@ impl ThreadStates<'_> {
         self.words[usize::from(thread)].store(word, Ordering::SeqCst);
     }
 
-    /// Sleeps until the thread is woken; where it `yielded`, not longer than a request is left to others.
-    pub(super) fn sleep(self, thread: u16, yielded: bool) {
+    /// Sleeps until the thread is woken; where it `yielded`, for so many nanoseconds at most.
+    pub(super) fn sleep(self, thread: u16, yielded: Option<u64>) {
         let word = &self.words[usize::from(thread)];
         while word.load(Ordering::Acquire) == PARKED {
-            if yielded {
-                word.wait_for(PARKED, YIELD_TIMEOUT_NS);
+            if let Some(nanoseconds) = yielded {
+                word.wait_for(PARKED, nanoseconds);
                 break;
             }
             word.wait(PARKED);

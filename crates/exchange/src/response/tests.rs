@@ -25,7 +25,7 @@ impl Claimed {
         words.put.store(put_word(sequence, 0), Ordering::SeqCst);
         words.taken.store(0, Ordering::SeqCst);
         assert!(region.coordination().publish(tail, 0, sequence));
-        match region.coordination().find(0, true) {
+        match region.coordination().find(0, None) {
             Found::Claim(claim) => claim,
             other => panic!("{other:?}"),
         }
