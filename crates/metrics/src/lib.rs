@@ -1,0 +1,19 @@
+//! Measures of requests: histograms, the routes of an application, and their text for Prometheus. It knows no connection,
+//! no worker and no clock, opens nothing and writes nothing.
+//!
+//! Each thread records for itself; others read meanwhile. Everything has a fixed size, whatever clients ask for.
+
+mod application;
+mod exposition;
+mod histogram;
+mod names;
+mod path;
+mod recorder;
+mod totals;
+
+pub use application::ApplicationMetrics;
+pub use exposition::{Exposition, Format, Kind, Labels};
+pub use histogram::{CLASSIC_BOUNDS_S, Distribution, Histogram};
+pub use names::{MAX_ROUTES, OTHER, UNROUTED};
+pub use recorder::{Cost, Ended, Recorder, Route};
+pub use totals::{ApplicationTotals, CLASSES, CostTotals, RouteTotals};

@@ -1,0 +1,143 @@
+//! What was recorded of an application up to one moment, all threads together: what is shown, and what one server hands to
+//! the next.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::Distribution;
+
+/// The names of the classes of a status; the first one: no response was sent.
+pub const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// What requests of a route cost together; times in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CostTotals {
+    /// The requests that were measured.
+    pub requests: u64,
+    /// CPU time.
+    pub cpu_ns: u64,
+    /// Garbage collection.
+    pub gc_ns: u64,
+    /// Objects allocated.
+    pub allocations: u64,
+    /// In the database.
+    pub db_ns: u64,
+    /// In views.
+    pub view_ns: u64,
+    /// Queries.
+    pub queries: u64,
+}
+
+impl CostTotals {
+    fn combine(&mut self, other: &Self, with: fn(u64, u64) -> u64) {
+        for (own, other) in [
+            (&mut self.requests, other.requests),
+            (&mut self.cpu_ns, other.cpu_ns),
+            (&mut self.gc_ns, other.gc_ns),
+            (&mut self.allocations, other.allocations),
+            (&mut self.db_ns, other.db_ns),
+            (&mut self.view_ns, other.view_ns),
+            (&mut self.queries, other.queries),
+        ] {
+            *own = with(*own, other);
+        }
+    }
+}
+
+/// What was recorded of a route.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteTotals {
+    /// Times from arrival to the end of the response, by the class of the status.
+    pub whole: BTreeMap<String, Distribution>,
+    /// Times in the application.
+    pub app: Distribution,
+    /// Requests that went wrong.
+    pub failed: u64,
+    /// What they cost.
+    pub cost: CostTotals,
+}
+
+impl RouteTotals {
+    /// All requests of the route that had arrived.
+    pub fn count(&self) -> u64 {
+        self.whole.values().map(Distribution::count).sum()
+    }
+
+    /// Their times: in the application, or as a whole where it ran none of them.
+    pub fn times(&self) -> Distribution {
+        if self.app.count() > 0 {
+            return self.app.clone();
+        }
+        let mut times = Distribution::default();
+        self.whole.values().for_each(|one| times.add(one));
+        times
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (class, more) in &other.whole {
+            self.whole.entry(class.clone()).or_default().add(more);
+        }
+        self.app.add(&other.app);
+        self.failed = self.failed.saturating_add(other.failed);
+        self.cost.combine(&other.cost, u64::saturating_add);
+    }
+
+    fn since(&mut self, earlier: &Self) {
+        for (class, less) in &earlier.whole {
+            if let Some(one) = self.whole.get_mut(class) {
+                one.since(less);
+            }
+        }
+        self.app.since(&earlier.app);
+        self.failed = self.failed.saturating_sub(earlier.failed);
+        self.cost.combine(&earlier.cost, u64::saturating_sub);
+    }
+}
+
+/// What was recorded of an application.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplicationTotals {
+    /// Requests by their outcome.
+    pub outcomes: BTreeMap<String, u64>,
+    /// Times in the queue.
+    pub queue: Distribution,
+    /// By route.
+    pub routes: BTreeMap<String, RouteTotals>,
+}
+
+impl ApplicationTotals {
+    /// Adds what another server, or another thread, has recorded.
+    pub fn add(&mut self, other: &Self) {
+        for (outcome, more) in &other.outcomes {
+            let count = self.outcomes.entry(outcome.clone()).or_default();
+            *count = count.saturating_add(*more);
+        }
+        self.queue.add(&other.queue);
+        for (route, more) in &other.routes {
+            self.routes.entry(route.clone()).or_default().add(more);
+        }
+    }
+
+    /// Takes away what had been recorded `earlier` of the same.
+    pub fn since(&mut self, earlier: &Self) {
+        for (outcome, less) in &earlier.outcomes {
+            if let Some(count) = self.outcomes.get_mut(outcome) {
+                *count = count.saturating_sub(*less);
+            }
+        }
+        self.queue.since(&earlier.queue);
+        for (route, less) in &earlier.routes {
+            if let Some(one) = self.routes.get_mut(route) {
+                one.since(less);
+            }
+        }
+    }
+
+    /// The time in all applications' requests together.
+    pub fn time(&self) -> Duration {
+        let times = self.routes.values().map(|route| route.app.sum_ns());
+        Duration::from_nanos(times.fold(0, u64::saturating_add))
+    }
+}
