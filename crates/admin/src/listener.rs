@@ -1,0 +1,49 @@
+//! A listener over TCP: accepts operators' connections, each of which needs a place. It reads nothing.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::task::spawn_local;
+
+use crate::access::Terms;
+use crate::clients::Clients;
+use crate::connection::{Asked, serve};
+use crate::routes::Routes;
+
+/// How long accepting pauses when no descriptor is left: clients of the applications need them more.
+const ADMIN_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts connections and answers them, until it is dropped; then no further one is accepted, and those that are open end
+/// with their clients, or with their next answer where `terms` say so. `terms` is called for each request, for they may change.
+pub async fn serve_listener(
+    listener: Rc<TcpListener>,
+    routes: Rc<Routes>,
+    terms: impl Fn() -> Terms + 'static,
+) {
+    let terms = Rc::new(terms);
+    let clients = Rc::new(Clients::default());
+    loop {
+        let Ok((socket, peer)) = listener.accept().await else {
+            tokio::time::sleep(ADMIN_ACCEPT_PAUSE).await;
+            continue;
+        };
+        let Some(place) = clients.admit(peer.ip()) else {
+            // A client that finds no place gets no answer: one would need a place.
+            drop(socket);
+            continue;
+        };
+        // By what the client connected to: the listener may have every address of this machine.
+        let loopback = socket
+            .local_addr()
+            .is_ok_and(|address| address.ip().to_canonical().is_loopback());
+        let (routes, terms) = (Rc::clone(&routes), Rc::clone(&terms));
+        spawn_local(async move {
+            let asked = |asked| place.asked(asked == Asked::WithToken);
+            tokio::select! {
+                () = serve(socket, &routes, &*terms, loopback, &asked) => {}
+                () = place.until_lost() => {}
+            }
+        });
+    }
+}
