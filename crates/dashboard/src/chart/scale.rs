@@ -1,0 +1,143 @@
+//! From values to pixels, and which values get a tick.
+
+/// A straight or logarithmic axis.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Scale {
+    domain: (f64, f64),
+    pixels: (f64, f64),
+    logarithmic: bool,
+}
+
+impl Scale {
+    /// From zero to a round value that is at least `most`.
+    pub(super) fn linear(most: f64, ticks: usize, pixels: (f64, f64)) -> Self {
+        let most = if most > 0.0 && most.is_finite() {
+            most
+        } else {
+            1.0
+        };
+        let step = round_step(most / ticks as f64);
+        Self {
+            domain: (0.0, (most / step).ceil() * step),
+            pixels,
+            logarithmic: false,
+        }
+    }
+
+    /// Exactly from `least` to `most`.
+    pub(super) fn exact(least: f64, most: f64, pixels: (f64, f64)) -> Self {
+        Self {
+            domain: (least, if most > least { most } else { least + 1.0 }),
+            pixels,
+            logarithmic: false,
+        }
+    }
+
+    /// Logarithmic, from a value of 1, 2 or 5 times a power of ten to another around the positive values.
+    pub(super) fn logarithmic(least: f64, most: f64, pixels: (f64, f64)) -> Self {
+        let least = if least > 0.0 && least.is_finite() {
+            least
+        } else {
+            0.001
+        };
+        let most = if most.is_finite() {
+            most.max(least * 1.01)
+        } else {
+            least * 10.0
+        };
+        let low = steps(least / 10.0, most)
+            .filter(|step| *step <= least)
+            .last();
+        let high = steps(least, most * 10.0).find(|step| *step >= most);
+        Self {
+            domain: (low.unwrap_or(least), high.unwrap_or(most)),
+            pixels,
+            logarithmic: true,
+        }
+    }
+
+    /// The pixel of a value; values outside the axis get its end.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        let (low, high) = self.domain;
+        let value = value.clamp(low, high);
+        let share = if self.logarithmic {
+            (value / low).ln() / (high / low).ln()
+        } else {
+            (value - low) / (high - low)
+        };
+        self.pixels.0 + share * (self.pixels.1 - self.pixels.0)
+    }
+
+    /// Round values along the axis, about so many; a logarithmic axis decides itself.
+    pub(super) fn ticks(&self, about: usize) -> Vec<f64> {
+        let (low, high) = self.domain;
+        if self.logarithmic {
+            let fine: Vec<f64> = steps(low, high).collect();
+            let decades: Vec<f64> = fine
+                .iter()
+                .copied()
+                .filter(|tick| is_decade(*tick))
+                .collect();
+            return match fine.len() > about + 2 && decades.len() > 1 {
+                true => decades,
+                false => fine,
+            };
+        }
+        let step = round_step((high - low) / about as f64);
+        let last = (high / step + 1e-9).floor() as u32;
+        (0..=last).map(|index| f64::from(index) * step).collect()
+    }
+}
+
+/// 1, 2 and 5 times the powers of ten within the bounds, ascending.
+fn steps(low: f64, high: f64) -> impl Iterator<Item = f64> {
+    let decades = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
+    decades
+        .flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(decade)))
+        .filter(move |step| *step >= low * (1.0 - 1e-9) && *step <= high * (1.0 + 1e-9))
+}
+
+fn is_decade(value: f64) -> bool {
+    let log = value.log10();
+    (log - log.round()).abs() < 1e-9
+}
+
+fn round_step(step: f64) -> f64 {
+    let power = 10_f64.powf(step.log10().floor());
+    let mut digits = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter();
+    let digit = digits.find(|digit| digit * power >= step * (1.0 - 1e-9));
+    digit.unwrap_or(10.0) * power
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_straight_axis_ends_at_a_round_value() {
+        let scale = Scale::linear(6_920.0, 4, (0.0, 100.0));
+        assert_eq!(scale.ticks(4), [0.0, 2000.0, 4000.0, 6000.0, 8000.0]);
+        assert_eq!(scale.at(8_000.0), 100.0);
+        assert_eq!(scale.at(9_000.0), 100.0, "nothing is drawn outside");
+    }
+
+    #[test]
+    fn a_logarithmic_axis_has_its_decades_at_equal_distances() {
+        let scale = Scale::logarithmic(1.2, 900.0, (300.0, 0.0));
+        assert_eq!(scale.ticks(4), [1.0, 10.0, 100.0, 1000.0]);
+        assert!((scale.at(10.0) - 200.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn no_value_one_or_infinite_ones_still_give_an_axis() {
+        for scale in [
+            Scale::linear(0.0, 4, (0.0, 1.0)),
+            Scale::linear(f64::INFINITY, 4, (0.0, 1.0)),
+            Scale::logarithmic(f64::INFINITY, 0.0, (0.0, 1.0)),
+            Scale::logarithmic(1.0, f64::INFINITY, (0.0, 1.0)),
+            Scale::exact(2.0, 2.0, (0.0, 1.0)),
+        ] {
+            assert!(scale.at(2.0).is_finite() && !scale.ticks(4).is_empty());
+        }
+    }
+}

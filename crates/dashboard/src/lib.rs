@@ -1,0 +1,19 @@
+//! The dashboard: live figures of a server, and the page that shows them. Pure: it opens no socket, reads no clock and no
+//! file, and knows nothing of front, supervisor and workers. The program fills a [`Model`] and sends what [`page()`] returns.
+
+mod chart;
+mod model;
+mod page;
+mod resource;
+mod series;
+mod text;
+mod view;
+
+pub use model::{
+    Application, Cache, Certificate, ExceptionGroup, ExceptionSample, Mark, Model, Queue, Route,
+    Server, SlowRequest, Thread, Worker,
+};
+pub use page::{PageError, live, page};
+pub use resource::{HEADERS, Resource, resource};
+pub use series::{Bucket, Measured, Point, Reading, Recorder, STEP_S, Series, percentile};
+pub use view::{Period, RouteOrder, View};
