@@ -44,7 +44,8 @@ pub fn expect_echo(server: &Server, target: &str) -> Head {
 pub fn expect_to_wait_for_client(settings: impl FnOnce(ServerBuilder) -> ServerBuilder) {
     let application = Application::without_lint(
         r##"PIECE = ("x" * 65_536).freeze
-        run lambda { |env| [200, {}, Test::Body.new { |to| 1024.times { to.call(PIECE) } }] }"##,
+        FIELDS = { "x-accel-buffering" => ENV["ACCEL_BUFFERING"] }.compact.freeze
+        run lambda { |env| [200, FIELDS.dup, Test::Body.new { |to| 1024.times { to.call(PIECE) } }] }"##,
     );
     let mut events = application.events();
     let server = settings(Server::application_of(application)).start();

@@ -46,6 +46,12 @@ impl Process {
         Some(proc::memory_of(self.number()?)?.pss)
     }
 
+    /// The memory that it has written and shares with nobody, in bytes, whoever else runs the same program; `None` when it is
+    /// gone.
+    pub fn written_memory(self) -> Option<u64> {
+        Some(proc::memory_of(self.number()?)?.private_dirty)
+    }
+
     /// The most memory that was ever resident in it, in bytes; `None` when it is gone.
     pub fn high_water(self) -> Option<u64> {
         proc::peak_rss(self.number()?)

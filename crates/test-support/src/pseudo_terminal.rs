@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
 /// A terminal: what a program writes to its one end can be read at the other.
 #[derive(Debug)]
@@ -41,8 +41,16 @@ impl PseudoTerminal {
     /// # Errors
     /// The kernel refuses.
     pub fn resize(&self, columns: u16) -> io::Result<()> {
+        self.set_size(24, columns)
+    }
+
+    /// Changes both sizes.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_size(&self, rows: u16, columns: u16) -> io::Result<()> {
         let size = Winsize {
-            ws_row: 24,
+            ws_row: rows,
             ws_col: columns,
             ws_xpixel: 0,
             ws_ypixel: 0,
@@ -59,6 +67,14 @@ impl PseudoTerminal {
         options.read(true).write(true);
         options.custom_flags(OFlags::NOCTTY.bits() as i32);
         Ok(options.open(&self.path)?.into())
+    }
+
+    /// Returns its modes: echo, raw input and the like.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn modes(&self) -> io::Result<Termios> {
+        Ok(tcgetattr(&self.ours)?)
     }
 
     /// Returns a reader of all that programs write. It ends when no program has their end any more.

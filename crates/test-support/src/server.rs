@@ -79,6 +79,16 @@ impl Server {
             .collect()
     }
 
+    /// The first listener with TLS.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn tls_address(&self) -> SocketAddr {
+        let address = |name: &String| name.strip_prefix("https://")?.parse().ok();
+        let found = self.addresses.iter().find_map(address);
+        found.expect("a listener with TLS")
+    }
+
     /// Every listener, as the server named it.
     pub fn addresses(&self) -> &[String] {
         &self.addresses
