@@ -16,9 +16,13 @@ pub use rules::limits::{Limits, RetireReason};
 pub use rules::memory::Size;
 pub use runtime::channel::Channel;
 pub use runtime::exit_status::ExitStatus;
+pub use runtime::idle::stop_serving;
+pub use runtime::inspect::inspect;
+pub use runtime::inspections::{InspectError, MAX_PROFILE};
 pub use runtime::load::{BootError, Booted, Load, Plan, StartError};
 pub use runtime::orphans;
-pub use runtime::status::{Generation, Process, Role};
+pub use runtime::purges::Purging;
+pub use runtime::status::{Generation, MemoryDetails, Process, Role};
 pub use runtime::supervisor::Supervisor;
 pub use runtime::template_process::TemplateProcess;
 

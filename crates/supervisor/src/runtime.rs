@@ -2,15 +2,21 @@
 //! nothing; each decision is one of [`crate::rules`].
 
 pub(crate) mod channel;
+mod children;
 mod coexist;
 mod drain;
 pub(crate) mod exit_status;
 mod exits;
+mod first_memory;
+pub(crate) mod idle;
+pub(crate) mod inspect;
+pub(crate) mod inspections;
 mod launch;
 mod limit_check;
 pub(crate) mod load;
 mod memory_usage;
 pub mod orphans;
+pub(crate) mod purges;
 mod serving;
 mod shared;
 mod stall;

@@ -249,6 +249,7 @@ impl Case {
                 move |generation, note| {
                     noted.note(generation, note);
                 },
+                || false,
             )
         };
         Self {

@@ -32,6 +32,10 @@ pub enum GenerationNote {
         /// How long at most.
         rest: Duration,
     },
+    /// It was to end, but somebody debugs in one of the workers.
+    Debugged,
+    /// The same, and the next change waits for it.
+    DebuggerAwaited,
     /// The next change has waited long enough: what is left of it is killed.
     KilledForChange {
         /// Requests before their deadline that are lost with it.
@@ -48,6 +52,8 @@ impl GenerationNote {
             | Self::WorkerByWorker(_)
             | Self::Serves
             | Self::Awaited { .. }
+            | Self::Debugged
+            | Self::DebuggerAwaited
             | Self::KilledForChange { requests: 0 }
             | Self::Ended => false,
             Self::GivenUp { .. } | Self::Corrupt { .. } | Self::KilledForChange { .. } => true,
@@ -86,6 +92,12 @@ impl fmt::Display for GenerationNote {
                 "the next change waits until this generation has finished, at most {} s",
                 rest.as_secs_f64().ceil()
             ),
+            Self::Debugged => {
+                f.write_str("a debugger is open: old workers stay until it is closed")
+            }
+            Self::DebuggerAwaited => {
+                f.write_str("a debugger is open: the next change waits until it is closed")
+            }
             Self::KilledForChange { requests } => {
                 f.write_str("old generation killed because another change is waiting")?;
                 match requests {

@@ -54,6 +54,7 @@ impl Fleet {
                 let kill = |one: &Generation| drains(one).then_some(pool::Event::Kill);
                 self.generations.each(kill, now, &mut actions);
             }
+            Event::StopServing => self.stop_serving(now, &mut actions),
             Event::Pool { generation, event } => self.pool(generation, event, now, &mut actions),
             Event::Corrupt { generation } => self.corrupt(generation, now, &mut actions),
             Event::Checked { generation, passed } => {
@@ -102,7 +103,8 @@ impl Fleet {
 
     /// Whether a new generation can be launched: nothing is on its way in or out.
     pub(crate) fn is_settled(&self) -> bool {
-        self.generations.all.len() < 2 && self.rollout.is_none()
+        let mut all = self.generations.all.iter();
+        all.len() < 2 && all.all(|one| one.stage != Stage::Draining) && self.rollout.is_none()
     }
 
     /// Whether a generation is starting, or was given up.
@@ -281,6 +283,20 @@ impl Fleet {
         };
         new.stage = Stage::Draining;
         new.handle(event, now, actions);
+    }
+
+    /// Ends the generation that serves, without another one.
+    fn stop_serving(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if self.stopping || !self.is_settled() {
+            return;
+        }
+        if let Some(serving) = self.generations.all.first_mut() {
+            let generations = Vec::new();
+            actions.push(Action::RouteTo { generations });
+            serving.stage = Stage::Draining;
+            let until = Some(now + serving.rules.drain_timeout);
+            serving.handle(pool::Event::Stop { until }, now, actions);
+        }
     }
 
     /// The server is going to stop: no generation is started any more.

@@ -13,6 +13,8 @@ use crate::rules::pool::Event;
 use crate::runtime::shared::Shared;
 use crate::runtime::supervisor::Supervisor;
 
+/// How often to look whether a debugger is still open in a worker whose time is up.
+const DEBUGGER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a worker goes on after the last deadline of its requests, so that late ones are still answered with 504.
 const EXPIRED_ANSWER_TIME: Duration = Duration::from_secs(1);
 
@@ -53,9 +55,14 @@ impl Supervisor {
         self.shared.note(generation, note);
         let settled = || self.shared.until(Fleet::is_settled);
         let limit = self.shared.inner.borrow().fleet.drain_timeout(generation);
-        if time::timeout(limit, settled()).await.is_err() {
-            self.kill_draining();
-            settled().await;
+        while time::timeout(limit, settled()).await.is_err() {
+            if !(self.shared.has_debugger)() {
+                self.kill_draining();
+                return settled().await;
+            }
+            self.shared
+                .note(generation, GenerationNote::DebuggerAwaited);
+            self.shared.debugger_closed().await;
         }
     }
 
@@ -84,7 +91,14 @@ impl Supervisor {
 }
 
 impl Shared {
-    /// A moment that the fleet asked for has come. Whose time to leave is up has until the last deadline of what it runs,
+    /// Waits until no debugger is open in a worker.
+    async fn debugger_closed(&self) {
+        while (self.has_debugger)() {
+            time::sleep(DEBUGGER_CHECK_INTERVAL).await;
+        }
+    }
+
+    /// A moment that the fleet asked for has come. No time to leave is up while a debugger is open. Whose time to leave is up has until the last deadline of what it runs,
     /// which is asked now and not when it began to leave: a thread may have taken a last request since.
     pub(crate) fn tick(self: &Rc<Self>) {
         let now = time::Instant::now().into_std();
@@ -96,9 +110,16 @@ impl Shared {
             .filter(|(.., until)| *until <= now);
         let overdue: Vec<_> = bounded.collect();
         drop(inner);
+        let debugged = !overdue.is_empty() && (self.has_debugger)();
         for (generation, worker, _) in overdue {
             let id = WorkerId::new(generation, worker);
-            if let Some(deadline) = self.dispatcher.deadline(id) {
+            if debugged {
+                if self.debugged.replace(Some(generation)) != Some(generation) {
+                    self.note(generation, GenerationNote::Debugged);
+                }
+                let until = now + DEBUGGER_CHECK_INTERVAL;
+                self.handle(generation, Event::Prolong { worker, until });
+            } else if let Some(deadline) = self.dispatcher.deadline(id) {
                 let rest = deadline.saturating_duration_since(now);
                 self.note_worker(id, WorkerNote::Prolonged { rest });
                 let until = deadline + EXPIRED_ANSWER_TIME;

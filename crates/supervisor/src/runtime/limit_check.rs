@@ -14,6 +14,7 @@ use crate::rules::fleet;
 use crate::rules::limits::{Figures, Life, RetireReason};
 use crate::rules::memory::MemoryUsage;
 use crate::rules::pool::Event;
+use crate::runtime::first_memory::measure_new_workers;
 use crate::runtime::load::{Load, Plan};
 use crate::runtime::memory_usage::measure;
 use crate::runtime::serving::ServingWorker;
@@ -57,6 +58,7 @@ impl LimitCheck {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
+            measure_new_workers(&self.shared.inner).await;
             progress.checks = (progress.checks + 1) % CHECKS_PER_MEASUREMENT;
             let load = self.shared.serving_load.borrow().clone();
             if let Some(load) = load {

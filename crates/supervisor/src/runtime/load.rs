@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use exchange::control::Start;
+use exchange::control::{PublicFolder, Start};
 
 use crate::rules::budget::Bound;
 use crate::rules::limits::Limits;
@@ -71,6 +71,8 @@ pub struct Booted {
     pub gems: Vec<String>,
     /// Names of parameters whose values the application keeps out of logs.
     pub filter_parameters: Vec<String>,
+    /// The folder that the application publishes.
+    pub public_folder: Option<PublicFolder>,
 }
 
 /// Why the application was not loaded. Written for the person who started the server.

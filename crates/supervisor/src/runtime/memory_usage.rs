@@ -72,7 +72,7 @@ impl Inner {
 }
 
 /// The memory of a process; `None` where it is gone, or the kernel does not tell. May wait for the kernel.
-pub(crate) fn memory_of(pid: i32) -> Option<ProcessMemory> {
+pub(super) fn memory_of(pid: i32) -> Option<ProcessMemory> {
     let memory = proc::memory_of(pid)?;
     Some(ProcessMemory {
         private: memory.private(),

@@ -1,7 +1,7 @@
 //! What the tasks of a supervisor share: the fleet, and the processes of each generation. Brings events to the fleet and
 //! does what it answers; decides nothing.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -21,16 +21,25 @@ use crate::rules::pool::{Action, Event, Pool};
 use crate::runtime::channel::Channel;
 use crate::runtime::exits::Exits;
 use crate::runtime::load::{Booted, Load, StartError};
+use crate::runtime::purges::Purger;
 use crate::runtime::worker_process::WorkerProcess;
 
 /// Takes what there is to say of a generation, by its number.
 pub(crate) type OnNote = Box<dyn Fn(u32, &Note)>;
+
+/// Returns whether somebody debugs in a worker.
+pub(crate) type HasDebugger = Box<dyn Fn() -> bool>;
 
 /// What the tasks share.
 pub(crate) struct Shared {
     pub(crate) dispatcher: Rc<dyn Dispatcher>,
     /// Takes what there is to say of a generation, for the log.
     on_note: OnNote,
+    pub(crate) has_debugger: HasDebugger,
+    /// The generation that the log last said of that it waits for a debugger.
+    pub(crate) debugged: Cell<Option<u32>>,
+    /// Carries out what workers want the response cache to forget.
+    pub(crate) purger: RefCell<Option<Purger>>,
     pub(crate) inner: RefCell<Inner>,
     /// What the generation that serves was launched with.
     pub(crate) serving_load: RefCell<Option<Rc<Load>>>,
@@ -94,10 +103,17 @@ impl Inner {
 
 impl Shared {
     /// The state of a supervisor that has started nothing yet.
-    pub(crate) fn new(dispatcher: Rc<dyn Dispatcher>, on_note: OnNote) -> Self {
+    pub(crate) fn new(
+        dispatcher: Rc<dyn Dispatcher>,
+        on_note: OnNote,
+        has_debugger: HasDebugger,
+    ) -> Self {
         Self {
             dispatcher,
             on_note,
+            has_debugger,
+            debugged: Cell::default(),
+            purger: RefCell::default(),
             inner: RefCell::new(Inner {
                 fleet: Fleet::default(),
                 processes: BTreeMap::new(),

@@ -1,5 +1,5 @@
-//! Workers that stall: those whose requests run past their deadline are asked where their threads are, and replaced where
-//! these do not come to an end; so are those that come for no request. Which ones that are is the front's to say.
+//! Workers that are slow or stall: those whose requests run for long or past their deadline are asked where their threads
+//! are. They are replaced where late threads do not come to an end; so are those that come for no request. Which ones that are is the front's to say.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ impl Supervisor {
     /// Acts upon what the dispatcher has seen of workers.
     pub fn alarm(&self, alarm: Alarm) {
         match alarm {
-            Alarm::Late(run) => self.trace(run),
+            Alarm::Late(run) | Alarm::Slow(run) => self.trace(run),
             Alarm::Stalled(worker, stall) => self.replace_stalled(worker, stall),
             // Nothing that it still runs is worth waiting for.
             Alarm::OnlyLateWork(worker) => {
@@ -33,7 +33,8 @@ impl Supervisor {
     fn trace(&self, run: Run) {
         let mut inner = self.shared.inner.borrow_mut();
         if let Some(Some(process)) = inner.worker(run.by) {
-            process.send(&ToWorker::Backtrace {
+            // Where there is no room the worker is stopped, and has said nothing.
+            let _ = process.send(&ToWorker::Backtrace {
                 thread: run.thread,
                 slot: run.slot,
                 sequence: run.sequence,

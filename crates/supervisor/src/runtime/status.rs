@@ -10,9 +10,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::rules::fleet::Stage;
-use crate::rules::memory::ProcessMemory;
 use crate::rules::pool::{Pool, State};
-use crate::runtime::memory_usage::memory_of;
+use crate::runtime::children::children;
 use crate::runtime::shared::Processes;
 use crate::runtime::supervisor::Supervisor;
 
@@ -29,6 +28,8 @@ pub enum Role {
     Template,
     /// A worker.
     Worker,
+    /// A process that the application has started in a template or worker, or a descendant of one.
+    Child,
 }
 
 /// A process of the server.
@@ -38,13 +39,16 @@ pub struct Process {
     pub pid: i32,
     /// What it is.
     pub role: Role,
-    /// The worker's number, from 0; absent for the others.
+    /// The worker's number, from 0, also of a child of it; absent for the others.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub worker: Option<u16>,
     /// Its generation; absent for the front.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub generation: Option<u32>,
-    /// `booting`, `starting`, `ready` or `stopping`.
+    /// The name of a child, as the kernel keeps it: any characters, at most 15 bytes. Absent for the others.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub name: Option<String>,
+    /// `booting`, `starting`, `ready` or `stopping`; `running` for a child.
     pub state: String,
     /// When it started, in seconds of the UNIX epoch.
     pub started: u64,
@@ -54,6 +58,25 @@ pub struct Process {
     /// Private memory, in bytes: what it shares with no other process. Absent where the kernel does not tell, or not in time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub memory_bytes: Option<u64>,
+    /// Private memory of a worker, in bytes, in the second after it became ready. Absent for the others, and before that.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub first_memory_bytes: Option<u64>,
+    /// The other figures of its memory. Absent as `memory_bytes` is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub memory: Option<MemoryDetails>,
+}
+
+/// What a process holds beside its private memory, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryDetails {
+    /// Resident set size: pages that processes share count in full for each of them.
+    pub rss_bytes: u64,
+    /// Proportional set size: a page that processes share is divided among them.
+    pub pss_bytes: u64,
+    /// Resident pages that other processes have as well.
+    pub shared_bytes: u64,
+    /// What is swapped out; it is in the private memory too.
+    pub swap_bytes: u64,
 }
 
 /// A generation that is there.
@@ -82,27 +105,25 @@ impl Supervisor {
         .collect()
     }
 
-    /// The same as [`Supervisor::processes`], with the memory of each. It is read now, on another thread: the kernel takes
-    /// milliseconds for a large process. Where it takes longer than a status may wait, the figures are missing.
+    /// The same as [`Supervisor::processes`], with the memory of each, and with the processes that the application has
+    /// started. It is read now, on another thread: the kernel takes milliseconds for a large process. Where it takes longer
+    /// than a status may wait, the figures and those processes are missing.
     pub async fn measured_processes(&self) -> Vec<Process> {
-        let mut rows = self.processes();
-        let pids: Vec<i32> = rows.iter().map(|row| row.pid).collect();
-        let measured = timeout(MEASURE_TIMEOUT, self.measure(pids)).await;
-        for (row, memory) in rows.iter_mut().zip(measured.unwrap_or_default()) {
-            row.memory_bytes = memory.map(|memory| memory.private);
-        }
-        rows
+        let rows = self.processes();
+        let measured = timeout(MEASURE_TIMEOUT, self.measure(rows.clone())).await;
+        measured.ok().flatten().unwrap_or(rows)
     }
 
-    async fn measure(&self, pids: Vec<i32>) -> Vec<Option<ProcessMemory>> {
+    async fn measure(&self, mut rows: Vec<Process>) -> Option<Vec<Process>> {
         // One at a time: where the kernel does not answer, another call leaves no further thread behind.
         let turn = Arc::clone(&self.measuring).acquire_owned().await;
         let measured = spawn_blocking(move || {
-            let all: Vec<Option<ProcessMemory>> = pids.into_iter().map(memory_of).collect();
+            add_children(&mut rows);
+            rows.iter_mut().for_each(Process::measure);
             drop(turn);
-            all
+            rows
         });
-        measured.await.unwrap_or_default()
+        measured.await.ok()
     }
 
     /// Every process of the server: the front, then the template and the workers of each generation.
@@ -116,7 +137,10 @@ impl Supervisor {
             state: "ready".to_owned(),
             started: epoch_seconds(self.since),
             requests: None,
+            name: None,
             memory_bytes: None,
+            first_memory_bytes: None,
+            memory: None,
         }];
         for generation in inner.fleet.generations().iter() {
             if let Some(processes) = inner.processes.get(&generation.number) {
@@ -136,6 +160,40 @@ impl Supervisor {
     }
 }
 
+/// Adds the processes that the application has started. What the front starts is the server's own: templates, and in an
+/// upgrade the new server.
+fn add_children(rows: &mut Vec<Process>) {
+    let parents = rows.iter().filter(|row| row.role != Role::Front);
+    let parents: Vec<Process> = parents.cloned().collect();
+    let pids: Vec<i32> = parents.iter().map(|parent| parent.pid).collect();
+    rows.extend(children(&pids).into_iter().map(|child| Process {
+        pid: child.pid,
+        role: Role::Child,
+        name: Some(child.name),
+        state: "running".to_owned(),
+        started: epoch_seconds(child.started),
+        requests: None,
+        first_memory_bytes: None,
+        ..parents[child.parent].clone()
+    }));
+}
+
+impl Process {
+    /// Reads what it holds. May wait for the kernel.
+    fn measure(&mut self) {
+        let Some(memory) = proc::memory_of(self.pid) else {
+            return;
+        };
+        self.memory_bytes = Some(memory.private());
+        self.memory = Some(MemoryDetails {
+            rss_bytes: memory.rss,
+            pss_bytes: memory.pss,
+            shared_bytes: memory.shared(),
+            swap_bytes: memory.swap_pss,
+        });
+    }
+}
+
 impl Processes {
     fn processes(&self, generation: u32, pool: &Pool) -> Vec<Process> {
         let row = |pid, role, worker, state: &str, started| Process {
@@ -146,7 +204,10 @@ impl Processes {
             state: state.to_owned(),
             started: epoch_seconds(started),
             requests: None,
+            name: None,
             memory_bytes: None,
+            first_memory_bytes: None,
+            memory: None,
         };
         let mut rows = Vec::new();
         if let Some(template) = &self.template
@@ -168,7 +229,10 @@ impl Processes {
                     State::Stopping { .. } | State::Gone => "stopping",
                     _ => "starting",
                 };
-                rows.push(row(pid, Role::Worker, Some(number), state, process.started));
+                rows.push(Process {
+                    first_memory_bytes: process.first_memory,
+                    ..row(pid, Role::Worker, Some(number), state, process.started)
+                });
             }
         }
         rows

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use exchange::control::Purge;
 use exchange::{Dispatcher, WorkerId};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -17,6 +18,7 @@ use crate::rules::fleet::{self, Fleet, Stage};
 use crate::rules::pool::TEMPLATE_EXIT_TIMEOUT;
 use crate::runtime::exit_status::KILL_TIMEOUT;
 use crate::runtime::limit_check::LimitCheck;
+use crate::runtime::purges::Purging;
 use crate::runtime::shared::Shared;
 
 /// The processes of all generations. Dropping it kills them.
@@ -31,9 +33,15 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// A supervisor that has started nothing yet. `on_note` gets the log lines of each generation.
-    pub fn new(dispatcher: Rc<dyn Dispatcher>, on_note: impl Fn(u32, &Note) + 'static) -> Self {
-        let shared = Rc::new(Shared::new(dispatcher, Box::new(on_note)));
+    /// A supervisor that has started nothing yet. `on_note` gets the log lines of each generation. While `has_debugger`
+    /// returns true no change ends a worker, for a person debugs in one of them.
+    pub fn new(
+        dispatcher: Rc<dyn Dispatcher>,
+        on_note: impl Fn(u32, &Note) + 'static,
+        has_debugger: impl Fn() -> bool + 'static,
+    ) -> Self {
+        let shared = Shared::new(dispatcher, Box::new(on_note), Box::new(has_debugger));
+        let shared = Rc::new(shared);
         Self {
             limits: LimitCheck::new(&shared),
             shared,
@@ -88,6 +96,11 @@ impl Supervisor {
         let note = GenerationNote::Corrupt { what, again };
         shared.note(generation, note);
         shared.decide(fleet::Event::Corrupt { generation });
+    }
+
+    /// Has `purger` carry out what workers want the response cache to forget.
+    pub fn on_purge(&self, purger: impl Fn(Purge) -> Purging + 'static) {
+        self.shared.purger.replace(Some(Rc::new(purger)));
     }
 
     /// Kills a worker; it is replaced like any other that died.

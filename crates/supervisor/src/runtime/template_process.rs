@@ -126,6 +126,7 @@ impl TemplateProcess {
                 held,
                 gems,
                 filter_parameters,
+                public_folder,
             }) => Ok(Booted {
                 pid: self.pid(),
                 ruby,
@@ -134,6 +135,7 @@ impl TemplateProcess {
                 held,
                 gems,
                 filter_parameters,
+                public_folder,
             }),
             Some(FromTemplate::BootFailed {
                 class,

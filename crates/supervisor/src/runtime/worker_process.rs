@@ -17,6 +17,7 @@ use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
 use crate::runtime::channel::{Channel, Pidfd};
+use crate::runtime::inspections::Inspections;
 
 /// Between two polls of a process that has no pidfd.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -76,6 +77,8 @@ pub(crate) struct WorkerProcess {
     /// For status and log. Absent until the template or the worker has named it.
     pub(crate) pid: Option<i32>,
     pub(crate) started: SystemTime,
+    /// Private memory in bytes, soon after it became ready.
+    pub(crate) first_memory: Option<u64>,
     pidfd: Option<Rc<OwnedFd>>,
     /// Where the task that watches it waits for its process.
     watcher: Option<oneshot::Sender<NamedProcess>>,
@@ -83,6 +86,8 @@ pub(crate) struct WorkerProcess {
     doomed: bool,
     /// Its control socket.
     channel: Rc<Channel>,
+    /// What operators asked of it.
+    pub(crate) inspections: Inspections,
     task: AbortHandle,
 }
 
@@ -96,10 +101,12 @@ impl WorkerProcess {
         Self {
             pid: None,
             started: SystemTime::now(),
+            first_memory: None,
             pidfd: None,
             watcher: Some(watcher),
             doomed: false,
             channel,
+            inspections: Inspections::default(),
             task,
         }
     }
@@ -124,9 +131,9 @@ impl WorkerProcess {
         }
     }
 
-    /// Sends it a message, unless its socket is full: a stopped worker reads none.
-    pub(crate) fn send(&self, message: &ToWorker) {
-        let _ = self.channel.try_send(message, &[]);
+    /// Sends it a message. Returns whether there was room in its socket: a stopped worker reads none.
+    pub(crate) fn send(&self, message: &ToWorker) -> bool {
+        self.channel.try_send(message, &[]).is_ok()
     }
 
     /// Kills it, now or as soon as its process is known.

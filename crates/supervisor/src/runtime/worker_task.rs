@@ -12,6 +12,7 @@ use crate::note::WorkerNote;
 use crate::rules::pool::Event;
 use crate::runtime::channel::Channel;
 use crate::runtime::exit_status::ExitStatus;
+use crate::runtime::purges::WorkerPurges;
 use crate::runtime::shared::Shared;
 use crate::runtime::worker_process::{NamedProcess, end_of};
 
@@ -21,6 +22,7 @@ struct WorkerTask {
     id: WorkerId,
     life: u32,
     channel: Rc<Channel>,
+    purges: WorkerPurges,
 }
 
 impl Shared {
@@ -38,6 +40,7 @@ impl Shared {
             id,
             life,
             channel,
+            purges: WorkerPurges::default(),
         };
         spawn_local(task.run(process)).abort_handle()
     }
@@ -94,6 +97,15 @@ impl WorkerTask {
                 sequence,
                 backtrace,
             } => dispatcher.traced(self.id, slot, sequence, &backtrace),
+            FromWorker::Purge { id, what } => {
+                let purger = &self.shared.purger;
+                self.purges.begin(purger, &self.channel, id, what);
+            }
+            FromWorker::Inspected { id, text, last } => {
+                if let Some(Some(own)) = self.shared.inner.borrow_mut().worker(self.id) {
+                    own.inspections.received(id, &text, last);
+                }
+            }
             FromWorker::Error { message } => {
                 let note = WorkerNote::Message(message);
                 self.shared.note_worker(self.id, note);

@@ -19,6 +19,9 @@ pub(crate) enum Event {
     },
     /// Kill the generations that drain: a change has waited for them long enough.
     KillDraining,
+    /// The generation that serves shall stop, and none takes its place until the next launch: nobody needs it for now. Only
+    /// in a fleet that is settled.
+    StopServing,
     /// Something happened in a generation.
     Pool { generation: u32, event: pool::Event },
     /// A worker of the generation wrote into its exchange what no sound worker writes.

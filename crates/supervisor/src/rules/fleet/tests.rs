@@ -473,6 +473,26 @@ fn the_old_template_may_die_at_any_time() {
 }
 
 #[test]
+fn a_generation_that_nobody_needs_ends_and_the_next_launch_is_a_first_one() {
+    let rules = rules(false, true);
+    let mut run = Run::serving(rules);
+    run.check(Event::StopServing, &[feed(&[]), stop(1, 0), stop(1, 1)]);
+    assert_eq!(run.stages(), [(1, Stage::Draining)]);
+    run.check(run.launch(2), &[]);
+    // Nothing is to be stopped twice, and no worker comes back.
+    run.check(died(1, 0, 1), &[down(1, 0)]);
+    run.check(died(1, 1, 1), &[down(1, 1), dismiss(1)]);
+    run.check(template_died(1), &[Action::Close { generation: 1 }]);
+    assert!(run.fleet.finished() && !run.fleet.stopping());
+    run.check(Event::StopServing, &[]);
+    run.check(run.launch(2), &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1), fork(2, 1, 1)]);
+    run.ready(2, 0, 1, &[]);
+    let serves = [feed(&[2]), Action::Serves { generation: 2 }];
+    run.ready(2, 1, 1, &serves);
+}
+
+#[test]
 fn a_stop_within_a_rollout_ends_both_generations() {
     let called_off = given_up(GiveUpReason::CalledOff);
     // While the new code is loaded.

@@ -80,7 +80,8 @@ end
 File.write("helper", Process.spawn("sleep", "1000")) if mode == "helper"
 
 booted = { "pid" => Process.pid, "ruby" => RUBY_VERSION, "rack" => ENV.fetch("RACK_ENV"), "seconds" => 0.5,
-           "held" => ["thread \"poller\" started at config.ru:7"], "gems" => [], "filter_parameters" => [] }
+           "held" => ["thread \"poller\" started at config.ru:7"], "gems" => [], "filter_parameters" => [],
+           "public_folder" => nil }
 tell(control, "Booted" => booted)
 
 children = {}
