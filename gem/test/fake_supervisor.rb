@@ -20,7 +20,7 @@ class FakeSupervisor
   end
 
   def initialize(folder, files, threads: 1, environment: "test", compact: false, out_of_band: nil, low_priority: false,
-                 warm_up: nil, sockets: [], variables: {})
+                 warm_up: nil, sockets: [], variables: {}, measure_requests: false, exceptions: nil)
     @folder = folder
     files.each { |name, text| File.write(File.join(folder, name), text) }
     @front = Front.new(workers: 2, threads:)
@@ -33,7 +33,8 @@ class FakeSupervisor
     hooks = File.join(folder, "hooks.rb")
     start = { app: folder, config_ru: File.join(folder, "config.ru"), environment:,
               hooks: (hooks if File.exist?(hooks)), threads:, compact:,
-              out_of_band:, low_priority:, warm_up:, generation: 1, unix_sockets: sockets }
+              out_of_band:, low_priority:, warm_up:, generation: 1, unix_sockets: sockets,
+              measure_requests:, exceptions: }
     send({ Start: start }, IO.for_fd(@front.memory, autoclose: false), @front.doorbell)
   end
 
@@ -84,6 +85,24 @@ class FakeSupervisor
     raise "another's answer: #{fields}" unless fields.values_at("slot", "sequence") == [slot, sequence]
 
     fields["backtrace"]
+  end
+
+  # Asks a worker how it is: the pieces of its answer.
+  def inspect_worker(what, id: 1, number: 0)
+    @workers.fetch(number).sendmsg(JSON.generate({ Inspect: { id:, what: } }), 0)
+    pieces = []
+    loop do
+      name, fields = worker_message(number)
+      raise "expected Inspected, got #{name}" unless name == "Inspected" && fields["id"] == id
+
+      pieces << fields["text"]
+      return pieces if fields["last"]
+    end
+  end
+
+  # Answers a worker's purge.
+  def purged(id, result, number: 0)
+    @workers.fetch(number).sendmsg(JSON.generate({ Purged: { id:, result: } }), 0)
   end
 
   # The socket that a worker sends for a connection that its application took over.

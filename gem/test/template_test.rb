@@ -47,6 +47,34 @@ class TemplateTest < Minitest::Test
     boot(HELLO) { |supervisor| assert_empty booted(supervisor)["filter_parameters"] }
   end
 
+  def test_the_public_folder_of_rails_is_reported_unless_something_stands_before_it
+    folder = lambda do |middleware, run = "run Rails.application"|
+      rails = <<~RUBY
+        Dir.mkdir("public") unless File.exist?("public")
+        Named = Struct.new(:name)
+        Server = Struct.new(:headers, :index_name)
+        class Example
+          def call(_) = [200, {}, []]
+          def paths = { "public" => [File.expand_path("public")] }
+          def middleware = #{middleware.inspect}.map { |name| Named.new(name) }
+          def config = Struct.new(:public_file_server).new(Server.new({ "X-A" => 1 }, "home"))
+        end
+        module Rails
+          def self.application = @application ||= Example.new
+        end
+      RUBY
+      boot("#{rails}\n#{run}") { |supervisor| booted(supervisor)["public_folder"] }
+    end
+    expected = { "index" => "home", "https_only" => true, "headers" => [%w[X-A 1]] }
+    known = %w[ActionDispatch::SSL Rack::Sendfile]
+    assert_equal expected, folder.call([*known, "ActionDispatch::Static", "Login"]).except("path")
+    refute folder.call(%w[Rack::Sendfile ActionDispatch::Executor])["https_only"]
+    assert_nil folder.call([*known, "Login", "ActionDispatch::Static"])
+    assert_nil folder.call(known)
+    assert_nil folder.call([*known, "ActionDispatch::Static"], "use Rack::ContentLength\nrun Rails.application")
+    assert_nil boot(HELLO) { |supervisor| booted(supervisor)["public_folder"] }
+  end
+
   def test_the_environment_is_that_of_the_start
     config = 'run ->(_) { [200, {}, [ENV.values_at("RACK_ENV", "RAILS_ENV").join(" ") + " " + Dir.pwd]] }'
     boot(config, environment: "staging") do |supervisor|

@@ -41,7 +41,8 @@ require "highball/worker"
 # The front's side of an exchange. It waits for the doorbell as the real one does.
 class Front
   KINDS = {
-    1 => :head, 2 => :hints, 3 => :chunk, 4 => :file, 5 => :end, 6 => :error, 7 => :abort, 8 => :hijacked
+    1 => :head, 2 => :hints, 3 => :chunk, 4 => :file, 5 => :end, 6 => :error, 7 => :abort, 8 => :hijacked,
+    9 => :exception
   }.freeze
   TIMEOUT = 20
 

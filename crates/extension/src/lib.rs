@@ -11,13 +11,14 @@ use rb_sys::{
     rb_cObject, rb_const_get, rb_define_class_under, rb_define_module, rb_define_module_under,
     rb_intern2, rb_undef_alloc_func,
 };
-use ruby::Function::{A0, A1, A2, A3, A4, A6, A7};
+use ruby::Function::{A0, A1, A2, A3, A4, A6, A8};
 use worker_thread::methods;
 
 mod arguments;
 mod children;
 mod env;
 mod errors;
+mod measures;
 mod messages;
 mod process;
 mod respond;
@@ -55,8 +56,14 @@ pub extern "C" fn Init_highball() {
                 (c"fork_is_worker", A1(children::native_fork_is_worker)),
                 (c"ready", A0(worker::ready)),
                 (c"report", A1(worker::report)),
-                (c"next_question", A0(worker::next_question)),
+                (c"next_message", A0(worker::next_message)),
+                (c"purge", A3(worker::purge)),
+                (c"measure", A3(measures::measure)),
+                (c"query_began", A0(measures::query_began)),
+                (c"query_ended", A1(measures::query_ended)),
+                (c"action_ended", A2(measures::action_ended)),
                 (c"backtrace", A3(worker::backtrace)),
+                (c"inspected", A3(worker::inspected)),
                 (c"stop", A0(worker::stop)),
                 (c"end_with_parent", A0(worker::end_with_parent)),
                 (c"lower_priority", A0(worker::lower_priority)),
@@ -64,13 +71,24 @@ pub extern "C" fn Init_highball() {
                 (c"kill", A1(worker::kill)),
                 (c"hung_up?", A1(worker::hung_up)),
                 (c"receive", A1(messages::receive)),
-                (c"booted", A7(messages::booted)),
+                (c"booted", A8(messages::booted)),
                 (c"boot_failed", A4(messages::boot_failed)),
                 (c"forked", A4(messages::forked)),
                 (c"not_forked", A3(messages::not_forked)),
                 (c"exited", A4(messages::exited)),
             ],
         );
+        define_worker_thread(highball);
+    }
+}
+
+/// Defines `Highball::WorkerThread`.
+///
+/// # Safety
+/// Called by `Init_highball` with the GVL; `highball` is the module.
+unsafe fn define_worker_thread(highball: ruby::Value) {
+    // SAFETY: the caller keeps the rules; all names are literals.
+    unsafe {
         let class = rb_define_class_under(highball, c"WorkerThread".as_ptr(), rb_cObject);
         rb_undef_alloc_func(class);
         ruby::define_singleton(class, c"new", A1(worker_thread::new));
@@ -83,6 +101,7 @@ pub extern "C" fn Init_highball() {
                 (c"holds?", A2(methods::holds)),
                 (c"answered?", A0(methods::answered)),
                 (c"hijacked?", A0(methods::hijacked)),
+                (c"env", A0(methods::env)),
                 (c"input_path", A0(methods::input_path)),
                 (c"respond", A4(respond::respond)),
                 (c"head", A3(respond::head)),
@@ -94,6 +113,7 @@ pub extern "C" fn Init_highball() {
                 (c"fail", A1(methods::fail)),
                 (c"finish_with_error", A2(methods::finish_with_error)),
                 (c"report", A1(methods::report)),
+                (c"report_exception", A1(methods::report_exception)),
                 (c"begin_out_of_band", A0(methods::begin_out_of_band)),
                 (c"end_out_of_band", A0(methods::end_out_of_band)),
                 (c"hijack", A2(methods::hijack)),

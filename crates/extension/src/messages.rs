@@ -4,7 +4,9 @@
 use std::ffi::c_int;
 use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 
-use exchange::control::{self, Error, FromTemplate, FromWorker, Received, Start, ToTemplate};
+use exchange::control::{
+    self, Error, FromTemplate, FromWorker, PublicFolder, Received, Start, ToTemplate,
+};
 use rb_sys::{ID2SYM, rb_eRuntimeError, rb_hash_aset, rb_hash_new, rb_intern2, rb_thread_wait_fd};
 
 use crate::arguments::{descriptor, number};
@@ -102,10 +104,7 @@ unsafe fn fields(start: &Start) -> Value {
     // SAFETY: the caller keeps the rules; `start` is on the heap.
     unsafe {
         let hash = rb_hash_new();
-        let sockets = rb_sys::rb_ary_new();
-        for path in &start.unix_sockets {
-            rb_sys::rb_ary_push(sockets, text(path));
-        }
+        let sockets = texts(&start.unix_sockets);
         for (name, value) in [
             ("app", text(&start.app)),
             ("config_ru", text(&start.config_ru)),
@@ -136,6 +135,20 @@ unsafe fn fields(start: &Start) -> Value {
                 start.terminal.as_deref().map_or(NIL, |path| text(path)),
             ),
             ("error_page", boolean(start.error_page)),
+            ("measure_requests", boolean(start.measure_requests)),
+            (
+                "exceptions",
+                start.exceptions.as_ref().map_or(NIL, |rules| {
+                    array(&[
+                        texts(&rules.ignore),
+                        texts(&rules.filter),
+                        rules
+                            .release
+                            .as_deref()
+                            .map_or(NIL, |release| text(release)),
+                    ])
+                }),
+            ),
         ] {
             rb_hash_aset(hash, symbol(name), value);
         }
@@ -145,12 +158,27 @@ unsafe fn fields(start: &Start) -> Value {
 
 /// # Safety
 /// The rules of [`crate::ruby`]. May raise.
-unsafe fn symbol(name: &str) -> Value {
+unsafe fn texts(all: &[String]) -> Value {
+    // SAFETY: the caller keeps the rules; the array is on the stack.
+    unsafe {
+        let array = rb_sys::rb_ary_new();
+        for one in all {
+            rb_sys::rb_ary_push(array, text(one));
+        }
+        array
+    }
+}
+
+/// # Safety
+/// The rules of [`crate::ruby`]. May raise.
+pub(crate) unsafe fn symbol(name: &str) -> Value {
     // SAFETY: the caller keeps the rules.
     unsafe { ID2SYM(rb_intern2(name.as_ptr().cast(), name.len() as _)) }
 }
 
-/// `Native.booted(socket, ruby, rack, seconds, held, gems, filter_parameters)`, the last three being lists of texts.
+/// `Native.booted(socket, ruby, rack, seconds, held, gems, filter_parameters, public_folder)`, the last four being lists of
+/// texts. The last one is empty, or path, index and `true` or `false` (whether it is for https only), and then names and
+/// values of fields by turns.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -163,12 +191,14 @@ pub(crate) unsafe extern "C" fn booted(
     held: Value,
     gems: Value,
     filter_parameters: Value,
+    public_folder: Value,
 ) -> Value {
     // SAFETY: Ruby calls with the GVL. What may raise comes before what has `Drop`.
     unsafe {
         let socket = descriptor(socket);
         let seconds = rb_sys::NUM2DBL(seconds);
-        let texts = |texts| list(texts).iter().map(|&text| copied(text)).collect();
+        let texts =
+            |texts| -> Vec<String> { list(texts).iter().map(|&text| copied(text)).collect() };
         let pid = std::process::id() as i32;
         let message = FromTemplate::Booted {
             pid,
@@ -178,9 +208,26 @@ pub(crate) unsafe extern "C" fn booted(
             held: texts(held),
             gems: texts(gems),
             filter_parameters: texts(filter_parameters),
+            public_folder: folder(&texts(public_folder)),
         };
         sent(socket, message, &[])
     }
+}
+
+/// The folder in these texts of `booted`.
+fn folder(texts: &[String]) -> Option<PublicFolder> {
+    let [path, index, https_only, fields @ ..] = texts else {
+        return None;
+    };
+    let fields = fields.chunks_exact(2);
+    Some(PublicFolder {
+        path: path.clone(),
+        index: index.clone(),
+        https_only: https_only == "true",
+        headers: fields
+            .map(|field| (field[0].clone(), field[1].clone()))
+            .collect(),
+    })
 }
 
 /// `Native.boot_failed(socket, class, message, backtrace)`

@@ -42,6 +42,8 @@ pub(crate) unsafe extern "C" fn respond(
         if let Err(refused) = own.job_of(claim) {
             raise_refused(refused);
         }
+        // Before the first byte: what is thrown at this thread meanwhile cuts no response.
+        own.measure();
         if !own.open(claim)
             || !is(headers, ruby_value_type::RUBY_T_HASH)
             || !is(list, ruby_value_type::RUBY_T_ARRAY)
@@ -68,7 +70,7 @@ pub(crate) unsafe extern "C" fn respond(
             put_bytes(this, claim, part);
             index += 1;
         }
-        frame(this, claim, Kind::End, NIL);
+        end(this, claim);
         own.hand_back();
         boolean(true)
     }
@@ -161,6 +163,28 @@ pub(crate) unsafe fn frame(this: Value, claim: Claim, kind: Kind, payload: Value
                 &[]
             };
             match state(this).try_frame(claim, kind, payload) {
+                Some(Ok(())) => return,
+                Some(Err(refused)) => raise_refused(refused),
+                None => wait_for_room(this, claim),
+            }
+        }
+    }
+}
+
+/// Puts the end of the response into the ring, with what was measured of its request. Waits where the ring is full.
+///
+/// # Safety
+/// The rules of [`crate::ruby`]; `this` is a worker thread. Raises where it cannot be written.
+pub(crate) unsafe fn end(this: Value, claim: Claim) {
+    // SAFETY: the caller keeps the rules.
+    unsafe {
+        loop {
+            let own = state(this);
+            // The borrow ends before anything may raise.
+            let tried = own
+                .meter
+                .with_payload(|payload| own.try_frame(claim, Kind::End, payload));
+            match tried {
                 Some(Ok(())) => return,
                 Some(Err(refused)) => raise_refused(refused),
                 None => wait_for_room(this, claim),

@@ -243,9 +243,21 @@ pub(crate) enum Function {
     A5(unsafe extern "C" fn(Value, Value, Value, Value, Value, Value) -> Value),
     /// Six.
     A6(unsafe extern "C" fn(Value, Value, Value, Value, Value, Value, Value) -> Value),
-    /// Seven.
+    /// Eight.
     #[allow(dead_code, reason = "the front of the gem's tests has none")]
-    A7(unsafe extern "C" fn(Value, Value, Value, Value, Value, Value, Value, Value) -> Value),
+    A8(
+        unsafe extern "C" fn(
+            Value,
+            Value,
+            Value,
+            Value,
+            Value,
+            Value,
+            Value,
+            Value,
+            Value,
+        ) -> Value,
+    ),
 }
 
 impl Function {
@@ -259,7 +271,7 @@ impl Function {
             Self::A4(function) => (function as *const c_void, 4),
             Self::A5(function) => (function as *const c_void, 5),
             Self::A6(function) => (function as *const c_void, 6),
-            Self::A7(function) => (function as *const c_void, 7),
+            Self::A8(function) => (function as *const c_void, 8),
         };
         // SAFETY: it is a function's address, and Ruby calls it with the number of arguments given with it.
         (

@@ -8,7 +8,7 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use exchange::Region;
-use exchange::control::{self, Error, FromWorker, Received, ToWorker};
+use exchange::control::{self, Error, FromWorker, Inspect, Purge, Purged, Received, ToWorker};
 use exchange::worker::Worker;
 use rb_sys::{rb_eRuntimeError, rb_thread_wait_fd};
 
@@ -185,12 +185,14 @@ pub(crate) unsafe extern "C" fn report(_: Value, text: Value) -> Value {
     }
 }
 
-/// `Native.next_question`: waits until the supervisor wants to know where a thread is: `[thread, slot, sequence]`, see
-/// [`ToWorker::Backtrace`]; nil at the end.
+/// `Native.next_message`: waits for the supervisor: `[:backtrace, thread, slot, sequence]` where it wants to know where a
+/// thread is, see [`ToWorker::Backtrace`]; `[:purged, id, result]` where it answers [`purge`], the result being a number, nil
+/// without a cache, or false; `[:inspect, id, kind, milliseconds]` where it wants to know how this process is, see
+/// [`ToWorker::Inspect`]; nil at the end.
 ///
 /// # Safety
 /// Called by Ruby.
-pub(crate) unsafe extern "C" fn next_question(_: Value) -> Value {
+pub(crate) unsafe extern "C" fn next_message(_: Value) -> Value {
     // SAFETY: Ruby calls with the GVL, which it gives up while it waits. What has `Drop` is gone before anything may
     // raise.
     unsafe {
@@ -204,12 +206,7 @@ pub(crate) unsafe extern "C" fn next_question(_: Value) -> Value {
                 Ok(Some(received)) => {
                     let Received { message, fds } = received;
                     drop(fds);
-                    let ToWorker::Backtrace {
-                        thread,
-                        slot,
-                        sequence,
-                    } = message;
-                    return array(&[fixnum(thread), fixnum(slot), unsigned(sequence)]);
+                    return as_array(&message);
                 }
                 // What is no message may be that of a newer front.
                 Err(Error::Malformed(_)) => {}
@@ -220,7 +217,66 @@ pub(crate) unsafe extern "C" fn next_question(_: Value) -> Value {
     }
 }
 
-/// `Native.backtrace(slot, sequence, lines)`: answers the question that [`next_question`] returned.
+/// # Safety
+/// The rules. May raise.
+unsafe fn as_array(message: &ToWorker) -> Value {
+    // SAFETY: the caller keeps the rules; symbols of names that were interned live for ever.
+    unsafe {
+        match *message {
+            ToWorker::Backtrace {
+                thread,
+                slot,
+                sequence,
+            } => {
+                let kind = messages::symbol("backtrace");
+                array(&[kind, fixnum(thread), fixnum(slot), unsigned(sequence)])
+            }
+            ToWorker::Purged { id, result } => {
+                let result = match result {
+                    Purged::Urls(urls) => unsigned(u32::try_from(urls).unwrap_or(u32::MAX)),
+                    Purged::NoCache => NIL,
+                    Purged::Refused => boolean(false),
+                };
+                array(&[messages::symbol("purged"), unsigned(id), result])
+            }
+            ToWorker::Inspect { id, what } => {
+                let (kind, milliseconds) = match what {
+                    Inspect::Profile { milliseconds } => ("profile", unsigned(milliseconds)),
+                    Inspect::Backtraces => ("backtraces", NIL),
+                    Inspect::Gc => ("gc", NIL),
+                };
+                let kind = ruby::text(kind);
+                array(&[
+                    messages::symbol("inspect"),
+                    unsigned(id),
+                    kind,
+                    milliseconds,
+                ])
+            }
+        }
+    }
+}
+
+/// `Native.purge(id, kind, text)`: asks the supervisor to have the response cache forget what the text names: a `url`, a
+/// `prefix` or a `tag`.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn purge(_: Value, id: Value, kind: Value, text: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL. What may raise comes before what has `Drop`.
+    unsafe {
+        let (control, id) = (this_worker().control, number(id));
+        let what = match copied(kind).as_str() {
+            "url" => Purge::Url,
+            "prefix" => Purge::Prefix,
+            _ => Purge::Tag,
+        };
+        let what = what(copied(text));
+        messages::send_from_worker(control, FromWorker::Purge { id, what }, &[])
+    }
+}
+
+/// `Native.backtrace(slot, sequence, lines)`: answers the question that [`next_message`] returned.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -240,6 +296,20 @@ pub(crate) unsafe extern "C" fn backtrace(
             backtrace: list(lines).iter().map(|&line| copied(line)).collect(),
         };
         messages::send_from_worker(control, message, &[])
+    }
+}
+
+/// `Native.inspected(id, text, last)`: sends a piece of the answer to a question that [`next_message`] returned.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn inspected(_: Value, id: Value, text: Value, last: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL. What may raise comes before what has `Drop`.
+    unsafe {
+        let control = this_worker().control;
+        let (id, last) = (number(id), truthy(last));
+        let text = copied(text);
+        messages::send_from_worker(control, FromWorker::Inspected { id, text, last }, &[])
     }
 }
 

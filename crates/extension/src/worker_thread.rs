@@ -20,6 +20,7 @@ use crate::arguments;
 use crate::children::refuse_children;
 use crate::env::{self, CachedStrings, EnvTemplate};
 use crate::errors::Refused;
+use crate::measures::Meter;
 use crate::ruby::{self, Message, NIL, Value};
 use crate::worker::{ThisWorker, this_worker};
 
@@ -45,6 +46,8 @@ pub(crate) struct State {
     hijacked: Cell<bool>,
     /// Whether the response has ended early because no client waits for it.
     gone: Cell<bool>,
+    /// What the request costs.
+    pub(crate) meter: Meter,
     /// Memory for heads. No call into Ruby while it is borrowed.
     pub(crate) head: RefCell<Head>,
 }
@@ -142,6 +145,7 @@ pub(crate) unsafe extern "C" fn new(class: Value, number: Value) -> Value {
             begun: Cell::new(false),
             hijacked: Cell::new(false),
             gone: Cell::new(false),
+            meter: Meter::default(),
             head: RefCell::default(),
         }));
         rb_data_typed_object_wrap(class, state.cast(), &raw const DATA_TYPE.0)
@@ -225,6 +229,7 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
                 match own.template.build(record, this, &own.cached_strings) {
                     Ok(env) => {
                         own.env.set(env);
+                        own.meter.begin();
                         return env;
                     }
                     Err(malformed) => {
@@ -252,6 +257,16 @@ impl State {
         self.begun.set(false);
         self.hijacked.set(false);
         self.gone.set(false);
+        self.meter.reset();
+    }
+
+    /// Takes the measures of the request, up to now.
+    ///
+    /// # Safety
+    /// The rules of [`crate::ruby`]. Raises what is thrown at this thread.
+    pub(crate) unsafe fn measure(&self) {
+        // SAFETY: the caller keeps the rules.
+        unsafe { self.meter.measure(self.env.get()) }
     }
 
     /// What the request is claimed as that is not answered yet.
@@ -332,6 +347,16 @@ impl State {
         }
     }
 
+    /// Tells the front of an exception, where a request is held and the ring has room for it. Never waits.
+    fn report_exception(&self, report: &[u8]) -> bool {
+        let Some(mut job) = self.job.get() else {
+            return false;
+        };
+        let frame = self.thread.try_frame(&mut job, Kind::Exception, &[report]);
+        self.job.set(Some(job));
+        frame.is_ok()
+    }
+
     /// Ends the request, where one is held, with an error, without waiting. False where none is, or where the ring has no
     /// room for the text.
     fn fail(&self, text: &[u8]) -> bool {
@@ -340,10 +365,16 @@ impl State {
         };
         let text = &text[..text.len().min(self.thread.longest())];
         let sent = self.thread.try_frame(&mut job, Kind::Error, &[text]) != Err(WriteError::Full);
-        if !sent {
-            // Where even this has no room, a response without its end says the same.
-            let _ = self.thread.try_frame(&mut job, Kind::Abort, &[]);
-        }
+        // Where even this has no room, a response without its end says the same.
+        let told = sent || self.thread.try_frame(&mut job, Kind::Abort, &[]).is_ok();
+        // What it cost. Without room the front does not learn that; and where it was not told of the failure, an end would
+        // make the response look whole.
+        let _ = self.meter.with_payload(|payload| match payload {
+            payload if told && !payload.is_empty() => {
+                self.thread.try_frame(&mut job, Kind::End, &[payload])
+            }
+            _ => Ok(()),
+        });
         self.job.set(Some(job));
         self.hand_back();
         sent

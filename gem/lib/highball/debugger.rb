@@ -52,8 +52,22 @@ module Highball
 
         # It loads the class below only when it is called.
         require "byebug/core" if defined?(::Byebug)
+        load_session
         METHODS.each { |name, method| prepend_once(name, method) { hook_of(name, method) } }
         prepend_once("DEBUGGER__::Session", :enter_subsession) { Session }
+      end
+
+      # Prepares the gem debug for this worker. Starts its session where only the gem's prelude was loaded: one of the
+      # template would have a thread there, and follow each fork. The gem stops all threads of the application at its
+      # prompt, but not the main thread where that `only_waits`: Ruby runs the handler of Ctrl-C in it.
+      def enter_worker(only_waits:)
+        ::DEBUGGER__.start(no_sigint_hook: true, nonstop: true) if @starts_session
+        return unless @terminal && only_waits && defined?(::DEBUGGER__::SESSION)
+
+        ::DEBUGGER__::SESSION.get_thread_client(Thread.main).mark_as_management
+      rescue NoMethodError
+        # Another version of the gem: Ctrl-C at its prompt does nothing.
+        nil
       end
 
       # Runs the block, this debugger, with the terminal. One that is opened within another one has it already; the gem
@@ -121,6 +135,19 @@ module Highball
 
         owner.prepend(yield)
         @hooked << name
+      end
+
+      # Loads the gem debug where its prelude is loaded, as in Gemfiles of Rails: `require: "debug/prelude"`. By itself
+      # the prelude does so at the first stop, when nobody could watch it in time.
+      def load_session
+        # No other gem gives bindings such a method.
+        return if defined?(::DEBUGGER__) || !Binding.method_defined?(:break)
+
+        require "debug/session"
+        @starts_session = true
+      rescue LoadError
+        # The prelude came by RUBYOPT, and the gem is not in the bundle.
+        nil
       end
 
       def hook_of(name, method)

@@ -29,6 +29,11 @@ module Highball
         text(CLASS_NAME.bind_call(CLASS.bind_call(error)), LINE_BYTES)
       end
 
+      # The names of its class and of all above it.
+      def ancestors(error)
+        CLASS.bind_call(error).ancestors.map { |one| CLASS_NAME.bind_call(one) }
+      end
+
       # Its message; where its message raises, a text that says so.
       def message(error)
         attempt_or(->(failure) { "(its message raises #{class_name(failure)})" }) do

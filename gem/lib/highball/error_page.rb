@@ -5,8 +5,9 @@ require_relative "errors"
 
 module Highball
   # The answer to an error of the application in development: a page with message, source and backtrace for browsers, a
-  # text for others. It is for developers alone: only clients with a private or loopback address get it, and everything
-  # that the application or a client wrote is escaped. Errors that the application rescues, as Rails does, do not come
+  # text for others. It is for developers alone: a client gets it whose address is private or loopback, that asks for a
+  # host which no public name can be, and that no proxy without trust speaks for. Everything that the application or a
+  # client wrote is escaped. Errors that the application rescues, as Rails does, do not come
   # here.
   class ErrorPage
     # Lines of source before and after the one that raised.
@@ -18,6 +19,9 @@ module Highball
     # Frames of the application whose source is shown.
     SOURCES = 20
 
+    # More frames in a row that are not the application's are folded.
+    SHOWN_OUTSIDE = 3
+
     # A line of a backtrace, in all versions of Ruby.
     FRAME = /\A(?<path>.+?):(?<line>\d+)(?::in [`'](?<name>.*)')?\z/m
 
@@ -26,6 +30,9 @@ module Highball
       "content-security-policy" => "default-src 'none'; style-src 'unsafe-inline'",
       "x-content-type-options" => "nosniff"
     }.freeze
+
+    # Hosts of this machine and its network: names that are no public ones (RFC 6761), or have no dot.
+    LOCAL_HOST = /\A(?:[^.]+|.+\.(?:localhost|test))\.?\z/i
 
     # Where proxies write the address of the client.
     FORWARDED = %w[HTTP_X_FORWARDED_FOR HTTP_X_REAL_IP HTTP_FORWARDED].freeze
@@ -51,9 +58,12 @@ module Highball
       pre .here { background: var(--mark); font-weight: 600; }
       ol { margin: 0; padding: 0; list-style: none; }
       li { padding: .15rem 0; }
+      li ol { padding-left: 1rem; }
       summary { cursor: pointer; }
+      li.dim summary { font-size: .85rem; }
+      footer { margin-top: 2rem; font-size: .85rem; }
     CSS
-    private_constant :FORWARDED, :STYLE
+    private_constant :FORWARDED, :LOCAL_HOST, :STYLE
 
     # A line of a backtrace: its text and, where it names them, file, line and method.
     Frame = Struct.new(:text, :path, :line, :name)
@@ -115,12 +125,21 @@ module Highball
       env["HTTP_ACCEPT"].to_s.include?("text/html")
     end
 
-    # Whether the client is on this machine or in its network, also as proxies know it.
+    # Whether the client is on this machine or in its network, also as proxies know it. One without trust
+    # may hide where the client is.
     def local?(env)
+      return false if env.key?("highball.untrusted_proxy") || !local_host?(env["SERVER_NAME"].to_s)
+
       forwarded = FORWARDED.flat_map { |name| env[name].to_s.split(/[,;]/) }
       # Forwarded has other pairs than for=ADDRESS (RFC 7239).
       forwarded = forwarded.map(&:strip).grep_v(/\A(?:by|host|proto)=/i)
       [env["REMOTE_ADDR"].to_s, *forwarded].all? { |address| local_address?(address) }
+    end
+
+    # A public name may be that of a site whose proxy says nothing about its clients, or of an attacker who has it
+    # point to this machine.
+    def local_host?(name)
+      LOCAL_HOST.match?(name) || local_address?(name)
     end
 
     def local_address?(text)
@@ -159,15 +178,31 @@ module Highball
         "<p class=\"message\">#{escape(Description.message(error))}</p>"
     end
 
+    # The application's frames, each with its source; what lies between them is folded.
     def list(frames)
       shown = 0
-      items = frames.map do |frame|
-        next "<li class=\"dim\"><code>#{escape(frame.text)}</code></li>" unless application?(frame)
-        next "<li><code>#{escape(frame.text)}</code></li>" if (shown += 1) > SOURCES
+      items = frames.chunk { |frame| application?(frame) }.flat_map do |own, some|
+        next folded(some) unless own
 
-        "<li><details><summary><code>#{escape(frame.text)}</code></summary>#{source(frame)}</details></li>"
+        some.map { |frame| own_frame(frame, (shown += 1) <= SOURCES) }
       end
       items.join("\n")
+    end
+
+    def own_frame(frame, has_source)
+      text = "<code>#{escape(frame.text.delete_prefix(@folder))}</code>"
+      return "<li>#{text}</li>" unless has_source
+
+      "<li><details><summary>#{text}</summary>#{source(frame)}</details></li>"
+    end
+
+    # Frames of gems and of Ruby: few are shown, more behind a line.
+    def folded(frames)
+      items = frames.map { |frame| "<li><code>#{escape(frame.text)}</code></li>" }.join("\n")
+      return "<li class=\"dim\"><ol>#{items}</ol></li>" if frames.size <= SHOWN_OUTSIDE
+
+      summary = "#{frames.size} lines of gems and Ruby"
+      "<li class=\"dim\"><details><summary>#{summary}</summary><ol>#{items}</ol></details></li>"
     end
 
     def frames(error)

@@ -22,6 +22,9 @@ module Highball
   # This process was forked from a worker by the application. It has nothing of the worker's: no request, no connection.
   class NotTheWorker < Error; end
 
+  # The server has not answered that its response cache has forgotten something: what it has may be old.
+  class PurgeFailed < Error; end
+
   # The most causes of an exception that are described: a chain of causes may be a circle.
   CAUSES = 10
   private_constant :CAUSES

@@ -125,8 +125,18 @@ module Highball
       {
         "RUBYLIB" => (libraries.join(File::PATH_SEPARATOR) if libraries.any?),
         "RUBYOPT" => (required.join(" ") if required.any?),
-        **DefaultHandler.variables_to_remove
+        **DefaultHandler.variables_to_remove, **unnamed_environment
       }
+    end
+
+    # rackup and Rails write `development` into the variables where nobody has named an environment. The server is more
+    # careful then: somebody may have forgotten to name `production`. What this process was started with is in /proc.
+    def unnamed_environment
+      names = %w[RAILS_ENV RACK_ENV]
+      return {} unless names.all? { |name| [nil, "", "development"].include?(ENV.fetch(name, nil)) }
+
+      started_with = %w[cmdline environ].flat_map { |name| File.read("/proc/self/#{name}").split("\0") }
+      started_with.any?(/\A(?:(?:RAILS|RACK)_ENV=.|-E|--env)/) ? {} : names.to_h { |name| [name, nil] }
     end
 
     # In the gem; in the repository; in the PATH.

@@ -10,15 +10,17 @@ module Highball
   # A process that the application forks meanwhile and that comes back here, by an exception, exit or a return, is no
   # worker: its exception goes on to its end, and the request stays its parent's.
   class Runner
-    def initialize(app, worker_thread, out_of_band = nil, error_page = nil)
+    def initialize(app, worker_thread, out_of_band = nil, error_page = nil, exceptions = nil)
       @app = app
       @worker_thread = worker_thread
       @out_of_band = out_of_band
       @error_page = error_page
+      @exceptions = exceptions
     end
 
     # Runs requests until the worker is told to stop.
     def run
+      @exceptions&.enter
       return run_with_out_of_band if @out_of_band
 
       while (env = @worker_thread.take)
@@ -47,15 +49,13 @@ module Highball
         # The extension leaves a body that lies in a file to Ruby.
         input = env["rack.input"] = File.open(@worker_thread.input_path, "rb") unless env["rack.input"]
         status, headers, body = @app.call(env)
+        @exceptions.report_rendered(env) if @exceptions && status != 200
         # The common response in one call; false says that it is another one.
         unless body.instance_of?(Array) && @worker_thread.respond(env, status, headers, body)
           Response.new(@worker_thread, env, status, headers, body).deliver
         end
       rescue Exception => error # rubocop:disable Lint/RescueException -- each must be answered
-        raise if Native.child?
-
-        # By the class: what the exception says of itself may raise as well.
-        answer_error(env, error) unless ClientGone === error
+        answer_error(env, error)
       ensure
         # Still unanswered: the thread is being killed, or the error could not be sent.
         @worker_thread.fail("the thread was ended while it ran the request") unless @worker_thread.answered?
@@ -66,6 +66,11 @@ module Highball
     end
 
     def answer_error(env, error)
+      raise error if Native.child?
+      # By the class: what the exception says of itself may raise as well.
+      return if ClientGone === error
+
+      @exceptions&.report(error)
       text = Highball.describe(error)
       return if @error_page&.deliver(@worker_thread, env, error, text)
 

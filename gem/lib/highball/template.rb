@@ -10,6 +10,7 @@ require_relative "filter_parameters"
 require_relative "fork_safety"
 require_relative "forker"
 require_relative "hooks"
+require_relative "public_folder"
 require_relative "rails_log"
 require_relative "socket_files"
 require_relative "warm_up"
@@ -27,7 +28,7 @@ module Highball
     Start = Struct.new(
       :app, :config_ru, :environment, :hooks, :threads, :compact_heap, :low_priority, :warm_up,
       :early_hints, :rails_log_to_stdout, :out_of_band, :generation,
-      :unix_sockets, :terminal, :error_page,
+      :unix_sockets, :terminal, :error_page, :measure_requests, :exceptions,
       keyword_init: true
     )
 
@@ -158,8 +159,9 @@ module Highball
     def report_booted(seconds)
       held = ForkSafety.held(@own, [@fork_thread])
       advice = KnownLibraries.sentences + DatabasePool.warnings(@start.threads)
+      public_folder = PublicFolder.of(@app)
       Native.booted(
-        @control.fileno, RUBY_VERSION, ::Rack.release, seconds, held, advice, @filter_parameters
+        @control.fileno, RUBY_VERSION, ::Rack.release, seconds, held, advice, @filter_parameters, public_folder
       )
     end
 
@@ -176,7 +178,14 @@ module Highball
     def load_worker
       require_relative "worker"
       require_relative "error_page" if @start.error_page
+      measure_requests if @start.measure_requests
+      require_relative "exception_reporter" if @start.exceptions
       Native.prepare(@front, $stderr, EmptyInput.new, Connection, @start.threads > 1, @start.early_hints)
+    end
+
+    def measure_requests
+      require_relative "measures"
+      Measures.start(@start.threads)
     end
 
     def shrink_heap

@@ -3,7 +3,9 @@
 require_relative "connection"
 require_relative "debugger"
 require_relative "empty_input"
+require_relative "inspection"
 require_relative "out_of_band"
+require_relative "purges"
 require_relative "runner"
 
 module Highball
@@ -25,8 +27,10 @@ module Highball
       @terminal = start.terminal
       @worker_threads = []
       @runners = []
+      @inspection = Inspection.new(@runners)
       @out_of_band = OutOfBand.new(start.out_of_band) { collect } if start.out_of_band
       @error_page = ErrorPage.new(start.app) if start.error_page
+      @exceptions = ExceptionReporter::Rules.new(start.app, *start.exceptions) if start.exceptions
     end
 
     # Has the signals of a terminal do nothing in this process: they are for the front, or for a debugger that is open.
@@ -43,9 +47,12 @@ module Highball
     def run
       Native.enter(@number, @control)
       handle_signals
+      Debugger.enter_worker(only_waits: @threads > 1)
       run_hooks(:after_fork)
       @worker_threads = Array.new(@threads) { |index| WorkerThread.new(index) }
-      answer_backtrace_requests
+      @purges = Purges.start
+      ExceptionReporter::RailsSubscriber.subscribe if @exceptions
+      read_messages
       Native.ready
       # One thread needs no other: this one runs the requests.
       @threads == 1 ? run_thread(@worker_threads.first) : run_threads
@@ -69,18 +76,37 @@ module Highball
 
     def run_thread(worker_thread)
       @runners[worker_thread.number] = Thread.current
-      Runner.new(@app, worker_thread, @out_of_band, @error_page).run
+      exceptions = ExceptionReporter.new(worker_thread, @exceptions) if @exceptions
+      Runner.new(@app, worker_thread, @out_of_band, @error_page, exceptions).run
     end
 
-    # Answers the supervisor's questions where a thread is whose request is late. Waits for them without Ruby's lock.
-    def answer_backtrace_requests
+    # Takes the supervisor's messages. Waits for them without Ruby's lock.
+    def read_messages
       thread = Thread.new do
-        while (question = Native.next_question)
-          index, slot, sequence = question
-          Native.backtrace(slot, sequence, backtrace(index, slot, sequence))
+        while (message = Native.next_message)
+          begin
+            act_on(*message)
+          rescue StandardError => error
+            # The next message needs this thread.
+            Native.report("a message of the server failed: #{Highball.describe(error)}")
+          end
         end
       end
-      thread.name = "highball backtraces"
+      thread.name = "highball messages"
+    end
+
+    # Says where a thread is whose request is slow or late, answers an operator, or hands the answer of a purge to the
+    # thread that waits for it.
+    def act_on(kind, *rest)
+      case kind
+      when :backtrace
+        index, slot, sequence = rest
+        Native.backtrace(slot, sequence, backtrace(index, slot, sequence))
+      when :purged
+        @purges.answer(*rest)
+      when :inspect
+        @inspection.answer(*rest)
+      end
     end
 
     # Where the thread is, if it runs this very request.

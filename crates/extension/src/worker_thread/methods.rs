@@ -117,7 +117,8 @@ pub(crate) unsafe extern "C" fn finish(this: Value, claim: Value) -> Value {
             raise_over();
         }
         if let Some(claim) = own.claim().filter(|_| !own.hijacked.get()) {
-            respond::frame(this, claim, Kind::End, NIL);
+            own.measure();
+            respond::end(this, claim);
         }
         own.hand_back();
     }
@@ -132,7 +133,9 @@ pub(crate) unsafe extern "C" fn finish(this: Value, claim: Value) -> Value {
 pub(crate) unsafe extern "C" fn finish_with_error(this: Value, claim: Value, text: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
     unsafe {
-        respond::frame(this, claim_from(claim), Kind::End, NIL);
+        let claim = claim_from(claim);
+        state(this).measure();
+        respond::end(this, claim);
         fail(this, text)
     }
 }
@@ -152,7 +155,10 @@ pub(crate) unsafe extern "C" fn fail(this: Value, text: Value) -> Value {
                 own.hand_back();
                 false
             }
-            true => own.fail(bytes(text)),
+            true => {
+                own.measure();
+                own.fail(bytes(text))
+            }
             false => own.fail(b""),
         };
         if !sent {
@@ -160,6 +166,29 @@ pub(crate) unsafe extern "C" fn fail(this: Value, text: Value) -> Value {
         }
     }
     NIL
+}
+
+/// `worker_thread.env`: the env of the request that it runs, or of the one whose response it follows up; nil between requests.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn env(this: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { state(this) }.env.get()
+}
+
+/// `worker_thread.report_exception(report)`: tells the front of an exception in the request that is not answered yet. False
+/// where there is none, or where the response ring has no room.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn report_exception(this: Value, report: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL; a string is looked at before anything else runs.
+    unsafe {
+        let own = state(this);
+        let is_text = ruby::is(report, ruby_value_type::RUBY_T_STRING);
+        boolean(is_text && own.report_exception(bytes(report)))
+    }
 }
 
 /// `worker_thread.report(text)`: has the supervisor log what went wrong after the response.

@@ -1,0 +1,139 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "fake_supervisor"
+require "timeout"
+
+class MeasuresTest < Minitest::Test
+  Measured = Struct.new(:flags, :queries, :cpu, :gc, :allocations, :database, :view, :route)
+
+  # What a response says that its request cost; nil where it was not measured.
+  def measured(answer)
+    payload = answer.frames.assoc(:end)&.last
+    return if payload.nil? || payload.empty?
+
+    version, flags, length, queries, *numbers = payload.unpack("CCS<L<Q<5")
+    assert_equal [1, 48 + length], [version, payload.bytesize]
+    Measured.new(flags, queries, *numbers, payload.byteslice(48, length))
+  end
+
+  def serve(config, threads: 1, measure_requests: true)
+    FakeSupervisor.open({ "config.ru" => config }, threads:, measure_requests:) do |supervisor|
+      assert_equal "Booted", supervisor.message.first
+      supervisor.fork_worker
+      yield ->(path) { supervisor.request(path:) }
+    end
+  end
+
+  WORKS = <<~RUBY
+    run lambda { |env|
+      case env["PATH_INFO"]
+      when "/allocate" then Array.new(1000) { Object.new }
+      when "/collect" then 3.times { GC.start }
+      when "/count" then 1_000_000.times { _1 }
+      when "/raise" then raise "boom"
+      when "/chunks" then return [200, {}, ["a", "b"].each]
+      end
+      [200, {}, ["x"]]
+    }
+  RUBY
+
+  def test_allocations_collection_and_cpu_are_those_of_the_request
+    serve(WORKS) do |get|
+      idle = measured(get["/"])
+      assert_equal [0, "".b], [idle.flags, idle.route]
+      assert_operator idle.allocations, :<, 100
+      assert_includes 1000..1100, measured(get["/allocate"]).allocations
+      assert_operator measured(get["/collect"]).gc, :>, 100_000
+      assert_operator measured(get["/count"]).cpu, :>, idle.cpu
+    end
+  end
+
+  def test_every_kind_of_end_says_what_the_request_cost
+    serve(WORKS) do |get|
+      assert measured(get["/chunks"])
+      failed = get["/raise"]
+      assert_match(/boom/, failed.error)
+      assert measured(failed)
+    end
+  end
+
+  def test_figures_of_a_process_with_threads_are_marked_as_shared
+    serve(WORKS, threads: 2) { |get| assert_equal 1, measured(get["/"]).flags & 1 }
+  end
+
+  def test_nothing_is_measured_where_the_setting_is_off
+    serve(WORKS, measure_requests: false) do |get|
+      assert_nil measured(get["/"])
+      assert_nil measured(get["/raise"])
+    end
+  end
+
+  def test_the_route_is_the_one_that_the_framework_names
+    config = <<~'RUBY'
+      Route = Struct.new(:path)
+      Path = Struct.new(:spec)
+      ROUTE = Route.new(Path.new(:"/from_8_1/:id(.:format)"))
+      run lambda { |env|
+        case env["PATH_INFO"]
+        when "/pattern" then env["action_dispatch.route_uri_pattern"] = "/books/:id(.:format)"
+        when "/route" then env["action_dispatch.route"] = ROUTE
+        when "/broken" then env["action_dispatch.route"] = Object.new
+        when "/action" then env["action_dispatch.request.path_parameters"] = { controller: "books", action: :show, id: 1 }
+        when "/sinatra" then env["sinatra.route"] = "GET /books/:id"
+        when "/long" then env["sinatra.route"] = "GET /#{"x" * 300}"
+        when "/odd"
+          env.update("action_dispatch.route_uri_pattern" => 1, "sinatra.route" => :x,
+                     "action_dispatch.request.path_parameters" => { controller: nil })
+        end
+        [200, {}, []]
+      }
+    RUBY
+    serve(config) do |get|
+      routes = %w[/pattern /route /broken /action /sinatra /odd].to_h { |path| [path, measured(get[path]).route] }
+      expected = { "/pattern" => "/books/:id", "/route" => "/from_8_1/:id", "/broken" => "", "/action" => "books#show",
+                   "/sinatra" => "/books/:id", "/odd" => "" }
+      assert_equal expected, routes
+      assert_equal "/#{"x" * 199}", measured(get["/long"]).route
+    end
+  end
+
+  RAILS = <<~RUBY
+    require "action_controller"
+    require "active_record"
+    require "active_record/railties/controller_runtime"
+    ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: "books.sqlite3")
+    ActiveRecord::Base.connection.create_table(:books) { |table| table.string :name }
+    class Book < ActiveRecord::Base; end
+    Book.create!(name: "a")
+    class BooksController < ActionController::Base
+      include ActiveRecord::Railties::ControllerRuntime
+      def show
+        10.times { Book.find(1) }
+        Book.cache { 5.times { Book.find(1) } }
+        render inline: "<% sleep 0.02 %>x"
+      end
+      def fail = (Book.find(1) and raise "boom")
+    end
+    run lambda { |env|
+      return [200, {}, []] if env["PATH_INFO"] == "/other"
+      action = env["PATH_INFO"] == "/fail" ? :fail : :show
+      env["action_dispatch.request.path_parameters"] = { controller: "books", action: action.to_s }
+      BooksController.action(action).call(env)
+    }
+  RUBY
+
+  def test_queries_database_and_view_of_rails_are_counted
+    serve(RAILS) do |get|
+      # A worker's first one asks for the database's version as well.
+      get["/"]
+      cost = measured(get["/"])
+      assert_equal ["books#show", 11], [cost.route, cost.queries]
+      assert_operator cost.view, :>=, 20_000_000
+      assert_includes 1..cost.view, cost.database
+      failed = measured(get["/fail"])
+      assert_equal ["books#fail", 1], [failed.route, failed.queries]
+      assert_equal 0, measured(get["/other"]).queries
+    end
+  end
+end
