@@ -30,6 +30,19 @@ impl Clock {
         }
     }
 
+    /// A clock that counts from the same moment, for another thread.
+    pub(crate) fn beside(start: Instant) -> Self {
+        Self {
+            start,
+            now_ms: Cell::new(start.elapsed().as_millis() as u64 + 1),
+        }
+    }
+
+    /// Since when it counts.
+    pub(crate) fn start(&self) -> Instant {
+        self.start
+    }
+
     /// The time of the last tick, in milliseconds; never 0.
     pub fn now_ms(&self) -> u64 {
         self.now_ms.get()

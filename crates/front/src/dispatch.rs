@@ -8,6 +8,7 @@
 //! - the supervisor says which generations and workers there are: `supervised` ([`exchange::Dispatcher`])
 //! - the runtime has it take what workers have written, and check deadlines: `turns`
 //! - the front ends it: `shutdown`
+//! - the application's owner asks whether it is needed: `idle`
 
 mod crashes;
 mod deadlines;
@@ -15,6 +16,7 @@ mod env;
 mod frames;
 mod generation;
 mod hijacks;
+mod idle;
 mod lanes;
 mod pending;
 mod poison;
@@ -24,6 +26,7 @@ mod routing;
 mod scheduling;
 mod shutdown;
 mod slots;
+mod slow;
 mod state;
 mod status;
 mod supervised;
@@ -40,8 +43,10 @@ use config::Settings;
 use exchange::scheduling::monotonic_ns;
 use exchange::{Geometry, WorkerId};
 
-use crate::http::incoming::ResponseStore;
+use crate::http::response_store::ResponseStore;
 use crate::log::AccessLog;
+pub use idle::{Activity, IdleWatch};
+use pending::Requests;
 pub use requests::Intake;
 pub use shutdown::DispatcherShutdown;
 use state::{SharedState, State};
@@ -58,15 +63,18 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Returns a dispatcher over the exchange of the first generation, whose workers are all still to come.
+    /// Returns the dispatcher of the application with this number, over the exchange of its first generation, whose workers are
+    /// all still to come.
     pub fn new(
+        application: u16,
         exchange: exchange::Front,
         generation: u32,
         settings: Rc<Settings>,
         log: Rc<AccessLog>,
         check_store: Rc<ResponseStore>,
     ) -> Rc<Self> {
-        let state = State::new(exchange, generation, settings, log);
+        let requests = Requests::of_application(application);
+        let state = State::new(exchange, generation, settings, log, requests);
         let state = Rc::new(RefCell::new(state));
         Rc::new(Self {
             intake: Intake::new(&state),

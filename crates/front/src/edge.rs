@@ -1,110 +1,64 @@
 //! What all connections of one edge share, and its counters. An edge owns connections, from accept to log line, and answers
 //! what needs no Ruby.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+mod seed;
+
 use std::fmt::Display;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use config::{ParameterNames, Settings};
-use http::StatusCode;
+use config::Settings;
 
 use crate::clock::Clock;
-use crate::failure::{Failure, Outcome};
-use crate::http::incoming::{ResponseStore, Transaction};
-use crate::log::{AccessLog, Level, Value, errors};
+use crate::failure::Failure;
+use crate::http::response_store::ResponseStore;
+use crate::live_settings::LiveSettings;
+use crate::log::{AccessLog, Level, Value};
 use crate::messages::Dispatch;
+use crate::net::addresses::Addresses;
 use crate::net::connections::Connections;
 use crate::net::descriptors;
-use crate::serve::files::ApplicationFiles;
+use crate::net::tls::Tls;
+use crate::serve::application::Application;
+use crate::serve::compression::pool::Encoders;
+use crate::serve::routes::{Routes, Served};
 use crate::spool;
+pub(crate) use seed::EdgeSeed;
 
 /// How often deadlines are checked and the log is handed over.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// One edge.
 pub struct Edge {
-    /// The settings in force.
+    /// The settings of connections that are in force.
     pub settings: LiveSettings,
+    /// The application that it serves; where there are several, what stands for one where a request is none's.
+    pub application: Rc<Application>,
+    /// Which application a request is for, where there are several.
+    pub routes: Option<Routes>,
     /// What has the queue and the exchange.
     pub dispatcher: Rc<dyn Dispatch>,
     /// The log.
     pub log: Rc<AccessLog>,
-    /// Files that the application names.
-    pub files: ApplicationFiles,
+    /// What compresses its responses.
+    pub encoders: Encoders,
     /// Where responses are kept on their way.
     pub responses: Rc<ResponseStore>,
+    /// The connections of each address.
+    pub(crate) addresses: Arc<Addresses>,
     /// Its connections.
     pub connections: Rc<Connections>,
     /// Its coarse clock.
     pub clock: Rc<Clock>,
-    /// What became of its requests.
-    pub counters: Counters,
-    /// Parameters whose values are not logged: those of the settings and of the application.
-    pub secret_parameters: RefCell<ParameterNames>,
-    /// Those of the application.
-    application_secrets: RefCell<Vec<String>>,
-}
-
-/// Requests that ended.
-#[derive(Default)]
-pub struct Counters {
-    /// By outcome, in the order of [`Outcome::ALL`].
-    outcomes: [Cell<u64>; Outcome::ALL.len()],
-    /// Responses by the first digit of their status, from 1xx on.
-    status_classes: [Cell<u64>; STATUS_CLASSES.len()],
-}
-
-/// The names of the classes of a status.
-const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
-
-impl Counters {
-    /// Counts a request; `status` is that of its response, if one was sent.
-    pub fn count(&self, outcome: Outcome, status: Option<StatusCode>) {
-        let add = |counter: &Cell<u64>| counter.set(counter.get() + 1);
-        add(&self.outcomes[outcome as usize]);
-        let class = status.map(|status| usize::from(status.as_u16() / 100));
-        let class = class.and_then(|class| self.status_classes.get(class.checked_sub(1)?));
-        class.map(add);
-    }
-
-    /// The number of requests of each outcome, by its name.
-    pub fn outcomes(&self) -> BTreeMap<&'static str, u64> {
-        let names = Outcome::ALL.iter().map(|outcome| outcome.name());
-        names.zip(self.outcomes.iter().map(Cell::get)).collect()
-    }
-
-    /// The number of responses of each class of status, such as `2xx`.
-    pub fn status_classes(&self) -> BTreeMap<&'static str, u64> {
-        let counts = self.status_classes.iter().map(Cell::get);
-        STATUS_CLASSES.into_iter().zip(counts).collect()
-    }
-}
-
-/// Settings that may be replaced while the server runs.
-pub struct LiveSettings(RefCell<Rc<Settings>>);
-
-impl LiveSettings {
-    /// Returns these settings, until they are replaced.
-    pub fn new(settings: Rc<Settings>) -> Self {
-        Self(RefCell::new(settings))
-    }
-
-    /// The settings in force now.
-    pub fn get(&self) -> Rc<Settings> {
-        Rc::clone(&self.0.borrow())
-    }
-
-    /// Puts other settings in force.
-    pub fn replace(&self, settings: Rc<Settings>) {
-        self.0.replace(settings);
-    }
+    /// The TLS of its listeners.
+    pub tls: Arc<Tls>,
 }
 
 impl Edge {
-    /// Returns an edge without connections. Call it on the runtime of [`crate::runtime::build`].
+    /// Returns an edge without connections that serves one application, whose settings are the edge's own. Call it on the
+    /// runtime of [`crate::runtime::build`].
     ///
     /// # Errors
     /// The threads that read files cannot be started.
@@ -114,37 +68,62 @@ impl Edge {
         dispatcher: Rc<dyn Dispatch>,
         responses: Rc<ResponseStore>,
     ) -> io::Result<Rc<Self>> {
+        let application = Application::new(Rc::clone(&settings), Rc::clone(&log))?;
+        let served = Served {
+            application,
+            routes: None,
+        };
+        Ok(Self::serving(served, settings, log, dispatcher, responses))
+    }
+
+    /// The same for what is there already.
+    pub fn serving(
+        served: Served,
+        settings: Rc<Settings>,
+        log: Rc<AccessLog>,
+        dispatcher: Rc<dyn Dispatch>,
+        responses: Rc<ResponseStore>,
+    ) -> Rc<Self> {
         let edge = Self {
+            application: served.application,
+            routes: served.routes,
             settings: LiveSettings::new(settings),
             dispatcher,
             log,
-            files: ApplicationFiles::new()?,
+            encoders: Encoders::default(),
             responses,
+            addresses: Arc::default(),
             connections: Rc::default(),
             clock: Rc::new(Clock::new()),
-            counters: Counters::default(),
-            secret_parameters: RefCell::default(),
-            application_secrets: RefCell::default(),
+            tls: Arc::default(),
         };
-        descriptors::update_reserve(edge.settings.get().workers);
-        edge.filter_parameters(&[]);
+        descriptors::update_reserve(edge.workers());
         edge.warn_of_memory();
-        Ok(Rc::new(edge))
+        Rc::new(edge)
     }
 
-    /// Puts these settings in force.
+    /// What its applications are.
+    pub fn applications(&self) -> &[Rc<Application>] {
+        match &self.routes {
+            Some(routes) => routes.applications(),
+            None => std::slice::from_ref(&self.application),
+        }
+    }
+
+    /// The number of workers of all applications.
+    fn workers(&self) -> usize {
+        let all = self.applications().iter();
+        all.map(|one| usize::from(one.settings.get().workers)).sum()
+    }
+
+    /// Puts these settings in force for connections, and for requests that are no application's.
     pub fn apply(&self, settings: Rc<Settings>) {
+        if self.routes.is_some() {
+            self.application.apply(Rc::clone(&settings));
+        }
+        self.responses.apply(&settings);
+        self.log.apply(&settings);
         self.settings.replace(settings);
-        let names = self.application_secrets.take();
-        self.filter_parameters(&names);
-    }
-
-    /// Keeps the values of these parameters, which the application names, out of the log too.
-    pub fn filter_parameters(&self, names: &[String]) {
-        let settings = self.settings.get();
-        let all = settings.log_filter_parameters.with(names);
-        self.secret_parameters.replace(all);
-        self.application_secrets.replace(names.to_vec());
     }
 
     /// Moves the coarse clock on, ends connections that are over time, hands the log over, and calls `also`, with each tick.
@@ -157,8 +136,11 @@ impl Edge {
                 settings.send_timeout,
                 settings.keep_alive_timeout,
             ];
-            timeouts.extend(settings.request_timeout);
-            timeouts.extend(settings.request_timeouts.iter().map(|(_, timeout)| timeout));
+            for one in self.applications() {
+                let settings = one.settings.get();
+                timeouts.extend(settings.request_timeout);
+                timeouts.extend(settings.request_timeouts.iter().map(|(_, timeout)| timeout));
+            }
             let period = Clock::period(&timeouts);
             let tick = period.min(TICK);
             let ticks_in_period = period.div_duration_f64(tick).ceil() as usize;
@@ -167,7 +149,7 @@ impl Edge {
             while Rc::ptr_eq(&settings, &self.settings.get()) {
                 ticker.tick().await;
                 self.clock.tick();
-                descriptors::update_reserve(settings.workers);
+                descriptors::update_reserve(self.workers());
                 let now = self.clock.now_ms();
                 self.connections
                     .check_clocks(now, &settings, ticks_in_period);
@@ -194,12 +176,5 @@ impl Edge {
         self.log
             .event(Level::Error, text, &[("reason", Value::Text(reason))]);
         Failure::NotStored("its body could not be kept on disk")
-    }
-
-    /// Logs what is wrong with the application's response.
-    pub fn invalid_response(&self, transaction: &Transaction, reason: &str) {
-        let (by, _) = transaction.response.run();
-        let text = format!("InvalidResponse: {reason}");
-        errors::app_error(&self.log, &transaction.request, by, &text);
     }
 }

@@ -5,6 +5,9 @@ use http::StatusCode;
 
 use crate::http::screen::Refusal;
 
+/// After how many seconds clients may come again during maintenance: nobody knows when it ends.
+const MAINTENANCE_RETRY_S: u32 = 60;
+
 /// Whose fault a failure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -46,11 +49,21 @@ pub enum Outcome {
     Aborted,
     /// The application took the connection over.
     Hijacked,
+    /// There is maintenance: 503.
+    Maintenance,
+    /// The client's address may not request the path: 403.
+    Denied,
+    /// The client sent too many requests: 429.
+    RateLimited,
+    /// The path needs a password, and the client sent none that is right: 401.
+    Unauthorized,
+    /// No application has the host: 421, or the path there: 404.
+    NoApplication,
 }
 
 impl Outcome {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 18] = [
         Self::Ok,
         Self::AppError,
         Self::Refused,
@@ -64,6 +77,11 @@ impl Outcome {
         Self::WorkerDied,
         Self::Aborted,
         Self::Hijacked,
+        Self::Maintenance,
+        Self::Denied,
+        Self::RateLimited,
+        Self::Unauthorized,
+        Self::NoApplication,
     ];
 
     /// The name in logs and counters.
@@ -82,6 +100,11 @@ impl Outcome {
             Self::WorkerDied => "worker_died",
             Self::Aborted => "aborted",
             Self::Hijacked => "hijacked",
+            Self::Maintenance => "maintenance",
+            Self::Denied => "denied",
+            Self::RateLimited => "rate_limited",
+            Self::Unauthorized => "unauthorized",
+            Self::NoApplication => "no_application",
         }
     }
 }
@@ -134,6 +157,27 @@ pub enum Failure {
     /// The file that the application named was not opened in time.
     #[error("the response's file was not opened in time")]
     FileTimeout,
+    /// There is maintenance, and the client is not among those who are served all the same.
+    #[error("there is maintenance")]
+    Maintenance,
+    /// The client's address may not request the path.
+    #[error("the client's address may not request this path")]
+    Denied,
+    /// The client sent too many requests, and may send the next one in so many seconds.
+    #[error("too many requests of this client")]
+    RateLimited(u32),
+    /// The path needs a password, and the client sent none that is right.
+    #[error("the request has no user name and password that are right")]
+    Unauthorized,
+    /// No application has the host that the client asked for.
+    #[error("no application has this host")]
+    UnknownHost,
+    /// No application has the path that the client asked for, but some have its host.
+    #[error("no application has this path")]
+    NoApplication,
+    /// The client's password cannot be checked now.
+    #[error("the password could not be checked: {0}")]
+    NotChecked(&'static str),
     /// The request does not fit into a slot, or could not be stored.
     #[error("the request could not be stored: {0}")]
     NotStored(&'static str),
@@ -143,9 +187,15 @@ impl Failure {
     /// Whose fault it is.
     pub const fn fault(self) -> Fault {
         match self {
-            Self::Refused(_) | Self::TraceRefused | Self::ClientGone | Self::BodyCut => {
-                Fault::Client
-            }
+            Self::Refused(_)
+            | Self::TraceRefused
+            | Self::ClientGone
+            | Self::BodyCut
+            | Self::Denied
+            | Self::Unauthorized
+            | Self::UnknownHost
+            | Self::NoApplication
+            | Self::RateLimited(_) => Fault::Client,
             Self::ExpiredInWorker | Self::WorkerDied | Self::AppError | Self::BadResponse(_) => {
                 Fault::Worker
             }
@@ -156,6 +206,8 @@ impl Failure {
             | Self::ExpiredInQueue
             | Self::TooManyFiles
             | Self::FileTimeout
+            | Self::Maintenance
+            | Self::NotChecked(_)
             | Self::NotStored(_) => Fault::Server,
         }
     }
@@ -168,12 +220,19 @@ impl Failure {
             }
             Self::TraceRefused => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyCut => StatusCode::BAD_REQUEST,
+            Self::Denied => StatusCode::FORBIDDEN,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::UnknownHost => StatusCode::MISDIRECTED_REQUEST,
+            Self::NoApplication => StatusCode::NOT_FOUND,
+            Self::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::QueueFull
             | Self::NoWorker(_)
             | Self::Stopping
             | Self::ExpiredInQueue
             | Self::ClientGone
             | Self::TooManyFiles
+            | Self::Maintenance
+            | Self::NotChecked(_)
             | Self::NotStored(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::ExpiredInWorker | Self::FileTimeout => StatusCode::GATEWAY_TIMEOUT,
             Self::WorkerDied | Self::Stopped => StatusCode::BAD_GATEWAY,
@@ -185,7 +244,8 @@ impl Failure {
     /// (RFC 9110 section 10.2.3).
     pub const fn retry_after(self) -> Option<u32> {
         match (self, self.fault()) {
-            (Self::NoWorker(seconds), _) => Some(seconds),
+            (Self::NoWorker(seconds) | Self::RateLimited(seconds), _) => Some(seconds),
+            (Self::Maintenance, _) => Some(MAINTENANCE_RETRY_S),
             // The application has run it.
             (Self::Stopped | Self::TooManyFiles | Self::FileTimeout, _) => None,
             (Self::ClientGone, _) | (_, Fault::Server) => Some(1),
@@ -212,11 +272,18 @@ impl Failure {
             Self::Refused(Refusal { status: 413, .. }) => Outcome::TooLarge,
             Self::Refused(Refusal { status: 408, .. }) => Outcome::Timeout,
             Self::Refused(_) | Self::TraceRefused => Outcome::Refused,
-            Self::QueueFull | Self::Stopping | Self::TooManyFiles | Self::NotStored(_) => {
-                Outcome::Shed
-            }
+            Self::QueueFull
+            | Self::Stopping
+            | Self::TooManyFiles
+            | Self::NotChecked(_)
+            | Self::NotStored(_) => Outcome::Shed,
             Self::Stopped => Outcome::Stopped,
             Self::NoWorker(_) => Outcome::NoWorker,
+            Self::Maintenance => Outcome::Maintenance,
+            Self::Denied => Outcome::Denied,
+            Self::Unauthorized => Outcome::Unauthorized,
+            Self::UnknownHost | Self::NoApplication => Outcome::NoApplication,
+            Self::RateLimited(_) => Outcome::RateLimited,
             Self::ExpiredInQueue | Self::ExpiredInWorker | Self::FileTimeout => Outcome::Expired,
             Self::ClientGone | Self::BodyCut => Outcome::ClientGone,
             Self::WorkerDied => Outcome::WorkerDied,

@@ -1,66 +1,101 @@
-//! The front of one server: its edge, its dispatcher, and what runs with each tick. It starts and ends no process.
+//! The front of one server: its edge, the dispatcher of each application, and what runs with each tick. It starts and ends
+//! no process.
 
-use std::cell::OnceCell;
 use std::io;
+use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use config::Settings;
-use exchange::Alarm;
 
-use crate::dispatch::Dispatcher;
+use crate::application_front::ApplicationFront;
+use crate::dispatchers::Dispatchers;
 use crate::edge::Edge;
-use crate::http::incoming::ResponseStore;
-use crate::http::service::INLINE_BODY_BYTES;
+use crate::edges::{EdgeParts, Edges};
+use crate::http::response_store::ResponseStore;
 use crate::log::AccessLog;
 use crate::messages::Dispatch;
 use crate::net::accept::Acceptors;
-use crate::runtime::{self, Doorbell};
-use crate::snapshot::Snapshot;
-
-/// Bytes of a slot in addition to the limits of a head: the fixed part, the addresses, the front's own fields.
-const RECORD_MARGIN_BYTES: usize = 16 * 1024;
-/// A slot's response ring; a longer response goes through it in turns.
-const RESPONSE_RING_BYTES: u32 = 256 * 1024;
+use crate::net::certificate_watch::{self, TlsStartError};
+use crate::net::tls::certificates::Certificates;
+use crate::serve::application::Application;
+use crate::serve::plan::ApplicationPlan;
+use crate::serve::routes::{Routes, Served};
 
 /// The front of one server.
 pub struct Front {
     pub(crate) edge: Rc<Edge>,
-    dispatcher: Rc<Dispatcher>,
+    /// The edges of other threads.
+    pub(crate) edges: Rc<Edges>,
+    applications: Vec<Rc<ApplicationFront>>,
     acceptors: Rc<Acceptors>,
-    /// Who hears of late requests, and of workers that stall.
-    on_alarm: OnceCell<Box<dyn Fn(Alarm)>>,
-    _doorbell: Doorbell,
 }
 
 impl Front {
-    /// Makes the exchange of the first generation and everything over it. Call it on the runtime of [`runtime::build`].
+    /// Makes the front of a server with a single application, whose settings are the server's. Call it on the runtime of
+    /// [`crate::runtime::build`].
     ///
     /// # Errors
-    /// No memory or descriptors for the exchange.
+    /// As [`Front::of_applications`].
     pub fn new(
         settings: Rc<Settings>,
         log: Rc<AccessLog>,
         generation: u32,
     ) -> io::Result<Rc<Self>> {
-        let responses = Rc::new(ResponseStore::new(&settings));
-        let dispatcher = Dispatcher::new(
-            exchange::Front::new(geometry(&settings))?,
+        let plan = ApplicationPlan {
+            name: None,
+            hosts: Vec::new(),
+            prefix: String::new(),
+            settings: Rc::clone(&settings),
             generation,
-            Rc::clone(&settings),
-            Rc::clone(&log),
-            Rc::clone(&responses),
-        );
-        let intake: Rc<dyn Dispatch> = Rc::clone(dispatcher.intake()) as _;
+        };
+        Self::of_applications(settings, log, &[plan])
+    }
+
+    /// Makes the exchange of the first generation of each application, and everything over it. Call it on the runtime of
+    /// [`crate::runtime::build`].
+    ///
+    /// # Errors
+    /// No memory or descriptors for an exchange.
+    pub fn of_applications(
+        settings: Rc<Settings>,
+        log: Rc<AccessLog>,
+        plans: &[ApplicationPlan],
+    ) -> io::Result<Rc<Self>> {
+        let responses = Rc::new(ResponseStore::new(&settings, plans.len()));
+        let applications = (0..).zip(plans);
+        let applications = applications
+            .map(|(number, plan)| ApplicationFront::new(number, plan, &log, &responses))
+            .collect::<io::Result<Vec<_>>>()?;
+        let intakes = applications.iter();
+        let intakes = intakes.map(|one| Rc::clone(one.dispatcher().intake()) as _);
+        let intake: Rc<dyn Dispatch> = Dispatchers::of(intakes.collect());
         responses.set_dispatcher(&intake);
-        let [_, bell] = dispatcher.files(None)?;
-        let doorbell = runtime::watch(dispatcher.turns(), bell)?;
-        let edge = Edge::new(settings, log, intake, responses)?;
+        let served = match (&applications[..], plans) {
+            ([only], [plan]) if plan.name.is_none() => Served {
+                application: Rc::clone(&only.application),
+                routes: None,
+            },
+            _ => {
+                let all = applications.iter().map(|one| Rc::clone(&one.application));
+                Served {
+                    application: Application::new(Rc::clone(&settings), Rc::clone(&log))?,
+                    routes: Some(Routes::new(plans, all.collect())),
+                }
+            }
+        };
+        let others = usize::from(settings.front_threads) - 1;
+        let edge = Edge::serving(served, settings, log, Rc::clone(&intake), responses);
+        let edges = Edges::start(others, &edge, &intake)?;
+        for one in &applications {
+            one.set_edges(&edges);
+            one.exceptions().share(applications.len());
+        }
         let front = Rc::new(Self {
-            acceptors: Acceptors::new(&edge),
+            acceptors: Acceptors::new(&edge, &edges),
             edge,
-            dispatcher,
-            on_alarm: OnceCell::new(),
-            _doorbell: doorbell,
+            edges,
+            applications,
         });
         let ticks = Rc::clone(&front);
         tokio::task::spawn_local(async move {
@@ -70,9 +105,9 @@ impl Front {
         Ok(front)
     }
 
-    /// Its dispatcher, for the supervisor.
-    pub fn dispatcher(&self) -> &Rc<Dispatcher> {
-        &self.dispatcher
+    /// The fronts of its applications, in the order in which they were given.
+    pub fn applications(&self) -> &[Rc<ApplicationFront>] {
+        &self.applications
     }
 
     /// What accepts connections.
@@ -80,75 +115,70 @@ impl Front {
         &self.acceptors
     }
 
-    /// Calls `hear` for requests past their deadline and for workers that stall. Only the first call counts.
-    pub fn on_alarm(&self, hear: impl Fn(Alarm) + 'static) {
-        let _ = self.on_alarm.set(Box::new(hear));
+    /// The certificates of its hosts.
+    pub fn certificates(&self) -> &Arc<Certificates> {
+        &self.edge.tls.certificates
     }
 
-    /// Makes the exchange of a new generation, as large as these settings want it. No request goes to it before
-    /// [`exchange::Dispatcher::route_to`] says so.
+    /// Reads the certificates of its TLS listeners, and again whenever they change; `dir` is the server's folder. For a
+    /// server that has such a listener, before it accepts.
     ///
     /// # Errors
-    /// No memory or descriptors for it.
-    pub fn open_generation(&self, generation: u32, settings: &Settings) -> io::Result<()> {
-        self.dispatcher.open(generation, geometry(settings))
+    /// A certificate or a setting cannot be used.
+    pub fn begin_tls(&self, dir: PathBuf) -> Result<(), TlsStartError> {
+        certificate_watch::begin(&self.edge, dir)
     }
 
-    /// The settings in force.
+    /// The server's settings in force.
     pub fn settings(&self) -> Rc<Settings> {
         self.edge.settings.get()
     }
 
-    /// Puts these settings in force: for requests and connections that begin, and the clocks of all. Listeners and
-    /// generations that are there stay as they are.
-    pub fn apply(&self, settings: Rc<Settings>) {
-        self.dispatcher.apply(Rc::clone(&settings));
-        self.edge.responses.apply(&settings);
-        self.edge.log.apply(&settings);
-        self.edge.apply(settings);
+    /// The server is to stop: probes hear that it is not ready. Requests are served as before.
+    pub fn leave(&self) {
+        self.edge.connections.leave();
+    }
+
+    /// Whether the server is to stop.
+    pub fn is_leaving(&self) -> bool {
+        self.edge.connections.is_leaving()
+    }
+
+    /// Puts these settings in force: those of the server for connections that begin, and the clocks of all; those of each
+    /// application for its requests. Listeners and generations that are there stay as they are. What this returns waits
+    /// until they are in force at edges of other threads too.
+    pub fn apply(
+        &self,
+        settings: Rc<Settings>,
+        applications: &[Rc<Settings>],
+    ) -> impl Future<Output = ()> {
+        for (one, settings) in self.applications.iter().zip(applications) {
+            one.apply(Rc::clone(settings));
+        }
+        self.edge.apply(Rc::clone(&settings));
+        let copies = applications.iter().map(|one| Settings::clone(one));
+        let copies: Arc<Vec<Settings>> = Arc::new(copies.collect());
+        let server = Arc::new(Settings::clone(&settings));
+        let apply = move |parts: &EdgeParts| {
+            for (one, settings) in parts.edge.applications().iter().zip(&*copies) {
+                one.apply(Rc::new(settings.clone()));
+            }
+            parts.edge.apply(Rc::new(Settings::clone(&server)));
+        };
+        let applied = self.edges.ask_all(apply);
+        self.edge.tls.reload.notify_one();
         // There may be room for more connections.
         self.edge.connections.ended.notify_waiters();
+        async { drop(applied.await) }
     }
 
-    /// Hides the values of these parameters too in the log, in place of those that an earlier generation named.
-    pub fn filter_parameters(&self, names: &[String]) {
-        self.edge.filter_parameters(names);
-    }
-
-    /// Ends requests whose deadline has passed and hijacked connections of workers that leave, and hands on what the
-    /// supervisor must hear.
+    /// Ends requests whose deadline has passed and hijacked connections of workers that leave, of each application.
     fn check_deadlines(&self) {
-        let leaving = self
-            .dispatcher
-            .leaving_for(self.settings().websocket_drain_timeout);
-        if !leaving.is_empty() {
-            self.close_hijacked(|by| by.is_some_and(|by| leaving.contains(&by)));
-        }
-        let alarms = self.dispatcher.turns().check_deadlines();
-        if let Some(hear) = self.on_alarm.get() {
-            alarms.into_iter().for_each(hear);
+        for (number, one) in (0..).zip(&self.applications) {
+            let leaving = one.check_deadlines();
+            if !leaving.is_empty() {
+                self.close_hijacked((number, Some(leaving)));
+            }
         }
     }
-
-    /// The front at this moment.
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot::of(&self.edge, self.dispatcher.status())
-    }
-}
-
-/// The sizes of an exchange.
-fn geometry(settings: &Settings) -> exchange::Geometry {
-    let (workers, threads) = (settings.workers, settings.threads);
-    let request_bytes = slot_bytes(settings) as u32;
-    exchange::Geometry::new(workers, threads, request_bytes, RESPONSE_RING_BYTES)
-}
-
-/// The largest request that these settings let in, in bytes of a slot.
-pub fn slot_bytes(settings: &Settings) -> usize {
-    settings.max_header_bytes
-        + settings.max_target_bytes
-        // A field's place in the record is a little larger than on the wire.
-        + settings.max_header_count * 16
-        + RECORD_MARGIN_BYTES
-        + INLINE_BODY_BYTES
 }

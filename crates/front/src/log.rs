@@ -9,33 +9,37 @@ mod entry;
 pub mod errors;
 mod escape;
 mod filter;
+mod gathered;
 mod line;
 mod output;
+mod pairs;
 mod stamp;
 #[cfg(test)]
 mod tests;
 mod text;
+pub(crate) mod throttle;
 mod writer;
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::SystemTime;
 
-use config::{LogField, LogFormat, Settings};
+use config::{LogFormat, Settings};
 
 pub use entry::{AppError, Entry, Late, Level, Value};
 pub use filter::filter;
+use gathered::{Gathered, HAND_OVER_BYTES};
 use line::Line;
+pub use output::has_colours;
 use output::{Output, Terminal};
-use stamp::Stamp;
+use pairs::{event, request};
 use text::{Style, TextLine};
 use writer::{Notice, Writer};
 
-/// How much is gathered before it is handed to the writer, in bytes.
-const HAND_OVER_BYTES: usize = 16 * 1024;
 /// More of a path is cut off, in bytes.
 const MAX_PATH_BYTES: usize = 2 * 1024;
 /// More of a field of a request is cut off, in bytes.
@@ -67,24 +71,43 @@ impl Format {
     }
 }
 
-/// The log of one server. Dropping it writes out what is buffered, within two seconds.
+/// The log of one server at one of its threads, or what one of its applications writes into it. Dropping the last of the
+/// first thread writes out what is buffered, within two seconds.
 #[derive(Debug)]
 pub struct AccessLog {
+    /// The application that its lines name.
+    application: Option<Box<str>>,
+    shared: Rc<Shared>,
+}
+
+/// What all of one server's logs write through.
+#[derive(Debug)]
+struct Shared {
     format: Cell<Format>,
     /// The same, for the thread that writes.
     shared_format: Arc<AtomicU8>,
     /// The terminal that it is written to.
-    terminal: Option<Terminal>,
+    terminal: Option<Arc<Terminal>>,
     gathered: RefCell<Gathered>,
-    writer: Writer,
+    writer: Arc<Writer>,
+    /// Writes to stdout where the log goes to a file.
+    console: Option<Arc<Writer>>,
+    /// Whether the writers end with it.
+    is_first: bool,
 }
 
-/// What was not handed over yet.
+/// A log on its way to another thread.
 #[derive(Debug)]
-struct Gathered {
-    bytes: Vec<u8>,
-    lines: u64,
-    stamp: Stamp,
+pub struct ThreadLog(Shared);
+
+impl ThreadLog {
+    /// The log, at that thread.
+    pub fn open(self) -> AccessLog {
+        AccessLog {
+            application: None,
+            shared: Rc::new(self.0),
+        }
+    }
 }
 
 impl AccessLog {
@@ -93,7 +116,7 @@ impl AccessLog {
     /// # Errors
     /// When the thread cannot be started.
     pub fn new(format: Format, output: impl Write + Send + 'static) -> io::Result<Self> {
-        Self::over(format, Output::stream(output), None)
+        Self::over(format, Output::stream(output), None, None)
     }
 
     /// A log on stdout, past the buffer and the lock of [`io::stdout`], or in the file that the settings name; relative to
@@ -102,55 +125,95 @@ impl AccessLog {
     /// # Errors
     /// When stdout cannot be duplicated, the file cannot be opened or the thread cannot be started.
     pub fn open(settings: &Settings, dir: &Path) -> io::Result<Self> {
-        let (output, terminal) = match &settings.log_file {
-            Some(path) => (Output::file(dir.join(path))?, None),
-            None => Output::stdout()?,
+        let (stdout, terminal) = Output::stdout()?;
+        let Some(path) = &settings.log_file else {
+            let format = resolve(settings.log_format, terminal.is_some());
+            return Self::over(format, stdout, terminal, None);
         };
-        let format = resolve(settings.log_format, terminal.is_some());
-        Self::over(format, output, terminal)
+        let output = Output::file(dir.join(path))?;
+        // Nobody is told there what was lost.
+        let console = Some(Arc::new(Writer::start(stdout, |_, _| {})?));
+        Self::over(resolve(settings.log_format, false), output, None, console)
     }
 
-    fn over(format: Format, output: Output, terminal: Option<Terminal>) -> io::Result<Self> {
+    /// The same log, in which each line names this application; the name must be a plain word.
+    pub fn of_application(&self, name: &str) -> Self {
+        Self {
+            application: Some(name.into()),
+            shared: Rc::clone(&self.shared),
+        }
+    }
+
+    fn over(
+        format: Format,
+        output: Output,
+        terminal: Option<Terminal>,
+        console: Option<Arc<Writer>>,
+    ) -> io::Result<Self> {
         let shared_format = Arc::new(AtomicU8::new(format as u8));
         let current = Arc::clone(&shared_format);
         let style = terminal.as_ref().map_or(Style::PLAIN, Terminal::style);
-        Ok(Self {
+        let shared = Shared {
             format: Cell::new(format),
             shared_format,
-            terminal,
-            gathered: RefCell::new(Gathered {
-                bytes: Vec::with_capacity(2 * HAND_OVER_BYTES),
-                lines: 0,
-                stamp: Stamp::default(),
-            }),
-            writer: Writer::start(output, move |notice, into| {
+            terminal: terminal.map(Arc::new),
+            gathered: RefCell::new(Gathered::new()),
+            writer: Arc::new(Writer::start(output, move |notice, into| {
                 notify(
                     Format::of(current.load(Ordering::Relaxed)),
                     style,
                     notice,
                     into,
                 );
-            })?,
+            })?),
+            console,
+            is_first: true,
+        };
+        Ok(Self {
+            application: None,
+            shared: Rc::new(shared),
         })
+    }
+
+    /// Returns the same log for another thread: that gathers lines of its own, and one writer writes all. Lines of different
+    /// threads may be out of order by as long as they are gathered.
+    pub fn for_thread(&self) -> ThreadLog {
+        let shared = &self.shared;
+        ThreadLog(Shared {
+            format: shared.format.clone(),
+            shared_format: Arc::clone(&shared.shared_format),
+            terminal: shared.terminal.clone(),
+            gathered: RefCell::new(Gathered::new()),
+            writer: Arc::clone(&shared.writer),
+            console: shared.console.clone(),
+            is_first: false,
+        })
+    }
+
+    /// The application that its lines name.
+    pub fn application(&self) -> Option<&str> {
+        self.application.as_deref()
     }
 
     /// Writes lines of the format that these settings choose from now on.
     pub fn apply(&self, settings: &Settings) {
-        let format = resolve(settings.log_format, self.terminal.is_some());
-        self.format.set(format);
-        self.shared_format.store(format as u8, Ordering::Relaxed);
+        let format = resolve(settings.log_format, self.shared.terminal.is_some());
+        self.shared.format.set(format);
+        self.shared
+            .shared_format
+            .store(format as u8, Ordering::Relaxed);
     }
 
     /// The format of its lines.
     pub fn format(&self) -> Format {
-        self.format.get()
+        self.shared.format.get()
     }
 
     /// Opens the file of the log again, after it was renamed: later lines go to the new one. Does not wait for it; if it
     /// cannot be opened, the old file stays, and a line in it says why. Without a file nothing happens.
     pub fn reopen(&self) {
         self.flush();
-        self.writer.reopen();
+        self.shared.writer.reopen();
     }
 
     /// Logs a request.
@@ -167,6 +230,18 @@ impl AccessLog {
         self.flush();
     }
 
+    /// Writes a line to stdout for the person who starts the server: as it is where the log is logfmt or goes to a file, else
+    /// as an event of the log. Does not wait for stdout.
+    pub fn announce(&self, text: &str) {
+        if self.shared.console.is_none() && self.format() != Format::Logfmt {
+            return self.event(Level::Info, text, &[]);
+        }
+        self.flush();
+        let line = format!("{text}\n");
+        let console = self.shared.console.as_ref().unwrap_or(&self.shared.writer);
+        console.offer(line.as_bytes(), 1);
+    }
+
     /// Logs an exception of the application, with its backtrace: in JSON as an array, else on lines of their own.
     pub fn app_error(&self, error: &AppError<'_>) {
         self.write(
@@ -177,8 +252,8 @@ impl AccessLog {
                 line.text("message", error.message, MAX_TEXT_BYTES);
                 line.token("method", error.method);
                 line.text("path", error.path, MAX_PATH_BYTES);
-                if let Some(id) = error.request_id {
-                    line.token("request_id", id);
+                if error.request_id.is_some() {
+                    line.id(error.request_id);
                 }
                 line.number("worker", error.worker.map(u64::from));
                 line.number("generation", error.generation.map(u64::from));
@@ -197,8 +272,8 @@ impl AccessLog {
                 line.token("method", late.method);
                 line.text("path", late.path, MAX_PATH_BYTES);
                 line.milliseconds("app_ms", Some(late.app));
-                if let Some(id) = late.request_id {
-                    line.token("request_id", id);
+                if late.request_id.is_some() {
+                    line.id(late.request_id);
                 }
                 line.number("worker", late.worker.map(u64::from));
                 line.number("generation", late.generation.map(u64::from));
@@ -210,7 +285,10 @@ impl AccessLog {
     /// Hands what is gathered to the writer; does not wait for it. To be called now and then, so that lines
     /// appear while little happens.
     pub fn flush(&self) {
-        self.gathered.borrow_mut().hand_over(&self.writer);
+        self.shared
+            .gathered
+            .borrow_mut()
+            .hand_over(&self.shared.writer);
     }
 
     /// Adds a line for people by the first function, or one for machines by the second.
@@ -219,44 +297,48 @@ impl AccessLog {
         for_people: impl FnOnce(&mut TextLine<'_>),
         for_machines: impl FnOnce(&mut Line<'_>),
     ) {
-        let gathered = &mut *self.gathered.borrow_mut();
+        let gathered = &mut *self.shared.gathered.borrow_mut();
         let now = SystemTime::now();
-        match self.format.get() {
+        match self.shared.format.get() {
             Format::Text => {
-                let style = self.terminal.as_ref().map_or(Style::PLAIN, Terminal::style);
-                for_people(&mut TextLine::begin(&mut gathered.bytes, style, now));
+                let style = self
+                    .shared
+                    .terminal
+                    .as_ref()
+                    .map_or(Style::PLAIN, |one| one.style());
+                let mut line = TextLine::begin(&mut gathered.bytes, style, now);
+                line.name(self.application.as_deref());
+                for_people(&mut line);
                 gathered.lines += 1;
                 // A person waits for it.
-                gathered.hand_over(&self.writer);
+                gathered.hand_over(&self.shared.writer);
             }
             format => {
                 let mut line = Line::begin(&mut gathered.bytes, format, gathered.stamp.at(now));
+                if let Some(name) = &self.application {
+                    line.word("application", name);
+                }
                 for_machines(&mut line);
                 line.end();
                 gathered.lines += 1;
                 if gathered.bytes.len() >= HAND_OVER_BYTES {
-                    gathered.hand_over(&self.writer);
+                    gathered.hand_over(&self.shared.writer);
                 }
             }
         }
     }
 }
 
-impl Drop for AccessLog {
+impl Drop for Shared {
     fn drop(&mut self) {
-        self.flush();
-        self.writer.finish();
-    }
-}
-
-impl Gathered {
-    fn hand_over(&mut self, writer: &Writer) {
-        if self.bytes.is_empty() {
+        self.gathered.borrow_mut().hand_over(&self.writer);
+        if !self.is_first {
             return;
         }
-        writer.offer(&self.bytes, self.lines);
-        self.bytes.clear();
-        self.lines = 0;
+        self.writer.finish();
+        if let Some(console) = &self.console {
+            console.finish();
+        }
     }
 }
 
@@ -267,63 +349,6 @@ fn resolve(format: LogFormat, terminal: bool) -> Format {
         LogFormat::Text => Format::Text,
         LogFormat::Auto | LogFormat::Logfmt => Format::Logfmt,
         LogFormat::Json => Format::Json,
-    }
-}
-
-/// The pairs of a request.
-fn request(line: &mut Line<'_>, entry: &Entry<'_>) {
-    let has = |field| entry.fields.contains(field);
-    line.token("method", entry.method);
-    line.text("path", entry.path, MAX_PATH_BYTES);
-    line.number("status", entry.status.map(u64::from));
-    if has(LogField::Bytes) {
-        line.number("bytes", Some(entry.bytes));
-    }
-    if has(LogField::BytesIn) {
-        line.number("bytes_in", entry.bytes_in);
-    }
-    if has(LogField::QueueMs) {
-        line.milliseconds("queue_ms", entry.queue);
-    }
-    if has(LogField::AppMs) {
-        line.milliseconds("app_ms", entry.app);
-    }
-    line.number("worker", entry.worker.map(u64::from));
-    line.number("generation", entry.generation.map(u64::from));
-    if has(LogField::RequestId) {
-        line.maybe_token("request_id", entry.request_id);
-    }
-    if has(LogField::Client) {
-        line.maybe_text("client", entry.client.map(str::as_bytes), MAX_FIELD_BYTES);
-    }
-    if has(LogField::Host) {
-        line.maybe_text("host", entry.host, MAX_FIELD_BYTES);
-    }
-    if has(LogField::Protocol) {
-        line.maybe_text(
-            "protocol",
-            entry.protocol.map(str::as_bytes),
-            MAX_FIELD_BYTES,
-        );
-    }
-    if has(LogField::UserAgent) {
-        line.maybe_text("user_agent", entry.user_agent, MAX_FIELD_BYTES);
-    }
-    if has(LogField::Referer) {
-        line.maybe_text("referer", entry.referer, MAX_PATH_BYTES);
-    }
-    line.word("outcome", entry.outcome);
-}
-
-/// The pairs of an event.
-fn event(line: &mut Line<'_>, level: Level, message: &str, pairs: &[(&str, Value<'_>)]) {
-    line.word("level", level.as_str());
-    line.text("message", message.as_bytes(), MAX_TEXT_BYTES);
-    for (key, value) in pairs {
-        match value {
-            Value::Number(number) => line.number(key, Some(*number)),
-            Value::Text(text) => line.text(key, text.to_string().as_bytes(), MAX_TEXT_BYTES),
-        }
     }
 }
 
@@ -347,7 +372,7 @@ fn notify(format: Format, style: Style, notice: Notice, into: &mut Vec<u8>) {
     if format == Format::Text {
         return TextLine::begin(into, style, now).event(level, message, &pairs);
     }
-    let mut stamp = Stamp::default();
+    let mut stamp = stamp::Stamp::default();
     let mut line = Line::begin(into, format, stamp.at(now));
     event(&mut line, level, message, &pairs);
     line.end();

@@ -19,6 +19,8 @@ use crate::http::response_head::ResponseHead;
 /// A submitted request, as the dispatcher knows it. An id is never used twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SubmissionId {
+    /// The number of the application that it is for.
+    pub(crate) application: u16,
     /// Where to find it. Only the dispatcher that gave the id knows what that means.
     pub(crate) index: usize,
     /// Number of requests before it.
@@ -76,8 +78,8 @@ pub trait Dispatch {
     /// `reply`.
     fn submit(&self, request: Arc<Request>, reply: Rc<dyn Reply>) -> SubmissionId;
 
-    /// Asks whether a request for `path` would be taken now.
-    fn admits(&self, path: &[u8]) -> Admission;
+    /// Asks whether a request for `path` of the application with this number would be taken now.
+    fn admits(&self, application: u16, path: &[u8]) -> Admission;
 
     /// The edge has begun to use the response: the request cannot be run again.
     fn head_taken(&self, id: SubmissionId);
@@ -120,6 +122,9 @@ pub trait Reply {
 
     /// The body is this file.
     fn file(&self, path: PathBuf);
+
+    /// What the request cost its worker: the payload of an end, see [`exchange::measures`]. It may come after a failure.
+    fn measured(&self, payload: Vec<u8>);
 
     /// The application's response is over.
     fn end(self: Rc<Self>, end: ResponseEnd);

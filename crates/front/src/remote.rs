@@ -12,6 +12,7 @@ mod edge;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use exchange::WorkerId;
 use tokio::sync::mpsc::unbounded_channel;
@@ -34,7 +35,7 @@ type Key = u64;
 
 enum ToDispatcher {
     Submit(Key, Arc<Request>),
-    Admits(Vec<u8>, oneshot::Sender<Result<(), Failure>>),
+    Admits(u16, Vec<u8>, oneshot::Sender<Result<(), Failure>>),
     HeadTaken(Key),
     Consumed(Key, usize),
     ClientLeft(Key, bool),
@@ -48,6 +49,7 @@ enum ToEdge {
     Head(ResponseHead),
     Data(Vec<u8>),
     File(PathBuf),
+    Measured(Vec<u8>),
     End(ResponseEnd),
     Fail(Failure, Option<String>),
     Hijacked(OwnedFd),
@@ -59,17 +61,44 @@ enum ToEdge {
 /// What came for one request between two wake-ups: its edge takes all of it or nothing.
 type Turn = (Key, Vec<ToEdge>);
 
+/// What has passed between one edge and the dispatcher. Each number has one thread that writes it.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// Messages to the dispatcher.
+    pub to_dispatcher: AtomicU64,
+    /// How often the dispatcher's task was woken for them.
+    pub dispatcher_turns: AtomicU64,
+    /// Messages to the edge; those for one request that are sent together are one.
+    pub to_edge: AtomicU64,
+    /// How often the edge's task was woken for them.
+    pub edge_turns: AtomicU64,
+}
+
+impl Traffic {
+    /// Counts messages that came together.
+    fn count(messages: &AtomicU64, turns: &AtomicU64, came: usize) {
+        let add = |counter: &AtomicU64, more| {
+            counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        };
+        add(messages, came as u64);
+        add(turns, 1);
+    }
+}
+
 /// Returns both ends of a connection between an edge and the dispatcher.
 pub fn connect() -> (EdgeEnd, DispatcherEnd) {
     let (to_dispatcher, from_edge) = unbounded_channel();
     let (to_edge, from_dispatcher) = unbounded_channel();
+    let traffic = Arc::new(Traffic::default());
     let edge = EdgeEnd {
         sender: to_dispatcher,
         receiver: from_dispatcher,
+        traffic: Arc::clone(&traffic),
     };
     let dispatcher = DispatcherEnd {
         sender: to_edge,
         receiver: from_edge,
+        traffic,
     };
     (edge, dispatcher)
 }

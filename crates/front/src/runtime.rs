@@ -18,7 +18,8 @@ use crate::dispatch::Turns;
 const SPOOL_THREADS: usize = 8;
 
 thread_local! {
-    static DISPATCHER: RefCell<Option<Rc<Turns>>> = const { RefCell::new(None) };
+    /// The dispatchers of this thread: one for each application.
+    static DISPATCHERS: RefCell<Vec<Rc<Turns>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The runtime that a front must run on.
@@ -32,8 +33,8 @@ pub fn build() -> io::Result<LocalRuntime> {
         // `FileThreads` of its own.
         .thread_name("highball-spool")
         .max_blocking_threads(SPOOL_THREADS)
-        .on_thread_park(|| with_dispatcher(Turns::park))
-        .on_thread_unpark(|| with_dispatcher(Turns::unpark))
+        .on_thread_park(|| with_dispatchers(Turns::park))
+        .on_thread_unpark(|| with_dispatchers(Turns::unpark))
         .build_local(LocalOptions::default())
 }
 
@@ -44,26 +45,25 @@ pub fn build() -> io::Result<LocalRuntime> {
 pub fn watch(dispatcher: &Rc<Turns>, bell: OwnedFd) -> io::Result<Doorbell> {
     // An eventfd is no pipe, but all that is wanted of it is to be registered for reading.
     let bell = Receiver::from_owned_fd_unchecked(bell)?;
-    DISPATCHER.set(Some(Rc::clone(dispatcher)));
-    Ok(Doorbell { _bell: bell })
+    DISPATCHERS.with_borrow_mut(|all| all.push(Rc::clone(dispatcher)));
+    Ok(Doorbell {
+        dispatcher: Rc::clone(dispatcher),
+        _bell: bell,
+    })
 }
 
 /// The registration; without it the runtime sleeps as any other.
-#[derive(Debug)]
 pub struct Doorbell {
+    dispatcher: Rc<Turns>,
     _bell: Receiver,
 }
 
 impl Drop for Doorbell {
     fn drop(&mut self) {
-        DISPATCHER.set(None);
+        DISPATCHERS.with_borrow_mut(|all| all.retain(|one| !Rc::ptr_eq(one, &self.dispatcher)));
     }
 }
 
-fn with_dispatcher(act: impl Fn(&Turns)) {
-    DISPATCHER.with_borrow(|dispatcher| {
-        if let Some(dispatcher) = dispatcher {
-            act(dispatcher);
-        }
-    });
+fn with_dispatchers(act: impl Fn(&Turns)) {
+    DISPATCHERS.with_borrow(|all| all.iter().for_each(|one| act(one)));
 }

@@ -1,28 +1,48 @@
 //! The state of the front at one moment, for `highball status`. It only reads.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use exchange::scheduling::monotonic_ns;
+use metrics::ApplicationTotals;
 use serde::Serialize;
 
+use crate::application_front::ApplicationFront;
 use crate::dispatch::DispatcherStatus;
-use crate::edge::Edge;
+use crate::front::Front;
+use crate::net::certificate_status::CertificateStatus;
+use crate::serve::application::Application;
+use crate::serve::cached::CacheStatus;
 
-/// The front at one moment.
+/// The front at one moment: all applications together.
 #[derive(Clone, Debug, Serialize)]
 pub struct Snapshot {
+    /// What all applications have.
+    #[serde(flatten)]
+    pub all: ApplicationSnapshot,
+    /// Connections that are open.
+    pub connections: usize,
+    /// The same for each thread of the front, that of the dispatcher first.
+    pub connections_by_thread: Vec<usize>,
+    /// Those of them that idle without buffers.
+    pub resting: usize,
+    /// The certificates of TLS.
+    pub certificates: Vec<CertificateStatus>,
+}
+
+/// One application at one moment.
+#[derive(Clone, Debug, Serialize)]
+pub struct ApplicationSnapshot {
     /// The queue.
     pub queue: Queue,
     /// The exchange's slots.
     pub slots: Slots,
-    /// Connections that are open.
-    pub connections: usize,
-    /// Those of them that idle without buffers.
-    pub resting: usize,
     /// Requests ended, by outcome.
     pub requests: BTreeMap<&'static str, u64>,
     /// Responses sent, by the class of their status.
     pub responses: BTreeMap<&'static str, u64>,
+    /// The response cache, if there is one.
+    pub cache: Option<CacheStatus>,
     /// Requests run again after their worker died.
     pub retried: u64,
     /// Requests given up after two workers had died with them.
@@ -85,8 +105,79 @@ pub struct Finishing {
     pub since_ms: u64,
 }
 
-impl Snapshot {
-    pub(crate) fn of(edge: &Edge, dispatcher: DispatcherStatus) -> Self {
+impl std::ops::Deref for Snapshot {
+    type Target = ApplicationSnapshot;
+
+    fn deref(&self) -> &ApplicationSnapshot {
+        &self.all
+    }
+}
+
+impl Front {
+    /// What became of the requests that are no application's, where there are several.
+    pub fn totals_of_no_application(&self) -> Option<ApplicationTotals> {
+        let edge = &self.edge;
+        edge.routes.as_ref().map(|_| edge.application.totals())
+    }
+
+    /// The front at this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut all = self.applications()[0].snapshot();
+        for one in &self.applications()[1..] {
+            all.add(one.snapshot());
+        }
+        let edge = &self.edge;
+        if edge.routes.is_some() {
+            add(&mut all.requests, edge.application.outcomes());
+            add(&mut all.responses, edge.application.status_classes());
+        }
+        let own = iter::once(edge.connections.len());
+        let by_thread: Vec<usize> = own.chain(self.edges.connections_by_thread()).collect();
+        Snapshot {
+            all,
+            connections: by_thread.iter().sum(),
+            connections_by_thread: by_thread,
+            resting: edge.connections.resting() + self.edges.resting(),
+            certificates: CertificateStatus::of(&edge.tls.certificates),
+        }
+    }
+}
+
+impl ApplicationFront {
+    /// The application at this moment.
+    pub fn snapshot(&self) -> ApplicationSnapshot {
+        ApplicationSnapshot::of(&self.application, self.dispatcher().status())
+    }
+}
+
+/// Adds counts to others of the same names.
+fn add(counts: &mut BTreeMap<&'static str, u64>, more: BTreeMap<&'static str, u64>) {
+    for (name, count) in more {
+        *counts.entry(name).or_default() += count;
+    }
+}
+
+impl ApplicationSnapshot {
+    /// Adds another application.
+    fn add(&mut self, other: Self) {
+        self.queue.length += other.queue.length;
+        self.queue.longest = self.queue.longest.max(other.queue.longest);
+        self.queue.limit += other.queue.limit;
+        self.slots.total += other.slots.total;
+        self.slots.free += other.slots.free;
+        add(&mut self.requests, other.requests);
+        add(&mut self.responses, other.responses);
+        // Each has its own cache.
+        self.cache = None;
+        self.retried += other.retried;
+        self.killed_two_workers += other.killed_two_workers;
+        // One that cannot serve does not keep the others from it.
+        self.next_start_s = self.next_start_s.min(other.next_start_s);
+        self.running.extend(other.running);
+        self.finishing.extend(other.finishing);
+    }
+
+    fn of(application: &Application, dispatcher: DispatcherStatus) -> Self {
         let now = monotonic_ns();
         let since_ms = |since_ns: u64| now.saturating_sub(since_ns) / 1_000_000;
         let running = dispatcher.running.iter().map(|one| Running {
@@ -94,7 +185,7 @@ impl Snapshot {
             worker: one.by.worker,
             thread: one.thread,
             method: one.request.method.to_string(),
-            path: printable(one.request.path()),
+            path: printable(one.request.full_path()),
             since_ms: since_ms(one.since_ns),
         });
         let finishing = dispatcher.finishing.iter().map(|one| Finishing {
@@ -113,10 +204,9 @@ impl Snapshot {
                 total: dispatcher.slots,
                 free: dispatcher.free_slots,
             },
-            connections: edge.connections.len(),
-            resting: edge.connections.resting(),
-            requests: edge.counters.outcomes(),
-            responses: edge.counters.status_classes(),
+            requests: application.outcomes(),
+            responses: application.status_classes(),
+            cache: application.cache.status(),
             retried: dispatcher.retries,
             killed_two_workers: dispatcher.poison,
             next_start_s: dispatcher.next_start_s,

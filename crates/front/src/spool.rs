@@ -106,10 +106,10 @@ impl Spool {
         }
     }
 
-    /// A file counts in the space of this place. Beyond its bound a spool fails, and a patient one is stuck.
+    /// A file counts in this space. Beyond its bound a spool fails, and a patient one is stuck.
     #[must_use]
-    pub fn within(mut self, place: &SpoolPlace) -> Self {
-        self.space = Some(Arc::clone(&place.space));
+    pub fn within(mut self, space: &Arc<SharedBytes>) -> Self {
+        self.space = Some(Arc::clone(space));
         self
     }
 

@@ -298,7 +298,8 @@ fn other_settings_are_for_what_begins_after_them() {
         let mut settings = (*front.settings()).clone();
         settings.max_connections = 3;
         settings.max_target_bytes = 16;
-        front.apply(Rc::new(settings));
+        let settings = Rc::new(settings);
+        drop(front.apply(Rc::clone(&settings), &[settings]));
     });
     thread.take().answer_path();
     second.response().expect(200);

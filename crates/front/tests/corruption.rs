@@ -21,9 +21,10 @@ use exchange::{Alarm, Dispatcher as _, WorkerId};
 use exchange::{Geometry, Job, Region, WorkerThread};
 use highball_front::Failure;
 use highball_front::dispatch::Dispatcher;
-use highball_front::http::incoming::{IncomingResponse, Piece, ResponseStore};
+use highball_front::http::incoming::{IncomingResponse, Piece};
 use highball_front::http::request::{Peer, Request, RequestBody, RequestHead};
 use highball_front::http::response_head::ResponseHead;
+use highball_front::http::response_store::ResponseStore;
 use highball_front::log::{AccessLog, Format};
 use highball_front::messages::{Capacity, Dispatch, Reply, ResponseEnd, RunTimes, SubmissionId};
 use support::Server;
@@ -138,6 +139,7 @@ impl Reply for Answered {
         self.bytes.set(self.bytes.get() + bytes.len());
     }
     fn file(&self, _path: PathBuf) {}
+    fn measured(&self, _payload: Vec<u8>) {}
     fn end(self: Rc<Self>, _end: ResponseEnd) {
         self.ended.set(true);
     }
@@ -173,9 +175,9 @@ fn dispatching_to(
     let [memory, bell] = [memory, bell].map(|file| file.try_clone_to_owned().unwrap());
     let again = memory.try_clone().unwrap();
     let worker = Worker::new(Region::open(memory).unwrap(), bell, 0).unwrap();
-    let store = Rc::new(ResponseStore::new(&settings));
+    let store = Rc::new(ResponseStore::new(&settings, 1));
     let log = Rc::new(AccessLog::new(Format::Logfmt, std::io::sink()).unwrap());
-    let dispatcher = Dispatcher::new(exchange, 1, Rc::new(settings), log, store);
+    let dispatcher = Dispatcher::new(0, exchange, 1, Rc::new(settings), log, store);
     dispatcher.worker_starts(WorkerId::new(1, 0));
     dispatcher.worker_up(WorkerId::new(1, 0));
     let id = dispatcher.intake().submit(request(), reply);
@@ -201,6 +203,8 @@ fn request() -> Arc<Request> {
         local_host: "127.0.0.1".to_owned(),
         local_port: 80,
         trusted: true,
+        tls: None,
+        proxied: false,
     };
     let request = Arc::new(Request::new(head, Arc::new(peer)));
     request.arrive(RequestBody::Inline(bytes::Bytes::new()), TEST_TIMEOUT);
@@ -274,7 +278,7 @@ fn a_response_whose_completion_bit_is_lost_arrives_all_the_same() {
 
 #[test]
 fn a_waiter_that_wants_no_more_does_not_count_as_woken() {
-    let store = Rc::new(ResponseStore::new(&Settings::for_tests()));
+    let store = Rc::new(ResponseStore::new(&Settings::for_tests(), 1));
     let response = Rc::new(IncomingResponse::new(&store));
     let (dispatcher, id, thread, mut job, _region) = dispatching_to(Rc::clone(&response) as _);
     response.answers(id);

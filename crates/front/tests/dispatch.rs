@@ -126,8 +126,12 @@ fn nothing_is_lost_under_load() {
         let ended: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
         server.until_quiet();
         server.with(|front| {
-            front.dispatcher().stop_worker(WorkerId::new(1, 0));
-            front.dispatcher().stop_worker(WorkerId::new(1, 1));
+            front.applications()[0]
+                .dispatcher()
+                .stop_worker(WorkerId::new(1, 0));
+            front.applications()[0]
+                .dispatcher()
+                .stop_worker(WorkerId::new(1, 1));
         });
         assert!(ended.iter().all(Result::is_ok));
     });
@@ -167,7 +171,7 @@ fn a_full_queue_refuses_what_no_thread_and_no_place_is_left_for() {
 fn threads_of_workers_that_shall_not_be_there_hold_no_place_for_a_request() {
     let server = Server::start(|settings| (settings.workers, settings.queue_limit) = (2, 1));
     let mut thread = server.thread();
-    server.with(|front| front.dispatcher().resize(1, 1));
+    server.with(|front| front.applications()[0].dispatcher().resize(1, 1));
     let mut running = server.ask("/running");
     let taken = thread.take();
     let mut waiting = server.ask("/waiting");
@@ -175,12 +179,12 @@ fn threads_of_workers_that_shall_not_be_there_hold_no_place_for_a_request() {
     server.ask("/refused").response().expect(503);
     server.expect_outcome("/refused", "shed");
     // There is to be one more again: it is on its way.
-    server.with(|front| front.dispatcher().resize(1, 2));
+    server.with(|front| front.applications()[0].dispatcher().resize(1, 2));
     let mut second = server.ask("/second");
     server.until(|now| now.queue.length == 2);
     server.ask("/refused-again").response().expect(503);
     // Never more than the exchange has threads for.
-    server.with(|front| front.dispatcher().resize(1, 7));
+    server.with(|front| front.applications()[0].dispatcher().resize(1, 7));
     server.ask("/refused-as-well").response().expect(503);
     taken.answer_path();
     running.response().expect(200);
@@ -199,7 +203,11 @@ fn what_a_worker_still_runs_that_leaves_takes_nobodys_place_in_the_queue() {
     let mut first = server.ask("/first");
     let leaving = old.take();
     let mut successor = server.worker(1).thread(0);
-    server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
+    server.with(|front| {
+        front.applications()[0]
+            .dispatcher()
+            .stop_worker(WorkerId::new(1, 0))
+    });
     let mut second = server.ask("/second");
     let taken = successor.take();
     let mut waiting: Vec<Client> = (0..2).map(|n| server.ask(&format!("/{n}"))).collect();
@@ -225,7 +233,11 @@ fn a_half_closed_client_is_answered_by_a_thread_that_idles_beside_a_worker_that_
     let mut first = server.ask("/first");
     let leaving = old.take();
     let mut successor = server.worker(1).thread(0);
-    server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
+    server.with(|front| {
+        front.applications()[0]
+            .dispatcher()
+            .stop_worker(WorkerId::new(1, 0))
+    });
     let mut half = server.ask("/half");
     server.until(|now| now.queue.length == 1);
     half.half_close();

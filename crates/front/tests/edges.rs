@@ -19,13 +19,13 @@ use exchange::response::Kind;
 use exchange::{Dispatcher as _, Geometry, Region, WorkerId};
 use highball_front::dispatch::{Dispatcher, DispatcherStatus};
 use highball_front::edge::Edge;
-use highball_front::http::incoming::ResponseStore;
 use highball_front::http::request::Request;
 use highball_front::http::response_head::ResponseHead;
+use highball_front::http::response_store::ResponseStore;
 use highball_front::log::{AccessLog, Format};
 use highball_front::messages::{Admission, Capacity, Dispatch, Reply, ResponseEnd, SubmissionId};
 use highball_front::net::accept::Acceptors;
-use highball_front::remote::{self, DispatcherEnd, EdgeEnd};
+use highball_front::remote::{self, DispatcherEnd, EdgeEnd, Traffic};
 use highball_front::{Failure, FileAccess, Listener, runtime, slot_bytes};
 use support::Player;
 use test_support::{Client, Response, TEST_TIMEOUT, until};
@@ -40,6 +40,7 @@ struct Edges {
     dispatcher: Option<UnboundedSender<Task>>,
     stop_edges: Vec<oneshot::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
+    traffic: Vec<Arc<Traffic>>,
 }
 
 fn log() -> Rc<AccessLog> {
@@ -57,8 +58,8 @@ fn run_dispatcher(
         let (workers, threads) = (settings.workers, settings.threads);
         let geometry = Geometry::new(workers, threads, slot_bytes(settings) as u32, 256 * 1024);
         let exchange = exchange::Front::new(geometry).expect("an exchange");
-        let store = Rc::new(ResponseStore::new(settings));
-        let dispatcher = Dispatcher::new(exchange, 1, Rc::new(settings.clone()), log(), store);
+        let store = Rc::new(ResponseStore::new(settings, 1));
+        let dispatcher = Dispatcher::new(0, exchange, 1, Rc::new(settings.clone()), log(), store);
         let [_, bell] = dispatcher.files(None).expect("descriptors");
         let _doorbell = runtime::watch(dispatcher.turns(), bell).expect("a doorbell");
         let intake: Rc<dyn Dispatch> = Rc::clone(dispatcher.intake()) as _;
@@ -89,14 +90,16 @@ fn run_edge(
     let built = runtime::build().expect("a runtime");
     built.block_on(async move {
         let dispatch = end.into_dispatch();
-        let responses = Rc::new(ResponseStore::new(&settings));
+        let responses = Rc::new(ResponseStore::new(&settings, 1));
         responses.set_dispatcher(&dispatch);
         let listener =
             Listener::bind(&settings.listen[0], 1024, FileAccess::PRIVATE).expect("a listener");
         let address = listener.name();
         let address = address.strip_prefix("http://").expect("TCP");
         let edge = Edge::new(Rc::new(settings), log(), dispatch, responses).expect("an edge");
-        Acceptors::new(&edge).accept(listener).expect("it accepts");
+        Acceptors::new(&edge, &Rc::default())
+            .accept(listener)
+            .expect("it accepts");
         let _ = accepting.send(address.parse().expect("an address"));
         let ticks = Rc::clone(&edge);
         tokio::task::spawn_local(async move { ticks.run_ticks(|| {}).await });
@@ -116,6 +119,8 @@ impl Edges {
         let (ends, edge_ends): (Vec<_>, Vec<_>) =
             [remote::connect(), remote::connect()].into_iter().unzip();
         let (tasks, received) = unbounded_channel::<Task>();
+        let traffic = edge_ends.iter().map(|end| Arc::clone(end.traffic()));
+        let traffic = traffic.collect();
         let own = settings();
         let mut threads = vec![std::thread::spawn(move || {
             run_dispatcher(&own, edge_ends, received);
@@ -136,6 +141,7 @@ impl Edges {
             dispatcher: Some(tasks),
             stop_edges,
             threads,
+            traffic,
         }
     }
 
@@ -243,6 +249,43 @@ fn clients_of_two_edges_are_answered_by_the_workers_of_one_queue() {
     edges.stop_worker(1);
     let served = workers.map(|worker| worker.join().expect("a worker"));
     assert_eq!(served.iter().sum::<usize>(), 8 * 200);
+}
+
+#[test]
+fn a_small_request_wakes_each_thread_once() {
+    const REQUESTS: u64 = 200;
+    let edges = Edges::start(|_| {});
+    let workers = [edges.echo(0), edges.echo(1)];
+    let traffic = |edge: usize| {
+        let Traffic {
+            to_dispatcher,
+            dispatcher_turns,
+            to_edge,
+            edge_turns,
+        } = &*edges.traffic[edge];
+        [to_dispatcher, dispatcher_turns, to_edge, edge_turns]
+            .map(|number| number.load(Ordering::Relaxed))
+    };
+    let mut client = edges.connect(0);
+    for request in 0..REQUESTS {
+        let path = format!("/{request}");
+        assert_eq!(client.get(&path).text(), path);
+    }
+    edges.until_quiet();
+    let [to_dispatcher, dispatcher_turns, to_edge, edge_turns] = traffic(0);
+    println!(
+        "one at a time, {REQUESTS} requests: {to_dispatcher} messages to the dispatcher in \
+         {dispatcher_turns} turns, {to_edge} to the edge in {edge_turns} turns"
+    );
+    // Nothing but the request goes to the dispatcher. The response comes whole, and right behind it that the dispatcher has
+    // let go of the request.
+    assert_eq!([to_dispatcher, dispatcher_turns], [REQUESTS; 2]);
+    assert!(to_edge <= 2 * REQUESTS && edge_turns <= to_edge);
+    assert_eq!(traffic(1), [0; 4], "the other edge hears nothing of it");
+    edges.stop_worker(0);
+    edges.stop_worker(1);
+    let served = workers.map(|worker| worker.join().expect("a worker"));
+    assert_eq!(served.iter().sum::<usize>() as u64, REQUESTS);
 }
 
 #[test]
@@ -516,7 +559,7 @@ impl Dispatch for PlayedDispatcher {
         }
     }
 
-    fn admits(&self, _path: &[u8]) -> Admission {
+    fn admits(&self, _application: u16, _path: &[u8]) -> Admission {
         Admission::Decided(Ok(()))
     }
 
@@ -538,6 +581,9 @@ fn ok() -> ResponseHead {
         status: http::StatusCode::OK,
         headers: http::HeaderMap::new(),
         chunked_by_app: false,
+        has_server_fields: false,
+        unbuffered: false,
+        named_file: None,
     }
 }
 

@@ -103,7 +103,11 @@ fn with_two_generations_what_a_leaving_worker_runs_keeps_no_request_from_an_idle
     server.route_to(&[1, 2]);
     let mut long = server.ask("/long");
     let taken = old.take();
-    server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
+    server.with(|front| {
+        front.applications()[0]
+            .dispatcher()
+            .stop_worker(WorkerId::new(1, 0))
+    });
     let mut client = server.ask("/next");
     successor.take().answer_path();
     assert_eq!(client.response().text(), "/next");
@@ -126,7 +130,11 @@ fn a_worker_that_is_to_leave_one_of_two_generations_leaves_nothing_waiting() {
     // The threads of neither look, so all four lie in slots.
     let mut clients: Vec<Client> = (0..4).map(|n| server.ask(&format!("/{n}"))).collect();
     server.until(|now| now.queue.length == 4);
-    server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
+    server.with(|front| {
+        front.applications()[0]
+            .dispatcher()
+            .stop_worker(WorkerId::new(1, 0))
+    });
     assert!(player.stopping());
     let mut thread = new.thread(0);
     for _ in 0..4 {
@@ -159,7 +167,7 @@ fn a_generation_that_is_gone_leaves_its_response_to_a_slow_client() {
     server.route_to(&[2]);
     server.reclaim(0);
     let slots = server.with(|front| front.snapshot()).slots.total;
-    server.with(|front| front.dispatcher().close(1));
+    server.with(|front| front.applications()[0].dispatcher().close(1));
     assert_eq!(client.response().expect(200).body.len(), 9 * CHUNK);
     // Then it is gone, and with it its slots.
     server.until(|now| now.slots.total == slots / 2);
@@ -175,7 +183,12 @@ fn check(server: &Server) -> mpsc::Receiver<Result<(), String>> {
     server.with(move |front| {
         let front = std::rc::Rc::clone(front);
         tokio::task::spawn_local(async move {
-            let _ = sender.send(front.dispatcher().check(2, "/up?a=b".to_owned()).await);
+            let _ = sender.send(
+                front.applications()[0]
+                    .dispatcher()
+                    .check(2, "/up?a=b".to_owned())
+                    .await,
+            );
         });
     });
     receiver
@@ -206,7 +219,7 @@ fn a_check_is_answered_by_the_generation_that_it_is_for_and_by_no_other() {
     let answer = check(&server);
     server.worker_of(2, 0).thread(0).take();
     server.with(|front| {
-        front
+        front.applications()[0]
             .dispatcher()
             .worker_died(WorkerId::new(2, 0), Box::pin(std::future::ready(None)))
     });
@@ -269,14 +282,18 @@ fn nothing_is_lost_while_generations_come_and_go_under_load() {
                 })
             });
             let threads: Vec<_> = threads.collect();
-            server.with(move |front| front.dispatcher().route_to(&[generation, generation - 1]));
+            server.with(move |front| {
+                front.applications()[0]
+                    .dispatcher()
+                    .route_to(&[generation, generation - 1])
+            });
             while served.load(Ordering::Relaxed) < begun + 100 {
                 std::thread::yield_now();
             }
             if generation > 1 {
                 server.with(move |front| {
-                    front.dispatcher().route_to(&[generation]);
-                    front
+                    front.applications()[0].dispatcher().route_to(&[generation]);
+                    front.applications()[0]
                         .dispatcher()
                         .stop_worker(WorkerId::new(generation - 1, 0));
                 });
@@ -285,11 +302,11 @@ fn nothing_is_lost_while_generations_come_and_go_under_load() {
                     thread.join().expect("no worker panics");
                 }
                 server.with(move |front| {
-                    front.dispatcher().worker_died(
+                    front.applications()[0].dispatcher().worker_died(
                         WorkerId::new(generation - 1, 0),
                         Box::pin(std::future::ready(None)),
                     );
-                    front.dispatcher().close(generation - 1);
+                    front.applications()[0].dispatcher().close(generation - 1);
                 });
             }
             all_threads = threads;
@@ -302,7 +319,7 @@ fn nothing_is_lost_while_generations_come_and_go_under_load() {
             std::thread::yield_now();
         }
         server.with(|front| {
-            front
+            front.applications()[0]
                 .dispatcher()
                 .stop_worker(WorkerId::new(GENERATIONS, 0))
         });

@@ -19,7 +19,9 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// For how long what this worker runs is in time, where anything is.
 fn rest(server: &Server, worker: u16) -> Option<Duration> {
     server.with(move |front| {
-        let deadline = front.dispatcher().deadline(WorkerId::new(1, worker));
+        let deadline = front.applications()[0]
+            .dispatcher()
+            .deadline(WorkerId::new(1, worker));
         deadline.map(|deadline| deadline - Instant::now())
     })
 }
@@ -79,7 +81,10 @@ fn what_is_cut_with_its_generation_is_stopped_or_run_again_and_blamed_for_nothin
     server.open(2);
     let mut new = server.worker_of(2, 0).thread(0);
     server.route_to(&[2]);
-    assert_eq!(server.with(|front| front.dispatcher().cut(1)), 1);
+    assert_eq!(
+        server.with(|front| front.applications()[0].dispatcher().cut(1)),
+        1
+    );
     server.reclaim(0);
     post.response().expect(502);
     server.expect_outcome("/post", "stopped");

@@ -249,7 +249,11 @@ fn what_a_leaving_worker_still_runs_takes_nothing_of_a_share() {
     let reports = ask_in_order(&server, &["/reports/1", "/reports/2"]);
     let old = first.take();
     assert!(second.try_take().is_none(), "the share is taken");
-    server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
+    server.with(|front| {
+        front.applications()[0]
+            .dispatcher()
+            .stop_worker(WorkerId::new(1, 0))
+    });
     // Its successor has its threads.
     answer(&mut second, "/reports/2");
     old.answer_path();
@@ -276,7 +280,7 @@ fn a_new_generation_has_shares_of_its_own() {
 
 fn outage(server: &Server, delay: Option<Duration>) {
     server.with(move |front| {
-        front
+        front.applications()[0]
             .dispatcher()
             .outage(delay.map(|delay| Instant::now() + delay))
     });
@@ -332,7 +336,11 @@ fn what_a_leaving_worker_still_runs_is_answered_while_no_other_can_serve() {
     let mut thread = server.thread();
     let mut running = server.ask("/running");
     let taken = thread.take();
-    server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
+    server.with(|front| {
+        front.applications()[0]
+            .dispatcher()
+            .stop_worker(WorkerId::new(1, 0))
+    });
     outage(&server, Some(Duration::from_secs(5)));
     expect_retry(&mut server.ask("/new"), 5);
     taken.answer_path();

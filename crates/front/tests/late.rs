@@ -34,7 +34,7 @@ fn start(change: impl FnOnce(&mut Settings)) -> (Server, Receiver<Alarm>) {
     });
     let (sender, receiver) = channel();
     server.with(move |front| {
-        front.on_alarm(move |alarm| {
+        front.applications()[0].on_alarm(move |alarm| {
             // The receiver may be gone when the test is over.
             let _ = sender.send(alarm);
         });
@@ -78,16 +78,19 @@ fn a_late_request_sounds_an_alarm_and_is_logged_with_the_backtrace_once() {
     let stranger = WorkerId { worker: 7, ..FIRST };
     server.with(move |front| {
         // Only of whom and of what it was asked.
-        front
+        front.applications()[0]
             .dispatcher()
             .traced(stranger, late.slot, late.sequence, &backtrace);
-        front
-            .dispatcher()
-            .traced(FIRST, late.slot, late.sequence + 1, &backtrace);
-        front
+        front.applications()[0].dispatcher().traced(
+            FIRST,
+            late.slot,
+            late.sequence + 1,
+            &backtrace,
+        );
+        front.applications()[0]
             .dispatcher()
             .traced(FIRST, late.slot, late.sequence, &backtrace);
-        front
+        front.applications()[0]
             .dispatcher()
             .traced(FIRST, late.slot, late.sequence, &backtrace);
     });
@@ -126,7 +129,7 @@ fn a_request_that_ended_before_its_worker_could_say_where_is_not_logged_again() 
     taken.finish();
     server.until_quiet();
     server.with(move |front| {
-        front
+        front.applications()[0]
             .dispatcher()
             .traced(FIRST, late.slot, late.sequence, &[])
     });
@@ -188,7 +191,11 @@ fn a_worker_that_was_woken_and_holds_nothing_stands_still_and_its_request_is_ano
         }
         let mut client = server.ask("/waits");
         assert_eq!(next(&alarms), Alarm::Stalled(FIRST, Stall::Unresponsive));
-        server.with(|front| front.dispatcher().stop_worker(WorkerId::new(1, 0)));
+        server.with(|front| {
+            front.applications()[0]
+                .dispatcher()
+                .stop_worker(WorkerId::new(1, 0))
+        });
         server.worker(1).thread(0).take().answer_path();
         assert_eq!(client.response().text(), "/waits");
     });
@@ -350,7 +357,7 @@ fn take_over(server: &Server, taken: &mut Taken<'_>) -> UnixStream {
     taken.frame(Kind::Hijacked, b"").expect("there is room");
     taken.flush();
     server.with(move |front| {
-        front
+        front.applications()[0]
             .dispatcher()
             .hijacked(FIRST, slot, sequence, theirs.into())
     });
@@ -386,7 +393,7 @@ fn a_thread_that_does_not_come_back_from_what_follows_a_response_is_late() {
     assert_eq!(next(&alarms), Alarm::Late(late));
     let backtrace = vec!["mailer.rb:7:in `deliver'".to_owned()];
     server.with(move |front| {
-        front
+        front.applications()[0]
             .dispatcher()
             .traced(FIRST, late.slot, late.sequence, &backtrace)
     });

@@ -13,7 +13,8 @@ use test_support::until;
 /// What the shared memory takes, in bytes.
 fn resident(server: &Server) -> u64 {
     use std::os::unix::fs::MetadataExt;
-    let [memory, _] = server.with(|front| front.dispatcher().files(None).unwrap());
+    let [memory, _] =
+        server.with(|front| front.applications()[0].dispatcher().files(None).unwrap());
     File::from(memory).metadata().unwrap().blocks() * 512
 }
 

@@ -175,7 +175,7 @@ impl<'a> Lane<'a> {
         // None while it is known to be damaged and not replaced yet.
         let memory = self
             .server
-            .with(|front| front.dispatcher().files(None).ok());
+            .with(|front| front.applications()[0].dispatcher().files(None).ok());
         if let Some([memory, _]) = memory {
             scribble(&File::from(memory), draws);
         }
@@ -219,7 +219,7 @@ impl<'a> Lane<'a> {
                     self.count("stuck", 1);
                     self.replace(&mut workers, by.worker);
                 }
-                Ok(Alarm::Late(_)) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Alarm::Late(_) | Alarm::Slow(_)) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             for index in 0..WORKERS {
@@ -241,9 +241,13 @@ impl<'a> Lane<'a> {
     /// while the memory is known to be damaged, of which an alarm follows.
     fn fork(&self, index: u16) -> Worker {
         let files = self.server.with(move |front| {
-            let files = front.dispatcher().files(None).ok()?;
-            front.dispatcher().worker_starts(WorkerId::new(1, index));
-            front.dispatcher().worker_up(WorkerId::new(1, index));
+            let files = front.applications()[0].dispatcher().files(None).ok()?;
+            front.applications()[0]
+                .dispatcher()
+                .worker_starts(WorkerId::new(1, index));
+            front.applications()[0]
+                .dispatcher()
+                .worker_up(WorkerId::new(1, index));
             Some(files)
         });
         let Some([memory, bell]) = files else {

@@ -191,7 +191,13 @@ fn a_request_that_is_run_again_has_one_answer_and_one_line() {
 #[test]
 fn a_worker_has_served_when_it_has_finished_a_request() {
     let server = Server::start(|_| {});
-    let served = || server.with(|front| front.dispatcher().has_served(WorkerId::new(1, 0)));
+    let served = || {
+        server.with(|front| {
+            front.applications()[0]
+                .dispatcher()
+                .has_served(WorkerId::new(1, 0))
+        })
+    };
     let mut thread = server.thread();
     let mut client = server.ask("/");
     // One that dies at its first request was of no use.
@@ -260,7 +266,9 @@ fn what_a_worker_had_written_whole_before_it_died_is_delivered() {
                 region.coordination().completions.bits.words[0]
                     .store(0, std::sync::atomic::Ordering::SeqCst);
                 let unknown = Box::pin(std::future::ready(None));
-                front.dispatcher().worker_died(WorkerId::new(1, 0), unknown);
+                front.applications()[0]
+                    .dispatcher()
+                    .worker_died(WorkerId::new(1, 0), unknown);
             }
         });
         assert_eq!(client.response().text(), "whole", "{path}");
@@ -345,14 +353,22 @@ fn a_hijacked_connection_is_spliced_whichever_half_comes_first() {
         let (slot, sequence) = taken.key();
         let (mut ours, theirs) = sockets();
         if socket_first {
-            server.with(move |front| front.dispatcher().hijacked(FIRST, slot, sequence, theirs));
+            server.with(move |front| {
+                front.applications()[0]
+                    .dispatcher()
+                    .hijacked(FIRST, slot, sequence, theirs)
+            });
             taken.frame(Kind::Hijacked, b"").expect("there is room");
             taken.finish();
         } else {
             taken.frame(Kind::Hijacked, b"").expect("there is room");
             taken.finish();
             server.until_quiet();
-            server.with(move |front| front.dispatcher().hijacked(FIRST, slot, sequence, theirs));
+            server.with(move |front| {
+                front.applications()[0]
+                    .dispatcher()
+                    .hijacked(FIRST, slot, sequence, theirs)
+            });
         }
         ours.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\nhello")
             .expect("the front reads");
@@ -392,16 +408,23 @@ fn a_socket_whose_announcement_never_comes_is_closed() {
         let (slot, sequence) = taken.key();
         let (ours, theirs) = sockets();
         server.with(move |front| {
-            front
-                .dispatcher()
-                .hijacked(FIRST, slot, sequence + sequences_ahead, theirs)
+            front.applications()[0].dispatcher().hijacked(
+                FIRST,
+                slot,
+                sequence + sequences_ahead,
+                theirs,
+            )
         });
         taken.answer_path();
         client.response().expect(200);
         expect_closed(ours);
     }
     let (ours, theirs) = sockets();
-    server.with(move |front| front.dispatcher().hijacked(FIRST, 60_000, 1, theirs));
+    server.with(move |front| {
+        front.applications()[0]
+            .dispatcher()
+            .hijacked(FIRST, 60_000, 1, theirs)
+    });
     expect_closed(ours);
     server.until_quiet();
 }
@@ -420,7 +443,11 @@ fn a_socket_for_a_request_of_another_worker_is_refused_and_named() {
             taken.flush();
         }
         let (theirs, stolen) = sockets();
-        server.with(move |front| front.dispatcher().hijacked(SECOND, slot, sequence, stolen));
+        server.with(move |front| {
+            front.applications()[0]
+                .dispatcher()
+                .hijacked(SECOND, slot, sequence, stolen)
+        });
         expect_closed(theirs);
         server.wait_for_lines(|lines| {
             let named = "worker 1 sent a socket for the connection of a request that worker 0 has";
@@ -433,10 +460,18 @@ fn a_socket_for_a_request_of_another_worker_is_refused_and_named() {
         // Neither does it once the slot is free and only the socket is missing.
         server.until_quiet();
         let (theirs, stolen) = sockets();
-        server.with(move |front| front.dispatcher().hijacked(SECOND, slot, sequence, stolen));
+        server.with(move |front| {
+            front.applications()[0]
+                .dispatcher()
+                .hijacked(SECOND, slot, sequence, stolen)
+        });
         expect_closed(theirs);
         let (mut ours, own) = sockets();
-        server.with(move |front| front.dispatcher().hijacked(FIRST, slot, sequence, own));
+        server.with(move |front| {
+            front.applications()[0]
+                .dispatcher()
+                .hijacked(FIRST, slot, sequence, own)
+        });
         ours.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
             .expect("the front reads");
         assert_eq!(client.head().status, 101);
@@ -450,7 +485,11 @@ fn a_socket_for_a_request_that_no_worker_has_is_refused() {
     server.until(|now| now.queue.length == 1);
     let (theirs, stolen) = sockets();
     // The first publication of the first slot.
-    server.with(move |front| front.dispatcher().hijacked(FIRST, 0, 1, stolen));
+    server.with(move |front| {
+        front.applications()[0]
+            .dispatcher()
+            .hijacked(FIRST, 0, 1, stolen)
+    });
     expect_closed(theirs);
     server.wait_for_lines(|lines| {
         let named = "worker 0 sent a socket for the connection of a request that no worker has";
@@ -470,7 +509,11 @@ fn a_hijack_whose_client_is_gone_is_closed() {
         let (slot, sequence) = taken.key();
         let (ours, theirs) = sockets();
         let give = |server: &Server| {
-            server.with(move |front| front.dispatcher().hijacked(FIRST, slot, sequence, theirs));
+            server.with(move |front| {
+                front.applications()[0]
+                    .dispatcher()
+                    .hijacked(FIRST, slot, sequence, theirs)
+            });
         };
         if socket_first {
             give(&server);

@@ -3,6 +3,7 @@
 //!
 //! The rest of the env is the extension's. It never changes the request.
 
+use config::Settings;
 use exchange::request::{BodyLocation, ENV_KEYS, FixedFields, TEXTS, TooLarge, Writer};
 use http::HeaderMap;
 use http::header::{self, HeaderName};
@@ -10,21 +11,28 @@ use http::header::{self, HeaderName};
 use crate::http::forwarded;
 use crate::http::request::{Request, RequestBody};
 use crate::http::request_id::X_REQUEST_ID;
+use crate::net::tls::facts::TlsFacts;
 
 /// The table of known keys, made once.
 pub(super) struct Env {
     keys: HeaderMap<u8>,
+    /// Whether the application may name files by X-Sendfile.
+    sendfile: bool,
+    /// Where the files are that it may name by X-Accel-Redirect, as Rack::Sendfile reads it; empty where it may name none.
+    accel_mapping: String,
 }
 
 impl Env {
     /// Builds the table.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(settings: &Settings) -> Self {
         let keys = ENV_KEYS
             .iter()
             .zip(1..)
             .map(|((name, _), key)| (HeaderName::from_static(name), key));
         Self {
             keys: keys.collect(),
+            sendfile: !settings.sendfile_roots.is_empty(),
+            accel_mapping: accel_mapping(settings),
         }
     }
 
@@ -53,7 +61,7 @@ impl Env {
         };
         let texts: [&[u8]; TEXTS] = [
             request.method.as_str().as_bytes(),
-            request.path(),
+            request.path_info(),
             request.query(),
             host,
             request.peer.address.as_bytes(),
@@ -75,14 +83,7 @@ impl Env {
         } else {
             80
         };
-        let authority = match request.authority() {
-            Some(authority) => Some(authority.as_str()),
-            None => request
-                .headers
-                .get(header::HOST)
-                .and_then(|host| host.to_str().ok()),
-        };
-        match authority.filter(|authority| !authority.is_empty()) {
+        match request.host() {
             None => (request.peer.local_host.as_bytes(), request.peer.local_port),
             Some(authority) => {
                 let (host, port) = match authority.rsplit_once(':') {
@@ -96,11 +97,12 @@ impl Env {
 
     /// `rack.url_scheme`
     fn scheme(&self, request: &Request) -> &'static str {
-        forwarded::scheme(&request.headers, request.peer.trusted)
+        forwarded::scheme(&request.headers, &request.peer)
     }
 
     /// Writes all fields. Repeated ones are joined with a comma (RFC 9110 section 5.3), cookies with a
-    /// semicolon (RFC 6265 section 5.4). What [`forwarded::is_dropped`] names is left out.
+    /// semicolon (RFC 6265 section 5.4). What [`forwarded::is_dropped`] names is left out; `highball.untrusted_proxy` tells
+    /// the gem that a proxy without trust spoke for a client there.
     ///
     /// # Errors
     /// The record does not fit.
@@ -111,11 +113,13 @@ impl Env {
         writer: &mut Writer<'_>,
     ) -> Result<(), TooLarge> {
         let mut joined = Vec::new();
+        let mut untrusted_proxy = false;
         // Repeated ones follow each other in a `HeaderMap`.
         let mut fields = request.headers.iter().peekable();
         while let Some((name, first)) = fields.next() {
             let replaced = request.id.is_some() && *name == X_REQUEST_ID;
             if replaced || forwarded::is_dropped(name, request.peer.trusted) {
+                untrusted_proxy |= forwarded::is_untrusted(name, request.peer.trusted);
                 continue;
             }
             // The front sets the length itself: framing is over once the body is complete.
@@ -152,6 +156,24 @@ impl Env {
             let key = self.keys.get(&X_REQUEST_ID).copied().unwrap_or(0);
             writer.field(key, b"HTTP_X_REQUEST_ID", id.as_bytes())?;
         }
+        if self.sendfile {
+            // Rack::Sendfile believes no field of a request (CVE-2025-61780).
+            writer.field(0, b"sendfile.type", b"X-Sendfile")?;
+        }
+        if !self.accel_mapping.is_empty() {
+            // After that of a proxy, and so in its place.
+            writer.field(0, b"HTTP_X_ACCEL_MAPPING", self.accel_mapping.as_bytes())?;
+        }
+        if untrusted_proxy {
+            writer.field(0, b"highball.untrusted_proxy", b"true")?;
+        }
+        if let Some(tls) = &request.peer.tls {
+            write_client_certificate(tls, writer)?;
+        }
+        if let Some(user) = request.user() {
+            writer.field(0, b"REMOTE_USER", user.as_bytes())?;
+        }
+        write_mount(request, writer)?;
         // The body's true length, also where it came chunked; a request without one has no such key.
         let framed = request.headers.contains_key(header::CONTENT_LENGTH)
             || request.headers.contains_key(header::TRANSFER_ENCODING);
@@ -161,6 +183,43 @@ impl Env {
         let key = self.keys.get(&header::CONTENT_LENGTH).copied().unwrap_or(0);
         writer.field(key, b"CONTENT_LENGTH", body_bytes.to_string().as_bytes())
     }
+}
+
+/// Each folder of `accel_redirects` with the path that stands for it.
+fn accel_mapping(settings: &Settings) -> String {
+    let slashed = |text: &str| format!("{}/", text.strip_suffix('/').unwrap_or(text));
+    let rules = settings.accel_redirects.iter();
+    let rules = rules.map(|(path, folder)| format!("{}={}", slashed(folder), slashed(path)));
+    rules.collect::<Vec<_>>().join(",")
+}
+
+/// Writes the part of the path that stands for the application, and the whole one, where it has only a part of all paths.
+///
+/// # Errors
+/// The record does not fit.
+fn write_mount(request: &Request, writer: &mut Writer<'_>) -> Result<(), TooLarge> {
+    if request.script_name().is_empty() {
+        return Ok(());
+    }
+    writer.field(0, b"SCRIPT_NAME", request.script_name())?;
+    writer.field(0, b"REQUEST_PATH", request.full_path())?;
+    writer.field(0, b"REQUEST_URI", request.target())
+}
+
+/// Writes what is known of the client's certificate, under the names that nginx's and Apache's users know.
+///
+/// # Errors
+/// The record does not fit.
+fn write_client_certificate(tls: &TlsFacts, writer: &mut Writer<'_>) -> Result<(), TooLarge> {
+    if !tls.asks_client {
+        return Ok(());
+    }
+    let Some(client) = &tls.client else {
+        return writer.field(0, b"SSL_CLIENT_VERIFY", b"NONE");
+    };
+    writer.field(0, b"SSL_CLIENT_VERIFY", b"SUCCESS")?;
+    writer.field(0, b"SSL_CLIENT_S_DN", client.subject.as_bytes())?;
+    writer.field(0, b"SSL_CLIENT_CERT", client.pem.as_bytes())
 }
 
 /// `X-Foo-Bar` as `HTTP_X_FOO_BAR`.

@@ -7,12 +7,14 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use exchange::front::Holder;
+use exchange::measures::MAX_BYTES;
 use exchange::response::Kind;
 use exchange::scheduling::monotonic_ns;
 
 use super::generation::Generation;
 use super::pending::{PendingRequest, ResponseState};
 use super::scheduling::Scheduling;
+use crate::exceptions::Exceptions;
 use crate::failure::Failure;
 use crate::http::response_head;
 use crate::log::{AccessLog, errors};
@@ -22,6 +24,8 @@ use crate::messages::{Capacity, ResponseEnd};
 const TURN_FRAMES: usize = 256;
 /// The most bytes of one slot that are taken in one turn, but for the last frame.
 const TURN_BYTES: usize = 1024 * 1024;
+/// The most reports of exceptions that are read of one request.
+const MAX_REPORTS: u8 = 8;
 
 /// What is left of a slot's frames after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +41,7 @@ pub(super) enum Remaining {
 /// Takes frames out of slots.
 pub(super) struct FrameReader {
     log: Rc<AccessLog>,
+    exceptions: Rc<Exceptions>,
     scheduling: Scheduling,
 }
 
@@ -45,8 +50,14 @@ impl FrameReader {
     pub(super) fn new(log: Rc<AccessLog>) -> Self {
         Self {
             log,
+            exceptions: Rc::default(),
             scheduling: Scheduling::default(),
         }
+    }
+
+    /// What the application has raised.
+    pub(super) fn exceptions(&self) -> &Rc<Exceptions> {
+        &self.exceptions
     }
 
     /// Logs what went wrong with a request.
@@ -166,7 +177,10 @@ impl FrameReader {
                         generation.slots.exchange.abandon(slot);
                     }
                 }
-                Ok(Some(kind)) if request.is_abandoned() && kind != Kind::Error => {}
+                // Errors are logged, and an end says what the request cost.
+                Ok(Some(kind))
+                    if request.is_abandoned()
+                        && !matches!(kind, Kind::Error | Kind::Exception | Kind::End) => {}
                 Ok(Some(kind)) => self.take_frame(generation, slot, request, kind, payload),
                 Err(_) => {
                     request.fail_quietly(Failure::BadResponse("malformed frames"), None);
@@ -215,6 +229,10 @@ impl FrameReader {
                 reply.file(std::ffi::OsString::from_vec(payload).into());
             }
             Kind::End => {
+                // No worker of ours writes more: it is not kept.
+                if (1..=MAX_BYTES).contains(&payload.len()) {
+                    reply.measured(payload);
+                }
                 if request.end(ResponseState::Ended) {
                     Rc::clone(reply).end(ResponseEnd::Complete);
                 }
@@ -228,6 +246,14 @@ impl FrameReader {
                 let text = String::from_utf8_lossy(&payload).into_owned();
                 self.log_error(request, &text);
                 request.fail_quietly(Failure::AppError, Some(text));
+            }
+            Kind::Exception => {
+                let count = request.reports.get();
+                if count < MAX_REPORTS {
+                    request.reports.set(count + 1);
+                    let by = request.worker.get();
+                    self.exceptions.take_in(&request.request, by, &payload);
+                }
             }
             Kind::Hijacked => {
                 if request.end(ResponseState::Hijacked) {

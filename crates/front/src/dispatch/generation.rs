@@ -8,6 +8,7 @@ use super::hijacks::Hijacks;
 use super::lanes::Lane;
 use super::pending::PendingRequest;
 use super::slots::Slots;
+use super::slow::SlowRuns;
 use super::workers::Workers;
 
 /// One generation.
@@ -17,6 +18,7 @@ pub(super) struct Generation {
     pub(super) workers: Workers,
     pub(super) hijacks: Hijacks,
     pub(super) deadlines: Deadlines,
+    pub(super) slow: SlowRuns,
     /// Whether requests go from the queue to it.
     pub(super) routable: bool,
     /// Whether its exchange is corrupt and was cleared; a fresh one is still to be made.
@@ -38,6 +40,7 @@ impl Generation {
             workers: Workers::new(places, threads, geometry.workers),
             hijacks: Hijacks::default(),
             deadlines: Deadlines::new(places, threads),
+            slow: SlowRuns::default(),
             routable: false,
             evicted: false,
             cut: false,

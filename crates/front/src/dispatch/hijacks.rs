@@ -36,6 +36,11 @@ impl Hijacks {
             .map(|(_, request)| request)
     }
 
+    /// Whether a request waits for its socket.
+    pub(super) fn any_waiting(&self) -> bool {
+        !self.requests.is_empty()
+    }
+
     /// The socket is here. `expected` says whether its announcement can still come; where it cannot, the
     /// socket is closed, which the application sees as the client's end.
     pub(super) fn arrived(&mut self, slot: u16, sequence: u32, socket: OwnedFd, expected: bool) {

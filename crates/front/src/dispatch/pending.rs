@@ -55,6 +55,8 @@ pub(super) struct PendingRequest {
     /// Whether the head of its response has come.
     pub(super) had_head: Cell<bool>,
     state: Cell<ResponseState>,
+    /// How many exceptions were reported of it.
+    pub(super) reports: Cell<u8>,
     /// Whether its edge has begun to use the response.
     pub(super) head_taken: Cell<bool>,
     /// Whether no client wants the response any more.
@@ -70,13 +72,23 @@ pub(super) struct PendingRequest {
 }
 
 /// All requests that the dispatcher has, by their ids.
-#[derive(Default)]
 pub(super) struct Requests {
+    /// The number of their application.
+    application: u16,
     all: RefCell<Slab<Weak<PendingRequest>>>,
     count: Cell<u64>,
 }
 
 impl Requests {
+    /// Returns those of the application with this number: none yet.
+    pub(super) fn of_application(application: u16) -> Rc<Self> {
+        Rc::new(Self {
+            application,
+            all: RefCell::default(),
+            count: Cell::new(0),
+        })
+    }
+
     /// Takes a request in.
     pub(super) fn add(
         self: &Rc<Self>,
@@ -87,6 +99,7 @@ impl Requests {
         let entry = all.vacant_entry();
         self.count.set(self.count.get() + 1);
         let id = SubmissionId {
+            application: self.application,
             index: entry.key(),
             sequence: self.count.get(),
         };
@@ -102,6 +115,7 @@ impl Requests {
             worker: Cell::new(None),
             times: Cell::default(),
             had_head: Cell::new(false),
+            reports: Cell::new(0),
             state: Cell::new(ResponseState::Open),
             head_taken: Cell::new(false),
             abandoned: Cell::new(false),
@@ -111,6 +125,11 @@ impl Requests {
         });
         entry.insert(Rc::downgrade(&pending));
         pending
+    }
+
+    /// Number of requests that were taken in since the start.
+    pub(super) fn count(&self) -> u64 {
+        self.count.get()
     }
 
     /// The request of this id, if the dispatcher still has it.

@@ -62,12 +62,15 @@ impl Dispatch for Intake {
             state.generations.make_room_for_priority(&mut state.queue);
         }
         state.fill();
+        if let Some(first) = &state.first_request {
+            first.notify_one();
+        }
         let waiting = state.generations.beyond_threads(state.queue.len());
         state.longest_queue = state.longest_queue.max(waiting);
         id
     }
 
-    fn admits(&self, path: &[u8]) -> Admission {
+    fn admits(&self, _application: u16, path: &[u8]) -> Admission {
         let admitted = self.state.borrow().admit(path);
         Admission::Decided(admitted.map(drop))
     }

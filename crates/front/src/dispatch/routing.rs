@@ -182,9 +182,13 @@ impl OpenGenerations {
         sound.all(|one| one.slots.unfinished.is_empty() && one.slots.exchange.completions().park())
     }
 
-    /// Drops generations that are gone, and what they left, once no client waits for it.
+    /// Drops generations that are gone, and what they left, once no client waits for it. The latest stays until there is
+    /// another one, which gets its doorbell.
     pub(super) fn forget_closed(&mut self) {
-        self.all
-            .retain(|generation| !generation.closed || generation.slots.taken() > 0);
+        let latest = self.all.last().map(|latest| latest.number);
+        self.all.retain(|generation| {
+            let needed = Some(generation.number) == latest || generation.slots.taken() > 0;
+            needed || !generation.closed
+        });
     }
 }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use config::Settings;
+use tokio::sync::Notify;
 
 use super::crashes::Crashes;
 use super::env::Env;
@@ -38,6 +39,8 @@ pub(crate) struct State {
     pub(super) stopping: bool,
     /// The most requests that waited at once.
     pub(super) longest_queue: usize,
+    /// Notified of the next request, while the application is stopped for want of any.
+    pub(super) first_request: Option<Rc<Notify>>,
     pub(super) log: Rc<AccessLog>,
     env: Env,
 }
@@ -49,22 +52,25 @@ impl State {
         generation: u32,
         settings: Rc<Settings>,
         log: Rc<AccessLog>,
+        requests: Rc<Requests>,
     ) -> Self {
         let lanes = Lanes::new(&settings);
         let shares = lanes.shares();
+        let env = Env::new(&settings);
         Self {
             settings,
             lanes,
             queue: Queue::new(shares),
             generations: OpenGenerations::new(generation, exchange, shares),
-            requests: Rc::default(),
+            requests,
             frames: FrameReader::new(Rc::clone(&log)),
             crashes: Crashes::default(),
             outage: None,
             stopping: false,
             longest_queue: 0,
+            first_request: None,
             log,
-            env: Env::new(),
+            env,
         }
     }
 
@@ -178,6 +184,7 @@ impl State {
     /// be let in any more.
     pub(super) fn apply(&mut self, settings: Rc<Settings>) {
         let lanes = Lanes::new(&settings);
+        self.env = Env::new(&settings);
         self.settings = settings;
         let mut waiting: Vec<_> = self.queue.drain().collect();
         waiting.sort_by_key(|request| request.request.arrived_ns());

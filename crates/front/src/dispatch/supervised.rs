@@ -135,6 +135,7 @@ impl exchange::Dispatcher for Dispatcher {
         let Some(generation) = state.generations.get_mut(by.generation) else {
             return;
         };
+        generation.slow.traced(by, slot, sequence, backtrace);
         let work = generation.deadlines.traced(by, slot, sequence);
         if let (Some(work), false) = (work, backtrace.is_empty()) {
             work.log(&state.log, Some(&backtrace.join("\n")));

@@ -12,6 +12,7 @@ use super::deadlines::{Check, LateWork};
 use super::generation::Generation;
 use super::pending::{PendingRequest, Place};
 use super::state::{SharedState, State};
+use crate::exceptions::Exceptions;
 use crate::failure::Failure;
 
 /// Turns over the completed slots, of all generations, before the front goes back to its tasks.
@@ -33,6 +34,11 @@ impl Turns {
             state: Rc::clone(state),
             checked_ns: Cell::new(0),
         })
+    }
+
+    /// What the application has raised, as its workers have reported it.
+    pub fn exceptions(&self) -> Rc<Exceptions> {
+        Rc::clone(self.state.borrow().frames.exceptions())
     }
 
     /// Takes what workers have completed. Returns whether it woke a task. What comes as fast as it is taken comes to an end
@@ -99,8 +105,10 @@ impl Turns {
                 deadlines,
                 slots,
                 workers,
+                slow,
                 ..
             } = generation;
+            slow.check(slots, now, state.settings.slow_request, &mut alarms);
             deadlines.check(slots, workers, check, &mut alarms);
             for slot in generation.slots.numbers() {
                 // A worker may have died, or a word been overwritten, between writing a frame and setting its bit.

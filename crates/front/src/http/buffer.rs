@@ -31,6 +31,8 @@ pub struct ResponseBuffer {
     pub head: Option<ResponseHead>,
     /// Whether there was one.
     pub had_head: bool,
+    /// Whether the application waits for the client.
+    pub unbuffered: bool,
     /// Whether the connection took it.
     pub head_taken: bool,
     /// Chunks of the body.
@@ -45,6 +47,8 @@ pub struct ResponseBuffer {
     pub end: Option<ResponseEnd>,
     /// What an error of the application said, with its backtrace.
     pub error: Option<String>,
+    /// What the request cost its worker, see [`exchange::measures`]; empty where that is not known.
+    pub measures: Vec<u8>,
 }
 
 impl ResponseBuffer {
@@ -55,6 +59,13 @@ impl ResponseBuffer {
             let room = MAX_HINTS.saturating_sub(self.hints.len());
             self.hints.extend(hints.into_iter().take(room));
         }
+    }
+
+    /// Keeps the head.
+    pub fn put_head(&mut self, head: ResponseHead) {
+        self.had_head = true;
+        self.unbuffered = head.unbuffered;
+        self.head = Some(head);
     }
 
     /// Takes the head, if it can be sent: where the application codes the body itself, not before the body has begun

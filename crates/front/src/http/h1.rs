@@ -2,4 +2,5 @@
 
 pub mod connection;
 mod hijack;
+pub mod message;
 pub mod state;

@@ -1,83 +1,25 @@
 //! The response of one request on its way from the dispatcher to the client: what the dispatcher says is kept here until
 //! the connection takes it. It never touches a socket.
 
-use std::cell::{Cell, OnceCell, RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::future::poll_fn;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use config::Settings;
 use exchange::WorkerId;
 use http::Method;
 
 use crate::failure::Failure;
 use crate::http::buffer::ResponseBuffer;
-use crate::http::request::Request;
 use crate::http::response_head::ResponseHead;
+use crate::http::response_store::ResponseStore;
 use crate::messages::{Capacity, Dispatch, Reply, ResponseEnd, RunTimes, SubmissionId};
 use crate::shared_bytes::{ALWAYS_HELD, SharedBytes};
-use crate::spool::{BATCH_BYTES, Spool, SpoolPlace};
-
-/// Where the responses of one edge are kept, and how much of them.
-pub struct ResponseStore {
-    /// Bytes of all responses in memory, and from how many on they go to their files earlier.
-    pub memory: Arc<SharedBytes>,
-    /// Files of bodies and responses that outgrow memory.
-    pub spools: SpoolPlace,
-    /// Bytes of one response in memory before it goes to a file.
-    pub memory_limit: Cell<usize>,
-    /// Bytes of one response in a file; then the application waits for the client.
-    pub file_limit: Cell<u64>,
-    /// Who hears that there is room again.
-    dispatcher: OnceCell<Weak<dyn Dispatch>>,
-}
-
-impl ResponseStore {
-    /// Returns an empty store within the limits of these settings.
-    pub fn new(settings: &Settings) -> Self {
-        Self {
-            memory: SharedBytes::new(settings.response_buffer_total_bytes),
-            spools: SpoolPlace::new(settings.spool_dir.as_deref(), settings.spool_max_bytes),
-            memory_limit: Cell::new(settings.response_buffer_bytes),
-            file_limit: Cell::new(settings.response_spool_max_bytes),
-            dispatcher: OnceCell::new(),
-        }
-    }
-
-    /// Names who hears that there is room again. The first one stays.
-    pub fn set_dispatcher(&self, dispatcher: &Rc<dyn Dispatch>) {
-        let _ = self.dispatcher.set(Rc::downgrade(dispatcher));
-    }
-
-    /// Keeps the limits of these settings from now on.
-    pub fn apply(&self, settings: &Settings) {
-        let spool_max_bytes = usize::try_from(settings.spool_max_bytes).unwrap_or(usize::MAX);
-        self.spools.space.set_limit(spool_max_bytes);
-        self.memory.set_limit(settings.response_buffer_total_bytes);
-        self.memory_limit.set(settings.response_buffer_bytes);
-        self.file_limit.set(settings.response_spool_max_bytes);
-    }
-
-    /// There is room for more of a response.
-    fn consumed(&self, id: SubmissionId) {
-        if let Some(dispatcher) = self.dispatcher.get().and_then(Weak::upgrade) {
-            dispatcher.consumed(id);
-        }
-    }
-}
-
-/// A request and its response.
-#[derive(Clone)]
-pub struct Transaction {
-    /// What the client asked for.
-    pub request: Arc<Request>,
-    /// What comes back for it.
-    pub response: Rc<IncomingResponse>,
-}
+use crate::spool::{BATCH_BYTES, Spool};
 
 /// The response of one request.
 pub struct IncomingResponse {
@@ -92,6 +34,24 @@ pub struct IncomingResponse {
     /// The worker's socket, when the application took the connection over.
     socket: Cell<Option<OwnedFd>>,
     waker: Cell<Option<Waker>>,
+}
+
+/// Who has taken a connection over: the number of the application, and the worker, where it is known.
+pub type HijackedBy = (u16, Option<WorkerId>);
+
+/// Who has taken over the connection of the request that this would have answered.
+pub fn hijacked_by(response: &IncomingResponse) -> HijackedBy {
+    (application_of(response), response.run().0)
+}
+
+/// The number of the application that answers; 0 before the request is submitted.
+fn application_of(response: &IncomingResponse) -> u16 {
+    response.id().map_or(0, |id| id.application)
+}
+
+/// The memory that a response counts in.
+fn memory_of(response: &IncomingResponse) -> &Arc<SharedBytes> {
+    response.store.memory_of(application_of(response))
 }
 
 /// The next piece of a body.
@@ -198,7 +158,7 @@ impl IncomingResponse {
             if let Some(chunk) = buffer.chunks.pop() {
                 return Poll::Ready(Piece::Data(chunk));
             }
-            match buffer.read_spool(&self.store.memory, cx) {
+            match buffer.read_spool(memory_of(self), cx) {
                 Some(Poll::Ready(Ok(Some(bytes)))) => return Poll::Ready(Piece::Data(bytes)),
                 Some(Poll::Ready(Err(_))) => return Poll::Ready(Piece::Unreadable),
                 Some(Poll::Pending) => return Poll::Pending,
@@ -218,24 +178,6 @@ impl IncomingResponse {
                 return Poll::Pending;
             }
         }
-    }
-
-    fn keep(&self, bytes: Vec<u8>) {
-        let buffer = &mut *self.buffer.borrow_mut();
-        if bytes.is_empty() || buffer.end.is_some() {
-            return;
-        }
-        let ResponseStore { memory, spools, .. } = &*self.store;
-        let mut limit = self.store.memory_limit.get();
-        if memory.is_short() {
-            limit = limit.min(ALWAYS_HELD);
-        }
-        if buffer.spool.is_none() && buffer.chunks.held() + bytes.len() <= limit {
-            return buffer.chunks.push(memory, bytes);
-        }
-        let new = || Spool::patient(Arc::clone(&spools.directory), BATCH_BYTES).within(spools);
-        buffer.spool.get_or_insert_with(new).push(&bytes);
-        buffer.weigh_spool(memory);
     }
 
     /// Waits for the disk, and lets more come then.
@@ -259,7 +201,7 @@ impl IncomingResponse {
 
     /// Writes what is in memory to the file where memory is short. No more comes.
     fn settle(self: Rc<Self>) {
-        if self.buffer.borrow().spool.is_none() || !self.store.memory.is_short() {
+        if self.buffer.borrow().spool.is_none() || !memory_of(&self).is_short() {
             return;
         }
         tokio::task::spawn_local(poll_fn(move |cx| {
@@ -269,7 +211,7 @@ impl IncomingResponse {
                 Some(spool) => spool.poll_settled(cx).map(drop),
                 None => Poll::Ready(()),
             };
-            buffer.weigh_spool(&self.store.memory);
+            buffer.weigh_spool(memory_of(&self));
             settled
         }));
     }
@@ -285,15 +227,16 @@ impl Reply for IncomingResponse {
     }
 
     fn head(&self, head: ResponseHead) {
-        let mut buffer = self.buffer.borrow_mut();
-        buffer.had_head = true;
-        buffer.head = Some(head);
+        self.buffer.borrow_mut().put_head(head);
     }
 
     /// Where the file has reached its limit, or the disk is full, there is room once all of it is read; where the disk is
     /// behind, a task waits for it.
     fn capacity(self: Rc<Self>) -> Capacity {
         let mut buffer = self.buffer.borrow_mut();
+        if buffer.unbuffered && buffer.chunks.held() >= ALWAYS_HELD {
+            return Capacity::Full;
+        }
         let Some(spool) = &mut buffer.spool else {
             return Capacity::Available;
         };
@@ -304,9 +247,8 @@ impl Reply for IncomingResponse {
             Poll::Ready(Ok(())) => Capacity::Available,
             Poll::Ready(Err(_)) => {
                 // The rest cannot be stored: the client sees the cut.
-                buffer
-                    .end
-                    .get_or_insert(ResponseEnd::Aborted { late: false });
+                let cut = ResponseEnd::Aborted { late: false };
+                buffer.end.get_or_insert(cut);
                 Capacity::Failed
             }
             Poll::Pending => {
@@ -318,11 +260,33 @@ impl Reply for IncomingResponse {
     }
 
     fn data(&self, bytes: Vec<u8>) {
-        self.keep(bytes);
+        let buffer = &mut *self.buffer.borrow_mut();
+        if bytes.is_empty() || buffer.end.is_some() {
+            return;
+        }
+        let memory = memory_of(self);
+        let mut limit = self.store.memory_limit.get();
+        if memory.is_short() {
+            limit = limit.min(ALWAYS_HELD);
+        }
+        if buffer.spool.is_none() && buffer.chunks.held() + bytes.len() <= limit {
+            return buffer.chunks.push(memory, bytes);
+        }
+        let new = || {
+            let space = self.store.space_of(application_of(self));
+            let directory = Arc::clone(&self.store.spools.directory);
+            Spool::patient(directory, BATCH_BYTES).within(space)
+        };
+        buffer.spool.get_or_insert_with(new).push(&bytes);
+        buffer.weigh_spool(memory);
     }
 
     fn file(&self, path: PathBuf) {
         self.buffer.borrow_mut().file = Some(path);
+    }
+
+    fn measured(&self, payload: Vec<u8>) {
+        self.buffer.borrow_mut().measures = payload;
     }
 
     fn end(self: Rc<Self>, end: ResponseEnd) {
@@ -341,10 +305,8 @@ impl Reply for IncomingResponse {
     }
 
     fn hijacked(&self, socket: OwnedFd) {
-        self.buffer
-            .borrow_mut()
-            .end
-            .get_or_insert(ResponseEnd::Hijacked);
+        let mut buffer = self.buffer.borrow_mut();
+        buffer.end.get_or_insert(ResponseEnd::Hijacked);
         self.socket.set(Some(socket));
     }
 

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bytes::BytesMut;
 use config::Settings;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -19,11 +20,20 @@ const MAX_ID_BYTES: usize = 255;
 const RANDOM_BYTES: usize = 10;
 /// Random bytes that are asked of the kernel at once: those of 256 ids.
 const POOL_BYTES: usize = 256 * RANDOM_BYTES;
+/// Bytes of the text of an id.
+const TEXT_BYTES: usize = 36;
+/// Texts share memory of this size, so that not each of them is an allocation; one that is kept keeps all of it.
+const SHARED_BYTES: usize = 64 * TEXT_BYTES;
 
 thread_local! {
     /// Random bytes of the kernel that no id has used yet.
     static POOL: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// Room for the texts of the next ids.
+    static ROOM: RefCell<BytesMut> = RefCell::new(BytesMut::new());
 }
+
+/// The two digits of each byte.
+static DIGITS: [[u8; 2]; 256] = digits();
 
 /// Returns the id of a request with these fields, from this peer; none where the settings want none. The id of a trusted peer
 /// stays if it is one that Rails takes too.
@@ -49,7 +59,14 @@ pub fn make() -> HeaderValue {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ms = now.map_or(0, |since| since.as_millis() as u64);
     let text = format(now_ms, random());
-    HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("-"))
+    let text = ROOM.with_borrow_mut(|room| {
+        if room.capacity() < TEXT_BYTES {
+            *room = BytesMut::with_capacity(SHARED_BYTES);
+        }
+        room.extend_from_slice(&text);
+        room.split().freeze()
+    });
+    HeaderValue::from_maybe_shared(text).unwrap_or(HeaderValue::from_static("-"))
 }
 
 /// Takes random bytes out of the pool, and fills it where it is empty.
@@ -71,25 +88,30 @@ fn random() -> [u8; RANDOM_BYTES] {
 }
 
 /// The text of a UUID version 7 of this time, in milliseconds since 1970, and these random bytes.
-fn format(now_ms: u64, random: [u8; RANDOM_BYTES]) -> [u8; 36] {
+fn format(now_ms: u64, random: [u8; RANDOM_BYTES]) -> [u8; TEXT_BYTES] {
+    /// Where the digits of each byte are, after RFC 9562 section 4.
+    const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
     let mut bytes = [0_u8; 16];
     bytes[..6].copy_from_slice(&now_ms.to_be_bytes()[2..]);
     bytes[6..].copy_from_slice(&random);
     bytes[6] = bytes[6] & 0x0f | 0x70;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let mut text = [b'-'; 36];
-    let digits = text.iter_mut().enumerate();
-    let digits = digits.filter(|(at, _)| !matches!(at, 8 | 13 | 18 | 23));
-    for (number, (_, digit)) in digits.enumerate() {
-        let byte = bytes[number / 2];
-        let half = if number % 2 == 0 {
-            byte >> 4
-        } else {
-            byte & 0xf
-        };
-        *digit = b"0123456789abcdef"[usize::from(half)];
+    let mut text = [b'-'; TEXT_BYTES];
+    for (byte, place) in bytes.into_iter().zip(PLACES) {
+        [text[place], text[place + 1]] = DIGITS[usize::from(byte)];
     }
     text
+}
+
+const fn digits() -> [[u8; 2]; 256] {
+    let hexadecimal = b"0123456789abcdef";
+    let mut all = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < all.len() {
+        all[byte] = [hexadecimal[byte >> 4], hexadecimal[byte & 15]];
+        byte += 1;
+    }
+    all
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use exchange::response::Head;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode};
 
+use crate::serve::files::named::NamedFile;
+
 /// Fields of a response. A `HeaderMap` panics beyond 24,576 names where the front or hyper adds one, and no client takes
 /// as many as this.
 const MAX_FIELDS: usize = 4096;
@@ -21,6 +23,12 @@ pub struct ResponseHead {
     pub headers: HeaderMap,
     /// Whether the application coded the body as chunked itself (`Rack::Chunked`, Rails' streaming).
     pub chunked_by_app: bool,
+    /// Whether it has fields for the server that is nearest, such as `X-Sendfile` or `X-Accel-Expires`.
+    pub has_server_fields: bool,
+    /// Whether the application wants to wait for the client (`X-Accel-Buffering: no`).
+    pub unbuffered: bool,
+    /// The file that one of them names, once they were looked at.
+    pub named_file: Option<Box<NamedFile>>,
 }
 
 /// Reads the payload of a head frame.
@@ -31,6 +39,8 @@ pub fn parse(payload: Bytes) -> Result<ResponseHead, &'static str> {
     let mut fields = HeaderMap::with_capacity(16);
     let mut chunked_by_app = false;
     let mut closes = false;
+    let mut has_server_fields = false;
+    let mut of_the_connection = Vec::new();
     let mut wrong = None;
     let status = Head::parse(&payload, |name, value| {
         let Ok(name) = HeaderName::from_bytes(&payload[name]) else {
@@ -45,8 +55,10 @@ pub fn parse(payload: Bytes) -> Result<ResponseHead, &'static str> {
             // The connection is the front's: of what the application says of it (RFC 9110 section 7.6.1) only
             // the wish to close it is kept.
             header::CONNECTION => {
-                let mut options = value.as_bytes().split(|&byte| byte == b',');
-                closes |= options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
+                for option in value.as_bytes().split(|&byte| byte == b',') {
+                    closes |= option.trim_ascii().eq_ignore_ascii_case(b"close");
+                    of_the_connection.extend(HeaderName::from_bytes(option.trim_ascii()));
+                }
             }
             header::UPGRADE => {}
             header::TRANSFER_ENCODING => {
@@ -54,13 +66,21 @@ pub fn parse(payload: Bytes) -> Result<ResponseHead, &'static str> {
             }
             _ if name.as_str() == "keep-alive" => {}
             _ if fields.len() == MAX_FIELDS => wrong = Some("more than 4096 header fields"),
-            _ => drop(fields.append(name, value)),
+            _ => {
+                let text = name.as_str();
+                has_server_fields |= text.starts_with("x-accel-") || text == "x-sendfile";
+                fields.append(name, value);
+            }
         }
     })
     .map_err(|_| "a malformed head")?;
     if let Some(wrong) = wrong {
         return Err(wrong);
     }
+    // And so are the fields that it names.
+    of_the_connection
+        .iter()
+        .for_each(|name| drop(fields.remove(name)));
     if closes {
         fields.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -85,10 +105,14 @@ pub fn parse(payload: Bytes) -> Result<ResponseHead, &'static str> {
         fields.remove(header::CONTENT_LENGTH);
     }
     declared_length(&fields)?;
+    let buffering = || fields.get("x-accel-buffering");
     Ok(ResponseHead {
         status,
+        unbuffered: has_server_fields && buffering().is_some_and(|value| value == "no"),
         headers: fields,
         chunked_by_app,
+        has_server_fields,
+        named_file: None,
     })
 }
 

@@ -9,6 +9,7 @@
 mod body;
 mod fields;
 mod line;
+mod parsed;
 mod request_line;
 mod small_chunks;
 mod target;
@@ -17,6 +18,7 @@ mod tests;
 
 use fields::Fields;
 use line::Scan;
+pub use parsed::check_parsed;
 pub use target::RawTarget;
 
 /// Where hyper's own bound lies.
@@ -55,6 +57,11 @@ impl Refusal {
         Self { status, reason }
     }
 }
+
+/// The first byte of TLS (RFC 8446 section 5.1).
+const HANDSHAKE_RECORD: u8 = 22;
+/// The refusal of a client that speaks TLS.
+pub const SPEAKS_TLS: Refusal = Refusal::new(400, "it speaks TLS, and this port speaks plain HTTP");
 
 /// What to do with the first bytes of the buffer: drop `skip`, then hand `pass` on. At most one is not zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -249,6 +256,7 @@ impl Screen {
                 Ok(Step { skip: 2, pass: 0 })
             }
             // At once and not at the end of the line: a TLS hello need not contain one.
+            [HANDSHAKE_RECORD, ..] => Err(SPEAKS_TLS),
             [first, ..] if !line::is_token_byte(first) => Err(Refusal::new(
                 400,
                 "the request does not start with a method",

@@ -1,202 +1,350 @@
-//! What happens to one message of one connection, from hyper's request to the response.
+//! What happens to one message of one client, from the parsed head to the response.
 //!
 //! It never reads raw bytes (the screen did) and never holds a request back: the dispatcher does.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use http::header::{self, HeaderValue};
+use bytes::Bytes;
 use http::{Method, Response, Version};
+use http_body::Body;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
 
 use crate::edge::Edge;
 use crate::failure::{Failure, Outcome};
 use crate::http::access_log::log_request;
-use crate::http::h1::state::ConnectionState;
-use crate::http::incoming::Transaction;
-use crate::http::request::{NO_DEADLINE, Request, RequestBody, RequestHead};
+use crate::http::body_memory::BodyMemory;
+use crate::http::ended::Sent;
+use crate::http::incoming::IncomingResponse;
+use crate::http::nobody::Nobody;
+use crate::http::request::{NO_DEADLINE, Request, RequestBody};
 use crate::http::request_id::{self, X_REQUEST_ID};
-use crate::http::response::{self, ResponseBody};
+use crate::http::response;
+use crate::http::response_body::ResponseBody;
+use crate::http::response_head::ResponseHead;
+use crate::http::screen::Refusal;
+use crate::http::transaction::Transaction;
 use crate::messages::Admission;
-use crate::serve::errors;
+use crate::serve::cached::attempt::{Attempt, Verdict};
+use crate::serve::cached::lookup::Lookup;
+use crate::serve::{
+    cached, challenge, compression, errors, mount, probes, public_files, redirect, server_fields,
+};
 use crate::spool::Spool;
-
-/// Longest body that travels inside a slot.
-pub const INLINE_BODY_BYTES: usize = 64 * 1024;
 
 /// The client has left, so the connection must be closed without a further byte.
 #[derive(Debug, thiserror::Error)]
 #[error("the client has left")]
 pub struct ClientGone;
 
-/// Answers one message.
+/// Answers one message, whose head is in the transaction.
 ///
 /// # Errors
 /// [`ClientGone`]: no answer is sent.
 pub async fn answer(
-    edge: Rc<Edge>,
-    connection: Rc<ConnectionState>,
-    message: hyper::Request<Incoming>,
+    mut transaction: Transaction,
+    incoming: impl Body<Data = Bytes> + Unpin,
 ) -> Result<Response<ResponseBody>, ClientGone> {
-    connection.busy.set(true);
-    connection.responds.set(false);
-    let (parts, incoming) = message.into_parts();
-    let id = request_id::of(&edge.settings.get(), &connection.peer, &parts.headers);
-    let head = RequestHead {
-        id,
-        method: parts.method,
-        uri: parts.uri,
-        raw_target: connection.io.take_raw_target(),
-        version: parts.version,
-        headers: parts.headers,
-    };
-    let transaction = Transaction {
-        request: Arc::new(Request::new(head, Arc::clone(&connection.peer))),
-        response: connection.next_response(&edge.responses),
-    };
-    let guard = AbandonGuard {
-        edge: &edge,
-        connection: &connection,
-        transaction: &transaction,
-    };
-    let answer = match run(&edge, &connection, &transaction, incoming).await {
+    let routed = mount::mount(&mut transaction);
+    compression::restore_validators(&mut transaction);
+    let guard = AbandonGuard(&transaction);
+    let answer = match run(&transaction, routed, incoming).await {
         Ok(Some(response)) => Ok(response),
         // The connection takes over from here and drops this future.
         Ok(None) => {
             guard.disarm();
-            log_request(&edge, &transaction, None, 0, Outcome::Hijacked);
-            *connection.hijacked.borrow_mut() = Some(transaction);
+            log_request(&transaction, Sent::default(), Outcome::Hijacked);
+            transaction.client.hijack(transaction.response);
             return std::future::pending().await;
         }
         // Dropping the guard logs it.
-        Err(Failure::ClientGone) if connection.io.is_gone() => return Err(ClientGone),
+        Err(Failure::ClientGone) if transaction.client.is_gone() => return Err(ClientGone),
         Err(failure) => {
-            abandon(&edge, &transaction);
-            Ok(errors::from_failure(
-                &edge,
-                &connection,
-                &transaction,
-                failure,
-            ))
+            abandon(&transaction);
+            Ok(errors::from_failure(&transaction, failure))
         }
     };
     guard.disarm();
-    connection.responds.set(true);
-    answer.map(|response| add_common_fields(&connection, &transaction.request, response))
+    transaction.client.responds();
+    answer.map(|response| finish(&transaction, response))
 }
 
-/// Adds the fields that every response has: the request's id, and whether the connection is closed after it.
-fn add_common_fields(
-    connection: &ConnectionState,
-    request: &Request,
+/// Returns the answer to a message that is refused because of its head.
+pub fn refuse(transaction: &Transaction, refusal: Refusal) -> Response<ResponseBody> {
+    let response = errors::from_failure(transaction, Failure::Refused(refusal));
+    transaction.client.responds();
+    finish(transaction, response)
+}
+
+/// What every response passes on its way out: it is compressed, and gets the request's id and what browsers are told of TLS.
+fn finish(
+    transaction: &Transaction,
     mut response: Response<ResponseBody>,
 ) -> Response<ResponseBody> {
+    compression::encode(transaction, &mut response);
+    let request = &transaction.request;
     if let Some(id) = &request.id {
         // The application may have set another one.
         let entry = response.headers_mut().entry(X_REQUEST_ID);
         entry.or_insert_with(|| id.clone());
     }
-    if connection.stopping.get() {
-        let headers = response.headers_mut();
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    let closes = response.headers().contains_key(header::CONNECTION);
-    if closes && request.version == Version::HTTP_10 {
-        // Otherwise hyper adds keep-alive to it.
-        *response.version_mut() = Version::HTTP_10;
-    }
+    redirect::promise_tls(transaction, response.headers_mut());
     response
 }
 
-/// Returns the response to a request; none when the application took the connection over.
+/// Returns the response to a request: its steps in their order. None when the application took the connection over.
 async fn run(
-    edge: &Rc<Edge>,
-    connection: &Rc<ConnectionState>,
     transaction: &Transaction,
-    incoming: Incoming,
+    routed: Result<(), Failure>,
+    incoming: impl Body<Data = Bytes> + Unpin,
 ) -> Result<Option<Response<ResponseBody>>, Failure> {
-    let Transaction { request, response } = transaction;
-    if request.method == Method::TRACE && !edge.settings.get().allow_trace {
+    if let Some(response) = pass_gate(transaction, routed).await? {
+        return Ok(Some(response));
+    }
+    let body = admit_and_read(transaction, incoming).await?;
+    let Transaction {
+        application,
+        request,
+        ..
+    } = transaction;
+    let timeout = application
+        .settings
+        .get()
+        .request_timeout_of(request.path());
+    request.arrive(body, timeout.unwrap_or(NO_DEADLINE));
+    if let Some(response) = answer_without_ruby(transaction).await? {
+        return Ok(Some(response));
+    }
+    match cached::lookup::look_up(transaction).await {
+        Lookup::Bypass => ask_worker(transaction).await,
+        Lookup::Ask(attempt) => ask_for_cache(transaction, attempt).await,
+        Lookup::Answer(response) => Ok(Some(response)),
+        Lookup::AnswerAndValidate(response, attempt) => {
+            validate_meanwhile(transaction, attempt);
+            Ok(Some(response))
+        }
+    }
+}
+
+/// Decides from the head alone whether the request may go on; a response ends it here.
+async fn pass_gate(
+    transaction: &Transaction,
+    routed: Result<(), Failure>,
+) -> Result<Option<Response<ResponseBody>>, Failure> {
+    let Transaction {
+        application,
+        request,
+        ..
+    } = transaction;
+    if request.method == Method::TRACE && !application.settings.get().allow_trace {
         return Err(Failure::TraceRefused);
     }
-    let body = admit_and_read(edge, connection, request, incoming).await?;
-    let timeout = edge.settings.get().request_timeout_of(request.path());
-    let timeout = timeout.unwrap_or(NO_DEADLINE);
-    request.arrive(body, timeout);
-    if request.method == Method::OPTIONS && request.path() == b"*" {
-        return Ok(Some(errors::options(edge, connection, transaction)));
+    if let Some(response) = challenge::answer(transaction) {
+        return Ok(Some(response));
     }
+    if let Some(probe) = probes::find(transaction) {
+        // In a box of its own: most requests are none.
+        return Ok(Some(Box::pin(probes::answer(transaction, probe)).await));
+    }
+    routed?;
+    if let Some(response) = redirect::answer(transaction) {
+        return Ok(Some(response));
+    }
+    if application.gate.is_guarded() {
+        let settings = application.settings.get();
+        application.gate.check(request, &settings)?;
+        if let Some(Some(file)) = settings.basic_auth.find(request.path()) {
+            // In a box of its own: most requests have none.
+            Box::pin(application.gate.check_password(file, request)).await?;
+        }
+    }
+    Ok(None)
+}
+
+/// Answers what needs no worker.
+async fn answer_without_ruby(
+    transaction: &Transaction,
+) -> Result<Option<Response<ResponseBody>>, Failure> {
+    let request = &transaction.request;
+    if request.method == Method::OPTIONS && request.path() == b"*" {
+        return Ok(Some(errors::options(transaction)));
+    }
+    Ok(public_files::answer(transaction).await)
+}
+
+/// Has a worker answer; none when the application took the connection over.
+async fn ask_worker(transaction: &Transaction) -> Result<Option<Response<ResponseBody>>, Failure> {
+    match await_head(transaction).await? {
+        Some(head) => respond(transaction, head).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The same, and the cache hears of the answer: it may put a stored one in its place, or store it.
+async fn ask_for_cache(
+    transaction: &Transaction,
+    attempt: Attempt,
+) -> Result<Option<Response<ResponseBody>>, Failure> {
+    let asked = Transaction {
+        request: attempt.request(&transaction.request),
+        ..transaction.clone()
+    };
+    let head = match await_head(&asked).await {
+        Ok(Some(head)) => head,
+        Ok(None) => return Ok(None),
+        Err(failure) => {
+            let stored = match failure {
+                Failure::ClientGone => None,
+                _ => attempt.on_failure(),
+            };
+            let status = failure.status().as_u16();
+            let stored =
+                stored.map(|entry| cached::respond::after_asking(transaction, &entry, status));
+            return stored.map(Some).ok_or(failure);
+        }
+    };
+    match attempt.on_head(transaction, &head) {
+        Verdict::Pass => respond(&asked, head).await.map(Some),
+        Verdict::Record(recorder) => {
+            let status = head.status;
+            let mut response = respond(&asked, head).await?;
+            // A file that the application named may have become a part of it, or a 304.
+            if response.status() == status {
+                response.body_mut().record(recorder);
+            }
+            Ok(Some(response))
+        }
+        Verdict::Serve(entry) => {
+            response::discard(transaction);
+            let status = head.status.as_u16();
+            Ok(Some(cached::respond::after_asking(
+                transaction,
+                &entry,
+                status,
+            )))
+        }
+    }
+}
+
+/// Asks whether a stored response is still right, while the client gets it. Logs tell the two requests apart.
+fn validate_meanwhile(transaction: &Transaction, attempt: Attempt) {
+    let request = &transaction.request;
+    let id = request.id.as_ref().map(|_| request_id::make());
+    let transaction = Transaction {
+        client: Rc::new(Nobody),
+        request: Arc::new(request.of_front(id)),
+        response: Rc::new(IncomingResponse::new(&transaction.edge.responses)),
+        ..transaction.clone()
+    };
+    tokio::task::spawn_local(async move {
+        let guard = AbandonGuard(&transaction);
+        let answer = ask_for_cache(&transaction, attempt).await;
+        guard.disarm();
+        match answer {
+            // What is to be stored is stored as it passes.
+            Ok(Some(response)) => {
+                let mut body = std::pin::pin!(response.into_body());
+                while let Some(Ok(_)) = body.as_mut().frame().await {}
+            }
+            Ok(None) => log_request(&transaction, Sent::default(), Outcome::Hijacked),
+            Err(failure) => {
+                abandon(&transaction);
+                drop(errors::from_failure(&transaction, failure));
+            }
+        }
+    });
+}
+
+/// Submits the request and waits for the head of its response; none when the application took the connection over.
+async fn await_head(transaction: &Transaction) -> Result<Option<ResponseHead>, Failure> {
+    let Transaction {
+        edge,
+        client,
+        request,
+        response,
+        ..
+    } = transaction;
+    let _turn = match client.turns() {
+        Some(turns) => turns.acquire_owned().await.ok(),
+        None => None,
+    };
     let id = edge.dispatcher.submit(
         Arc::clone(request),
         Rc::clone(response) as Rc<dyn crate::messages::Reply>,
     );
     response.answers(id);
-    connection.current.set(Some(id));
+    client.set_submitted(Some(id));
     let head = response
         .head(&request.method, |hint| {
             // A client of HTTP/1.0 knows no interim responses (RFC 9110 section 15.2).
-            if request.version == Version::HTTP_11 {
-                connection.io.try_write_between(hint);
+            if request.version != Version::HTTP_10 {
+                client.send_interim(hint);
             }
         })
         .await;
-    connection.current.set(None);
-    let Some(head) = head? else { return Ok(None) };
-    edge.dispatcher.head_taken(id);
-    match response::from_worker(edge, connection, transaction, head).await {
-        Err(Failure::BadResponse(reason)) => {
-            edge.invalid_response(transaction, reason);
-            Err(Failure::BadResponse(reason))
-        }
-        other => other.map(Some),
+    client.set_submitted(None);
+    let mut head = head?;
+    if let Some(head) = &mut head {
+        edge.dispatcher.head_taken(id);
+        server_fields::take(transaction, head)?;
     }
+    Ok(head)
+}
+
+/// Makes the response of a worker's.
+async fn respond(
+    transaction: &Transaction,
+    head: ResponseHead,
+) -> Result<Response<ResponseBody>, Failure> {
+    let response = response::from_worker(transaction, head).await;
+    if let Err(Failure::BadResponse(reason)) = response {
+        transaction.log_invalid_response(reason);
+    }
+    response
 }
 
 /// Reads the whole body, so that a slow client never holds Ruby. A client that waits for 100
 /// (Continue) gets it from hyper with the first read, and only if the request would be taken.
 async fn admit_and_read(
-    edge: &Edge,
-    connection: &ConnectionState,
-    request: &Request,
-    mut incoming: Incoming,
+    transaction: &Transaction,
+    mut incoming: impl Body<Data = Bytes> + Unpin,
 ) -> Result<RequestBody, Failure> {
-    let expects = connection
-        .io
-        .head()
-        .is_some_and(|head| head.expect_continue);
-    if expects {
+    let Transaction {
+        edge,
+        client,
+        request,
+        ..
+    } = transaction;
+    if client.expects_continue() {
         admit(edge, request).await?;
     }
     if incoming.is_end_stream() {
         return Ok(RequestBody::Inline(Bytes::new()));
     }
-    let mut memory = BytesMut::new();
+    let mut memory = BodyMemory::default();
     let mut file: Option<Spool> = None;
     while let Some(frame) = incoming.frame().await {
-        let frame = frame.map_err(|_| match connection.io.refusal() {
+        let frame = frame.map_err(|_| match client.refusal() {
             Some(refusal) => Failure::Refused(refusal),
             None => Failure::BodyCut,
         })?;
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        if file.is_none() && memory.len() + data.len() <= INLINE_BODY_BYTES {
-            memory.extend_from_slice(&data);
+        if file.is_none() && memory.append(&data, &edge.responses.long_bodies) {
             continue;
         }
         if file.is_none() {
-            let spools = &edge.responses.spools;
-            let directory = Arc::clone(&spools.directory);
-            let mut spool = Spool::new(directory, crate::spool::BATCH_BYTES).within(spools);
-            spool.push(&std::mem::take(&mut memory));
+            let directory = Arc::clone(&edge.responses.spools.directory);
+            let space = edge.responses.space_of(request.application());
+            let mut spool = Spool::new(directory, crate::spool::BATCH_BYTES).within(space);
+            spool.push(&memory.take());
             file = Some(spool);
         }
         if let Some(spool) = &mut file {
-            connection.io.flow().set_storing(true);
+            client.set_storing(true);
             let stored = spool.append(&data).await;
-            connection.io.flow().set_storing(false);
+            client.set_storing(false);
             stored.map_err(|error| edge.not_stored(&error))?;
         }
     }
@@ -212,25 +360,24 @@ async fn admit_and_read(
 
 /// Asks whether the request would be taken.
 async fn admit(edge: &Edge, request: &Request) -> Result<(), Failure> {
-    match edge.dispatcher.admits(request.path()) {
+    match edge
+        .dispatcher
+        .admits(request.application(), request.path())
+    {
         Admission::Decided(decided) => decided,
         Admission::Asked(asked) => asked.await.unwrap_or(Err(Failure::Stopping)),
     }
 }
 
 /// Gives the request up: no client wants the response any more.
-fn abandon(edge: &Edge, transaction: &Transaction) {
+fn abandon(transaction: &Transaction) {
     if let Some(id) = transaction.response.id() {
-        edge.dispatcher.abandon(id);
+        transaction.edge.dispatcher.abandon(id);
     }
 }
 
 /// Gives the request up, and logs it, when the connection's future is dropped before there is a response.
-struct AbandonGuard<'a> {
-    edge: &'a Rc<Edge>,
-    connection: &'a Rc<ConnectionState>,
-    transaction: &'a Transaction,
-}
+struct AbandonGuard<'a>(&'a Transaction);
 
 impl AbandonGuard<'_> {
     fn disarm(self) {
@@ -240,11 +387,11 @@ impl AbandonGuard<'_> {
 
 impl Drop for AbandonGuard<'_> {
     fn drop(&mut self) {
-        self.connection.current.set(None);
-        self.connection.busy.set(false);
-        abandon(self.edge, self.transaction);
-        let outcome = self.connection.cut_by.get();
-        let outcome = outcome.unwrap_or(Outcome::ClientGone);
-        log_request(self.edge, self.transaction, None, 0, outcome);
+        let client = &self.0.client;
+        client.set_submitted(None);
+        client.ended();
+        abandon(self.0);
+        let outcome = client.cut_by().unwrap_or(Outcome::ClientGone);
+        log_request(self.0, Sent::default(), outcome);
     }
 }

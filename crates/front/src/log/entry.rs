@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use config::LogFields;
+use exchange::measures::Measures;
 
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +69,12 @@ pub struct Entry<'a> {
     pub referer: Option<&'a [u8]>,
     /// The request's id.
     pub request_id: Option<&'a [u8]>,
+    /// How the response was compressed, if it was.
+    pub encoding: Option<&'static str>,
     /// Bytes of the request's body.
     pub bytes_in: Option<u64>,
+    /// What it cost its worker, where that is known.
+    pub measures: Option<Measures<'a>>,
     /// The one outcome.
     pub outcome: &'static str,
 }
@@ -93,7 +98,9 @@ impl<'a> Entry<'a> {
             user_agent: None,
             referer: None,
             request_id: None,
+            encoding: None,
             bytes_in: None,
+            measures: None,
             outcome,
         }
     }

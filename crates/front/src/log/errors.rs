@@ -19,7 +19,7 @@ pub fn app_error(log: &AccessLog, request: &Request, by: Option<WorkerId>, text:
     let (class, message) = first.split_once(": ").unwrap_or((first, ""));
     log.app_error(&AppError {
         method: request.method.as_str().as_bytes(),
-        path: request.path(),
+        path: request.full_path(),
         worker: by.map(|by| by.worker.into()),
         generation: by.map(|by| by.generation),
         request_id: request.id.as_ref().map(HeaderValue::as_bytes),
@@ -50,7 +50,7 @@ pub fn late(
         ),
     };
     let (method, path) = match request {
-        Some(request) => (request.method.as_str(), request.path()),
+        Some(request) => (request.method.as_str(), request.full_path()),
         None => ("-", &b"-"[..]),
     };
     log.late(&Late {

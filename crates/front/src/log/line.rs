@@ -54,12 +54,16 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The same, where there may be none.
-    pub(super) fn maybe_token(&mut self, key: &str, value: Option<&[u8]>) {
-        match value {
-            Some(value) => self.token(key, value),
-            None => self.number(key, None),
-        }
+    /// The id of a request, in which no character needs quotes or an escape ([`crate::http::request_id`]).
+    pub(super) fn id(&mut self, value: Option<&[u8]>) {
+        self.key("request_id");
+        let Some(value) = value else {
+            return self.absent();
+        };
+        let quote: &[u8] = if self.json { b"\"" } else { b"" };
+        self.out.extend_from_slice(quote);
+        self.out.extend_from_slice(value);
+        self.out.extend_from_slice(quote);
     }
 
     /// A value of any bytes, where there may be none.

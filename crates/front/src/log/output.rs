@@ -132,8 +132,8 @@ impl Terminal {
     }
 }
 
-/// Whether lines have colours, by the values of `NO_COLOR` (no-color.org) and `TERM`.
-fn has_colours(no_color: Option<&OsStr>, term: Option<&OsStr>) -> bool {
+/// Whether a terminal is written to in colours, by the values of `NO_COLOR` (no-color.org) and `TERM`.
+pub fn has_colours(no_color: Option<&OsStr>, term: Option<&OsStr>) -> bool {
     no_color.is_none_or(OsStr::is_empty) && term.is_some_and(|term| term != "dumb")
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use config::{LogField, LogFields};
+use exchange::measures::Measures;
 
 use super::writer::MAX_WAITING_BYTES;
 use super::{AccessLog, AppError, Entry, Format, Late, Level, Value};
@@ -57,6 +58,33 @@ impl Output {
     }
 }
 
+#[test]
+fn lines_of_several_threads_are_whole_and_none_is_lost() {
+    let output = Output::default();
+    let log = AccessLog::new(Format::Logfmt, output.clone()).unwrap();
+    let threads = [1, 2, 3].map(|number| {
+        let log = log.for_thread();
+        std::thread::spawn(move || {
+            let log = log.open();
+            for _ in 0..1000 {
+                log.event(Level::Info, &format!("thread {number}"), &[]);
+            }
+        })
+    });
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    log.event(Level::Info, "last", &[]);
+    drop(log);
+    let text = output.text();
+    for number in [1, 2, 3] {
+        let line = format!(" level=info message=\"thread {number}\"");
+        let count = text.lines().filter(|one| one.ends_with(&line)).count();
+        assert_eq!(count, 1000, "{line}");
+    }
+    assert!(text.lines().last().is_some_and(|one| one.contains("last")));
+}
+
 fn all_fields() -> LogFields {
     TIMES
         .with(LogField::Client)
@@ -66,6 +94,14 @@ fn all_fields() -> LogFields {
         .with(LogField::Referer)
         .with(LogField::RequestId)
         .with(LogField::BytesIn)
+        .with(LogField::Encoding)
+        .with(LogField::Route)
+        .with(LogField::DbMs)
+        .with(LogField::ViewMs)
+        .with(LogField::GcMs)
+        .with(LogField::CpuMs)
+        .with(LogField::Allocations)
+        .with(LogField::Queries)
 }
 
 /// What a log says when `act` has acted and it has ended.
@@ -123,11 +159,42 @@ fn what_is_unknown_is_marked() {
     };
     assert_eq!(
         without_time(&logged(Format::Logfmt, |log| log.record(&entry))),
-        "time= method=\"\" path=\"\" status=- bytes=18446744073709551615 bytes_in=- queue_ms=- app_ms=0.00 worker=- \
-         generation=- request_id=- client=- host=- protocol=- user_agent=- referer=- outcome=client_closed\n"
+        "time= method=\"\" path=\"\" status=- bytes=18446744073709551615 encoding=- bytes_in=- queue_ms=- app_ms=0.00 worker=- \
+         generation=- route=- db_ms=- view_ms=- gc_ms=- cpu_ms=- allocations=- queries=- request_id=- client=- host=- protocol=- user_agent=- referer=- outcome=client_closed\n"
     );
     let json = logged(Format::Json, |log| log.record(&entry));
     assert!(json.contains("\"status\":null,") && json.contains("\"worker\":null,"));
+}
+
+#[test]
+fn what_a_request_cost_is_logged_where_it_was_asked_for() {
+    let entry = Entry {
+        fields: all_fields(),
+        measures: Some(Measures {
+            shared: false,
+            cpu_ns: 1_500_000,
+            gc_ns: 20_000,
+            allocations: 1234,
+            db_ns: Some(2_000_000),
+            view_ns: None,
+            queries: Some(3),
+            route: b"/books/\n:id",
+        }),
+        ..ENTRY
+    };
+    let line = logged(Format::Logfmt, |log| log.record(&entry));
+    let measures = "route=\"/books/\\n:id\" db_ms=2.00 view_ms=- gc_ms=0.02 cpu_ms=1.50 allocations=1234 queries=3";
+    assert!(line.contains(measures), "{line}");
+    let text = logged(Format::Text, |log| log.record(&entry));
+    for note in [" db=2.0ms", " view=-", " gc=0.0ms", " cpu=1.5ms"] {
+        assert!(text.contains(note), "{text}");
+    }
+    assert!(text.contains(" allocations=1234  queries=3"), "{text}");
+    let chosen = logged(Format::Logfmt, |log| {
+        let fields = LogFields::NONE.with(LogField::Queries);
+        log.record(&Entry { fields, ..entry });
+    });
+    assert!(chosen.contains(" queries=3 ") && !chosen.contains("route="));
 }
 
 #[test]
@@ -141,15 +208,17 @@ fn the_fields_that_were_chosen_are_logged() {
         referer: Some(b"http://a/\"?b"),
         request_id: Some(b"0192-a_b"),
         bytes_in: Some(7),
+        encoding: Some("zstd"),
         ..ENTRY
     };
     let fields = LogFields::NONE
         .with(LogField::Client)
         .with(LogField::RequestId)
-        .with(LogField::BytesIn);
+        .with(LogField::BytesIn)
+        .with(LogField::Encoding);
     assert_eq!(
         without_time(&logged(Format::Logfmt, |log| log.record(&Entry { fields, ..entry }))),
-        "time= method=GET path=\"/x?y=1\" status=200 bytes_in=7 worker=1 generation=2 request_id=0192-a_b \
+        "time= method=GET path=\"/x?y=1\" status=200 encoding=zstd bytes_in=7 worker=1 generation=2 request_id=0192-a_b \
          client=\"192.0.2.1\" outcome=ok\n"
     );
     let fields = all_fields();
@@ -448,6 +517,18 @@ fn an_event_is_written_without_a_flush() {
 }
 
 #[test]
+fn lines_of_a_start_do_not_wait_for_a_stuck_output() {
+    let (log, gate, is_asked, output) = gated();
+    log.announce("listening on http://127.0.0.1:1");
+    is_asked.recv().unwrap();
+    log.announce("ready");
+    assert_eq!(output.text(), "");
+    open(&gate);
+    drop(log);
+    assert_eq!(output.text(), "listening on http://127.0.0.1:1\nready\n");
+}
+
+#[test]
 fn the_end_does_not_wait_for_ever_for_a_stuck_output() {
     let (log, gate, is_asked, output) = gated();
     log.event(Level::Info, "ready", &[]);
@@ -565,6 +646,35 @@ fn an_interrupted_or_non_blocking_output_loses_nothing() {
     assert!(output.text().ends_with("message=\"kept\"\n"));
 }
 
+#[test]
+fn a_pipe_that_nobody_reads_gives_way_to_the_file_in_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let pipe = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, pipe, mode, 0).unwrap();
+    let reader = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path);
+    let output = super::output::Output::file(path.clone()).unwrap();
+    let log = AccessLog::over(Format::Logfmt, output, None, None).unwrap();
+    // More than a pipe holds.
+    for number in 0..20_000 {
+        log.event(Level::Info, &format!("line {number:05}"), &[]);
+    }
+    std::fs::rename(&path, folder.path().join("pipe")).unwrap();
+    log.reopen();
+    drop(log);
+    drop(reader);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        text.starts_with("time=") && text.ends_with("\"line 19999\"\n"),
+        "{text}"
+    );
+    assert!(!text.contains("were dropped"), "{text}");
+}
+
 /// Keeps what it is given at once apart.
 #[derive(Clone, Default)]
 struct Pieces(Arc<Mutex<Vec<Vec<u8>>>>);
@@ -585,7 +695,7 @@ fn a_pipe_gets_whole_lines_that_it_takes_in_one_piece() {
     let pieces = Pieces::default();
     let mut in_pieces = super::output::Output::stream(pieces.clone());
     in_pieces.most_bytes = 1000;
-    let log = AccessLog::over(Format::Logfmt, in_pieces, None).unwrap();
+    let log = AccessLog::over(Format::Logfmt, in_pieces, None, None).unwrap();
     let long = [b'x'; 1500];
     for number in 0..50 {
         let path = if number == 20 { &long[..] } else { b"/" };
@@ -600,4 +710,22 @@ fn a_pipe_gets_whole_lines_that_it_takes_in_one_piece() {
         assert!(piece.len() <= 1000 || lines(piece) == 1, "{}", piece.len());
     }
     assert_eq!(pieces.iter().map(|piece| lines(piece)).sum::<usize>(), 50);
+}
+
+#[test]
+fn lines_of_one_of_several_applications_name_it() {
+    let pieces = Pieces::default();
+    let log = AccessLog::new(Format::Logfmt, pieces.clone()).unwrap();
+    let shop = log.of_application("shop");
+    log.event(Level::Info, "of the server", &[]);
+    shop.event(Level::Info, "of the shop", &[]);
+    shop.record(&ENTRY);
+    drop((log, shop));
+    let written = pieces.0.lock().unwrap().concat();
+    let text = String::from_utf8(written).unwrap();
+    let named: Vec<bool> = text
+        .lines()
+        .map(|line| line.contains(" application=shop "))
+        .collect();
+    assert_eq!(named, [false, true, true], "{text}");
 }

@@ -1,16 +1,19 @@
 //! One line of the log for people: short, aligned, and as wide as the terminal. What does not fit goes on in further lines,
 //! and no word is torn apart. It asks no terminal anything.
 
-use std::io::Write;
-use std::time::{Duration, SystemTime};
+mod notes;
+mod words;
 
-use config::LogField;
+use std::io::Write;
+use std::time::SystemTime;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::entry::{AppError, Entry, Late, Level, Value};
-use super::escape::{self, Quoting};
 use super::{MAX_BACKTRACE_BYTES, MAX_FIELD_BYTES, MAX_PATH_BYTES, MAX_TEXT_BYTES};
+use notes::notes;
+use words::{duration, escaped, percent_escaped, shortened, split};
 
 /// Where the text of a line begins: after the time.
 const INDENT: usize = 10;
@@ -25,8 +28,6 @@ const MOST_PATH: usize = 60;
 const USUAL_PATH: usize = 45;
 /// Columns for what is unusual about a request.
 const NOTES: usize = 20;
-/// A request that waited for less is not said to have waited, in milliseconds.
-const LEAST_QUEUE: u128 = 10;
 
 const DIM: &str = "2";
 const RED: &str = "31";
@@ -55,6 +56,8 @@ impl Style {
 pub(super) struct TextLine<'a> {
     out: &'a mut Vec<u8>,
     style: Style,
+    /// Where its text begins: after the time, and the application's name.
+    indent: usize,
 }
 
 impl<'a> TextLine<'a> {
@@ -63,11 +66,24 @@ impl<'a> TextLine<'a> {
         // Before 1970, and after the year 9999, there is no time that people could read.
         let now = Timestamp::try_from(now).unwrap_or_default();
         let now = now.to_zoned(TimeZone::system());
-        let mut line = Self { out, style };
+        let mut line = Self {
+            out,
+            style,
+            indent: INDENT,
+        };
         let clock = format!("{:02}:{:02}:{:02}", now.hour(), now.minute(), now.second());
         line.paint(DIM, clock.as_bytes());
         line.raw("  ");
         line
+    }
+
+    /// Begins the text with the application's name, where there are several.
+    pub(super) fn name(&mut self, application: Option<&str>) {
+        if let Some(name) = application {
+            self.paint(DIM, name.as_bytes());
+            self.raw("  ");
+            self.indent += name.len() + 2;
+        }
     }
 
     /// `GET /books 200 12.3ms w0`, in columns; after these what is unusual.
@@ -92,7 +108,7 @@ impl<'a> TextLine<'a> {
         let time = entry.app.map_or("-".to_owned(), duration);
         self.raw(&format!(" {time:>8}  {worker}"));
         let notes = notes(entry);
-        let used = INDENT + METHOD.max(method.len()) + columns + OTHERS + worker.len();
+        let used = self.indent + METHOD.max(method.len()) + columns + OTHERS + worker.len();
         self.wrap(&notes, used);
         self.end();
     }
@@ -113,7 +129,7 @@ impl<'a> TextLine<'a> {
             words.extend(parts.into_iter().skip(1));
         }
         let label = self.label(level);
-        self.wrap_after(&words, INDENT + label, true);
+        self.wrap_after(&words, self.indent + label, true);
         self.end();
         self.indented(lines.map(str::as_bytes), MAX_TEXT_BYTES);
     }
@@ -123,7 +139,7 @@ impl<'a> TextLine<'a> {
         let label = self.label(Level::Error);
         let class = escaped(error.class, MAX_FIELD_BYTES);
         self.paint(RED, format!("{class}:").as_bytes());
-        let used = INDENT + label + class.chars().count() + 1;
+        let used = self.indent + label + class.chars().count() + 1;
         self.wrap(&split(error.message), used);
         self.end();
         self.about(error.method, error.path, error.worker);
@@ -135,7 +151,7 @@ impl<'a> TextLine<'a> {
         let label = self.label(Level::Warn);
         let mut words = split(late.message.as_bytes());
         words.push(format!("({})", duration(late.app)));
-        self.wrap_after(&words, INDENT + label, true);
+        self.wrap_after(&words, self.indent + label, true);
         self.end();
         self.about(late.method, late.path, late.worker);
         self.backtrace(late.backtrace);
@@ -157,11 +173,11 @@ impl<'a> TextLine<'a> {
     fn about(&mut self, method: &[u8], path: &[u8], worker: Option<u32>) {
         let method = escaped(method, 2 * METHOD);
         let worker = worker.map_or(String::new(), |worker| format!("  w{worker}"));
-        let used = INDENT + method.len() + 1 + worker.len();
+        let used = self.indent + method.len() + 1 + worker.len();
         let width = self.style.width.unwrap_or(MAX_PATH_BYTES);
         let columns = width.saturating_sub(used).max(LEAST_PATH);
         let path = shortened(&percent_escaped(path), columns);
-        self.spaces(INDENT);
+        self.spaces(self.indent);
         self.raw(&format!("{method} {path}{worker}"));
         self.end();
     }
@@ -182,7 +198,7 @@ impl<'a> TextLine<'a> {
     /// Lines below the first one. They are not wrapped: editors and terminals make links of `file:line`.
     fn indented<'b>(&mut self, lines: impl Iterator<Item = &'b [u8]>, limit: usize) {
         for line in lines {
-            self.spaces(INDENT + 2);
+            self.spaces(self.indent + 2);
             let text = escaped(line, limit);
             match text.contains("/gems/") || text.contains("/lib/ruby/") {
                 true => self.paint(DIM, text.as_bytes()),
@@ -197,7 +213,7 @@ impl<'a> TextLine<'a> {
         let Some(width) = self.style.width else {
             return USUAL_PATH;
         };
-        let used = INDENT + METHOD.max(method) + OTHERS + worker;
+        let used = self.indent + METHOD.max(method) + OTHERS + worker;
         let room = width.saturating_sub(used);
         // Where there is much room, some of it is for notes.
         let columns = room.min(room.saturating_sub(NOTES).max(USUAL_PATH));
@@ -215,10 +231,12 @@ impl<'a> TextLine<'a> {
         for word in words {
             let length = word.chars().count();
             let space = usize::from(!start);
-            if used + space + length > self.style.width.unwrap_or(usize::MAX) && used > INDENT + 2 {
+            if used + space + length > self.style.width.unwrap_or(usize::MAX)
+                && used > self.indent + 2
+            {
                 self.end();
-                self.spaces(INDENT + 2);
-                used = INDENT + 2;
+                self.spaces(self.indent + 2);
+                used = self.indent + 2;
             } else {
                 self.spaces(space);
                 used += space;
@@ -250,94 +268,6 @@ impl<'a> TextLine<'a> {
 
     fn end(&mut self) {
         self.out.push(b'\n');
-    }
-}
-
-/// What is unusual about a request, and the fields that somebody asked for.
-fn notes(entry: &Entry<'_>) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Some(queue) = entry.queue.filter(|queue| queue.as_millis() >= LEAST_QUEUE) {
-        notes.push(format!(" queue={}", duration(queue)));
-    }
-    // An error of the application has lines of its own.
-    if !matches!(entry.outcome, "ok" | "app_error") {
-        notes.push(format!(" {}", entry.outcome));
-    }
-    let texts = [
-        (LogField::Client, "client", entry.client.map(str::as_bytes)),
-        (LogField::Host, "host", entry.host),
-        (
-            LogField::Protocol,
-            "protocol",
-            entry.protocol.map(str::as_bytes),
-        ),
-        (LogField::UserAgent, "user_agent", entry.user_agent),
-        (LogField::Referer, "referer", entry.referer),
-    ];
-    for (field, key, value) in texts {
-        if entry.fields.contains(field) {
-            let value = value.map_or("-".to_owned(), |value| escaped(value, MAX_FIELD_BYTES));
-            let mut words = split(format!("{key}={value}").as_bytes());
-            if let Some(first) = words.first_mut() {
-                first.insert(0, ' ');
-            }
-            notes.extend(words);
-        }
-    }
-    if entry.fields.contains(LogField::BytesIn) {
-        let bytes = entry
-            .bytes_in
-            .map_or("-".to_owned(), |bytes| bytes.to_string());
-        notes.push(format!(" bytes_in={bytes}"));
-    }
-    notes
-}
-
-/// Text without control characters, of at most so many bytes.
-fn escaped(bytes: &[u8], limit: usize) -> String {
-    let mut text = Vec::new();
-    escape::append(&mut text, bytes, limit, Quoting::None);
-    String::from_utf8_lossy(&text).into_owned()
-}
-
-/// The words of a text.
-fn split(text: &[u8]) -> Vec<String> {
-    let text = escaped(text, MAX_TEXT_BYTES);
-    text.split(' ')
-        .filter(|word| !word.is_empty())
-        .map(str::to_owned)
-        .collect()
-}
-
-/// A path of ASCII, as wide as it is long: other bytes are escaped as a client should have.
-fn percent_escaped(path: &[u8]) -> String {
-    let mut text = String::new();
-    for &byte in &path[..path.len().min(MAX_PATH_BYTES)] {
-        match byte {
-            b'!'..=b'~' => text.push(char::from(byte)),
-            _ => text += &format!("%{byte:02X}"),
-        }
-    }
-    text
-}
-
-/// A text of ASCII in at most so many columns: what is too much is left out in the middle.
-fn shortened(text: &str, columns: usize) -> String {
-    if text.len() <= columns {
-        return text.to_owned();
-    }
-    let kept = columns.saturating_sub(1);
-    let end = kept / 2;
-    format!("{}…{}", &text[..kept - end], &text[text.len() - end..])
-}
-
-/// A time in at most 8 columns, up to some years.
-fn duration(time: Duration) -> String {
-    let milliseconds = time.as_secs_f64() * 1e3;
-    match milliseconds {
-        ..999.95 => format!("{milliseconds:.1}ms"),
-        ..99_995.0 => format!("{:.2}s", milliseconds / 1e3),
-        _ => format!("{}s", time.as_secs()),
     }
 }
 

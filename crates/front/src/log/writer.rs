@@ -120,24 +120,31 @@ impl Shared {
     fn run(&self, mut output: Lines, notice: impl Fn(Notice, &mut Vec<u8>)) {
         let mut batch = Vec::new();
         while self.take(&mut batch) {
-            let dropped = output.write(&batch);
+            let is_asked = || self.lock().reopen;
+            let mut written = output.write(&batch, &is_asked);
+            let reopens = std::mem::take(&mut self.lock().reopen);
+            let not_reopened = if reopens { output.reopen().err() } else { None };
+            if reopens {
+                // What the old file did not take, from the line on that it took in part.
+                written = start_of_line(&batch, written);
+                written += output.write(&batch[written..], &is_asked);
+            }
             let mut state = self.lock();
             state.writing = 0;
-            state.dropped += dropped;
+            state.dropped += count(&batch[written..]);
             let uncounted = state.dropped;
-            let reopen = std::mem::take(&mut state.reopen);
             drop(state);
             batch.clear();
             batch.shrink_to(KEPT_BYTES);
-            if reopen && let Err(error) = output.output.reopen() {
+            if let Some(error) = not_reopened {
                 notice(Notice::NotReopened(error), &mut batch);
-                output.write(&batch);
+                output.write(&batch, &is_asked);
                 batch.clear();
             }
             if uncounted > 0 {
                 notice(Notice::Dropped(uncounted), &mut batch);
                 // Counted only when it is written: a disk that is full takes this line no more than others.
-                if output.write(&batch) == 0 {
+                if output.write(&batch, &is_asked) == batch.len() {
                     self.lock().dropped -= uncounted;
                 }
                 batch.clear();
@@ -181,19 +188,26 @@ impl Lines {
         Self { output, torn }
     }
 
-    /// Writes what it can; gives the number of lines that were refused. A full disk may have room again for the next
-    /// batch, so an error is not the end.
-    fn write(&mut self, bytes: &[u8]) -> u64 {
+    /// Opens its file again.
+    fn reopen(&mut self) -> io::Result<()> {
+        self.output.reopen()?;
+        self.torn = false;
+        Ok(())
+    }
+
+    /// Writes what it can, and returns how many bytes that is. A full disk may have room again for the next batch, so an
+    /// error is not the end. Waits for an output that is set to non-blocking until `gives_up`.
+    fn write(&mut self, bytes: &[u8], gives_up: &dyn Fn() -> bool) -> usize {
         if bytes.is_empty() {
             return 0;
         }
         // The part of a line that is there must not become the beginning of another one.
-        if self.torn && self.write_some(b"\n") == 0 {
-            return count(bytes);
+        if self.torn && self.write_some(b"\n", gives_up) == 0 {
+            return 0;
         }
-        let written = self.write_some(bytes);
+        let written = self.write_some(bytes, gives_up);
         self.torn = bytes[..written].last().is_some_and(|&byte| byte != b'\n');
-        count(&bytes[written..])
+        written
     }
 
     /// Whole lines from the beginning of `bytes`, as many as may be written at once.
@@ -209,7 +223,7 @@ impl Lines {
     }
 
     /// How many bytes the output took before it failed.
-    fn write_some(&mut self, bytes: &[u8]) -> usize {
+    fn write_some(&mut self, bytes: &[u8], gives_up: &dyn Fn() -> bool) -> usize {
         let mut at = 0;
         while at < bytes.len() {
             let piece = self.first(&bytes[at..]);
@@ -217,7 +231,7 @@ impl Lines {
                 Ok(0) => break,
                 Ok(written) => at += written,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                Err(error) if error.kind() == ErrorKind::WouldBlock && !gives_up() => {
                     thread::sleep(RETRY_INTERVAL);
                 }
                 Err(_) => break,
@@ -227,6 +241,12 @@ impl Lines {
         let _ = self.output.flush();
         at
     }
+}
+
+/// Where the line begins that holds the byte before `at`, unless that ends it; then `at`.
+fn start_of_line(bytes: &[u8], at: usize) -> usize {
+    let last_end = bytes[..at].iter().rposition(|&byte| byte == b'\n');
+    last_end.map_or(0, |end| end + 1)
 }
 
 fn count(lines: &[u8]) -> u64 {

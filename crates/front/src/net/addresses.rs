@@ -1,23 +1,22 @@
 //! How many connections each address has. It accepts and closes nothing.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::http::request::Peer;
 
 /// Of an IPv6 address the part that names a network: a client that has one has all addresses in it.
 const NETWORK: u128 = u128::MAX << 64;
 
-/// Counts connections by their peer's address.
+/// Counts connections by their peer's address, those of all edges.
 #[derive(Debug, Default)]
-pub(crate) struct Addresses(RefCell<HashMap<IpAddr, usize>>);
+pub(crate) struct Addresses(Mutex<HashMap<IpAddr, usize>>);
 
 /// One connection that is counted, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Counted {
-    all: Rc<Addresses>,
+    all: Arc<Addresses>,
     address: IpAddr,
 }
 
@@ -28,7 +27,7 @@ impl Addresses {
     /// # Errors
     /// [`TooMany`].
     pub(crate) fn count(
-        self: &Rc<Self>,
+        self: &Arc<Self>,
         peer: &Peer,
         limit: Option<usize>,
     ) -> Result<Option<Counted>, TooMany> {
@@ -38,14 +37,19 @@ impl Addresses {
         let Ok(address) = peer.address.parse().map(network) else {
             return Ok(None);
         };
-        let mut counts = self.0.borrow_mut();
+        let mut counts = self.counts();
         let count = counts.entry(address).or_default();
         if *count >= limit {
             return Err(TooMany);
         }
         *count += 1;
-        let all = Rc::clone(self);
+        let all = Arc::clone(self);
         Ok(Some(Counted { all, address }))
+    }
+
+    fn counts(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        // Nothing panics while it holds the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -56,7 +60,7 @@ pub(crate) struct TooMany;
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let mut counts = self.all.0.borrow_mut();
+        let mut counts = self.all.counts();
         if let Some(count) = counts.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {
@@ -66,7 +70,8 @@ impl Drop for Counted {
     }
 }
 
-fn network(address: IpAddr) -> IpAddr {
+/// What stands for a client in counts: its address, and of IPv6 its network.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & NETWORK).into(),
         v4 => v4,
@@ -84,12 +89,14 @@ mod tests {
             local_host: "localhost".to_owned(),
             local_port: 80,
             trusted,
+            tls: None,
+            proxied: false,
         }
     }
 
     #[test]
     fn an_address_has_so_many_connections_and_a_network_of_ipv6_is_one() {
-        let all = Rc::new(Addresses::default());
+        let all = Arc::new(Addresses::default());
         let count = |address| all.count(&peer(address, false), Some(2));
         let _one = count("192.0.2.1").expect("room");
         let two = count("192.0.2.1").expect("room");
@@ -105,6 +112,6 @@ mod tests {
         let proxy = all.count(&peer("192.0.2.1", true), Some(1));
         assert!(proxy.is_ok_and(|counted| counted.is_none()));
         drop((_one, _again, _six, _other));
-        assert!(all.0.borrow().is_empty());
+        assert!(all.counts().is_empty());
     }
 }

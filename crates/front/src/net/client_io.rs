@@ -4,10 +4,11 @@
 //! waits, and knows how long each side has made no progress. It never parses, and it closes nothing: the
 //! connection does.
 
+pub(crate) mod raw;
+mod sending;
+
 use std::cell::RefCell;
 use std::io;
-use std::net::Shutdown;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -50,6 +51,8 @@ struct Inner {
     passed: usize,
     refusal: Option<Refusal>,
     client: ClientState,
+    /// Bytes of files that went past hyper, and for which hyper has not written the same number of others yet.
+    sent_past: usize,
 }
 
 /// The shared handle: hyper has one, the connection another.
@@ -69,6 +72,7 @@ impl ClientIo {
             passed: 0,
             refusal: None,
             client: ClientState::Here,
+            sent_past: 0,
         };
         Self {
             inner: Rc::new(RefCell::new(inner)),
@@ -130,6 +134,11 @@ impl ClientIo {
         (word(64), word(4096))
     }
 
+    /// Whether what is held begins with these bytes.
+    pub fn begins_with(&self, bytes: &[u8]) -> bool {
+        self.inner.borrow().held.starts_with(bytes)
+    }
+
     /// Refuses the message from outside: its time is over.
     pub fn refuse(&self, refusal: Refusal) {
         self.inner.borrow_mut().refusal.get_or_insert(refusal);
@@ -147,16 +156,13 @@ impl ClientIo {
     }
 
     /// Shows the socket itself.
-    pub fn with_socket<T>(&self, look: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
-        look(self.inner.borrow().stream.as_fd())
+    pub fn with_stream<T>(&self, look: impl FnOnce(&mut Stream) -> T) -> T {
+        look(&mut self.inner.borrow_mut().stream)
     }
 
     /// Waits until the client sends something or leaves.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match &self.inner.borrow().stream {
-            Stream::Tcp(stream) => stream.poll_read_ready(cx).map(drop),
-            Stream::Unix(stream) => stream.poll_read_ready(cx).map(drop),
-        }
+        self.inner.borrow().stream.poll_readable(cx)
     }
 
     /// Looks, while a request is with the application, whether its client leaves. What the client sends
@@ -181,10 +187,7 @@ impl ClientIo {
             return;
         }
         let inner = &mut *self.inner.borrow_mut();
-        let written = match &inner.stream {
-            Stream::Tcp(stream) => stream.try_write(bytes),
-            Stream::Unix(stream) => stream.try_write(bytes),
-        };
+        let written = inner.stream.try_write(bytes);
         // What follows a part of it would be read as its rest: nothing may follow.
         if written.is_ok_and(|count| count < bytes.len()) {
             inner.client = ClientState::Gone;
@@ -202,17 +205,17 @@ impl ClientIo {
     /// Lets the coming close reach the client as a reset, which no response's end looks like. What is still in
     /// the kernel's buffers is lost.
     pub fn reset_on_close(&self) {
-        if let Stream::Tcp(stream) = &self.inner.borrow().stream {
+        if let Some(stream) = self.inner.borrow().stream.tcp() {
             // A socket that refuses is gone already.
             let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
     }
 
-    /// Ends the sending side of the socket.
-    pub fn shut_down_writing(&self) {
-        let inner = self.inner.borrow();
+    /// Ends the sending side of the socket, after what is still to be sent.
+    pub fn poll_shut_down_writing(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let inner = &mut *self.inner.borrow_mut();
         // An error means that the client is gone already.
-        let _ = SockRef::from(&inner.stream).shutdown(Shutdown::Write);
+        Pin::new(&mut inner.stream).poll_shutdown(cx).map(drop)
     }
 
     /// Reads and throws away what the client still sends: until it is done, or `left` bytes have come.
@@ -268,13 +271,20 @@ impl ClientIo {
         }
     }
 
+    /// Writes what hyper has, `count` bytes.
     fn write(
         &self,
+        count: usize,
         write: impl FnOnce(Pin<&mut Stream>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let inner = &mut *self.inner.borrow_mut();
         if inner.client == ClientState::Gone {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        if inner.sent_past > 0 {
+            let count = count.min(inner.sent_past);
+            inner.sent_past -= count;
+            return Poll::Ready(Ok(count));
         }
         let result = write(Pin::new(&mut inner.stream));
         self.flow.note_write(&result);
@@ -315,13 +325,21 @@ impl hyper::rt::Write for ClientIo {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.write(|stream| stream.poll_write(cx, bytes))
+        self.write(bytes.len(), |stream| stream.poll_write(cx, bytes))
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // hyper flushes the socket after its own buffer is empty, and a socket has no buffer to flush.
-        self.flow.note_flush();
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // hyper flushes after its own buffer is empty.
+        let inner = &mut *self.inner.borrow_mut();
+        if inner.client == ClientState::Gone {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let flushed = Pin::new(&mut inner.stream).poll_flush(cx);
+        match &flushed {
+            Poll::Ready(_) => self.flow.note_flush(),
+            Poll::Pending => self.flow.note_write_blocked(),
+        }
+        flushed
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -338,44 +356,7 @@ impl hyper::rt::Write for ClientIo {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.write(|stream| stream.poll_write_vectored(cx, slices))
-    }
-}
-
-/// The socket past the screen, for an application that took the connection over: first what was held back.
-pub(crate) struct Raw(pub(crate) ClientIo);
-
-impl AsyncRead for Raw {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let inner = &mut *self.0.inner.borrow_mut();
-        if inner.held.is_empty() {
-            return Pin::new(&mut inner.stream).poll_read(cx, into);
-        }
-        let count = inner.held.len().min(into.remaining());
-        into.put_slice(&inner.held[..count]);
-        inner.held.drain(..count);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Raw {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0.inner.borrow_mut().stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0.inner.borrow_mut().stream).poll_shutdown(cx)
+        let count = slices.iter().map(|slice| slice.len()).sum();
+        self.write(count, |stream| stream.poll_write_vectored(cx, slices))
     }
 }

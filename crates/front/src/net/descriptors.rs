@@ -22,16 +22,16 @@ const LARGEST_PART: u64 = 4;
 static RESERVE: AtomicI32 = AtomicI32::new(RawFd::MAX);
 
 /// Reads how many descriptors this process may have. Called now and then, because that may change.
-pub(crate) fn update_reserve(workers: u16) {
+pub(crate) fn update_reserve(workers: usize) {
     let limit = getrlimit(Resource::Nofile).current;
     RESERVE.store(reserve_of(limit, workers), Ordering::Relaxed);
 }
 
-fn reserve_of(limit: Option<u64>, workers: u16) -> RawFd {
+fn reserve_of(limit: Option<u64>, workers: usize) -> RawFd {
     let Some(limit) = limit else {
         return RawFd::MAX;
     };
-    let kept = KEPT_BACK + PER_WORKER * u64::from(workers);
+    let kept = KEPT_BACK + PER_WORKER * workers as u64;
     let first = limit - kept.min(limit / LARGEST_PART);
     RawFd::try_from(first).unwrap_or(RawFd::MAX)
 }

@@ -37,6 +37,8 @@ pub struct Flow {
     taken: Cell<u64>,
     /// What hyper holds of responses.
     unsent: RefCell<Share>,
+    /// Whether hyper holds bytes that must be sent before what goes past it.
+    holds_back: Cell<bool>,
     /// Who waits until that is sent.
     waits_for_sent: Cell<Option<Waker>>,
 }
@@ -57,6 +59,7 @@ impl Flow {
             send_pace: Cell::default(),
             taken: Cell::new(0),
             unsent: RefCell::default(),
+            holds_back: Cell::new(false),
             waits_for_sent: Cell::new(None),
         }
     }
@@ -91,10 +94,7 @@ impl Flow {
     pub fn note_write(&self, result: &Poll<io::Result<usize>>) {
         self.flushed.set(false);
         match result {
-            Poll::Pending if self.write_blocked.get() == 0 => {
-                self.write_blocked.set(self.clock.now_ms().max(1));
-            }
-            Poll::Pending => {}
+            Poll::Pending => self.note_write_blocked(),
             Poll::Ready(written) => {
                 self.write_blocked.set(0);
                 let count = written.as_ref().map_or(0, |count| *count as u64);
@@ -103,11 +103,24 @@ impl Flow {
         }
     }
 
-    /// hyper holds nothing of a response any more.
+    /// The client takes nothing of what is written.
+    pub fn note_write_blocked(&self) {
+        if self.write_blocked.get() == 0 {
+            self.write_blocked.set(self.clock.now_ms().max(1));
+        }
+    }
+
+    /// Neither hyper nor TLS holds anything of a response any more.
     pub fn note_flush(&self) {
+        if self.holds_back.replace(false)
+            && let Some(waker) = self.waits_for_sent.take()
+        {
+            waker.wake();
+        }
         if self.flushed.replace(true) {
             return;
         }
+        self.write_blocked.set(0);
         // Where it idles from here, it does so since now.
         self.note_progress();
         self.unsent.borrow_mut().clear();
@@ -161,6 +174,20 @@ impl Flow {
         let slow = rate.is_some_and(|rate| pace.is_slow(now, waited_for, taken, rate));
         self.send_pace.set(pace);
         slow && waited_for
+    }
+
+    /// hyper gets bytes that must be sent before what goes past it.
+    pub fn expect_flush(&self) {
+        self.holds_back.set(true);
+    }
+
+    /// Waits until they are sent.
+    pub fn poll_flushed(&self, cx: &Context<'_>) -> Poll<()> {
+        if !self.holds_back.get() {
+            return Poll::Ready(());
+        }
+        self.waits_for_sent.set(Some(cx.waker().clone()));
+        Poll::Pending
     }
 
     /// hyper holds so many bytes more of a response, until all that it holds is sent.

@@ -16,10 +16,15 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::net::unix_path::{FileAccess, UnixPath};
 
+/// A socket that a service manager opened for this port, and that no setting names, speaks TLS.
+const HTTPS_PORT: u16 = 443;
+
 /// A socket that is bound and listens.
 #[derive(Debug)]
 pub struct Listener {
     pub(super) socket: Bound,
+    /// Whether its clients speak TLS.
+    pub(super) tls: bool,
 }
 
 #[derive(Debug)]
@@ -67,7 +72,23 @@ impl Listener {
             (None, Some(path)) => Bound::Unix(socket.into(), UnixPath::new(path, false)),
             (None, None) => return Err(AdoptError::NoAddress),
         };
-        Ok(Self { socket })
+        // Where the settings name it, they say whether it is one for TLS.
+        let tls = address
+            .as_socket()
+            .is_some_and(|address| address.port() == HTTPS_PORT);
+        Ok(Self { socket, tls })
+    }
+
+    /// Has its clients speak TLS if they do at this address.
+    #[must_use]
+    pub fn for_clients_of(mut self, address: &Listen) -> Self {
+        self.tls = matches!(address, Listen::Tls(_));
+        self
+    }
+
+    /// Whether its clients speak TLS.
+    pub fn is_tls(&self) -> bool {
+        self.tls
     }
 
     /// Has the kernel hold so many connections before they are accepted, and name this process to a client that asks for the
@@ -84,7 +105,7 @@ impl Listener {
     pub fn stands_for(&self, wanted: &Listen) -> bool {
         match (&self.socket, wanted) {
             (Bound::Unix(_, path), Listen::Unix(wanted)) => path.path == *wanted,
-            (Bound::Tcp(listener), Listen::Tcp(wanted)) => {
+            (Bound::Tcp(listener), Listen::Tcp(wanted) | Listen::Tls(wanted)) => {
                 let Ok(own) = listener.local_addr() else {
                     return false;
                 };
@@ -116,11 +137,14 @@ impl Listener {
     pub fn bind(listen: &Listen, backlog: u32, access: FileAccess) -> Result<Self, BindError> {
         let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
         let bound = match listen {
-            Listen::Tcp(address) => bind_tcp(*address, backlog),
+            Listen::Tcp(address) | Listen::Tls(address) => bind_tcp(*address, backlog),
             Listen::Unix(path) => bind_unix(path, backlog, access),
         };
         bound
-            .map(|socket| Self { socket })
+            .map(|socket| Self {
+                socket,
+                tls: matches!(listen, Listen::Tls(_)),
+            })
             .map_err(|error| BindError {
                 address: name(listen),
                 reason: explain(&error),
@@ -130,9 +154,13 @@ impl Listener {
     /// Where it listens, for people: the real port where 0 was asked for.
     pub fn name(&self) -> String {
         match &self.socket {
-            Bound::Tcp(listener) => listener
-                .local_addr()
-                .map_or_else(|_| "tcp".to_owned(), |address| format!("http://{address}")),
+            Bound::Tcp(listener) => {
+                let scheme = if self.tls { "https" } else { "http" };
+                listener.local_addr().map_or_else(
+                    |_| "tcp".to_owned(),
+                    |address| format!("{scheme}://{address}"),
+                )
+            }
             Bound::Unix(_, path) => format!("unix:{}", path.path.display()),
         }
     }
@@ -157,7 +185,7 @@ impl AsFd for Listener {
 
 fn name(listen: &Listen) -> String {
     match listen {
-        Listen::Tcp(address) => address.to_string(),
+        Listen::Tcp(address) | Listen::Tls(address) => address.to_string(),
         Listen::Unix(path) => format!("unix:{}", path.display()),
     }
 }

@@ -1,14 +1,18 @@
-//! An accepted socket of either family, as one type. It adds nothing to what the sockets do.
+//! An accepted socket of either family, with TLS or without, as one type. It adds nothing to what they do.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use rustix::fs::sendfile;
+use rustix::io::retry_on_intr;
+use rustls::ServerConnection;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::server::TlsStream;
 
 /// How long a client of a connection that was taken over may be silent before the kernel probes it.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
@@ -33,14 +37,158 @@ pub fn probe_when_silent(socket: BorrowedFd<'_>) {
 pub enum Stream {
     /// TCP, over IPv4 or IPv6.
     Tcp(TcpStream),
+    /// The same, with TLS, whose handshake is over.
+    Tls(Box<TlsStream<TcpStream>>),
     /// A UNIX socket.
     Unix(UnixStream),
+}
+
+impl Stream {
+    /// Waits until there is something to read, or the client has left.
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            _ if self.holds_input() => Poll::Ready(()),
+            Self::Tcp(stream) => stream.poll_read_ready(cx).map(drop),
+            Self::Tls(stream) => stream.get_ref().0.poll_read_ready(cx).map(drop),
+            Self::Unix(stream) => stream.poll_read_ready(cx).map(drop),
+        }
+    }
+
+    /// Whether there is something to read that the kernel does not have any more: decrypted bytes, or the client's end.
+    pub fn holds_input(&self) -> bool {
+        match self {
+            Self::Tls(stream) => !stream.get_ref().1.wants_read(),
+            Self::Tcp(_) | Self::Unix(_) => false,
+        }
+    }
+
+    /// Writes as much as can be written at once. With TLS all of it is taken, and what does not go out at once goes out
+    /// before what is written next.
+    ///
+    /// # Errors
+    /// Nothing can be written now.
+    pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_write(bytes),
+            Self::Tls(stream) => {
+                let (socket, session) = stream.get_mut();
+                if session.wants_write() {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                let count = session.writer().write(bytes)?;
+                write_pending(session, socket);
+                Ok(count)
+            }
+            Self::Unix(stream) => stream.try_write(bytes),
+        }
+    }
+
+    /// Tells a client with TLS that nothing more comes, if that can be written at once (RFC 8446 section 6.1).
+    pub fn notify_close(&mut self) {
+        if let Self::Tls(stream) = self {
+            let (socket, session) = stream.get_mut();
+            session.send_close_notify();
+            write_pending(session, socket);
+        }
+    }
+
+    /// The TCP socket below, if there is one.
+    pub fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Tcp(stream) => Some(stream),
+            Self::Tls(stream) => Some(stream.get_ref().0),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
+/// Writes what the session has encrypted, as much as can be written at once.
+fn write_pending(session: &mut ServerConnection, socket: &TcpStream) {
+    while session.wants_write() {
+        // What stays goes out with the next write or flush, which also hears of an error.
+        if !session
+            .write_tls(&mut TryWrite(socket))
+            .is_ok_and(|count| count > 0)
+        {
+            return;
+        }
+    }
+}
+
+/// A socket that is written to without waiting.
+struct TryWrite<'a>(&'a TcpStream);
+
+impl io::Write for TryWrite<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Stream {
+    /// Whether it takes files without copying them: not where their bytes are encrypted here.
+    pub fn takes_files(&self) -> bool {
+        matches!(self, Self::Tcp(_) | Self::Unix(_))
+    }
+
+    /// Sends at most `count` bytes of a file, from `at` on, without copying them.
+    ///
+    /// # Errors
+    /// The file or the socket does not take part in that.
+    pub fn poll_send_file(
+        &self,
+        cx: &mut Context<'_>,
+        file: BorrowedFd<'_>,
+        at: u64,
+        count: usize,
+    ) -> Poll<io::Result<usize>> {
+        let send = || {
+            let mut at = at;
+            let sent = retry_on_intr(|| sendfile(self.as_fd(), file, Some(&mut at), count));
+            sent.map_err(io::Error::from)
+        };
+        loop {
+            let sent = match self {
+                Self::Tcp(stream) => {
+                    ready!(stream.poll_write_ready(cx))?;
+                    stream.try_io(Interest::WRITABLE, send)
+                }
+                // Its bytes are encrypted here.
+                Self::Tls(_) => return Poll::Ready(Err(io::ErrorKind::InvalidInput.into())),
+                Self::Unix(stream) => {
+                    ready!(stream.poll_write_ready(cx))?;
+                    stream.try_io(Interest::WRITABLE, send)
+                }
+            };
+            match sent {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
+    }
+}
+
+/// Whether an error of sending a file is one of the socket.
+pub fn is_of_socket(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut};
+    let kinds = [
+        BrokenPipe,
+        ConnectionAborted,
+        ConnectionReset,
+        NotConnected,
+        TimedOut,
+    ];
+    kinds.contains(&error.kind())
 }
 
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
+            Self::Tls(stream) => stream.get_ref().0.as_fd(),
             Self::Unix(stream) => stream.as_fd(),
         }
     }
@@ -54,6 +202,11 @@ impl AsyncRead for Stream {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, into),
+            Self::Tls(stream) => match ready!(Pin::new(stream).poll_read(cx, into)) {
+                // Many clients close without saying so in TLS. HTTP knows by itself whether a message is whole.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
+                read => Poll::Ready(read),
+            },
             Self::Unix(stream) => Pin::new(stream).poll_read(cx, into),
         }
     }
@@ -67,17 +220,23 @@ impl AsyncWrite for Stream {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
             Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            // A socket has no buffer to flush.
+            Self::Tcp(_) | Self::Unix(_) => Poll::Ready(Ok(())),
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
@@ -89,6 +248,7 @@ impl AsyncWrite for Stream {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
             Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
         }
     }

@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 use exchange::WorkerId;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-use super::{BATCH, Key, ToDispatcher, ToEdge, Turn, WINDOW_BYTES};
+use super::{BATCH, Key, ToDispatcher, ToEdge, Traffic, Turn, WINDOW_BYTES};
 use crate::failure::Failure;
 use crate::http::response_head::ResponseHead;
 use crate::messages::{Admission, Capacity, Dispatch, Reply, ResponseEnd, RunTimes, SubmissionId};
@@ -19,17 +20,29 @@ use crate::messages::{Admission, Capacity, Dispatch, Reply, ResponseEnd, RunTime
 pub struct DispatcherEnd {
     pub(super) sender: UnboundedSender<Turn>,
     pub(super) receiver: UnboundedReceiver<ToDispatcher>,
+    pub(super) traffic: Arc<Traffic>,
 }
 
 /// The requests of one edge that the dispatcher has.
 type Known = Rc<RefCell<HashMap<Key, (SubmissionId, Weak<RemoteReply>)>>>;
 
 impl DispatcherEnd {
+    /// What has passed between this edge and the dispatcher.
+    pub fn traffic(&self) -> &Arc<Traffic> {
+        &self.traffic
+    }
+
     /// Hands on what the edge says until it is gone; its requests are abandoned then.
     pub async fn serve(mut self, dispatcher: Rc<dyn Dispatch>) {
         let known = Known::default();
         let mut batch = Vec::with_capacity(BATCH);
         while self.receiver.recv_many(&mut batch, BATCH).await > 0 {
+            let Traffic {
+                to_dispatcher,
+                dispatcher_turns,
+                ..
+            } = &*self.traffic;
+            Traffic::count(to_dispatcher, dispatcher_turns, batch.len());
             for message in batch.drain(..) {
                 self.take(&*dispatcher, &known, message);
             }
@@ -53,8 +66,8 @@ impl DispatcherEnd {
                 let entry = (id, Rc::downgrade(&reply));
                 known.borrow_mut().insert(key, entry);
             }
-            ToDispatcher::Admits(path, answer) => {
-                if let Admission::Decided(decided) = dispatcher.admits(&path) {
+            ToDispatcher::Admits(application, path, answer) => {
+                if let Admission::Decided(decided) = dispatcher.admits(application, &path) {
                     // An edge whose client has left does not wait for it.
                     let _ = answer.send(decided);
                 }
@@ -153,6 +166,10 @@ impl Reply for RemoteReply {
 
     fn file(&self, path: PathBuf) {
         self.add(ToEdge::File(path));
+    }
+
+    fn measured(&self, payload: Vec<u8>) {
+        self.add(ToEdge::Measured(payload));
     }
 
     fn end(self: Rc<Self>, end: ResponseEnd) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
 
-use super::{BATCH, Key, ToDispatcher, ToEdge, Turn};
+use super::{BATCH, Key, ToDispatcher, ToEdge, Traffic, Turn};
 use crate::failure::Failure;
 use crate::http::request::Request;
 use crate::messages::{Admission, Capacity, Dispatch, Reply, SubmissionId};
@@ -17,6 +17,7 @@ use crate::messages::{Admission, Capacity, Dispatch, Reply, SubmissionId};
 pub struct EdgeEnd {
     pub(super) sender: UnboundedSender<ToDispatcher>,
     pub(super) receiver: UnboundedReceiver<Turn>,
+    pub(super) traffic: Arc<Traffic>,
 }
 
 impl EdgeEnd {
@@ -27,7 +28,7 @@ impl EdgeEnd {
             requests: RefCell::default(),
             next: Cell::new(0),
         });
-        tokio::task::spawn_local(receive(Rc::downgrade(&remote), self.receiver));
+        tokio::task::spawn_local(receive(Rc::downgrade(&remote), self.receiver, self.traffic));
         remote
     }
 }
@@ -44,6 +45,8 @@ struct Submitted {
     reply: Rc<dyn Reply>,
     /// Bytes that came and that the dispatcher does not know to be consumed.
     owed: usize,
+    /// Whether the response has its end: then the dispatcher needs to hear no more of how it is used.
+    ended: bool,
 }
 
 impl RemoteDispatcher {
@@ -58,7 +61,10 @@ impl RemoteDispatcher {
         let Some(submitted) = requests.get_mut(&key) else {
             return;
         };
-        if submitted.owed > 0 && Rc::clone(&submitted.reply).capacity() != Capacity::Full {
+        if submitted.owed > 0
+            && !submitted.ended
+            && Rc::clone(&submitted.reply).capacity() != Capacity::Full
+        {
             let bytes = std::mem::take(&mut submitted.owed);
             self.send(ToDispatcher::Consumed(key, bytes));
         }
@@ -70,7 +76,7 @@ impl RemoteDispatcher {
             Some(submitted) => Rc::clone(&submitted.reply),
             None => return,
         };
-        let mut owed = 0;
+        let (mut owed, mut ended) = (0, false);
         for message in messages {
             match message {
                 ToEdge::Claimed(by, times) => reply.claimed(by, times),
@@ -84,7 +90,11 @@ impl RemoteDispatcher {
                     reply.data(bytes);
                 }
                 ToEdge::File(path) => reply.file(path),
-                ToEdge::End(end) => Rc::clone(&reply).end(end),
+                ToEdge::Measured(payload) => reply.measured(payload),
+                ToEdge::End(end) => {
+                    ended = true;
+                    Rc::clone(&reply).end(end);
+                }
                 ToEdge::Fail(failure, error) => reply.fail(failure, error),
                 ToEdge::Hijacked(socket) => reply.hijacked(socket),
                 ToEdge::Withdraw => reply.withdraw(),
@@ -97,6 +107,7 @@ impl RemoteDispatcher {
         }
         if let Some(submitted) = self.requests.borrow_mut().get_mut(&key) {
             submitted.owed += owed;
+            submitted.ended |= ended;
         }
         // Also where nothing came: what was withdrawn leaves its room.
         self.acknowledge(key);
@@ -105,12 +116,17 @@ impl RemoteDispatcher {
 }
 
 /// Takes what the dispatcher says, until either end is gone.
-async fn receive(remote: Weak<RemoteDispatcher>, mut turns: UnboundedReceiver<Turn>) {
+async fn receive(
+    remote: Weak<RemoteDispatcher>,
+    mut turns: UnboundedReceiver<Turn>,
+    traffic: Arc<Traffic>,
+) {
     let mut batch = Vec::with_capacity(BATCH);
     while turns.recv_many(&mut batch, BATCH).await > 0 {
         let Some(remote) = remote.upgrade() else {
             return;
         };
+        Traffic::count(&traffic.to_edge, &traffic.edge_turns, batch.len());
         for turn in batch.drain(..) {
             remote.take(turn);
         }
@@ -128,28 +144,38 @@ impl Dispatch for RemoteDispatcher {
     fn submit(&self, request: Arc<Request>, reply: Rc<dyn Reply>) -> SubmissionId {
         let key = self.next.get() + 1;
         self.next.set(key);
+        let application = request.application();
         let message = ToDispatcher::Submit(key, request);
         match self.sender.send(message) {
             Ok(()) => {
-                let submitted = Submitted { reply, owed: 0 };
+                let submitted = Submitted {
+                    reply,
+                    owed: 0,
+                    ended: false,
+                };
                 self.requests.borrow_mut().insert(key, submitted);
             }
             Err(_) => reply.fail(Failure::Stopping, None),
         }
         SubmissionId {
+            application,
             index: 0,
             sequence: key,
         }
     }
 
-    fn admits(&self, path: &[u8]) -> Admission {
+    fn admits(&self, application: u16, path: &[u8]) -> Admission {
         let (answer, answered) = oneshot::channel();
-        self.send(ToDispatcher::Admits(path.to_vec(), answer));
+        self.send(ToDispatcher::Admits(application, path.to_vec(), answer));
         Admission::Asked(answered)
     }
 
     fn head_taken(&self, id: SubmissionId) {
-        self.send(ToDispatcher::HeadTaken(id.sequence));
+        let requests = self.requests.borrow();
+        let submitted = requests.get(&id.sequence);
+        if submitted.is_some_and(|submitted| !submitted.ended) {
+            self.send(ToDispatcher::HeadTaken(id.sequence));
+        }
     }
 
     fn consumed(&self, id: SubmissionId) {

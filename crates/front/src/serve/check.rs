@@ -9,8 +9,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Uri, Version, header};
 
 use crate::dispatch::Intake;
-use crate::http::incoming::{IncomingResponse, ResponseStore};
+use crate::http::incoming::IncomingResponse;
 use crate::http::request::{Peer, Request, RequestBody, RequestHead};
+use crate::http::response_store::ResponseStore;
 use crate::messages::{Dispatch, Reply};
 
 /// Has a worker of this generation answer a GET of `path`.
@@ -44,6 +45,8 @@ pub(crate) async fn run(
         local_host: "localhost".to_owned(),
         local_port: 80,
         trusted: true,
+        tls: None,
+        proxied: false,
     };
     let request = Arc::new(Request::new(head, Arc::new(peer)));
     request.arrive(RequestBody::Inline(Bytes::new()), timeout);

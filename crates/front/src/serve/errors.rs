@@ -1,45 +1,39 @@
 //! Answers of the front's own: failures, and what asks about the server and not the application. It never
 //! decides that there is one.
 
-use std::rc::Rc;
-
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
 
-use crate::edge::Edge;
 use crate::failure::Failure;
-use crate::http::h1::state::ConnectionState;
-use crate::http::incoming::Transaction;
-use crate::http::response::ResponseBody;
+use crate::http::response_body::ResponseBody;
+use crate::http::transaction::Transaction;
 
 /// What `Allow` says of the server as a whole: the application decides for each path.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 /// An answer of the front's own.
-pub fn from_failure(
-    edge: &Rc<Edge>,
-    connection: &Rc<ConnectionState>,
-    transaction: &Transaction,
-    failure: Failure,
-) -> Response<ResponseBody> {
+pub fn from_failure(transaction: &Transaction, failure: Failure) -> Response<ResponseBody> {
     let status = failure.status();
-    let text = failure_text(failure);
-    let text = Some(Bytes::from(text));
+    let (content, content_type) = content(transaction, failure);
     let outcome = Some(failure.outcome());
-    let body = ResponseBody::own(edge, connection, transaction, text, status, outcome);
+    let body = ResponseBody::own(transaction, Some(content), status, outcome);
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/plain; charset=utf-8"),
-    );
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     if let Some(seconds) = failure.retry_after() {
         headers.insert(header::RETRY_AFTER, seconds.into());
     }
     if failure == Failure::TraceRefused {
         headers.insert(header::ALLOW, HeaderValue::from_static(METHODS));
+    }
+    if failure == Failure::Unauthorized {
+        let challenge = HeaderValue::from_static(r#"Basic realm="Restricted", charset="UTF-8""#);
+        headers.insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    if failure == Failure::Maintenance {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     if failure.closes() {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -47,15 +41,34 @@ pub fn from_failure(
     response
 }
 
+/// The content of such an answer, and its type: a page of the application's folder, or one line of text.
+fn content(transaction: &Transaction, failure: Failure) -> (Bytes, &'static str) {
+    let Transaction {
+        application,
+        request,
+        ..
+    } = transaction;
+    let maintenance = match failure {
+        Failure::Maintenance => application.gate.maintenance.page(&request.headers),
+        _ => None,
+    };
+    let page = || {
+        let page = application
+            .error_pages
+            .find(failure.status(), &request.headers)?;
+        Some((page, "text/html; charset=utf-8"))
+    };
+    maintenance.or_else(page).unwrap_or_else(|| {
+        let text = failure_text(failure);
+        (text.into(), "text/plain; charset=utf-8")
+    })
+}
+
 /// The server's own answer to `OPTIONS *`, which asks about the server and not the application
 /// (RFC 9110 section 9.3.7).
-pub fn options(
-    edge: &Rc<Edge>,
-    connection: &Rc<ConnectionState>,
-    transaction: &Transaction,
-) -> Response<ResponseBody> {
+pub fn options(transaction: &Transaction) -> Response<ResponseBody> {
     let status = StatusCode::NO_CONTENT;
-    let body = ResponseBody::own(edge, connection, transaction, None, status, None);
+    let body = ResponseBody::own(transaction, None, status, None);
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response

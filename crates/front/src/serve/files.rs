@@ -2,29 +2,29 @@
 //! answer, or be no files at all by now; so they are opened, read and closed in threads of their own, each within a time
 //! limit. A body has what the file had when it was opened, and never more.
 
-use std::cell::Cell;
+pub mod answer;
+pub mod named;
+
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-use std::pin::Pin;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rustix::buffer::spare_capacity;
-use rustix::fs::OFlags;
-use rustix::io::{pread, retry_on_intr};
-use tokio::time::{Sleep, sleep, timeout};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use tokio::time::timeout;
 
+use self::answer::FileFacts;
+use self::named::NamedFile;
 use crate::net::descriptors;
-use crate::serve::file_threads::{FileThreads, FreeThread, Work};
+use crate::serve::file_body::{FileBody, Piece, Rest};
+use crate::serve::file_threads::{FileThreads, FreeThread};
+use crate::serve::waiting::WaitingCount;
 
 /// Threads that open, read and close these files.
 const FILE_THREADS: usize = 8;
-/// How much is read of a file at once, in bytes.
-const FILE_READ_BYTES: usize = 256 * 1024;
 
 /// Why a file cannot be sent.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,9 @@ pub enum FileError {
     /// It has fewer bytes than the response declares.
     #[error("it is shorter than its content-length")]
     TooShort,
+    /// It is in none of the folders that the settings name.
+    #[error("it is in none of the folders of sendfile_roots or accel_redirects")]
+    Outside,
     /// It can't be opened or read, is not a regular file, or takes a descriptor of the reserve.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -48,7 +51,7 @@ pub enum FileError {
 pub struct ApplicationFiles {
     threads: Rc<FileThreads>,
     /// Files that wait for a thread to be opened.
-    waiting: Cell<usize>,
+    waiting: WaitingCount,
 }
 
 /// The limits of one file.
@@ -60,6 +63,8 @@ pub struct FileLimits {
     pub read: Duration,
     /// How many others may wait for a thread before it.
     pub waiting: usize,
+    /// The length from which on nothing of it is read when it is opened.
+    pub unread: u64,
 }
 
 impl ApplicationFiles {
@@ -70,233 +75,103 @@ impl ApplicationFiles {
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             threads: Rc::new(FileThreads::new("highball-files", FILE_THREADS)?),
-            waiting: Cell::new(0),
+            waiting: WaitingCount::default(),
         })
     }
 
-    /// Opens a regular file, of which the first `declared` bytes are the body, or all that it has, and reads its first piece.
+    /// Opens a regular file, of which the first `declared` bytes are the body, or all that it has, and reads its first
+    /// piece. Returns the body, and what is known of the file.
     ///
     /// # Errors
     /// It cannot be sent.
     pub async fn open(
         &self,
-        path: &Path,
+        file: NamedFile,
         declared: Option<u64>,
         limits: FileLimits,
-    ) -> Result<FileBody, FileError> {
-        let path = path.to_owned();
+    ) -> Result<(FileBody, FileFacts), FileError> {
         let opened = async {
             let thread = self.free_thread(limits.waiting).await?;
-            let work = self.threads.begin(thread, move || open(&path, declared));
+            let work = self
+                .threads
+                .begin(thread, move || open(&file, declared, limits.unread));
             work.await?
         };
         let opened = timeout(limits.open, opened).await;
-        let piece = opened.map_err(|_| FileError::Timeout(limits.open))??;
-        let rest = piece.rest.as_ref().map_or(0, |rest| rest.end - rest.at);
-        let length = piece.bytes.len() as u64 + rest;
-        Ok(FileBody {
-            length,
-            left: length,
-            first: Some(piece.bytes),
-            step: piece.rest.map_or(Step::Ended, Step::Rests),
-            clock: None,
-            limit: limits.read,
-            threads: Rc::clone(&self.threads),
-        })
+        let (piece, facts) = opened.map_err(|_| FileError::Timeout(limits.open))??;
+        let body = FileBody::new(piece, limits.read, Rc::clone(&self.threads));
+        Ok((body, facts))
     }
 
     async fn free_thread(&self, most: usize) -> Result<FreeThread, FileError> {
         if let Some(thread) = self.threads.try_free() {
             return Ok(thread);
         }
-        if self.waiting.get() >= most {
-            return Err(FileError::TooManyWait(most));
-        }
-        let _waiting = Waiting::new(&self.waiting);
+        let waiting = self.waiting.enter(most);
+        let _waiting = waiting.ok_or(FileError::TooManyWait(most))?;
         Ok(self.threads.free().await)
     }
 }
 
-/// One more that waits, until it is dropped.
-struct Waiting<'a>(&'a Cell<usize>);
-
-impl<'a> Waiting<'a> {
-    fn new(count: &'a Cell<usize>) -> Self {
-        count.set(count.get() + 1);
-        Self(count)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
-    }
-}
-
-/// A piece of a file, and what is to be read after it.
-#[derive(Debug)]
-struct Piece {
-    bytes: Bytes,
-    rest: Option<Rest>,
-}
-
-/// An open file, from `at` to `end`; never empty.
-#[derive(Debug)]
-struct Rest {
-    file: File,
-    at: u64,
-    end: u64,
-}
+/// What is no file by now must not hold the thread up (a FIFO without a writer) nor become this process's terminal.
+const FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 
 /// Opens the file and reads its first piece. Blocks.
-fn open(path: &Path, declared: Option<u64>) -> Result<Piece, FileError> {
-    // What is no file by now must not hold the thread up (a FIFO without a writer) nor become this process's terminal.
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)?;
+fn open(
+    file: &NamedFile,
+    declared: Option<u64>,
+    unread: u64,
+) -> Result<(Piece, FileFacts), FileError> {
+    let file = match &file.roots {
+        None => OpenOptions::new()
+            .read(true)
+            .custom_flags(FLAGS.bits().cast_signed())
+            .open(&file.path)?,
+        Some(roots) => open_within(&file.path, roots)?,
+    };
     let file = descriptors::keep_reserve(file)?;
-    let facts = file.metadata()?;
-    if !facts.is_file() {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
         let kind = io::ErrorKind::InvalidInput;
         return Err(io::Error::new(kind, "not a regular file").into());
     }
-    let end = declared.unwrap_or(facts.len());
-    if end > facts.len() {
+    let end = declared.unwrap_or(metadata.len());
+    if end > metadata.len() {
         return Err(FileError::TooShort);
     }
+    let modified_ns = i128::from(metadata.mtime()) * 1_000_000_000;
+    let facts = FileFacts {
+        bytes: end,
+        modified_ns: modified_ns + i128::from(metadata.mtime_nsec()),
+    };
     if end == 0 {
         let (bytes, rest) = (Bytes::new(), None);
-        return Ok(Piece { bytes, rest });
+        return Ok((Piece { bytes, rest }, facts));
     }
-    Ok(Rest { file, at: 0, end }.read()?)
+    let rest = Rest { file, at: 0, end };
+    if end >= unread {
+        let (bytes, rest) = (Bytes::new(), Some(rest));
+        return Ok((Piece { bytes, rest }, facts));
+    }
+    Ok((rest.read()?, facts))
 }
 
-impl Rest {
-    /// Reads the next piece. Blocks, and closes the file after the last one. A file that has become shorter is an error.
-    fn read(self) -> io::Result<Piece> {
-        let Self { file, at, end } = self;
-        let left = usize::try_from(end - at).unwrap_or(usize::MAX);
-        let count = left.min(FILE_READ_BYTES);
-        let mut bytes = Vec::with_capacity(count);
-        retry_on_intr(|| pread(&file, spare_capacity(&mut bytes), at))?;
-        // There may be more room than was asked for, and more in the file by now.
-        bytes.truncate(count);
-        if bytes.is_empty() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let at = at + bytes.len() as u64;
-        let rest = (at < end).then_some(Self { file, at, end });
-        let bytes = Bytes::from(bytes);
-        Ok(Piece { bytes, rest })
-    }
-}
-
-/// A file on its way to a client.
-pub struct FileBody {
-    length: u64,
-    /// Bytes that were not taken.
-    left: u64,
-    /// What was read when it was opened.
-    first: Option<Bytes>,
-    step: Step,
-    /// Runs while a piece is being read.
-    clock: Option<Pin<Box<Sleep>>>,
-    /// How long that may take.
-    limit: Duration,
-    threads: Rc<FileThreads>,
-}
-
-enum Step {
-    Rests(Rest),
-    /// Waits for a thread.
-    Waits(Rest, Pin<Box<dyn Future<Output = FreeThread>>>),
-    Reads(Work<io::Result<Piece>>),
-    Ended,
-}
-
-impl FileBody {
-    /// The length of the whole body.
-    pub fn bytes(&self) -> u64 {
-        self.length
-    }
-
-    /// Bytes that were not taken yet.
-    pub fn left(&self) -> u64 {
-        self.left
-    }
-
-    /// The next piece. A file that has become shorter is an error, and so is one that is not read in time: the client must
-    /// see the cut.
-    pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        if self.left == 0 {
-            return Poll::Ready(None);
-        }
-        let bytes = match self.first.take() {
-            Some(bytes) => Ok(bytes),
-            None => ready!(self.poll_in_time(context)),
+/// Opens a file in one of the folders. No link leads out of them, also one that is changed at the same time: the path that is
+/// opened has none.
+fn open_within(path: &Path, roots: &[PathBuf]) -> Result<File, FileError> {
+    let path = path.canonicalize()?;
+    for root in roots.iter().filter_map(|root| root.canonicalize().ok()) {
+        let Ok(inside) = path.strip_prefix(&root) else {
+            continue;
         };
-        if let Ok(bytes) = &bytes {
-            self.left -= bytes.len() as u64;
-        }
-        Poll::Ready(Some(bytes))
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = openat(CWD, &root, flags, Mode::empty()).map_err(io::Error::from)?;
+        let flags = FLAGS | OFlags::CLOEXEC;
+        let no_links = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let file = openat2(folder, inside, flags, Mode::empty(), no_links);
+        return Ok(file.map_err(io::Error::from)?.into());
     }
-
-    fn poll_in_time(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
-        if let Poll::Ready(bytes) = self.poll_read(context) {
-            self.clock = None;
-            return Poll::Ready(bytes);
-        }
-        let limit = self.limit;
-        let clock = self.clock.get_or_insert_with(|| Box::pin(sleep(limit)));
-        ready!(clock.as_mut().poll(context));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-    }
-
-    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
-        loop {
-            self.step = match std::mem::replace(&mut self.step, Step::Ended) {
-                Step::Rests(rest) => match self.threads.try_free() {
-                    Some(thread) => self.begin(thread, rest),
-                    None => Step::Waits(rest, Box::pin(self.threads.free())),
-                },
-                Step::Waits(rest, mut free) => match free.as_mut().poll(context) {
-                    Poll::Ready(thread) => self.begin(thread, rest),
-                    Poll::Pending => {
-                        self.step = Step::Waits(rest, free);
-                        return Poll::Pending;
-                    }
-                },
-                Step::Reads(mut work) => match Pin::new(&mut work).poll(context) {
-                    Poll::Ready(read) => {
-                        let piece = read.flatten()?;
-                        self.step = piece.rest.map_or(Step::Ended, Step::Rests);
-                        return Poll::Ready(Ok(piece.bytes));
-                    }
-                    Poll::Pending => {
-                        self.step = Step::Reads(work);
-                        return Poll::Pending;
-                    }
-                },
-                Step::Ended => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
-            };
-        }
-    }
-
-    fn begin(&self, thread: FreeThread, rest: Rest) -> Step {
-        Step::Reads(self.threads.begin(thread, move || rest.read()))
-    }
-}
-
-impl Drop for FileBody {
-    fn drop(&mut self) {
-        if let Step::Rests(rest) | Step::Waits(rest, _) =
-            std::mem::replace(&mut self.step, Step::Ended)
-        {
-            self.threads.drop_later(rest);
-        }
-    }
+    Err(FileError::Outside)
 }
 
 #[cfg(test)]

@@ -64,6 +64,8 @@ impl Server {
     pub(crate) fn start(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings::for_tests();
         (settings.workers, settings.threads) = (1, 1);
+        // Tests of other things hear no alarms of requests that wait for them.
+        settings.slow_request = None;
         change(&mut settings);
         let lines = Lines::default();
         let output = lines.clone();
@@ -156,23 +158,25 @@ impl Server {
     pub(crate) fn open(&self, generation: u32) {
         self.with(move |front| {
             let settings = front.settings();
-            front.open_generation(generation, &settings).unwrap();
+            front.applications()[0]
+                .open_generation(generation, &settings)
+                .unwrap();
         });
     }
 
     /// Has requests go to these generations from now on.
     pub(crate) fn route_to(&self, generations: &'static [u32]) {
-        self.with(move |front| front.dispatcher().route_to(generations));
+        self.with(move |front| front.applications()[0].dispatcher().route_to(generations));
     }
 
     /// Starts a worker's life in a generation, which must be the latest.
     pub(crate) fn worker_of(&self, generation: u32, worker: u16) -> Player {
         let [memory, bell] = self.with(move |front| {
-            let files = front.dispatcher().files(None).unwrap();
-            front
+            let files = front.applications()[0].dispatcher().files(None).unwrap();
+            front.applications()[0]
                 .dispatcher()
                 .worker_starts(WorkerId::new(generation, worker));
-            front
+            front.applications()[0]
                 .dispatcher()
                 .worker_up(WorkerId::new(generation, worker));
             files
@@ -189,13 +193,16 @@ impl Server {
     /// What the supervisor would hear from now on. Once at most.
     pub(crate) fn alarms(&self) -> mpsc::Receiver<Alarm> {
         let (sender, receiver) = mpsc::channel();
-        self.with(move |front| front.on_alarm(move |alarm| _ = sender.send(alarm)));
+        self.with(move |front| {
+            front.applications()[0].on_alarm(move |alarm| _ = sender.send(alarm))
+        });
         receiver
     }
 
     /// The exchange's memory, to look at.
     pub(crate) fn region(&self) -> Region {
-        let [memory, _] = self.with(|front| front.dispatcher().files(None).unwrap());
+        let [memory, _] =
+            self.with(|front| front.applications()[0].dispatcher().files(None).unwrap());
         Region::open(memory).unwrap()
     }
 
@@ -210,7 +217,9 @@ impl Server {
         self.with(move |front| {
             let cause = Box::pin(async { cause.await.ok() });
             let worker = WorkerId::new(1, worker);
-            front.dispatcher().worker_died(worker, cause);
+            front.applications()[0]
+                .dispatcher()
+                .worker_died(worker, cause);
         });
         explain
     }

@@ -34,6 +34,11 @@ impl Chunks {
         self.queue.is_empty()
     }
 
+    /// Whether they are more than one piece.
+    pub fn is_in_pieces(&self) -> bool {
+        self.queue.len() > 1
+    }
+
     /// The bytes, in pieces and in order.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         self.queue.iter().map(Vec::as_slice)

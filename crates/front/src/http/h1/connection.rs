@@ -6,9 +6,12 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
+use http::header::{self, HeaderValue};
+use http::{Response, Version};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 
@@ -17,19 +20,29 @@ use super::state::ConnectionState;
 use crate::edge::Edge;
 use crate::failure::Failure;
 use crate::http::access_log::log_refusal;
-use crate::http::incoming::Transaction;
-use crate::http::request::Peer;
+use crate::http::client_side::ClientSide;
+use crate::http::h2;
+use crate::http::h2::connection::End;
+use crate::http::h2::streams::Streams;
+use crate::http::incoming::IncomingResponse;
+use crate::http::request::{Peer, Request, RequestHead};
 use crate::http::request_id;
-use crate::http::screen::{Limits, Phase, Refusal, Screen};
+use crate::http::response_body::ResponseBody;
+use crate::http::screen::{Limits, Phase, Refusal, SPEAKS_TLS, Screen};
 use crate::http::service;
+use crate::http::transaction::Transaction;
+use crate::log::{Level, Value};
 use crate::net::client_io::{ClientIo, ClientState};
+use crate::net::opening::LINGER;
 use crate::net::stream::Stream;
+use crate::net::tls::HTTP2;
 use crate::serve::errors::failure_text;
 
-/// How long a refused client may go on sending before the socket is closed on it.
-const LINGER: Duration = Duration::from_secs(2);
-/// And how much.
+/// How much a refused client may go on sending, within `LINGER`, before the socket is closed on it.
 const LINGER_BYTES: usize = 4 * 1024 * 1024;
+
+/// The first line of what every connection of HTTP/2 begins with (RFC 9113 section 3.4). It is no request of HTTP/1.
+const HTTP2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
 /// A connection and its edge.
 pub struct Connection {
@@ -40,10 +53,12 @@ pub struct Connection {
 enum NextStep {
     /// hyper is done: the connection closes.
     Closed,
+    /// The client speaks HTTP/2.
+    Http2,
     /// The screen or a clock refused the message.
     Refused(Refusal),
     /// The application has the connection.
-    Hijacked(Transaction),
+    Hijacked(Rc<IncomingResponse>),
     /// Nothing happens on it: its buffers can go.
     Rests,
     /// It must go at once.
@@ -77,18 +92,30 @@ impl Connection {
 
     /// Serves the connection until it ends.
     pub async fn serve(self) {
-        let Self { state, edge } = &self;
+        self.serve_messages().await;
+        // Where a response was cut the client must not believe that it is whole.
+        if !self.state.is_busy() {
+            self.state.io.with_stream(Stream::notify_close);
+        }
+    }
+
+    async fn serve_messages(&self) {
+        let Self { state, edge } = self;
         while self.rest().await {
             edge.connections.woke(state);
+            if self.agreed_on_http2() {
+                return Box::pin(self.serve_http2()).await;
+            }
             // Each in a box of its own: a connection that rests holds none of them.
             match Box::pin(self.drive()).await {
                 NextStep::Rests => {}
                 NextStep::Refused(refusal) => {
                     return Box::pin(refuse(edge, state, refusal)).await;
                 }
-                NextStep::Hijacked(transaction) => {
-                    return Box::pin(hijack::splice(edge, state, &transaction)).await;
+                NextStep::Hijacked(response) => {
+                    return Box::pin(hijack::splice(edge, state, &response)).await;
                 }
+                NextStep::Http2 => return Box::pin(self.serve_http2()).await,
                 NextStep::Closed => return Box::pin(close(state)).await,
                 NextStep::Killed => return,
                 NextStep::Cut => return state.io.reset_on_close(),
@@ -102,9 +129,11 @@ impl Connection {
         let service = service_fn(|message| {
             let (state, edge) = (Rc::clone(state), Rc::clone(edge));
             async move {
-                let response = service::answer(edge, Rc::clone(&state), message).await;
+                let (transaction, body) = begin(&edge, &state, message);
+                let version = transaction.request.version;
+                let response = service::answer(transaction, body).await;
                 state.answered.set(true);
-                response
+                response.map(|response| persist(&state, version, response))
             }
         });
         let settings = edge.settings.get();
@@ -131,8 +160,8 @@ impl Connection {
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(self.next_step());
             }
-            if let Some(transaction) = state.hijacked.borrow_mut().take() {
-                return Poll::Ready(NextStep::Hijacked(transaction));
+            if let Some(response) = state.message.hijacked.take() {
+                return Poll::Ready(NextStep::Hijacked(response));
             }
             let idle = || !state.is_busy();
             if state.close_when_idle.get() && idle() && !state.has_news() {
@@ -150,9 +179,39 @@ impl Connection {
     /// What remains to be done after hyper, whatever it says itself.
     fn next_step(&self) -> NextStep {
         match self.unanswered_refusal() {
+            Some(_) if self.begins_http2() => NextStep::Http2,
             Some(refusal) => NextStep::Refused(refusal),
-            None if self.state.needs_reset.get() => NextStep::Cut,
+            None if self.state.message.needs_reset.get() => NextStep::Cut,
             None => NextStep::Closed,
+        }
+    }
+
+    /// Whether what the screen refused is the beginning of HTTP/2 and no request of HTTP/1 (RFC 9113 section 3.3).
+    fn begins_http2(&self) -> bool {
+        let (state, http2) = (&self.state, self.edge.settings.get().http2);
+        http2 && !state.answered.get() && state.io.begins_with(HTTP2_PREFACE_LINE)
+    }
+
+    /// Whether its handshake has agreed on HTTP/2: then nothing else may be spoken on it (RFC 9113 section 3.2).
+    fn agreed_on_http2(&self) -> bool {
+        let tls = self.state.peer.tls.as_ref();
+        tls.is_some_and(|tls| tls.protocol.as_deref() == Some(HTTP2))
+    }
+
+    /// Serves the connection as one of HTTP/2 until it ends.
+    async fn serve_http2(&self) {
+        let Self { state, edge } = self;
+        let limited = !state.peer.trusted;
+        let streams = Streams::new(
+            state.io.clone(),
+            &edge.clock,
+            &edge.responses.memory,
+            limited,
+        );
+        let streams = state.http2.get_or_init(|| streams);
+        match h2::connection::serve(edge, state, streams).await {
+            End::Closed => close(state).await,
+            End::Killed => {}
         }
     }
 
@@ -165,7 +224,7 @@ impl Connection {
 
     /// While a request is with the dispatcher, hyper does not read: look whether its client leaves.
     fn watch_client(&self, cx: &mut Context<'_>) {
-        let Some(request) = self.state.current.get() else {
+        let Some(request) = self.state.message.submitted.get() else {
             return;
         };
         match self.state.io.poll_client(cx) {
@@ -209,10 +268,63 @@ impl Connection {
     }
 }
 
+/// The transaction of a message that hyper has read the head of, and its body.
+fn begin(
+    edge: &Rc<Edge>,
+    state: &Rc<ConnectionState>,
+    message: hyper::Request<Incoming>,
+) -> (Transaction, Incoming) {
+    state.message.begin();
+    let (parts, incoming) = message.into_parts();
+    let head = RequestHead {
+        id: request_id::of(&edge.settings.get(), &state.peer, &parts.headers),
+        method: parts.method,
+        uri: parts.uri,
+        raw_target: state.io.take_raw_target(),
+        version: parts.version,
+        headers: parts.headers,
+    };
+    let transaction = Transaction {
+        edge: Rc::clone(edge),
+        application: Rc::clone(&edge.application),
+        client: Rc::clone(&state.message) as Rc<dyn ClientSide>,
+        request: Arc::new(Request::new(head, Arc::clone(&state.peer))),
+        response: state.next_response(&edge.responses),
+    };
+    (transaction, incoming)
+}
+
+/// Has the response say whether the connection is closed after it (RFC 9112 section 9.3).
+fn persist(
+    state: &ConnectionState,
+    version: Version,
+    mut response: Response<ResponseBody>,
+) -> Response<ResponseBody> {
+    let headers = response.headers_mut();
+    if state.stopping.get() {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    let closes = headers.contains_key(header::CONNECTION);
+    if closes && version == Version::HTTP_10 {
+        // Otherwise hyper adds keep-alive to it.
+        *response.version_mut() = Version::HTTP_10;
+    }
+    response
+}
+
 /// Answers what hyper never saw, and closes in a way that lets the client read it.
 async fn refuse(edge: &Edge, connection: &ConnectionState, refusal: Refusal) {
     let id = edge.settings.get().request_id.then(request_id::make);
     log_refusal(edge, connection, refusal, id.as_ref());
+    if refusal == SPEAKS_TLS && edge.tls.plain_port_line.take(edge.clock.now_ms()) {
+        let text = "refused a client that speaks TLS: this port speaks plain HTTP";
+        let port = u64::from(connection.peer.local_port);
+        let fields = [
+            ("port", Value::Number(port)),
+            ("address", Value::Text(&connection.peer.address)),
+        ];
+        edge.log.event(Level::Warn, text, &fields);
+    }
     let text = failure_text(Failure::Refused(refusal));
     let status = Failure::Refused(refusal).status();
     let id = id.as_ref().and_then(|id| id.to_str().ok());
@@ -250,14 +362,18 @@ async fn write_all(connection: &ConnectionState, bytes: &[u8]) -> bool {
 /// would reset the connection and could destroy the response on its way.
 async fn close(connection: &ConnectionState) {
     let io = &connection.io;
-    io.shut_down_writing();
     let mut left = LINGER_BYTES;
+    let mut is_shut_down = false;
     let drained = poll_fn(|cx| {
         connection.remember(cx);
         if connection.killed.get() {
             return Poll::Ready(());
         }
-        io.poll_discard(cx, &mut left)
+        is_shut_down = is_shut_down || io.poll_shut_down_writing(cx).is_ready();
+        match is_shut_down {
+            true => io.poll_discard(cx, &mut left),
+            false => Poll::Pending,
+        }
     });
     let _ = tokio::time::timeout(LINGER, drained).await;
 }

@@ -2,26 +2,26 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::task::Poll;
 
 use tokio::net::UnixStream;
 
 use super::state::ConnectionState;
 use crate::edge::Edge;
-use crate::http::incoming::Transaction;
-use crate::net::client_io::{ClientIo, Raw};
+use crate::http::incoming::{IncomingResponse, hijacked_by};
+use crate::net::client_io::ClientIo;
+use crate::net::client_io::raw::Raw;
 use crate::net::descriptors;
 use crate::net::stream::probe_when_silent;
 
 /// Moves bytes both ways between the client and the application's socket until both are done.
-pub(super) async fn splice(edge: &Edge, connection: &ConnectionState, transaction: &Transaction) {
+pub(super) async fn splice(edge: &Edge, connection: &ConnectionState, response: &IncomingResponse) {
     connection.spliced.set(true);
-    let (by, _) = transaction.response.run();
-    connection.hijacked_by.set(by);
-    let socket = transaction.response.take_socket();
+    connection.hijacked_by.set(hijacked_by(response));
+    let socket = response.take_socket();
     let io = connection.io.clone();
-    io.with_socket(probe_when_silent);
+    io.with_stream(|stream| probe_when_silent(stream.as_fd()));
     // Without a descriptor for it both sides see the other one leave.
     let socket = socket.and_then(|socket| descriptors::keep_reserve(socket).ok());
     if let Some(socket) = socket.and_then(|socket| to_stream(socket).ok()) {
@@ -38,7 +38,7 @@ pub(super) async fn splice(edge: &Edge, connection: &ConnectionState, transactio
         }
     }
     // A thread that still serves it has its time once more to notice.
-    if let Some(id) = transaction.response.id() {
+    if let Some(id) = response.id() {
         edge.dispatcher.abandon(id);
     }
 }

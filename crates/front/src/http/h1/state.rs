@@ -1,29 +1,34 @@
 //! What is known of one client's connection, and what may be asked of it from outside its task. It never drives hyper and
 //! never looks at what a request says.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use config::Settings;
-use exchange::WorkerId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Outcome;
-use crate::http::incoming::{IncomingResponse, ResponseStore, Transaction};
+use crate::http::h1::message::Message;
+use crate::http::h2::streams::{Streams, Verdict};
+use crate::http::incoming::{HijackedBy, IncomingResponse};
 use crate::http::request::Peer;
+use crate::http::response_store::ResponseStore;
 use crate::http::screen::{Phase, Refusal};
-use crate::messages::SubmissionId;
 use crate::net::client_io::ClientIo;
 
 /// An idle connection gives its buffers back after this long, in milliseconds.
 const HIBERNATE_AFTER_MS: u64 = 250;
+
+/// How long a connection that cannot be given to another server waits for one more request. A client that is told on a
+/// response that it is the last one loses nothing; one whose idle connection is closed may be sending just then.
+const LAST_REQUEST_WAIT: Duration = Duration::from_secs(2);
 
 /// What another server needs to know of an idle connection, in addition to its socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,6 +37,17 @@ pub struct IdleConnection {
     pub(crate) listener: Option<SocketAddr>,
     /// Whether a request was answered on it.
     pub(crate) answered: bool,
+    /// Whom its PROXY header spoke of.
+    pub(crate) proxied: Option<ProxiedClient>,
+}
+
+/// The client that a PROXY header spoke of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ProxiedClient {
+    pub(crate) address: String,
+    pub(crate) port: u16,
+    /// Whether its X-Forwarded-* fields are believed.
+    pub(crate) trusted: bool,
 }
 
 /// The state of one connection.
@@ -40,26 +56,18 @@ pub struct ConnectionState {
     pub peer: Arc<Peer>,
     /// The socket.
     pub io: ClientIo,
-    /// The request that is with the dispatcher.
-    pub current: Cell<Option<SubmissionId>>,
-    /// The request whose application has taken the connection.
-    pub hijacked: RefCell<Option<Transaction>>,
-    /// Whether a message is being answered: from its head until the response's body is dropped.
-    pub busy: Cell<bool>,
-    /// Whether the response to it is there, but for what may still come of its body.
-    pub responds: Cell<bool>,
+    /// The message on it.
+    pub message: Rc<Message>,
+    /// Its streams, once it speaks HTTP/2.
+    pub http2: OnceCell<Rc<Streams>>,
     /// Whether the next message is to be its last one.
     pub stopping: Cell<bool>,
-    /// What ended it before its time, other than the client's leaving.
-    pub cut_by: Cell<Option<Outcome>>,
-    /// Whether only a reset shows the client that its response is not whole.
-    pub needs_reset: Cell<bool>,
     /// Whether it must end now.
     pub killed: Cell<bool>,
     /// Whether the application has it.
     pub spliced: Cell<bool>,
     /// The worker whose application has it.
-    pub hijacked_by: Cell<Option<WorkerId>>,
+    pub hijacked_by: Cell<HijackedBy>,
     /// Whether it is to be closed as soon as it is idle.
     pub close_when_idle: Cell<bool>,
     /// Whether it is to give its buffers back, for it was idle for a while.
@@ -80,17 +88,13 @@ impl ConnectionState {
     pub fn new(peer: Peer, io: ClientIo, answered: bool) -> Self {
         Self {
             peer: Arc::new(peer),
+            message: Rc::new(Message::new(io.clone())),
             io,
-            current: Cell::new(None),
-            hijacked: RefCell::new(None),
-            busy: Cell::new(false),
-            responds: Cell::new(false),
+            http2: OnceCell::new(),
             stopping: Cell::new(false),
-            cut_by: Cell::new(None),
-            needs_reset: Cell::new(false),
             killed: Cell::new(false),
             spliced: Cell::new(false),
-            hijacked_by: Cell::new(None),
+            hijacked_by: Cell::default(),
             close_when_idle: Cell::new(false),
             free_buffers: Cell::new(false),
             free_buffers_when_idle: Cell::new(false),
@@ -128,6 +132,18 @@ impl ConnectionState {
         self.wake();
     }
 
+    /// Lets nothing more come after the next message, and waits for that a little: its client may be sending it.
+    pub fn stop_soon(self: &Rc<Self>) {
+        self.stopping.set(true);
+        let state = Rc::downgrade(self);
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(LAST_REQUEST_WAIT).await;
+            if let Some(state) = state.upgrade() {
+                state.stop();
+            }
+        });
+    }
+
     /// Has it give its buffers back as soon as it is idle, each time: then it can be given away.
     pub fn free_buffers_when_idle(&self) {
         self.free_buffers_when_idle.set(true);
@@ -142,7 +158,8 @@ impl ConnectionState {
         &self,
         give: impl Fn(BorrowedFd<'_>, &IdleConnection) -> io::Result<()>,
     ) -> io::Result<()> {
-        if self.killed.get() || !self.hibernating.get() {
+        // That of HTTP/2 has a state that only its own server knows: it ends with a GOAWAY.
+        if self.killed.get() || !self.hibernating.get() || self.http2.get().is_some() {
             return Ok(());
         }
         // A UNIX socket's has a name instead.
@@ -150,8 +167,13 @@ impl ConnectionState {
         let idle = IdleConnection {
             listener: host.map(|ip| SocketAddr::new(ip, self.peer.local_port)),
             answered: self.answered.get(),
+            proxied: self.peer.proxied.then(|| ProxiedClient {
+                address: self.peer.address.clone(),
+                port: self.peer.port,
+                trusted: self.peer.trusted,
+            }),
         };
-        self.io.with_socket(|socket| give(socket, &idle))?;
+        self.io.with_stream(|stream| give(stream.as_fd(), &idle))?;
         // The socket is closed here, and not shut down.
         self.killed.set(true);
         self.wake();
@@ -160,7 +182,10 @@ impl ConnectionState {
 
     /// Ends it now. `outcome` is that of a request which is still on it.
     pub fn kill(&self, outcome: Outcome) {
-        self.cut_by.set(Some(outcome));
+        self.message.cut_by.set(Some(outcome));
+        if let Some(streams) = self.http2.get() {
+            streams.cut(outcome);
+        }
         self.killed.set(true);
         self.wake();
     }
@@ -170,37 +195,73 @@ impl ConnectionState {
         self.hibernating.get()
     }
 
+    /// Whether it can be given to another server now: it is idle without buffers, and has no session that only this one knows.
+    pub(crate) fn is_giveable(&self) -> bool {
+        let is_own = self.peer.tls.is_some() || self.http2.get().is_some();
+        self.is_hibernating() && !is_own && !self.killed.get()
+    }
+
     /// Whether a request was answered on it, and since when nothing has happened on it: milliseconds of the coarse clock.
     pub fn idle_since(&self) -> (bool, u64) {
-        (self.answered.get(), self.io.flow().progress_ms())
+        match self.http2.get() {
+            Some(streams) => streams.idle_since(),
+            None => (self.answered.get(), self.io.flow().progress_ms()),
+        }
     }
 
     /// Whether something on it is or may become a worker's: all but a response that is being sent. (What of its body is
     /// still to come the dispatcher knows.)
     pub fn may_need_worker(&self) -> bool {
-        !(self.busy.get() && self.responds.get())
+        match self.http2.get() {
+            Some(streams) => streams.may_need_worker(),
+            None => !(self.message.busy.get() && self.message.responds.get()),
+        }
     }
 
-    /// Whether the application has taken it over.
-    pub fn is_spliced(&self) -> bool {
-        self.spliced.get()
+    /// How much of it applications of `chosen` workers have taken over: itself, or streams of it.
+    pub fn count_hijacked(&self, chosen: &dyn Fn(HijackedBy) -> bool) -> usize {
+        match self.http2.get() {
+            Some(streams) => streams.count_hijacked(chosen),
+            None => usize::from(self.spliced.get() && chosen(self.hijacked_by.get())),
+        }
+    }
+
+    /// Ends what applications of `chosen` workers have taken over. Returns how much that was.
+    pub fn close_hijacked(&self, chosen: &dyn Fn(HijackedBy) -> bool) -> u64 {
+        if let Some(streams) = self.http2.get() {
+            return streams.close_hijacked(chosen);
+        }
+        let hijacked = self.spliced.get() && !self.killed.get();
+        if !hijacked || !chosen(self.hijacked_by.get()) {
+            return 0;
+        }
+        self.kill(Outcome::Aborted);
+        1
     }
 
     /// Whether a message is on it.
     pub fn is_busy(&self) -> bool {
-        self.busy.get() || !self.io.flow().is_flushed() || !self.io.is_idle()
+        self.message.busy.get() || !self.io.flow().is_flushed() || !self.io.is_idle()
     }
 
     /// Whether the client has sent something or has left: asked of the kernel, for the runtime hears of it later.
     pub fn has_news(&self) -> bool {
-        self.io.with_socket(|socket| {
-            let mut socket = [PollFd::new(&socket, PollFlags::IN)];
-            poll(&mut socket, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        self.io.with_stream(|stream| {
+            let mut socket = [PollFd::new(stream, PollFlags::IN)];
+            let news = poll(&mut socket, Some(&Timespec::default()));
+            stream.holds_input() || news.is_ok_and(|ready| ready > 0)
         })
     }
 
     /// Checks the connection's clocks at `now_ms` of the coarse clock. `crowded`: newcomers find no place.
     pub fn check_clocks(&self, now_ms: u64, settings: &Settings, crowded: bool) {
+        if let Some(streams) = self.http2.get() {
+            return match streams.check_clocks(now_ms, settings) {
+                Verdict::Sound => {}
+                Verdict::Wake => self.wake(),
+                Verdict::Kill(outcome) => self.kill(outcome),
+            };
+        }
         let (io, flow) = (&self.io, self.io.flow());
         let late =
             |since: u64, limit: Duration| now_ms.saturating_sub(since) > limit.as_millis() as u64;
@@ -212,7 +273,7 @@ impl ConnectionState {
         {
             return self.kill(Outcome::Timeout);
         }
-        let answering = self.busy.get() || !flow.is_flushed();
+        let answering = self.message.busy.get() || !flow.is_flushed();
         let phase = io.phase();
         if flow.sends_too_slowly(phase == Phase::Body, settings.min_body_rate) {
             return self.time_out("the body came too slowly");

@@ -6,9 +6,9 @@ use super::request_line::RequestLine;
 use super::{Head, Limits, Refusal, line, target};
 
 /// Puma's bound; names beyond it are no client's.
-const MAX_NAME_BYTES: usize = 256;
+pub(super) const MAX_NAME_BYTES: usize = 256;
 
-const TOO_LARGE: u16 = 431;
+pub(super) const TOO_LARGE: u16 = 431;
 
 /// What was seen in the field lines so far.
 #[derive(Debug, Default)]

@@ -4,11 +4,11 @@ use super::target::{self, Form};
 use super::{Limits, Refusal, line};
 
 /// Longer than every registered method (18 bytes); a longer one cannot be implemented here (501).
-const MAX_METHOD_BYTES: usize = 64;
+pub(super) const MAX_METHOD_BYTES: usize = 64;
 /// ` HTTP/1.1`
 const VERSION_BYTES: usize = 9;
 
-const METHOD_TOO_LONG: Refusal = Refusal::new(501, "the method is too long");
+pub(super) const METHOD_TOO_LONG: Refusal = Refusal::new(501, "the method is too long");
 
 /// What the rest of the head is judged by.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,8 +1,8 @@
 //! The lines for people, column by column.
 
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
-use config::LogFields;
+use config::{LogField, LogFields};
 
 use super::*;
 

@@ -3,8 +3,12 @@
 use std::future::poll_fn;
 use std::io::Write;
 use std::sync::mpsc;
+use std::task::Context;
 
 use tempfile::NamedTempFile;
+
+use crate::serve::file_body::{Chunk, FILE_READ_BYTES};
+use crate::serve::file_threads::Work;
 
 use super::*;
 
@@ -12,6 +16,7 @@ const LIMITS: FileLimits = FileLimits {
     open: Duration::from_secs(120),
     read: Duration::from_secs(120),
     waiting: 1,
+    unread: u64::MAX,
 };
 
 fn file(bytes: usize) -> NamedTempFile {
@@ -20,12 +25,20 @@ fn file(bytes: usize) -> NamedTempFile {
     file
 }
 
+fn named(path: &Path) -> NamedFile {
+    NamedFile {
+        path: path.to_owned(),
+        roots: None,
+    }
+}
+
 fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at % 251) as u8).collect()
 }
 
 async fn next(body: &mut FileBody) -> Option<io::Result<Bytes>> {
-    poll_fn(|context| body.poll_chunk(context)).await
+    let chunk = poll_fn(|context| body.poll_chunk(context)).await;
+    chunk.map(|chunk| chunk.map(Chunk::into_bytes))
 }
 
 async fn rest(body: &mut FileBody) -> io::Result<Vec<u8>> {
@@ -58,7 +71,10 @@ async fn a_body_is_what_was_declared_or_all_that_the_file_had() {
         let file = file(bytes);
         for declared in [None, Some(0), Some(bytes / 2), Some(bytes)] {
             let declared = declared.map(|bytes| bytes as u64);
-            let mut body = files.open(file.path(), declared, LIMITS).await.unwrap();
+            let (mut body, _) = files
+                .open(named(file.path()), declared, LIMITS)
+                .await
+                .unwrap();
             // What comes later is not sent.
             file.as_file().write_all(b"more").unwrap();
             let expect = declared.map_or(bytes, |bytes| bytes as usize);
@@ -68,7 +84,11 @@ async fn a_body_is_what_was_declared_or_all_that_the_file_had() {
             file.as_file().set_len(bytes as u64).unwrap();
         }
         let more = Some(bytes as u64 + 1);
-        let error = files.open(file.path(), more, LIMITS).await.err().unwrap();
+        let error = files
+            .open(named(file.path()), more, LIMITS)
+            .await
+            .err()
+            .unwrap();
         assert!(matches!(error, FileError::TooShort), "{error}");
     }
 }
@@ -77,7 +97,7 @@ async fn a_body_is_what_was_declared_or_all_that_the_file_had() {
 async fn a_file_that_has_become_shorter_is_an_error_after_what_it_had() {
     let files = ApplicationFiles::new().unwrap();
     let file = file(FILE_READ_BYTES * 2);
-    let mut body = files.open(file.path(), None, LIMITS).await.unwrap();
+    let (mut body, _) = files.open(named(file.path()), None, LIMITS).await.unwrap();
     file.as_file().set_len(FILE_READ_BYTES as u64 + 7).unwrap();
     let lengths = [FILE_READ_BYTES, 7];
     for length in lengths {
@@ -95,7 +115,7 @@ async fn a_piece_that_is_not_read_in_time_is_an_error() {
         read: Duration::from_millis(10),
         ..LIMITS
     };
-    let mut body = files.open(file.path(), None, limits).await.unwrap();
+    let (mut body, _) = files.open(named(file.path()), None, limits).await.unwrap();
     let (_gate, _busy) = occupy(&files);
     assert!(next(&mut body).await.unwrap().is_ok());
     let error = next(&mut body).await.unwrap().unwrap_err();
@@ -106,7 +126,7 @@ async fn a_piece_that_is_not_read_in_time_is_an_error() {
 async fn a_body_that_waits_for_a_thread_goes_on_when_one_is_free() {
     let files = ApplicationFiles::new().unwrap();
     let file = file(FILE_READ_BYTES * 3);
-    let mut body = files.open(file.path(), None, LIMITS).await.unwrap();
+    let (mut body, _) = files.open(named(file.path()), None, LIMITS).await.unwrap();
     let (gate, _busy) = occupy(&files);
     assert!(next(&mut body).await.unwrap().is_ok());
     let mut context = Context::from_waker(std::task::Waker::noop());
@@ -125,13 +145,66 @@ async fn a_file_that_nobody_waits_for_leaves_the_line() {
             open: Duration::from_millis(1),
             ..LIMITS
         };
-        let error = files.open(file.path(), None, limits).await.err().unwrap();
+        let error = files
+            .open(named(file.path()), None, limits)
+            .await
+            .err()
+            .unwrap();
         assert!(matches!(error, FileError::Timeout(_)), "{error}");
     }
     let limits = FileLimits {
         waiting: 0,
         ..LIMITS
     };
-    let error = files.open(file.path(), None, limits).await.err().unwrap();
+    let error = files
+        .open(named(file.path()), None, limits)
+        .await
+        .err()
+        .unwrap();
     assert!(matches!(error, FileError::TooManyWait(0)), "{error}");
+}
+
+#[test]
+fn a_file_is_opened_in_the_named_folders_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for inside in ["root/deep", "other", "root2"] {
+        std::fs::create_dir_all(at(inside)).unwrap();
+    }
+    for file in ["root/deep/a", "root/b", "other/c", "root2/d", "e"] {
+        std::fs::write(at(file), file).unwrap();
+    }
+    for (link, to) in [
+        ("root/within", "deep/a"),
+        ("root/out", "../e"),
+        ("root/folder_out", ".."),
+        ("current", "root"),
+        ("root/to_other", "../other/c"),
+    ] {
+        std::os::unix::fs::symlink(to, at(link)).unwrap();
+    }
+    let fifo = at("root/fifo");
+    rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+    let roots = Some(vec![at("current"), at("other"), at("missing")]);
+    for (name, opens) in [
+        ("root/deep/a", true),
+        ("root/b", true),
+        ("current/b", true),
+        ("root/within", true),
+        ("root/to_other", true),
+        ("other/c", true),
+        ("root/deep/../b", true),
+        ("root/out", false),
+        ("root/folder_out/e", false),
+        ("root/../e", false),
+        ("root2/d", false),
+        ("e", false),
+        ("root", false),
+        ("root/fifo", false),
+        ("root/none", false),
+    ] {
+        let (path, roots) = (at(name), roots.clone());
+        let opened = open(&NamedFile { path, roots }, None, u64::MAX);
+        assert_eq!(opened.is_ok(), opens, "{name}: {opened:?}");
+    }
 }

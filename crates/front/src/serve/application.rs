@@ -1,0 +1,192 @@
+//! One application as an edge serves it: its settings, what its requests pass, and what is answered in its name without
+//! Ruby. It knows no connection.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use config::{ParameterNames, Settings};
+use metrics::{ApplicationMetrics, ApplicationTotals, Distribution, Recorder};
+
+use crate::counters::Counters;
+use crate::live_settings::LiveSettings;
+use crate::log::AccessLog;
+use crate::serve::cached::ResponseCache;
+use crate::serve::error_pages::ErrorPages;
+use crate::serve::files::ApplicationFiles;
+use crate::serve::gate::Gate;
+use crate::serve::public_folder::PublicFolder;
+use crate::slow_requests::SlowRequests;
+
+/// One application, as one edge serves it.
+pub struct Application {
+    /// The settings in force.
+    pub settings: LiveSettings,
+    /// The log.
+    pub log: Rc<AccessLog>,
+    /// What requests pass before anything else.
+    pub gate: Arc<Gate>,
+    /// The pages for errors of the front's own.
+    pub error_pages: Arc<ErrorPages>,
+    /// Files that the application names.
+    pub files: ApplicationFiles,
+    /// The application's public folder.
+    pub public_folder: PublicFolder,
+    /// Responses that may be used again.
+    pub cache: Arc<ResponseCache>,
+    /// What became of its requests here.
+    pub counters: Arc<Counters>,
+    /// What its requests here cost.
+    pub recorder: Recorder,
+    /// The slowest requests, of all edges.
+    pub slow_requests: Arc<SlowRequests>,
+    /// The same of all edges.
+    metrics: ApplicationMetrics,
+    /// The counters of other edges.
+    elsewhere: RefCell<Vec<Arc<Counters>>>,
+    /// Parameters whose values are not logged: those of the settings and of the application.
+    pub secret_parameters: RefCell<ParameterNames>,
+    /// Those of the application.
+    own_secrets: RefCell<Vec<String>>,
+}
+
+/// An application at an edge that another thread is to have: what all edges share, and its settings.
+pub(crate) struct ApplicationSeed {
+    /// The name in its lines of the log.
+    name: Option<String>,
+    settings: Settings,
+    gate: Arc<Gate>,
+    error_pages: Arc<ErrorPages>,
+    cache: Arc<ResponseCache>,
+    counters: Arc<Counters>,
+    metrics: ApplicationMetrics,
+    slow_requests: Arc<SlowRequests>,
+}
+
+impl ApplicationSeed {
+    /// Returns the application, with the log of its edge's thread. Call it there.
+    ///
+    /// # Errors
+    /// The threads that read files cannot be started.
+    pub(crate) fn grow(self, log: &Rc<AccessLog>) -> io::Result<Rc<Application>> {
+        let log = match &self.name {
+            Some(name) => Rc::new(log.of_application(name)),
+            None => Rc::clone(log),
+        };
+        self.grow_with(log)
+    }
+
+    fn grow_with(self, log: Rc<AccessLog>) -> io::Result<Rc<Application>> {
+        let application = Application {
+            settings: LiveSettings::new(Rc::new(self.settings)),
+            log,
+            gate: self.gate,
+            error_pages: self.error_pages,
+            files: ApplicationFiles::new()?,
+            public_folder: PublicFolder::new()?,
+            cache: self.cache,
+            counters: self.counters,
+            recorder: self.metrics.recorder(),
+            metrics: self.metrics,
+            slow_requests: self.slow_requests,
+            elsewhere: RefCell::default(),
+            secret_parameters: RefCell::default(),
+            own_secrets: RefCell::default(),
+        };
+        application.hide_parameters(&[]);
+        Ok(Rc::new(application))
+    }
+}
+
+impl Application {
+    /// Returns an application whose code is not loaded yet.
+    ///
+    /// # Errors
+    /// The threads that read files cannot be started.
+    pub fn new(settings: Rc<Settings>, log: Rc<AccessLog>) -> io::Result<Rc<Self>> {
+        let seed = ApplicationSeed {
+            cache: Arc::new(ResponseCache::new(&settings)),
+            settings: Settings::clone(&settings),
+            gate: Arc::default(),
+            error_pages: Arc::default(),
+            name: None,
+            counters: Arc::default(),
+            metrics: ApplicationMetrics::default(),
+            slow_requests: Arc::default(),
+        };
+        seed.gate.apply(&settings);
+        seed.grow_with(log)
+    }
+
+    /// Returns the beginning of the same application at another edge.
+    pub(crate) fn seed(&self) -> ApplicationSeed {
+        let counters = Arc::new(Counters::default());
+        self.elsewhere.borrow_mut().push(Arc::clone(&counters));
+        ApplicationSeed {
+            name: self.log.application().map(str::to_owned),
+            counters,
+            metrics: self.metrics.clone(),
+            slow_requests: Arc::clone(&self.slow_requests),
+            settings: Settings::clone(&self.settings.get()),
+            gate: Arc::clone(&self.gate),
+            error_pages: Arc::clone(&self.error_pages),
+            cache: Arc::clone(&self.cache),
+        }
+    }
+
+    /// The number of requests of each outcome at all edges, by its name.
+    pub(crate) fn outcomes(&self) -> BTreeMap<&'static str, u64> {
+        self.sum(Counters::outcomes)
+    }
+
+    /// What became of its requests at all edges, and what they cost, also at servers before this one.
+    pub(crate) fn totals(&self) -> ApplicationTotals {
+        let mut totals = self.metrics.totals();
+        for (outcome, number) in self.outcomes() {
+            *totals.outcomes.entry(outcome.to_owned()).or_default() += number;
+        }
+        totals
+    }
+
+    /// How long its requests took at all edges, from their arrival to the end of the response, at this server alone.
+    pub(crate) fn latency(&self) -> Distribution {
+        self.metrics.latency()
+    }
+
+    /// Adds what a server before this one has recorded.
+    pub(crate) fn add_before(&self, totals: &ApplicationTotals) {
+        self.metrics.add_before(totals);
+    }
+
+    /// The number of responses of each class of status at all edges, such as `2xx`.
+    pub(crate) fn status_classes(&self) -> BTreeMap<&'static str, u64> {
+        self.sum(Counters::status_classes)
+    }
+
+    fn sum(&self, of: fn(&Counters) -> BTreeMap<&'static str, u64>) -> BTreeMap<&'static str, u64> {
+        let mut sums = of(&self.counters);
+        for (name, number) in self.elsewhere.borrow().iter().flat_map(|one| of(one)) {
+            *sums.entry(name).or_default() += number;
+        }
+        sums
+    }
+
+    /// Puts these settings in force.
+    pub fn apply(&self, settings: Rc<Settings>) {
+        self.gate.apply(&settings);
+        self.cache.apply(&settings);
+        self.settings.replace(settings);
+        let names = self.own_secrets.take();
+        self.hide_parameters(&names);
+    }
+
+    /// Keeps the values of these parameters, which the application names, out of the log too.
+    pub fn hide_parameters(&self, names: &[String]) {
+        let settings = self.settings.get();
+        let all = settings.log_filter_parameters.with(names);
+        self.secret_parameters.replace(all);
+        self.own_secrets.replace(names.to_vec());
+    }
+}
