@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
+use clap::{Arg, ArgAction, ArgGroup, Command, ValueHint, value_parser};
 use config::SETTINGS;
 
 /// The commands of the lab, a program of its own, and what each does.
@@ -27,6 +27,12 @@ pub const LAB_COMMANDS: [(&str, &str); 5] = [
     ),
 ];
 
+/// Where each shell looks for them.
+const COMPLETION_FILES: &str = "\
+bash  highball completion bash > ~/.local/share/bash-completion/completions/highball
+zsh   highball completion zsh > ~/.zfunc/_highball, with fpath=(~/.zfunc $fpath) before compinit in ~/.zshrc
+fish  highball completion fish > ~/.config/fish/completions/highball.fish";
+
 /// The shells that there are completions for.
 pub(crate) const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
@@ -39,6 +45,7 @@ pub fn definition() -> Command {
         .subcommand_required(true)
         .subcommands(commands_for_applications())
         .subcommands(commands_for_servers())
+        .subcommands(commands_for_observers())
         .subcommands(commands_for_people())
         .subcommands(lab)
         .about("An application server for Ruby, and the lab that compares it on your own application")
@@ -72,14 +79,27 @@ fn commands_for_applications() -> [Command; 3] {
     [serve, check, init]
 }
 
-fn commands_for_servers() -> [Command; 5] {
+fn commands_for_servers() -> [Command; 12] {
     let status = Command::new("status")
         .about("Show a running server: processes, threads, queue and counters")
+        .args(targets())
+        .arg(switch("json", "Print JSON"))
+        .arg(watch());
+    let dashboard = Command::new("dashboard")
+        .about("Open a page with live figures of a running server on an address of this machine, until Ctrl-C")
+        .args(targets());
+    let certificates = Command::new("certificates")
+        .about("Show the certificates that the server orders by itself, and why an order failed")
         .args(targets())
         .arg(switch("json", "Print JSON"));
     let restart = Command::new("restart")
         .about("Load the application's code again and wait until it serves; if it fails, the old code keeps serving")
-        .args(targets());
+        .args(targets())
+        .arg(text(
+            "application",
+            "NAME",
+            "The application, where the server has several [default: all, one after the other]",
+        ));
     let reload = Command::new("reload")
         .about("Read the settings again: applies what it can in place and replaces workers for the rest; a wrong file changes nothing")
         .args(targets());
@@ -95,14 +115,190 @@ fn commands_for_servers() -> [Command; 5] {
         .about("Stop gracefully and wait until the server has exited")
         .args(targets())
         .arg(switch("now", "Abort running requests"));
-    [status, restart, reload, upgrade, stop]
+    [
+        status,
+        memory(),
+        top(),
+        dashboard,
+        exceptions(),
+        certificates,
+        restart,
+        reload,
+        upgrade,
+        stop,
+        maintenance(),
+        purge(),
+    ]
+}
+
+fn exceptions() -> Command {
+    Command::new("exceptions")
+        .about("Show the exceptions of the application in groups, or one group with its samples")
+        .args(targets())
+        .arg(text(
+            "group",
+            "ID",
+            "The group that is shown with its samples, by its id or the beginning of it",
+        ))
+        .arg(switch("json", "Print JSON"))
+}
+
+fn memory() -> Command {
+    Command::new("memory")
+        .about("Show what each process of a running server holds in memory, and what sharing saves")
+        .after_help(
+            "PSS divides each page among the processes that share it: the sum is what the server holds.\n\
+             private is what the end of a process would give back, with what is swapped out.\n\
+             shared is what other processes have as well; RSS is both, resident pages only.\n\
+             grown is how much private memory a worker has gained since it became ready: a leak shows here.\n\
+             The kernel takes milliseconds to tell the memory of a large process.",
+        )
+        .args(targets())
+        .arg(switch("json", "Print JSON, in bytes"))
+}
+
+/// What runs, where its time goes.
+fn commands_for_observers() -> [Command; 4] {
+    let number = Arg::new("number")
+        .value_name("N")
+        .help("Number of a request in that list: shows where it spent its time");
+    let slow = Command::new("slow")
+        .about("List the slowest requests of the last hour (setting slow_request), or show where one spent its time")
+        .arg(number)
+        .args(targets())
+        .args([svg(), speedscope(), switch("json", "Print JSON")])
+        .arg(of_application());
+    let seconds = Arg::new("seconds")
+        .long("seconds")
+        .value_name("SECONDS")
+        .value_parser(value_parser!(u32).range(1..=300))
+        .default_value("10")
+        .help("How long to sample");
+    let profile = Command::new("profile")
+        .about("Sample one worker while it serves, and show which methods take its time")
+        .args(targets())
+        .args([
+            seconds,
+            worker(),
+            svg(),
+            speedscope(),
+            switch("json", "Print JSON"),
+        ])
+        .arg(of_application());
+    let backtraces = Command::new("backtraces")
+        .about("Show where all threads of all workers are now")
+        .args(targets())
+        .args([worker(), switch("json", "Print JSON")])
+        .arg(of_application());
+    let gc = Command::new("gc")
+        .about("Show the figures of each worker's garbage collector")
+        .args(targets())
+        .args([worker(), switch("json", "Print JSON")])
+        .arg(of_application());
+    [slow, profile, backtraces, gc]
+}
+
+fn of_application() -> Arg {
+    text(
+        "application",
+        "NAME",
+        "The application, where the server has several [default: all]",
+    )
+}
+
+fn worker() -> Arg {
+    Arg::new("worker")
+        .long("worker")
+        .value_name("N")
+        .value_parser(value_parser!(u16))
+        .help("Number of a worker, as `highball status` shows it")
+}
+
+fn svg() -> Arg {
+    path("svg")
+        .value_hint(ValueHint::FilePath)
+        .help("Write a flame graph")
+}
+
+fn speedscope() -> Arg {
+    path("speedscope")
+        .value_hint(ValueHint::FilePath)
+        .help("Write a file for https://www.speedscope.app")
+}
+
+fn top() -> Command {
+    Command::new("top")
+        .about("Watch a running server in the terminal: requests, queue, threads, workers and memory")
+        .after_help(
+            "Keys: q or Ctrl-C quits, p or space pauses, t shows routes in place of workers, s sorts by the next column,\n\
+             r reverses the order, a shows the next application, h shows the keys, up and down scroll.\n\
+             Without a terminal use `highball status --watch` or `highball status --json`.",
+        )
+        .args(targets())
+        .arg(seconds("interval").default_value("1").help("Seconds between two readings of the status"))
+}
+
+/// A flag whose value is a number of seconds.
+fn seconds(name: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_name("SECONDS")
+        .value_parser(value_parser!(u16).range(1..=3600))
+}
+
+fn watch() -> Arg {
+    seconds("watch")
+        .num_args(0..=1)
+        .default_missing_value("2")
+        .conflicts_with("json")
+        .help("Show it again and again until q or Ctrl-C is pressed [default: every 2 seconds]")
+}
+
+fn maintenance() -> Command {
+    let message = Arg::new("message")
+        .long("message")
+        .value_name("TEXT")
+        .help("What clients are shown [default: the page 503.html of error_pages]");
+    Command::new("maintenance")
+        .about("Answer requests with 503 while you work on the application: writes and removes the file of the setting maintenance_file")
+        .arg(
+            Arg::new("state")
+                .value_parser(["on", "off", "status"])
+                .required(true),
+        )
+        .arg(dir())
+        .arg(own_config())
+        .arg(message)
+}
+
+fn purge() -> Command {
+    Command::new("purge")
+        .about("Forget stored responses of the response cache (setting cache_bytes)")
+        .args(targets())
+        .arg(text(
+            "url",
+            "URL",
+            "One URL, or a path with its query for all hosts",
+        ))
+        .arg(text("prefix", "URL", "All URLs that begin so"))
+        .arg(text(
+            "tag",
+            "TAG",
+            "All responses with this word in Cache-Tag or Surrogate-Key",
+        ))
+        .arg(switch("all", "All"))
+        .group(
+            ArgGroup::new("what")
+                .args(["url", "prefix", "tag", "all"])
+                .required(true),
+        )
 }
 
 fn commands_for_people() -> [Command; 2] {
     let shell = Arg::new("shell").value_parser(SHELLS).required(true);
     let completion = Command::new("completion")
         .about("Print the completions for a shell")
-        .after_help("For bash: highball completion bash > ~/.local/share/bash-completion/completions/highball")
+        .after_help(COMPLETION_FILES)
         .arg(shell);
     [
         Command::new("version").about("Print the version"),
@@ -155,6 +351,10 @@ fn targets() -> impl Iterator<Item = Arg> {
         let own = target.get_id().clone();
         target.conflicts_with_all(names.iter().filter(|name| own != **name))
     })
+}
+
+fn text(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
 }
 
 fn switch(name: &'static str, help: &'static str) -> Arg {

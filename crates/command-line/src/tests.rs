@@ -1,5 +1,10 @@
 //! Command lines and what they mean.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
+use config::SETTINGS;
+
 use super::*;
 
 fn read(line: &str) -> clap::error::Result<Command> {
@@ -119,6 +124,7 @@ fn a_mistyped_command_is_no_folder() {
     check("sevre", "serve");
     check("compar", "compare");
     // A folder of that name, a path, or another word.
+    check("slwo", "slow");
     for folder in ["src", "./retsart", "blog"] {
         let served = Command::Serve(arguments_of(Some(folder), &[]));
         assert_eq!(read(&format!("highball {folder}")).unwrap(), served);
@@ -185,6 +191,7 @@ fn the_other_commands_name_a_server() {
         Command::Status {
             server: server(),
             json,
+            watch: None,
         },
     );
     check(
@@ -201,8 +208,37 @@ fn the_other_commands_name_a_server() {
     };
     check(
         "highball status --pid 7 --json",
-        Command::Status { server, json },
+        Command::Status {
+            server,
+            json,
+            watch: None,
+        },
     );
+    for (line, expect) in [
+        ("highball status --watch", 2),
+        ("highball status --watch 7", 7),
+    ] {
+        let watch = Command::Status {
+            server: ServerArguments::default(),
+            json: false,
+            watch: Some(Duration::from_secs(expect)),
+        };
+        check(line, watch);
+    }
+    let top = Command::Top {
+        server: ServerArguments::default(),
+        interval: Duration::from_secs(1),
+    };
+    check("highball top", top);
+    let server = ServerArguments::default();
+    let group = Some("5d41".to_owned());
+    let exceptions = Command::Exceptions {
+        server: ServerArguments::default(),
+        group,
+        json: false,
+    };
+    check("highball exceptions --group 5d41", exceptions);
+    check("highball memory --json", Command::Memory { server, json });
     let now = true;
     let server = ServerArguments {
         dir: Some("app".into()),

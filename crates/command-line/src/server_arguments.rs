@@ -1,0 +1,33 @@
+//! Arguments of commands that a running server carries out. Data only.
+
+use std::path::PathBuf;
+
+/// A running server, by one of these; by default the server of the current folder.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServerArguments {
+    /// The application's folder.
+    pub dir: Option<PathBuf>,
+    /// The file of settings that it was started with.
+    pub config: Option<PathBuf>,
+    /// Its process.
+    pub pid: Option<i32>,
+    /// A UNIX socket that it listens on.
+    pub socket: Option<PathBuf>,
+}
+
+/// What of a running server is looked at, and how it is shown.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ViewArguments {
+    /// Which server.
+    pub server: ServerArguments,
+    /// The application's name; by default all.
+    pub application: Option<String>,
+    /// The worker's number.
+    pub worker: Option<u16>,
+    /// Where a flame graph is written.
+    pub svg: Option<PathBuf>,
+    /// Where a file for speedscope is written.
+    pub speedscope: Option<PathBuf>,
+    /// As JSON, for programs.
+    pub json: bool,
+}
