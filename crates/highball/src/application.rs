@@ -1,7 +1,8 @@
-//! The application that is served: its folder, its settings, and what its processes are started with. Looks at files;
-//! starts nothing.
+//! An application that is served: its folder, its settings, and what its processes are started with. Looks at files; starts
+//! nothing.
 
 pub(crate) mod library;
+pub(crate) mod published;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -9,16 +10,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
-use command_line::ApplicationArguments;
-use config::{CONFIG_FILES, Listen, MemoryBudget, Rollout, Settings, Sources};
-use exchange::control::Start;
+use anyhow::{Context, Result, bail};
+use config::{ApplicationTable, Listen, MemoryBudget, Rollout, Settings};
+use exchange::control::{ExceptionRules, Start};
+use front::ApplicationPlan;
 use supervisor::{Bound, Limits, Load, Plan};
 
 use crate::changes::handover::VARIABLE;
 use crate::system::systemd;
 use crate::system::terminal::Terminal;
-use crate::system::working_folder::absolute;
 
 /// The generation that a server starts with.
 pub(crate) const FIRST_GENERATION: u32 = 1;
@@ -37,20 +37,17 @@ pub(crate) struct ChildEnvironment {
     pub(crate) terminal: Option<Arc<Terminal>>,
 }
 
-/// An application and its settings, both checked. In another thread it owns its settings; [`Application::share`] puts them
-/// behind an `Rc`.
+/// An application and its settings. In another thread it owns its settings; [`Application::share`] puts them behind an `Rc`.
 #[derive(Clone, Debug)]
 pub(crate) struct Application<S = Rc<Settings>> {
-    /// Its folder, canonical, as it was at the start.
+    /// What the file says of it beside settings, where a server has several.
+    pub(crate) table: Option<ApplicationTable>,
+    /// Its folder for people: canonical, as it was at the start, of a server's only application; as it was named otherwise.
     pub(crate) dir: PathBuf,
     /// Its folder as it was named: a link in it may lead elsewhere at the next restart.
     pub(crate) named: PathBuf,
-    /// The file of settings that was read, canonical.
-    pub(crate) config: Option<PathBuf>,
     pub(crate) settings: S,
     pub(crate) child_environment: ChildEnvironment,
-    /// To load it again.
-    arguments: ApplicationArguments,
 }
 
 /// The files that a generation is loaded from.
@@ -64,68 +61,26 @@ pub(crate) struct Code {
 }
 
 impl Application<Settings> {
-    /// Finds the application and loads its settings.
-    ///
-    /// # Errors
-    /// What is missing or wrong, with its name.
-    pub(crate) fn load(arguments: ApplicationArguments) -> Result<Self> {
-        let named = arguments.dir.as_deref().unwrap_or(Path::new("."));
-        let dir = folder(named)?;
-        let named = absolute(named);
-        let settings = Settings::load(Sources {
-            dir: dir.clone(),
-            config: arguments.config.clone(),
-            flags: arguments.flags.clone(),
-            env: std::env::vars_os().collect(),
-        });
-        let settings = settings.map_err(|errors| anyhow!("{errors}"))?;
-        // FoundServer again by the same path, wherever the working folder is by then.
-        let again = ApplicationArguments {
-            dir: Some(named.clone()),
-            config: arguments.config.as_deref().map(absolute),
-            flags: arguments.flags,
-        };
-        rackup(&settings.rackup, &dir).with_context(|| {
-            "cannot serve this folder; run highball in the application's folder or name that: highball DIR"
-        })?;
-        let default = || {
-            CONFIG_FILES
-                .iter()
-                .map(|name| dir.join(name))
-                .find(|path| path.is_file())
-        };
-        let config = arguments.config.or_else(default);
-        Ok(Self {
-            dir,
-            named,
-            config: config.and_then(|path| path.canonicalize().ok()),
-            settings,
-            child_environment: ChildEnvironment::default(),
-            arguments: again,
-        })
-    }
-
     /// The same, with shared settings.
     pub(crate) fn share(self) -> Application {
         Application {
+            table: self.table,
             dir: self.dir,
             named: self.named,
-            config: self.config,
             settings: Rc::new(self.settings),
             child_environment: self.child_environment,
-            arguments: self.arguments,
         }
     }
 }
 
-impl Application {
-    /// Returns a function that loads the same application again, by the same folder, file, flags and variables. It blocks; its
-    /// errors are those of [`Application::load`].
-    pub(crate) fn again(&self) -> impl FnOnce() -> Result<Application<Settings>> + Send + use<> {
-        let arguments = self.arguments.clone();
-        || Application::load(arguments)
+impl<S> Application<S> {
+    /// Its name, where a server has several applications.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.table.as_ref().map(|table| &*table.name)
     }
+}
 
+impl Application {
     /// Returns a function that finds the files of a generation, in the folder as it is now. It blocks; its errors: the folder
     /// or the rackup file is gone, a path is not in UTF-8, the Ruby library is missing.
     pub(crate) fn code(&self) -> impl FnOnce() -> Result<Code> + Send + use<> {
@@ -174,8 +129,31 @@ impl Application {
                 .chain([VARIABLE])
                 .map(str::to_owned)
                 .collect(),
-            variables: self.child_environment.variables.clone(),
+            variables: self.variables(),
             descriptors: self.child_environment.descriptors,
+        }
+    }
+
+    /// Variables of its processes: those that name the user, then its own.
+    fn variables(&self) -> Vec<(String, String)> {
+        let mut all = self.child_environment.variables.clone();
+        let own = self.table.iter().flat_map(|table| &table.variables);
+        all.extend(own.cloned());
+        all
+    }
+
+    /// What the front of the application is made from.
+    pub(crate) fn front_plan(&self, generation: u32) -> ApplicationPlan {
+        let (hosts, prefix) = match &self.table {
+            Some(table) => (table.hosts.clone(), table.prefix.clone()),
+            None => (Vec::new(), String::new()),
+        };
+        ApplicationPlan {
+            name: self.name().map(str::to_owned),
+            hosts,
+            prefix,
+            settings: Rc::clone(&self.settings),
+            generation,
         }
     }
 
@@ -210,6 +188,8 @@ impl Application {
             unix_sockets: unix_sockets?,
             terminal: terminal.map(|terminal| text(terminal.path())).transpose()?,
             error_page: shows_error_page(settings, terminal.is_some()),
+            measure_requests: settings.measure_requests,
+            exceptions: settings.exceptions.then(|| exception_rules(settings)),
         };
         Ok(Load {
             start,
@@ -219,24 +199,32 @@ impl Application {
     }
 }
 
+/// How workers report exceptions.
+fn exception_rules(settings: &Settings) -> Box<ExceptionRules> {
+    Box::new(ExceptionRules {
+        ignore: settings.exception_ignore.clone(),
+        filter: settings.log_filter_parameters.words().to_vec(),
+        release: settings.release.clone(),
+    })
+}
+
 /// Whether browsers may see errors of the application with its source: only in `development`. A server that was started
 /// without an environment may be one for production whose operator forgot it, perhaps behind a proxy: then only where a
 /// person started it in a terminal and no other machine reaches it.
 fn shows_error_page(settings: &Settings, in_terminal: bool) -> bool {
     let is_local = |listen: &Listen| match listen {
-        Listen::Tcp(address) => address.ip().is_loopback(),
+        Listen::Tcp(address) | Listen::Tls(address) => address.ip().is_loopback(),
         Listen::Unix(_) => true,
     };
-    let chosen = settings.chose_development();
-    let may_be_forgotten = !in_terminal || !settings.listen.iter().all(is_local);
-    settings.environment == "development" && (chosen || !may_be_forgotten)
+    let is_safe = in_terminal && settings.listen.iter().all(is_local);
+    settings.environment == "development" && (is_safe || !settings.environment_is_default())
 }
 
-/// The capacity of a server that serves, in a line.
-pub(crate) fn ready_line(settings: &Settings, generation: u32) -> String {
+/// The capacity of an application that serves, in words.
+pub(crate) fn capacity(settings: &Settings, generation: u32) -> String {
     let workers = counted(settings.workers.into(), "worker");
     let threads = counted(settings.threads.into(), "thread");
-    format!("ready: {workers} x {threads}, generation {generation}")
+    format!("{workers} x {threads}, generation {generation}")
 }
 
 /// A number with its noun.
@@ -249,7 +237,7 @@ pub(crate) fn counted(number: usize, noun: &str) -> String {
 ///
 /// # Errors
 /// It does not exist.
-fn rackup(name: &Path, dir: &Path) -> Result<PathBuf> {
+pub(crate) fn rackup(name: &Path, dir: &Path) -> Result<PathBuf> {
     let path = dir.join(name);
     if !path.is_file() {
         bail!(

@@ -1,12 +1,26 @@
 //! The commands, one file for each kind of them. They decide about no request and no process.
 
+mod api;
+pub(crate) mod certificates;
 pub(crate) mod check;
 pub(crate) mod client;
+pub(crate) mod dashboard;
+pub(crate) mod exceptions_page;
 pub(crate) mod help;
 pub(crate) mod init;
 pub(crate) mod lab;
+mod live;
+pub(crate) mod maintenance;
+pub(crate) mod memory;
+mod memory_usage;
+pub(crate) mod profile;
 pub(crate) mod serve;
+pub(crate) mod slow;
 mod status_page;
+mod terminal;
+pub(crate) mod top;
+pub(crate) mod watch;
+pub(crate) mod workers;
 
 use std::io::{self, Write};
 

@@ -1,11 +1,22 @@
-//! The control socket: how commands reach a running server, what both say, and the queue of changes that are asked for.
+//! The operators' API: how commands reach a running server, the API that both speak, and the queue of changes that are asked for.
 //! It carries no request of a client and makes no change itself.
 
+pub(crate) mod api;
 pub(crate) mod directory;
+pub(crate) mod exceptions;
+pub(crate) mod health;
+pub(crate) mod inspection_routes;
+pub(crate) mod inspections;
 pub(crate) mod messages;
+pub(crate) mod metrics;
 pub(crate) mod name;
+pub(crate) mod operators;
 pub(crate) mod places;
+pub(crate) mod purges;
 pub(crate) mod queue;
+pub(crate) mod recent;
 pub(crate) mod report;
+pub(crate) mod reporter;
+pub(crate) mod routes;
 pub(crate) mod search;
 pub(crate) mod socket;

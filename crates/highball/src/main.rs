@@ -5,12 +5,17 @@
 
 #![forbid(unsafe_code)]
 
+mod acme;
 mod application;
 mod changes;
 mod cli;
 mod control;
+mod dashboard;
+mod exceptions;
+mod hosted;
 mod housekeeping;
 mod server;
+mod setup;
 mod shutdown;
 mod sockets;
 mod startup;
@@ -19,9 +24,11 @@ mod translation;
 
 use std::process::ExitCode;
 
-use cli::{check, client, help, init, lab, serve};
+use cli::{
+    certificates, check, client, dashboard as dashboard_command, exceptions_page, help, init, lab,
+    maintenance, memory, profile, serve, slow, top, watch, workers,
+};
 use command_line::Command;
-use control::messages::ControlCommand;
 use tikv_jemallocator::Jemalloc;
 
 /// Returns free memory to the kernel within seconds, on a thread of its own (`cli/serve.rs` starts it). The C library's
@@ -49,12 +56,39 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Check(arguments) => check::run(arguments),
-        Command::Status { server, json } => client::status(&server, json),
-        Command::Restart(server) => client::change(&server, &ControlCommand::Restart),
-        Command::Reload(server) => client::change(&server, &ControlCommand::Reload),
+        Command::Status {
+            server,
+            json,
+            watch: None,
+        } => client::status(&server, json),
+        Command::Exceptions {
+            server,
+            group,
+            json,
+        } => exceptions_page::run(&server, group.as_deref(), json),
+        Command::Status {
+            server,
+            watch: Some(interval),
+            ..
+        } => watch::run(server, interval),
+        Command::Top { server, interval } => top::run(server, interval),
+        Command::Memory { server, json } => memory::run(&server, json),
+        Command::Certificates { server, json } => certificates::run(&server, json),
+        Command::Restart {
+            server,
+            application,
+        } => client::restart(&server, application),
+        Command::Dashboard(server) => dashboard_command::run(&server),
+        Command::Purge { server, what } => client::purge(&server, what),
+        Command::Reload(server) => client::reload(&server),
+        Command::Slow { view, number } => slow::run(&view, number),
+        Command::Profile { view, seconds } => profile::run(&view, seconds),
+        Command::Backtraces(view) => workers::backtraces(&view),
+        Command::Gc(view) => workers::gc(&view),
         Command::Upgrade { server, binary } => client::upgrade(&server, binary.as_deref()),
         Command::Stop { server, now } => client::stop(&server, now),
         Command::Init { dir, from } => init::run(dir.as_deref(), from.as_deref()),
+        Command::Maintenance(arguments) => maintenance::run(&arguments),
         Command::Version => help::version(),
         Command::Help(topic) => help::topic(&topic),
         Command::Completion(shell) => help::completion(shell),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use front::Unfinished;
 use front::log::{Level, Value};
+use tokio::task::JoinSet;
 use tokio::time::timeout_at;
 
 use crate::application::{LEAST_GRACE, counted};
@@ -19,26 +20,50 @@ pub(crate) struct Shutdown {
     pub(crate) server: Rc<Server>,
     /// The server that has taken over, if there is one.
     pub(crate) successor: Option<Successor>,
+    /// What stops applications that nobody uses, and starts them again.
+    pub(crate) idle: JoinSet<()>,
 }
 
 impl Shutdown {
     /// Lets requests finish for as long as the settings allow, or until a stop at once is requested; then stops the
     /// workers.
-    pub(crate) async fn run(self, stop: Stop, stops: &mut Stops) {
+    pub(crate) async fn run(mut self, stop: Stop, stops: &mut Stops) {
         let server = &self.server;
-        server.state.set("stopping");
+        // Probes of a server that was replaced hear of the new one, which serves.
+        if self.successor.is_none() {
+            server.state.set("stopping");
+            server.front.leave();
+        }
+        let stop = self.delay(stop, stops).await;
+        if self.successor.is_none() {
+            // No application starts any more.
+            self.idle.abort_all();
+        }
+        // An order on its way is continued by the next server.
+        if let Some(manager) = server.certificates.take() {
+            manager.end_soon();
+        }
         if self.successor.is_none() {
             // Requesters get the answer that the server is stopping.
             server.queue.close();
         }
-        server.supervisor.cancel_launch();
+        server.boots.borrow_mut().abort_all();
+        let replaced = self.successor.is_some();
+        server
+            .hosted
+            .iter()
+            .for_each(|one| one.cancel_launch(replaced));
         if self.successor.is_none() {
             server.manager.stopping().await;
         }
-        let limit = server.front.settings().drain_timeout;
+        let limit = server.longest_drain();
         let text = match (stop, &self.successor) {
             (Stop::Now, _) => "stopping at once".to_owned(),
-            (_, None) => draining(server.front.unfinished(), limit, stdin().is_terminal()),
+            (_, None) => draining(
+                server.front.unfinished().await,
+                limit,
+                stdin().is_terminal(),
+            ),
             (_, Some(_)) => format!(
                 "draining: running requests may finish within their deadlines, everything else within {limit:?}"
             ),
@@ -48,7 +73,7 @@ impl Shutdown {
             biased;
             () = self.aborted(limit, stop, stops) => {
                 server.front.end().await;
-                server.supervisor.stop(Duration::ZERO).await;
+                server.stop_workers(Duration::ZERO).await;
             }
             () = self.drain(limit) => {}
             () = self.pass_on_requests() => {}
@@ -58,7 +83,33 @@ impl Shutdown {
             terminal.restore();
         }
         if let Some(successor) = self.successor {
+            successor.give_exceptions(&server.hosted).await;
             successor.leave_open();
+        }
+    }
+
+    /// Goes on serving for `stop_delay`, so that clients hear first that no further request is wanted. Returns how to stop
+    /// then: at once, if that was asked for meanwhile.
+    async fn delay(&self, stop: Stop, stops: &mut Stops) -> Stop {
+        let server = &self.server;
+        let delay = server.front.settings().stop_delay;
+        if delay.is_zero() || stop == Stop::Now || self.successor.is_some() {
+            return stop;
+        }
+        let text = format!(
+            "stopping after {delay:?} (stop_delay): requests are served until then, and probes hear that the server is not ready"
+        );
+        server.log.event(Level::Info, &text, &[]);
+        // Requesters get the answer that the server is stopping.
+        server.queue.close();
+        let until = tokio::time::Instant::now() + delay;
+        loop {
+            match timeout_at(until, stops.next()).await {
+                Err(_) => return stop,
+                // As while it drains: a second `highball stop` waits like the first, anything else is more urgent.
+                Ok(Stop::Drain) => {}
+                Ok(Stop::Signal | Stop::Now) => return Stop::Now,
+            }
         }
     }
 
@@ -82,7 +133,7 @@ impl Shutdown {
                 Some(successor) => self.drain_beside(successor, limit).await,
                 None => {
                     server.front.drain(limit).await;
-                    server.supervisor.stop(rest().max(LEAST_GRACE)).await;
+                    server.stop_workers(rest().max(LEAST_GRACE)).await;
                 }
             }
         };
@@ -92,7 +143,7 @@ impl Shutdown {
     /// Drains while another server serves: requests finish within their deadlines, clients send and receive at their own
     /// pace, and the workers are stopped when nothing needs them any more.
     async fn drain_beside(&self, successor: &Successor, limit: Duration) {
-        let (front, supervisor) = (&self.server.front, &self.server.supervisor);
+        let (server, front) = (&self.server, &self.server.front);
         let clients = async {
             let error = tokio::select! {
                 given = successor.give_connections(front) => match given {
@@ -111,7 +162,7 @@ impl Shutdown {
             front.let_workers_go(limit).await;
             let rest = limit.saturating_sub(began.elapsed());
             let rest = rest.max(front.in_time()).max(LEAST_GRACE);
-            supervisor.stop(rest).await;
+            server.stop_workers(rest).await;
         };
         tokio::join!(clients, workers);
     }

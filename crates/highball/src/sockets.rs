@@ -72,7 +72,7 @@ impl Sockets {
             let setting = Some(listen.to_string());
             let found = position(&inherited, listen);
             let (listener, activated) = match found.map(|at| inherited.remove(at)) {
-                Some(one) => (one.listener, one.origin.activated),
+                Some(one) => (one.listener.for_clients_of(listen), one.origin.activated),
                 None => (Listener::bind(listen, settings.backlog, access)?, None),
             };
             listening.push(ListeningSocket {
@@ -91,6 +91,17 @@ impl Sockets {
             inherited: true,
         }));
         Ok(Self { listening, unused })
+    }
+
+    /// Whether clients of one of them speak TLS.
+    pub(crate) fn has_tls(&self) -> bool {
+        self.listening.iter().any(|one| one.listener.is_tls())
+    }
+
+    /// Whether clients of one of them come over TCP and speak HTTP without TLS.
+    pub(crate) fn has_plain_tcp(&self) -> bool {
+        let mut all = self.listening.iter();
+        all.any(|one| !one.listener.is_tls() && one.listener.path().is_none())
     }
 
     /// The addresses that it listens on, for people.

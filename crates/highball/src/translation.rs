@@ -212,7 +212,7 @@ fn mode_of_umask(umask: &str) -> Option<String> {
 mod reasons {
     pub(super) const LOG: &str =
         "the log goes to stdout, where systemd or Docker keep it, or to log_file";
-    pub(super) const TLS: &str = "Highball does not speak TLS; let a proxy in front of it do that";
+    pub(super) const TLS: &str = "listen on tls://ADDRESS, and set tls_certificate_files";
     pub(super) const FOLDER: &str = "start highball in that folder, or name it: highball serve DIR";
     pub(super) const PRELOAD: &str =
         "the application is always loaded once, before workers are forked";

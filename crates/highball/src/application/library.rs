@@ -16,9 +16,8 @@ const TEMPLATE: &str = "highball/template.rb";
 /// # Errors
 /// It is in none of these places; names them.
 pub(crate) fn find() -> Result<PathBuf> {
+    // The kernel names the file itself, not a link to it such as /usr/bin/highball.
     let exe = std::env::current_exe().context("cannot find the path of this program")?;
-    // A link in a folder of programs says nothing about where the gem is.
-    let exe = exe.canonicalize().unwrap_or(exe);
     find_for(std::env::var_os(VARIABLE), &exe)
 }
 

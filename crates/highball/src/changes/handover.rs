@@ -5,12 +5,14 @@
 //! connections. Until then nothing has changed for clients. Afterwards it receives idle connections and requests for changes.
 //! The end of the socket is the end of the old server.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use exchange::control::Message;
 use front::IdleConnection;
 use serde::{Deserialize, Serialize};
 
+use crate::control::operators::OperatorAddress;
 use crate::control::queue::Change;
 use crate::sockets::Origin;
 
@@ -30,14 +32,30 @@ pub(crate) struct Greeting {
     pub(crate) highball: String,
     /// Its process.
     pub(crate) pid: i32,
-    /// Its latest generation.
+    /// Its latest generation, of all applications.
     pub(crate) generation: u32,
+    /// Its applications by their names, where it has several.
+    pub(crate) applications: BTreeMap<String, GreetedApplication>,
     /// Number of messages [`HandedOver`] that follow.
     pub(crate) sockets: usize,
     /// How many workers fit into memory in addition to the server's own; `None` for all.
     pub(crate) workers: Option<u16>,
     /// The soft limit of descriptors that the first server was started with, before it raised its own.
     pub(crate) descriptors: Option<u64>,
+}
+
+/// One of several applications of the server that hands over.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct GreetedApplication {
+    /// Its latest generation.
+    pub(crate) generation: u32,
+    /// Whether one serves: then the new server must not take over without it.
+    pub(crate) serves: bool,
+    /// Whether it is stopped for want of requests: then it stays so.
+    pub(crate) stopped: bool,
+    /// How many of its workers fit into memory in addition to the server's own; `None` for all.
+    pub(crate) workers: Option<u16>,
 }
 
 /// A socket that is handed over; its descriptor comes with the message.
@@ -49,6 +67,8 @@ pub(crate) enum HandedOver {
     Control(String),
     /// The directory of control sockets.
     ControlDirectory(PathBuf),
+    /// A listener for operators.
+    Operators(OperatorAddress),
 }
 
 /// What the new server sends.
@@ -71,6 +91,9 @@ pub(crate) enum FromSuccessor {
 /// What the new server receives once it is ready, in this order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ToSuccessor {
+    /// Exceptions of the applications; a file with them comes with the message. Before [`ToSuccessor::Serve`], and once more at
+    /// the end.
+    Exceptions,
     /// Accept connections.
     Serve,
     /// The service manager listens to the new server from now on.

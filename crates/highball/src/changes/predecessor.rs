@@ -12,12 +12,16 @@ use exchange::control;
 use front::{Front, Listener};
 use supervisor::Channel;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::spawn_blocking;
 
 use crate::changes::handover::{
     FromSuccessor, Greeting, HandedOver, ToSuccessor, VARIABLE, VERSION,
 };
+use crate::changes::saved_exceptions;
 use crate::control::directory::ControlDirectory;
+use crate::control::operators::OperatorSockets;
 use crate::control::queue::{ChangeQueue, ChangeRequest, Requester};
+use crate::hosted::Hosted;
 use crate::sockets::Inherited;
 use crate::system::privileges::User;
 
@@ -28,6 +32,8 @@ pub(crate) struct Handover {
     pub(crate) greeting: Greeting,
     /// The listeners for clients.
     pub(crate) listeners: Vec<Inherited>,
+    /// The listeners for operators.
+    pub(crate) operators: OperatorSockets,
     /// The control sockets.
     pub(crate) control: ControlSockets,
     socket: OwnedFd,
@@ -45,9 +51,10 @@ pub(crate) fn receive() -> Result<Option<Handover>> {
     let socket = io::stdin().as_fd().try_clone_to_owned();
     let socket = socket.context("cannot reach the running server")?;
     match read(&socket) {
-        Ok((greeting, listeners, control)) => Ok(Some(Handover {
+        Ok((greeting, listeners, operators, control)) => Ok(Some(Handover {
             greeting,
             listeners,
+            operators,
             control,
             socket,
         })),
@@ -60,7 +67,7 @@ pub(crate) fn receive() -> Result<Option<Handover>> {
 
 /// Control sockets by their names in the directory.
 pub(crate) type Names = BTreeMap<String, OwnedFd>;
-type Received = (Greeting, Vec<Inherited>, ControlSockets);
+type Received = (Greeting, Vec<Inherited>, OperatorSockets, ControlSockets);
 
 /// The control sockets that were handed over.
 #[derive(Debug, Default)]
@@ -87,6 +94,7 @@ fn read(socket: &OwnedFd) -> Result<Received> {
         );
     }
     let (mut listeners, mut control_sockets) = (Vec::new(), ControlSockets::default());
+    let mut operators = OperatorSockets::new();
     for _ in 0..greeting.sockets {
         let received = control::receive::<HandedOver>(socket)
             .context("cannot read what the running server hands over")?;
@@ -104,6 +112,9 @@ fn read(socket: &OwnedFd) -> Result<Received> {
                 let directory = directory.context("cannot take the control sockets over")?;
                 control_sockets.directory = Some(directory);
             }
+            HandedOver::Operators(address) => {
+                drop(operators.insert(address, received.only_fd()?));
+            }
             HandedOver::Listener(origin) => {
                 let listener = Listener::adopt(received.only_fd()?);
                 let listener = listener.context("cannot take a socket over")?;
@@ -111,7 +122,7 @@ fn read(socket: &OwnedFd) -> Result<Received> {
             }
         }
     }
-    Ok((greeting, listeners, control_sockets))
+    Ok((greeting, listeners, operators, control_sockets))
 }
 
 /// Tells the running server why this process does not take over.
@@ -161,6 +172,7 @@ impl Predecessor {
     pub(crate) async fn follow(
         self,
         front: Rc<Front>,
+        hosted: Vec<Rc<Hosted>>,
         queue: Rc<ChangeQueue>,
         named: oneshot::Sender<()>,
         exit: mpsc::Receiver<()>,
@@ -185,24 +197,30 @@ impl Predecessor {
                     let requester = Requester::Predecessor;
                     queue.push(ChangeRequest { change, requester });
                 }
+                ToSuccessor::Exceptions => take_exceptions(received, &hosted).await,
                 ToSuccessor::Serve | ToSuccessor::Named => {}
             }
         }
     }
 
-    /// Tells it that this server is ready, and waits until this server may serve.
+    /// Tells it that this server is ready, takes its exceptions, and waits until this server may serve.
     ///
     /// # Errors
     /// It has exited, or sends something else.
-    pub(crate) async fn wait_turn(&self) -> Result<()> {
+    pub(crate) async fn wait_turn(&self, hosted: &[Rc<Hosted>]) -> Result<()> {
         let highball = env!("CARGO_PKG_VERSION").to_owned();
         self.channel
             .send(&FromSuccessor::Ready { highball }, &[])
             .await?;
-        let received = self.channel.receive::<ToSuccessor>().await?;
-        match received.map(|received| received.message) {
-            Some(ToSuccessor::Serve) => Ok(()),
-            _ => bail!("the running server has exited, or has given the upgrade up"),
+        loop {
+            let received = self.channel.receive::<ToSuccessor>().await?;
+            match received {
+                Some(one) if matches!(one.message, ToSuccessor::Serve) => return Ok(()),
+                Some(one) if matches!(one.message, ToSuccessor::Exceptions) => {
+                    take_exceptions(one, hosted).await;
+                }
+                _ => bail!("the running server has exited, or has given the upgrade up"),
+            }
         }
     }
 
@@ -212,6 +230,16 @@ impl Predecessor {
     /// It has exited.
     pub(crate) async fn say_serving(&self) -> Result<()> {
         Ok(self.channel.send(&FromSuccessor::Serving, &[]).await?)
+    }
+}
+
+/// Takes the exceptions of the server that this one replaces. Where they cannot be read there are none: no reason not to serve.
+async fn take_exceptions(received: control::Received<ToSuccessor>, hosted: &[Rc<Hosted>]) {
+    let Ok(file) = received.only_fd() else { return };
+    // A large file takes its time, and clients wait for the front's thread.
+    let saved = spawn_blocking(move || saved_exceptions::read(file)).await;
+    if let Ok(Ok(saved)) = saved {
+        saved_exceptions::merge(hosted, saved);
     }
 }
 

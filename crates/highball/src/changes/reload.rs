@@ -1,77 +1,178 @@
-//! A reload: opens the file of the log and reads the settings again, and applies each change in place or with a new generation
-//! of workers. A wrong file, or a new generation that does not come up, changes no setting.
+//! A reload: reads the settings again, and applies each change in place or with a new generation of workers. A wrong file
+//! changes no setting; an application whose new generation does not come up keeps its settings.
 
 use std::rc::Rc;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
-use config::Reload;
+use anyhow::Result;
+use config::{Reload, SETTINGS, Scope};
 use front::log::Level;
 use front::slot_bytes;
 
-use crate::changes::restart::Restarts;
-use crate::control::messages::Answer;
+use crate::application::Application;
+use crate::changes::{Changes, wait_for_previous};
+use crate::control::messages::Progress;
 use crate::control::queue::Change;
+use crate::hosted::Hosted;
+use crate::setup::Setup;
 
 /// Reads the settings again and applies them.
-pub(crate) async fn reload(restarts: &mut Restarts) -> Answer {
-    let server = Rc::clone(&restarts.server);
+pub(crate) async fn reload(changes: &mut Changes) -> Progress {
+    let server = Rc::clone(&changes.server);
     server.manager.reloading().await;
-    server.log.reopen();
-    let answer = try_reload(restarts).await.unwrap_or_else(|error| {
+    let answer = try_reload(changes).await.unwrap_or_else(|error| {
         let text = format!("the settings are unchanged: {error:#}");
         server.log.event(Level::Warn, &text, &[]);
-        Answer::Failed(text)
+        Progress::failed(text)
     });
-    server.manager.ready(&restarts.status()).await;
+    server.manager.ready(&server.status()).await;
     answer
 }
 
-async fn try_reload(restarts: &mut Restarts) -> Result<Answer> {
+/// What a reload has done so far.
+#[derive(Default)]
+struct Outcome {
+    /// Changed settings.
+    lines: Vec<String>,
+    /// New generations.
+    generations: Vec<String>,
+    /// Applications that keep their settings, and why.
+    failed: Vec<String>,
+}
+
+async fn try_reload(changes: &mut Changes) -> Result<Progress> {
     let began = Instant::now();
-    let server = Rc::clone(&restarts.server);
-    let application = &restarts.application;
-    let old = Rc::clone(&application.settings);
-    let what = format!("{} or its file of settings", application.named.display());
-    let look = server
-        .housekeeping
-        .look(what, old.boot_timeout, application.again());
+    let server = Rc::clone(&changes.server);
+    let setup = &changes.setup;
+    let what = format!("{} or its file of settings", setup.named.display());
+    let limit = setup.settings.boot_timeout;
+    let look = server.housekeeping.look(what, limit, setup.again());
     let mut new = look.await?.share();
-    new.child_environment = application.child_environment.clone();
-    let changes = old.changes(&new.settings);
-    new.settings = Rc::new(old.reloaded(&new.settings));
-    // Larger requests need larger slots, which only a new exchange has.
-    let grows = slot_bytes(&new.settings) > slot_bytes(&old);
-    let needs_generation = grows || changes.iter().any(|one| one.reload == Reload::Generation);
-    let generation = match needs_generation {
-        true => {
-            restarts.wait_for_previous(&Change::Reload).await;
-            let launched = restarts.launch(&new).await;
-            launched.with_context(|| restarts.kept())?;
-            Some(restarts.latest)
+    new.set_child_environment(&setup.child_environment().clone());
+    let mut outcome = Outcome::default();
+    let alone = setup.applications[0].table.is_none();
+    if !alone {
+        let own = setup.settings.changes(&new.settings);
+        let own = own.iter().filter(|one| is_of_the_server(one.name));
+        outcome.lines.extend(own.map(shown));
+    }
+    outcome.lines.extend(other_applications(setup, &new));
+    new.settings = Rc::new(setup.settings.reloaded(&new.settings));
+    for hosted in &server.hosted {
+        let mut all = new.applications.iter();
+        let Some(read) = all.find(|one| one.name() == hosted.name().as_deref()) else {
+            continue;
+        };
+        if let Err(error) = apply(changes, hosted, read, began, &mut outcome).await {
+            let error = error.context(hosted.kept());
+            if alone {
+                return Err(error);
+            }
+            let text = format!("{error:#}");
+            let text = hosted.named(&format!("the settings are unchanged: {text}"));
+            server.log.event(Level::Warn, &text, &[]);
+            outcome.failed.push(text);
         }
-        false => None,
-    };
-    server.front.apply(Rc::clone(&new.settings));
-    server
-        .supervisor
-        .apply_settings(new.settings.boot_timeout, new.drain_timeout());
-    restarts.application = new;
-    let lines: Vec<String> = changes.iter().map(shown).collect();
-    let text = match lines.is_empty() {
+    }
+    if alone {
+        new.settings = Rc::clone(&server.hosted[0].application.borrow().settings);
+    }
+    let hosted = server.hosted.iter();
+    let settings: Vec<_> = hosted
+        .map(|one| Rc::clone(&one.application.borrow().settings))
+        .collect();
+    let applied = server.front.apply(Rc::clone(&new.settings), &settings);
+    applied.await;
+    if let Err(error) = server.operators.apply(&new.settings, &new.dir) {
+        let text = format!("the earlier tokens stay: {error:#}");
+        server.log.event(Level::Warn, &text, &[]);
+        outcome.failed.push(text);
+    }
+    // Applications come and go with an upgrade.
+    new.applications = std::mem::take(&mut changes.setup.applications);
+    changes.setup = new;
+    let text = match outcome.lines.is_empty() {
         true => "read the settings again: nothing has changed".to_owned(),
-        false => format!("read the settings again: {}", lines.join("; ")),
+        false => format!("read the settings again: {}", outcome.lines.join("; ")),
     };
     server.log.event(Level::Info, &text, &[]);
-    let mut done = match lines.is_empty() {
-        true => "no setting has changed\n".to_owned(),
-        false => lines.join("\n") + "\n",
-    };
-    if let Some(generation) = generation {
-        let seconds = began.elapsed().as_secs_f64();
-        done += &format!("generation {generation} serves with them after {seconds:.2} s\n");
+    Ok(outcome.answer())
+}
+
+/// Gives an application its settings as they were read, with a new generation where that is needed.
+///
+/// # Errors
+/// The new generation did not come up; nothing has changed.
+async fn apply(
+    changes: &Changes,
+    hosted: &Hosted,
+    read: &Application,
+    began: Instant,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let mut new = read.clone();
+    let application = hosted.application.borrow().clone();
+    // What only an upgrade changes.
+    new.table.clone_from(&application.table);
+    new.named.clone_from(&application.named);
+    let old = &application.settings;
+    let mut changed = old.changes(&read.settings);
+    if new.table.is_some() {
+        changed.retain(|one| !is_of_the_server(one.name));
     }
-    Ok(Answer::Done(done))
+    new.settings = Rc::new(old.reloaded(&read.settings));
+    // Larger requests need larger slots, which only a new exchange has.
+    let grows = slot_bytes(&new.settings) > slot_bytes(old);
+    let needs_generation = grows || changed.iter().any(|one| one.reload == Reload::Generation);
+    if needs_generation {
+        changes.wait_for_predecessor(&Change::Reload).await;
+        wait_for_previous(&changes.server, hosted).await;
+        let _turn = hosted.turn.lock().await;
+        // A stopped one has them when it starts.
+        if !hosted.is_stopped.get() {
+            hosted.launch(&new).await?;
+            let (generation, seconds) = (hosted.latest.get(), began.elapsed().as_secs_f64());
+            let text = format!("generation {generation} serves with them after {seconds:.2} s");
+            outcome.generations.push(hosted.named(&text));
+        }
+    }
+    hosted
+        .supervisor
+        .apply_settings(new.settings.boot_timeout, new.drain_timeout());
+    let lines = changed.iter().map(|one| hosted.named(&shown(one)));
+    outcome.lines.extend(lines);
+    *hosted.application.borrow_mut() = new;
+    Ok(())
+}
+
+/// What has changed in the tables of applications beside settings.
+fn other_applications(old: &Setup, new: &Setup) -> Option<String> {
+    let tables = |setup: &Setup| -> Vec<_> {
+        let all = setup.applications.iter();
+        all.map(|one| one.table.clone()).collect()
+    };
+    let hint = "the applications, their folders, hosts, prefixes or variables have changed (not applied: needs highball \
+                upgrade or a new start)";
+    (tables(old) != tables(new)).then(|| hint.to_owned())
+}
+
+fn is_of_the_server(name: &str) -> bool {
+    let setting = SETTINGS.iter().find(|setting| setting.name == name);
+    setting.is_some_and(|setting| setting.scope == Scope::Server)
+}
+
+impl Outcome {
+    fn answer(self) -> Progress {
+        let mut lines = match self.lines.is_empty() {
+            true => vec!["no setting has changed".to_owned()],
+            false => self.lines,
+        };
+        lines.extend(self.generations);
+        match self.failed.is_empty() {
+            true => Progress::done(lines.join("\n") + "\n"),
+            false => Progress::failed([self.failed, lines].concat().join("\n")),
+        }
+    }
 }
 
 /// A changed setting, and whether the server uses the new value.

@@ -2,174 +2,101 @@
 //! up changes nothing.
 
 use std::path::PathBuf;
-use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use exchange::Dispatcher;
 use front::log::{Level, Value};
-use supervisor::{GenerationNote, Load};
+use supervisor::{Booted, GenerationNote, Load};
 
-use crate::application::{Application, folder, ready_line};
-use crate::control::directory::ControlDirectory;
-use crate::control::messages::Answer;
-use crate::control::places::is_of_folder;
-use crate::control::queue::Change;
-use crate::server::Server;
-use crate::system::privileges::User;
+use crate::application::{Application, published};
+use crate::hosted::Hosted;
 
-/// Makes restarts, and holds the application as it serves now.
-pub(crate) struct Restarts {
-    pub(crate) server: Rc<Server>,
-    /// The application, with the settings that the server uses.
-    pub(crate) application: Application,
-    /// The files of UNIX sockets, for templates.
-    pub(crate) socket_files: Vec<PathBuf>,
-    /// The generation that serves.
-    pub(crate) serving: u32,
-    /// The latest that was launched.
-    pub(crate) latest: u32,
-}
-
-impl Restarts {
+impl Hosted {
     /// Replaces the generation that serves by one with the code as it is now.
-    pub(crate) async fn restart(&mut self) -> Answer {
-        let (began, before) = (Instant::now(), self.serving);
+    ///
+    /// # Errors
+    /// The message about one that did not come up.
+    pub(crate) async fn restart(&self) -> Result<String, String> {
+        let _turn = self.turn.lock().await;
+        if self.is_stopped.get() {
+            let text = "it is stopped (idle_timeout), and its next request starts it with the code as it is then";
+            return Ok(self.named(text));
+        }
+        let (began, before) = (Instant::now(), self.serving.get());
         // With the settings that the server uses: its folder and file may have others by now.
-        let application = self.application.clone();
+        let application = self.application.borrow().clone();
         match self.launch(&application).await {
-            Ok(load_seconds) => Answer::Done(format!(
-                "generation {} serves after {:.2} s ({load_seconds:.2} s to load); generation {before} finishes its \
-                 requests\n",
-                self.latest,
-                began.elapsed().as_secs_f64()
-            )),
-            Err(error) => Answer::Failed(format!("{}: {error:#}", self.kept())),
+            Ok(booted) => {
+                let text = format!(
+                    "generation {} serves after {:.2} s ({:.2} s to load)",
+                    self.latest.get(),
+                    began.elapsed().as_secs_f64(),
+                    booted.seconds
+                );
+                let text = match before {
+                    Some(before) => format!("{text}; generation {before} finishes its requests"),
+                    None => text,
+                };
+                Ok(self.named(&text))
+            }
+            Err(error) => Err(self.named(&format!("{}: {error:#}", self.kept()))),
         }
     }
 
     /// The message about a generation that did not come up.
     pub(crate) fn kept(&self) -> String {
-        let (failed, serving) = (self.latest, self.serving);
-        format!("generation {failed} failed, generation {serving} keeps serving")
+        let failed = self.latest.get();
+        match self.serving.get() {
+            Some(serving) => {
+                format!("generation {failed} failed, generation {serving} keeps serving")
+            }
+            None => format!("generation {failed} failed, and no other serves"),
+        }
     }
 
-    /// Waits until the previous generation or server is gone, for at most `drain_timeout`: there are never more than two
-    /// at once. Tells the requesters of changes what they wait for.
-    pub(crate) async fn wait_for_previous(&self, change: &Change) {
-        let server = &self.server;
-        let block = |who: &str, rest: Duration| {
-            let seconds = rest.as_secs_f64().ceil();
-            let text = format!("{who} finishes its requests, for at most {seconds} s");
-            server.queue.block(text.clone());
-            text
-        };
-        if server.predecessor.is_awaited() {
-            let limit = self.application.drain_timeout();
-            let text = block("the previous server", limit);
-            let text = format!("{change} waiting: {text}");
-            server.log.event(Level::Info, &text, &[]);
-            server.predecessor.wait(limit).await;
-        }
-        if let Some((generation, rest)) = server.supervisor.unsettled() {
-            block(&format!("generation {generation}"), rest);
-            server.supervisor.settled().await;
-        }
-        server.queue.unblock();
-    }
-
-    /// Launches a generation of this application, with its settings. Returns how many seconds it took to load.
+    /// Launches a generation of this application, with its settings. The caller has the turn.
     ///
     /// # Errors
     /// It did not come up; the generation that serves is still the same.
-    pub(crate) async fn launch(&mut self, application: &Application) -> Result<f64> {
-        self.latest += 1;
-        let generation = self.latest;
-        let server = Rc::clone(&self.server);
-        server
-            .front
+    pub(crate) async fn launch(&self, application: &Application) -> Result<Booted> {
+        self.latest.set(self.latest.get() + 1);
+        let generation = self.latest.get();
+        self.front
             .open_generation(generation, &application.settings)
             .context("cannot make the exchange")?;
         match self.load(application, generation).await {
             Ok(load) => {
-                let booted = server.supervisor.launch(load).await?;
-                server.front.filter_parameters(&booted.filter_parameters);
-                self.serving = generation;
-                self.move_control_sockets().await;
-                Ok(booted.seconds)
+                let dir = PathBuf::from(&load.start.app);
+                let booted = self.supervisor.launch(load).await?;
+                self.front.cache().outdate();
+                published::apply(&self.front, application, &dir, &booted).await;
+                self.set_serving(generation);
+                Ok(booted)
             }
             Err(error) => {
-                server.front.dispatcher().close(generation);
-                let reason = format!("{error:#}");
-                let text = GenerationNote::GivenUp { reason }.to_string();
-                server.log.event(
-                    Level::Warn,
-                    &text,
-                    &[("generation", Value::Number(generation.into()))],
-                );
+                self.front.dispatcher().close(generation);
+                if self.serving.get().is_some() {
+                    let reason = format!("{error:#}");
+                    let text = GenerationNote::GivenUp { reason }.to_string();
+                    let fields = [("generation", Value::Number(generation.into()))];
+                    self.log().event(Level::Warn, &text, &fields);
+                }
                 Err(error)
             }
         }
     }
 
-    /// Finds what the generation is loaded from, in the folder as it is now.
-    async fn load(&self, application: &Application, generation: u32) -> Result<Load> {
-        let files = self.server.front.dispatcher().files(None);
+    /// Finds what a generation is loaded from, in the folder as it is now.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be looked at in time.
+    pub(crate) async fn load(&self, application: &Application, generation: u32) -> Result<Load> {
+        let files = self.front.dispatcher().files(None);
         let exchange = files.context("cannot make the exchange")?;
         let limit = application.settings.boot_timeout;
-        let code =
-            self.server
-                .housekeeping
-                .look(application.named.display(), limit, application.code());
+        let folder = application.named.display();
+        let code = self.housekeeping.look(folder, limit, application.code());
         application.generation(code.await?, generation, exchange, &self.socket_files)
-    }
-
-    /// Moves the control sockets into the application's present folder, if they are in an earlier one: deploy tools remove
-    /// old releases.
-    async fn move_control_sockets(&self) {
-        let control = &self.server.control;
-        let Some(directory) = control.directory() else {
-            return;
-        };
-        let moved = match self.other_directory(directory).await {
-            Ok(Some(other)) => control.move_to(other).await.map_err(Into::into),
-            Ok(None) => Ok(()),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = moved {
-            let text = "the control sockets stay in the folder of an earlier release; commands may not find this server \
-                        once that is removed";
-            self.server
-                .log
-                .event(Level::Warn, text, &[("reason", Value::Text(&error))]);
-        }
-    }
-
-    /// The directory in which the control sockets should be instead, if that is another one.
-    async fn other_directory(
-        &self,
-        directory: Rc<ControlDirectory>,
-    ) -> Result<Option<ControlDirectory>> {
-        let named = self.application.named.clone();
-        let present = directory.path().to_owned();
-        if !directory.is_in_folder() {
-            return Ok(None);
-        }
-        let limit = self.application.settings.boot_timeout;
-        let find = move || {
-            let folder = folder(&named)?;
-            if is_of_folder(&present, &folder) {
-                return Ok(None);
-            }
-            let (other, _) = ControlDirectory::open(User::of_this_process(), Some(&folder));
-            Ok(other.filter(|other| other.path() != present))
-        };
-        let what = self.application.named.display();
-        self.server.housekeeping.look(what, limit, find).await
-    }
-
-    /// The state of the server in a line, for the service manager.
-    pub(crate) fn status(&self) -> String {
-        ready_line(&self.server.front.settings(), self.serving)
     }
 }

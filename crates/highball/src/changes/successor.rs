@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -11,10 +12,14 @@ use front::log::{AccessLog, Level};
 use front::{Front, IdleConnection};
 use supervisor::Channel;
 use tokio::process::Child;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::changes::handover::{FromSuccessor, Greeting, HandedOver, ToSuccessor};
-use crate::control::messages::Answer;
+use crate::changes::saved_exceptions::{self, SavedExceptions};
+use crate::control::messages::Progress;
 use crate::control::queue::{ChangeQueue, ChangeRequest};
+use crate::hosted::Hosted;
 
 /// How long a new server that is ready may take to accept connections.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -81,6 +86,26 @@ impl Successor {
             FromSuccessor::Ready { highball } => Ok(highball),
             _ => bail!("the new server began to serve before it was allowed to"),
         }
+    }
+
+    /// Gives it the exceptions of these applications, which forget them. Returns what was given.
+    pub(crate) async fn give_exceptions(&self, hosted: &[Rc<Hosted>]) -> SavedExceptions {
+        let saved = saved_exceptions::take(hosted);
+        if saved.is_empty() {
+            return saved;
+        }
+        // Writing a large file takes its time.
+        let written = spawn_blocking(move || (saved_exceptions::write(&saved), saved)).await;
+        let Ok((file, saved)) = written else {
+            return SavedExceptions::default();
+        };
+        if let Ok(file) = file {
+            let files = [file.as_fd()];
+            let sent = self.channel.send(&ToSuccessor::Exceptions, &files);
+            // A server that takes nothing has failed, which its next answer says.
+            let _ = timeout(PASS_ON_TIMEOUT, sent).await;
+        }
+        saved
     }
 
     /// Lets it accept connections, and waits until it does.
@@ -188,7 +213,7 @@ impl Successor {
                 .into_iter()
                 .partition(ChangeRequest::needs_no_answer);
             for request in commands {
-                request.reply(&Answer::Moved { pid: self.pid });
+                request.reply(&Progress::Moved { pid: self.pid });
             }
             if silent.is_empty() {
                 continue;

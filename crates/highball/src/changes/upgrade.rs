@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::Stdio;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use front::log::Level;
@@ -14,10 +14,10 @@ use supervisor::Channel;
 use tokio::process::Command;
 use tokio::runtime::Handle;
 
-use crate::changes::handover::{Greeting, HandedOver, VARIABLE, VERSION};
-use crate::changes::restart::Restarts;
+use crate::changes::handover::{GreetedApplication, Greeting, HandedOver, VARIABLE, VERSION};
+use crate::changes::saved_exceptions;
 use crate::changes::successor::Successor;
-use crate::control::messages::Answer;
+use crate::control::messages::Progress;
 use crate::server::Server;
 use crate::sockets::Origin;
 use crate::system::privileges::User;
@@ -37,13 +37,14 @@ impl Upgrades {
     /// Lets another program take over. Returns the new server if it has: then this server is to end.
     pub(crate) async fn upgrade(
         &self,
-        restarts: &Restarts,
+        boot_timeout: Duration,
+        descriptors: Option<u64>,
         binary: Option<&Path>,
-    ) -> (Answer, Option<Successor>) {
+    ) -> (Progress, Option<Successor>) {
         let began = Instant::now();
         let (log, before) = (&self.server.log, own_pid());
         let highball_before = env!("CARGO_PKG_VERSION");
-        match self.replace(restarts, binary).await {
+        match self.replace(boot_timeout, descriptors, binary).await {
             Ok((highball, successor)) => {
                 let pid = successor.pid();
                 let text = format!("highball {highball} (pid {pid}) has taken over");
@@ -53,7 +54,7 @@ impl Upgrades {
                      its requests\n",
                     began.elapsed().as_secs_f64()
                 );
-                (Answer::Done(answer), Some(successor))
+                (Progress::done(answer), Some(successor))
             }
             Err(error) => {
                 let reason = format!("{error:#}");
@@ -61,7 +62,7 @@ impl Upgrades {
                 log.event(Level::Warn, &text, &[]);
                 let answer =
                     format!("highball {highball_before} (pid {before}) keeps serving: {reason}");
-                (Answer::Failed(answer), None)
+                (Progress::failed(answer), None)
             }
         }
     }
@@ -69,7 +70,8 @@ impl Upgrades {
     /// Starts the new server and lets it serve. Returns its version of Highball, and itself.
     async fn replace(
         &self,
-        restarts: &Restarts,
+        boot_timeout: Duration,
+        descriptors: Option<u64>,
         binary: Option<&Path>,
     ) -> Result<(String, Successor)> {
         if rustix::process::getpid().is_init() {
@@ -79,34 +81,71 @@ impl Upgrades {
             );
         }
         let server = &self.server;
-        let workers = self.workers_with_room().await?;
+        if server.terminal.is_some() {
+            bail!(
+                "this server runs in a terminal, in development or test, and its shell waits for this very process: stop it \
+                 with Ctrl-C and start the new highball instead"
+            );
+        }
+        let mut greeting = self.greeting().await?;
+        greeting.descriptors = descriptors;
         let mut successor = self.start(binary).await?;
-        server.supervisor.set_other_server(true);
-        let serves = self.hand_over(&mut successor, restarts, workers).await;
+        let set_other = |other| {
+            let all = server.hosted.iter();
+            all.for_each(|one| one.supervisor.set_other_server(other));
+        };
+        set_other(true);
+        let serves = self.hand_over(&mut successor, greeting, boot_timeout).await;
         let highball = match serves {
             Ok(highball) => highball,
             Err(error) => {
                 successor.end().await;
-                server.supervisor.set_other_server(false);
+                set_other(false);
                 return Err(error);
             }
         };
         server.front.acceptors().leave_socket_files();
         server.control.release_shared();
+        server.operators.close();
+        server.state.set("replaced");
         // Before the new server may speak to the service manager, which listens to the main process only.
         server.manager.replaced_by(successor.pid()).await;
         successor.say_named().await;
         Ok((highball, successor))
     }
 
-    /// Returns how many workers fit into memory in addition to this server's; `None` for all.
-    async fn workers_with_room(&self) -> Result<Option<u16>> {
-        let room = self.server.supervisor.room_for_other_server().await;
-        room.map_err(|held| {
-            anyhow!(
-                "no memory for a second server next to this one: {held}; stop this server and start the new one instead"
-            )
-        })
+    /// Says what this server is, and how many workers fit into memory in addition to its own.
+    async fn greeting(&self) -> Result<Greeting> {
+        let mut greeting = Greeting {
+            version: VERSION,
+            highball: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: own_pid(),
+            ..Greeting::default()
+        };
+        for hosted in &self.server.hosted {
+            let workers = hosted.supervisor.room_for_other_server().await;
+            let workers = workers.map_err(|held| {
+                anyhow!(
+                    "no memory for a second server next to this one: {held}; stop this server and start the new one instead"
+                )
+            })?;
+            let generation = hosted.latest.get();
+            greeting.generation = greeting.generation.max(generation);
+            match hosted.name() {
+                None => greeting.workers = workers,
+                Some(name) => {
+                    let serves = hosted.serving.get().is_some();
+                    let application = GreetedApplication {
+                        generation,
+                        serves,
+                        stopped: hosted.is_stopped.get(),
+                        workers,
+                    };
+                    greeting.applications.insert(name, application);
+                }
+            }
+        }
+        Ok(greeting)
     }
 
     /// Starts a program with this server's arguments: the named file, if only root and this server's user can change it, by
@@ -157,21 +196,13 @@ impl Upgrades {
     async fn hand_over(
         &self,
         successor: &mut Successor,
-        restarts: &Restarts,
-        workers: Option<u16>,
+        mut greeting: Greeting,
+        boot_timeout: Duration,
     ) -> Result<String> {
         // As long as a start may take: twice for the load (at low priority, then at normal), once for the workers.
-        let limit = 3 * self.server.front.settings().boot_timeout;
+        let limit = 3 * boot_timeout;
         let sockets = self.sockets()?;
-        let greeting = Greeting {
-            version: VERSION,
-            highball: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: own_pid(),
-            generation: restarts.latest,
-            sockets: sockets.len(),
-            workers,
-            descriptors: restarts.application.child_environment.descriptors,
-        };
+        greeting.sockets = sockets.len();
         let ready = successor.prepare(&greeting, &sockets);
         let highball = match tokio::time::timeout(limit, ready).await {
             Ok(ready) => ready?,
@@ -179,7 +210,12 @@ impl Upgrades {
                 bail!("the new server was not ready within {limit:?} (three times boot_timeout)")
             }
         };
-        successor.accept_connections().await?;
+        // Before it serves: what it has been told of is not told again.
+        let given = successor.give_exceptions(&self.server.hosted).await;
+        if let Err(error) = successor.accept_connections().await {
+            saved_exceptions::merge(&self.server.hosted, given);
+            return Err(error);
+        }
         Ok(highball)
     }
 
@@ -196,6 +232,9 @@ impl Upgrades {
         let listeners = server.front.acceptors().sockets().context(duplicate)?;
         for (origin, fd) in self.origins.iter().zip(listeners) {
             sockets.push((HandedOver::Listener(origin.clone()), fd));
+        }
+        for (address, fd) in server.operators.duplicate().context(duplicate)? {
+            sockets.push((HandedOver::Operators(address), fd));
         }
         for (name, fd) in server.control.duplicate_shared().context(duplicate)? {
             sockets.push((HandedOver::Control(name), fd));

@@ -3,12 +3,13 @@
 
 use anyhow::{Context, Result};
 use command_line::ApplicationArguments;
-use config::Settings;
+use config::{Listen, Settings};
 use exchange::Geometry;
 use supervisor::{Booted, TemplateProcess};
 
-use crate::application::{Application, FIRST_GENERATION};
+use crate::application::{Application, ChildEnvironment, FIRST_GENERATION};
 use crate::cli::print;
+use crate::setup::Setup;
 use crate::system::privileges::Identity;
 
 /// The smallest exchange: the template needs one, and no request uses it.
@@ -19,16 +20,37 @@ const EXCHANGE: (u16, u16, u32, u32) = (1, 1, 4096, 4096);
 /// # Errors
 /// The settings are wrong, or the application does not load.
 pub(crate) fn run(arguments: ApplicationArguments) -> Result<()> {
-    let mut application = Application::load(arguments)?.share();
+    let mut setup = Setup::load(arguments)?.share();
     // As `serve` would load it, and before there is another thread.
-    let identity = Identity::find(&application.settings)?;
+    let identity = Identity::find(&setup.settings)?;
     identity.assume()?;
-    application.child_environment.variables = identity.variables();
-    print(&settings_table(&application))?;
+    setup.set_child_environment(&ChildEnvironment {
+        variables: identity.variables(),
+        ..ChildEnvironment::default()
+    });
+    print(&settings_table(&setup))?;
+    print(&certificates(&setup)?)?;
     let runtime = front::runtime::build().context("cannot start the runtime")?;
-    let booted = runtime.block_on(boot(&application))?;
-    print(&summary(&booted))?;
-    print(&spool_warning(&application))
+    let mut failed = Vec::new();
+    for application in &setup.applications {
+        let Some(name) = application.name() else {
+            print(&summary(
+                "the application",
+                &runtime.block_on(boot(application))?,
+            ))?;
+            continue;
+        };
+        print(&own_settings(&setup, application))?;
+        match runtime.block_on(boot(application)) {
+            Ok(booted) => print(&summary(name, &booted))?,
+            Err(error) => failed.push(format!("{name}: {error:#}")),
+        }
+    }
+    print(&spool_warning(&setup.settings))?;
+    match failed.is_empty() {
+        true => Ok(()),
+        false => anyhow::bail!(failed.join("\n")),
+    }
 }
 
 async fn boot(application: &Application) -> Result<Booted> {
@@ -52,16 +74,16 @@ async fn boot(application: &Application) -> Result<Booted> {
     Ok(booted)
 }
 
-fn settings_table(application: &Application) -> String {
-    let rows = application.settings.describe();
+fn settings_table(setup: &Setup) -> String {
+    let rows = setup.settings.describe();
     let width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
-    let mut text = format!("settings for {}\n", application.dir.display());
+    let mut text = format!("settings for {}\n", setup.dir.display());
     for (name, value, origin) in rows {
         text += &format!("  {name:<width$}  {value}  ({origin})\n");
     }
     let Settings {
         notes, warnings, ..
-    } = &*application.settings;
+    } = &*setup.settings;
     text.extend(notes.iter().map(|note| format!("note: {note}\n")));
     text.extend(
         warnings
@@ -71,9 +93,53 @@ fn settings_table(application: &Application) -> String {
     text
 }
 
-fn summary(booted: &Booted) -> String {
+/// What the table of an application says: where it is found, and the settings that differ from the server's.
+fn own_settings(setup: &Setup, application: &Application) -> String {
+    let Some(table) = &application.table else {
+        return String::new();
+    };
+    let hosts: Vec<String> = table.hosts.iter().map(ToString::to_string).collect();
+    let hosts = match hosts.is_empty() {
+        true => "any host".to_owned(),
+        false => hosts.join(", "),
+    };
+    let (name, dir, prefix) = (&table.name, application.named.display(), &table.prefix);
+    let mut text = format!("application {name}: {dir} for {hosts}{prefix}\n");
+    let own = setup.settings.changes(&application.settings);
+    text.extend(
+        own.iter()
+            .map(|one| format!("  {}  {}\n", one.name, one.to)),
+    );
+    text
+}
+
+/// Returns a line for each certificate, with what is wrong or will be soon.
+///
+/// # Errors
+/// One cannot be used, or there is none for a listener with TLS.
+fn certificates(setup: &Setup) -> Result<String> {
+    let settings = &setup.settings;
+    let has_tls = settings
+        .listen
+        .iter()
+        .any(|one| matches!(one, Listen::Tls(_)));
+    if !has_tls {
+        return Ok(String::new());
+    }
+    let all = front::check_tls(settings, &setup.named).context("cannot serve over TLS")?;
+    let lines = all.iter().map(|one| {
+        let names = one.names.join(", ");
+        let warning = one.warning.as_ref();
+        let warning =
+            warning.map_or_else(String::new, |text| format!("warning: {names}: {text}\n"));
+        format!("certificate for {names}, until {}\n{warning}", one.ends)
+    });
+    Ok(lines.collect())
+}
+
+fn summary(name: &str, booted: &Booted) -> String {
     let mut text = format!(
-        "the application loads in {:.2} s (ruby {}, rack {})\n",
+        "{name} loads in {:.2} s (ruby {}, rack {})\n",
         booted.seconds, booted.ruby, booted.rack
     );
     for sentence in &booted.held {
@@ -90,9 +156,9 @@ fn summary(booted: &Booted) -> String {
 }
 
 /// Returns a warning if files for large bodies would be in memory.
-fn spool_warning(application: &Application) -> String {
+fn spool_warning(settings: &Settings) -> String {
     let directory = front::spool::place::directory();
-    if application.settings.spool_dir.is_some() || !front::spool::place::is_in_memory(&directory) {
+    if settings.spool_dir.is_some() || !front::spool::place::is_in_memory(&directory) {
         return String::new();
     }
     let directory = directory.display();

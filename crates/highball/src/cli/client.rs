@@ -1,25 +1,29 @@
-//! The commands `status`, `restart`, `reload`, `upgrade` and `stop`: send a command to a running server and print its
-//! answer. Changes nothing by itself.
+//! The commands `status`, `restart`, `reload`, `upgrade`, `purge` and `stop`: find a running server, send it a request of its
+//! API (`api.rs`) and print the answer. Changes nothing by itself.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
-use command_line::ServerArguments;
+use anyhow::{Context, Result, bail};
+use command_line::{ServerArguments, ViewArguments};
 use config::CONFIG_FILES;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{SocketAddrUnix, SocketFlags};
 use rustix::process::{PidfdFlags, pidfd_open};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::application::folder;
-use crate::cli::{print, status_page};
+use crate::cli::{api, print, status_page};
 use crate::control::directory::stream;
-use crate::control::messages::{Answer, ControlCommand};
+use crate::control::inspection_routes::{ProfileProgress, ProfileRequest};
+use crate::control::messages::{Progress, Purge, Restart, StopServer, Upgrade};
 use crate::control::name::ServerName;
+use crate::control::report::Report;
 use crate::control::search::{
     SILENCE_TIMEOUT, connect_by_name, connect_to_process, no_sign_of_life, reachable,
 };
@@ -30,11 +34,7 @@ use crate::system::working_folder::absolute;
 /// # Errors
 /// There is no server, or it does not answer.
 pub(crate) fn status(server: &ServerArguments, json: bool) -> Result<()> {
-    let connection = connect(server)?;
-    let report = match send(&connection, &ControlCommand::Status)? {
-        Answer::Status(report) => report,
-        other => return Err(unexpected(&other)),
-    };
+    let report = report(server)?;
     let text = match json {
         true => serde_json::to_string_pretty(&report)? + "\n",
         false => status_page::render(&report),
@@ -42,17 +42,92 @@ pub(crate) fn status(server: &ServerArguments, json: bool) -> Result<()> {
     print(&text)
 }
 
-/// Has a server load its application's code again, read its settings again, or be replaced by another program; waits until
-/// that is done, and prints what was done.
+/// Asks a server for its status.
 ///
 /// # Errors
-/// There is no server, it does not answer, or the change has failed.
-pub(crate) fn change(server: &ServerArguments, command: &ControlCommand) -> Result<()> {
-    match request_change(server, command)? {
-        Answer::Done(text) => print(&text),
-        Answer::Failed(reason) => bail!(reason),
-        other => Err(unexpected(&other)),
+/// There is no server, or it does not answer.
+pub(crate) fn report(server: &ServerArguments) -> Result<Box<Report>> {
+    let connection = connect(server)?;
+    let report = api::get(&connection, "/v1/status")?.json()?;
+    report.context("the server closed the connection before its status came")
+}
+
+/// Asks a server where time goes: reads from this path, for the application and the worker that the arguments name.
+///
+/// # Errors
+/// There is no server, it does not answer, or it cannot tell.
+pub(crate) fn inspect<T: DeserializeOwned>(view: &ViewArguments, path: &str) -> Result<T> {
+    let application = view.application.as_ref();
+    let application = application.map(|name| format!("application={name}"));
+    let worker = view.worker.map(|number| format!("worker={number}"));
+    let query: Vec<String> = application.into_iter().chain(worker).collect();
+    let path = match query.is_empty() {
+        true => path.to_owned(),
+        false => format!("{path}?{}", query.join("&")),
+    };
+    let connection = connect(&view.server)?;
+    let answer = api::get(&connection, &path)?.json()?;
+    answer.context("the server closed the connection before its answer came")
+}
+
+/// Has a server profile a worker, and waits for the profile.
+///
+/// # Errors
+/// There is no server, it does not answer, or there is no profile.
+pub(crate) fn profile<T: DeserializeOwned>(
+    server: &ServerArguments,
+    request: &ProfileRequest,
+) -> Result<T> {
+    let connection = connect(server)?;
+    let mut lines = api::post(&connection, "/v1/profile", request)?;
+    while let Some(progress) = lines.json()? {
+        match progress {
+            ProfileProgress::Working => {}
+            ProfileProgress::Failed { message } => bail!(message),
+            ProfileProgress::Done { profile } => return Ok(profile),
+        }
     }
+    bail!("the server closed the connection before its profile came")
+}
+
+/// Reads the answer of a server to a path of its API.
+///
+/// # Errors
+/// There is no server, it does not answer, or it refuses the command.
+pub(crate) fn read(server: &ServerArguments, path: &str) -> Result<serde_json::Value> {
+    let connection = connect(server)?;
+    let answer = api::get(&connection, path)?.json()?;
+    answer.context("the server closed the connection before its answer came")
+}
+
+/// Has a server load the code of one application or of all again.
+///
+/// # Errors
+/// As [`change`].
+pub(crate) fn restart(server: &ServerArguments, application: Option<String>) -> Result<()> {
+    change(server, "/v1/restart", &Restart { application })
+}
+
+/// Has a server read its settings again.
+///
+/// # Errors
+/// As [`change`].
+pub(crate) fn reload(server: &ServerArguments) -> Result<()> {
+    change(server, "/v1/reload", &serde_json::Map::new())
+}
+
+/// Has a server forget stored responses.
+///
+/// # Errors
+/// As [`change`].
+pub(crate) fn purge(server: &ServerArguments, what: command_line::Purge) -> Result<()> {
+    let what = match what {
+        command_line::Purge::All => Purge::All(true),
+        command_line::Purge::Url(url) => Purge::Url(url),
+        command_line::Purge::Prefix(prefix) => Purge::Prefix(prefix),
+        command_line::Purge::Tag(tag) => Purge::Tag(tag),
+    };
+    change(server, "/v1/purge", &what)
 }
 
 /// Replaces a server by another program, by default the file that it was started from.
@@ -62,7 +137,39 @@ pub(crate) fn change(server: &ServerArguments, command: &ControlCommand) -> Resu
 pub(crate) fn upgrade(server: &ServerArguments, binary: Option<&Path>) -> Result<()> {
     // The server's working folder is another one.
     let binary = binary.map(std::path::absolute).transpose()?;
-    change(server, &ControlCommand::Upgrade { binary })
+    change(server, "/v1/upgrade", &Upgrade { binary })
+}
+
+/// Requests a change, waits until it is done, and prints what was done. A server that has taken over before the change begins
+/// gets the request in its turn.
+///
+/// # Errors
+/// There is no server, it does not answer, or the change has failed.
+fn change(server: &ServerArguments, path: &str, body: &impl Serialize) -> Result<()> {
+    let mut connection = connect(server)?;
+    let mut answer = api::post(&connection, path, body)?;
+    loop {
+        match answer.json()? {
+            Some(Progress::Working) => {}
+            Some(Progress::Waiting { reason }) => print_waiting(&reason),
+            Some(Progress::Moved { pid }) => {
+                print_waiting(&format!(
+                    "another server (pid {pid}) has taken over; sending the command to it"
+                ));
+                connection = connect_to_process(pid)?;
+                answer = api::post(&connection, path, body)?;
+            }
+            Some(Progress::Done { message }) => return print(&message),
+            Some(Progress::Failed { message }) => bail!(message),
+            Some(Progress::Refused { message }) => {
+                bail!("the server refused the command: {message}")
+            }
+            Some(Progress::Stopping { .. }) => bail!("the server is stopping"),
+            None => bail!(
+                "the server closed the connection: it has exited, or it does not answer your user"
+            ),
+        }
+    }
 }
 
 /// Stops a server and waits until it has exited.
@@ -74,9 +181,9 @@ pub(crate) fn stop(server: &ServerArguments, now: bool) -> Result<()> {
     let pid = socket_peercred(&connection)?.pid;
     // Before the command is sent, while the number is certainly the server's.
     let process = pidfd_open(pid, PidfdFlags::empty()).context("cannot watch the server")?;
-    match send(&connection, &ControlCommand::Stop { now })? {
-        Answer::Stopping { .. } => wait_exited(&process, &connection),
-        other => Err(unexpected(&other)),
+    match api::post(&connection, "/v1/stop", &StopServer { now })?.json()? {
+        Some(Progress::Stopping { .. }) => wait_exited(&process, &connection),
+        other => bail!("the server answered {other:?}; it may be another version"),
     }
 }
 
@@ -101,7 +208,7 @@ fn wait_exited(process: &OwnedFd, mut connection: &UnixStream) -> Result<()> {
 }
 
 /// Connects to the server that the arguments name.
-fn connect(server: &ServerArguments) -> Result<UnixStream> {
+pub(super) fn connect(server: &ServerArguments) -> Result<UnixStream> {
     if let Some(pid) = server.pid {
         return connect_to_process(pid);
     }
@@ -176,62 +283,8 @@ fn listening_pid(socket: &Path) -> Result<i32> {
     Ok(socket_peercred(&connection)?.pid.as_raw_nonzero().get())
 }
 
-/// Requests a change, from the server that has taken over where that happens before the change begins.
-fn request_change(server: &ServerArguments, command: &ControlCommand) -> Result<Answer> {
-    let mut connection = connect(server)?;
-    loop {
-        match send(&connection, command)? {
-            Answer::Moved { pid } => {
-                print_waiting(&format!(
-                    "another server (pid {pid}) has taken over; sending the command to it"
-                ));
-                connection = connect_to_process(pid)?;
-            }
-            answer => return Ok(answer),
-        }
-    }
-}
-
 /// Prints why there is no answer yet.
 fn print_waiting(reason: &str) {
     // A stderr that is closed is no reason not to wait.
     let _ = writeln!(io::stderr(), "waiting: {reason}");
-}
-
-/// Sends a command and waits for its answer.
-fn send(mut connection: &UnixStream, command: &ControlCommand) -> Result<Answer> {
-    let mut line = serde_json::to_vec(command)?;
-    line.push(b'\n');
-    connection
-        .write_all(&line)
-        .map_err(|error| no_answer(&error))?;
-    let mut replies = BufReader::new(connection);
-    loop {
-        let mut reply = String::new();
-        let read = replies.read_line(&mut reply);
-        read.map_err(|error| no_answer(&error))?;
-        if reply.is_empty() {
-            bail!(
-                "the server closed the connection: it has exited, or it does not answer your user"
-            );
-        }
-        let answer = serde_json::from_str(&reply);
-        match answer.context("cannot read the server's answer; it may be another version")? {
-            Answer::Working => {}
-            Answer::Waits { reason } => print_waiting(&reason),
-            Answer::Error(error) => bail!("the server refused the command: {error}"),
-            answer => return Ok(answer),
-        }
-    }
-}
-
-fn no_answer(error: &io::Error) -> anyhow::Error {
-    match error.kind() {
-        io::ErrorKind::WouldBlock => anyhow!(no_sign_of_life("the server does not answer")),
-        _ => anyhow!("the server does not answer: {error}"),
-    }
-}
-
-fn unexpected(answer: &Answer) -> anyhow::Error {
-    anyhow!("the server answered another command; it may be another version: {answer:?}")
 }

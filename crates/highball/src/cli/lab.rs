@@ -16,9 +16,9 @@ const PROGRAM: &str = "highball-lab";
 /// # Errors
 /// The program is in none of its places, which are named, or it cannot be executed.
 pub(crate) fn become_lab(arguments: &[OsString]) -> Result<()> {
+    // The kernel names the file itself, not a link to it such as /usr/bin/highball.
     let exe = std::env::current_exe().context("cannot find the path of this program")?;
-    // A link in a folder of programs says nothing about where the gem is.
-    let program = find(&exe.canonicalize().unwrap_or(exe))?;
+    let program = find(&exe)?;
     let error = Command::new(&program).args(arguments).exec();
     Err(error).with_context(|| format!("cannot run {}", program.display()))
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use command_line::ApplicationArguments;
 use front::log::AccessLog;
-use tokio::task::spawn_local;
+use tokio::task::{JoinSet, spawn_local};
 
-use crate::application::Application;
+use crate::setup::Setup;
 use crate::shutdown::Shutdown;
 use crate::startup::opening::{Opened, StartupContext};
 use crate::startup::{self, Started};
@@ -31,16 +31,16 @@ pub(crate) fn run(arguments: ApplicationArguments) -> Result<()> {
 }
 
 fn start(arguments: ApplicationArguments, context: &mut StartupContext) -> Result<()> {
-    let mut application = Application::load(arguments)?.share();
-    let opened = Opened::open(&mut application, context)?;
+    let mut setup = Setup::load(arguments)?.share();
+    let opened = Opened::open(&mut setup, context)?;
     // A thread keeps the rights that it was started with, so not before they have been given up.
     let returns_memory = tikv_jemalloc_ctl::background_thread::write(true);
     returns_memory.context("cannot start the allocator's thread")?;
-    let log = AccessLog::open(&application.settings, &application.dir);
+    let log = AccessLog::open(&setup.settings, &setup.dir);
     let log = Rc::new(log.context("cannot open the log")?);
     let runtime = front::runtime::build().context("cannot start the runtime")?;
     let result = runtime.block_on(async {
-        if let Some(started) = startup::start(application, log, context, opened).await? {
+        if let Some(started) = startup::start(setup, log, context, opened).await? {
             serve(started).await;
         }
         Ok(())
@@ -55,13 +55,13 @@ async fn serve(started: Started) {
         server,
         mut stops,
         changes,
-        restart_file,
+        restart_files,
         named,
         // Removed when this function returns.
         pid_file: _pid_file,
     } = started;
     let announced = {
-        let (manager, status) = (Rc::clone(&server.manager), changes.restarts.status());
+        let (manager, status) = (Rc::clone(&server.manager), server.status());
         spawn_local(async move {
             // Before that the service manager listens to the server that is being replaced. The sender is only dropped.
             let _ = named.await;
@@ -69,15 +69,16 @@ async fn serve(started: Started) {
             manager.feed_watchdog().await;
         })
     };
-    let watched = {
-        let server = Rc::clone(&server);
-        let watch = async move {
-            restart_file
-                .watch(&server.queue, &server.housekeeping)
-                .await
-        };
-        spawn_local(watch)
-    };
+    let mut watched = JoinSet::new();
+    for (file, hosted) in restart_files.into_iter().zip(&server.hosted) {
+        let (server, hosted) = (Rc::clone(&server), Rc::clone(hosted));
+        watched.spawn_local(async move { file.watch(&server.queue, &hosted.housekeeping).await });
+    }
+    let mut idle = JoinSet::new();
+    for (number, hosted) in (0..).zip(&server.hosted) {
+        let (server, hosted) = (Rc::clone(&server), Rc::clone(hosted));
+        idle.spawn_local(async move { hosted.stop_when_idle(&server.front, number).await });
+    }
     let mut changed = {
         let queue = Rc::clone(&server.queue);
         spawn_local(async move { changes.run(&queue).await })
@@ -91,11 +92,15 @@ async fn serve(started: Started) {
     };
     changed.abort();
     // A successor looks at the file itself.
-    watched.abort();
+    watched.abort_all();
     if successor.is_some() {
         // The service manager listens to another process now.
         announced.abort();
     }
-    let shutdown = Shutdown { server, successor };
+    let shutdown = Shutdown {
+        server,
+        successor,
+        idle,
+    };
     shutdown.run(stop, &mut stops).await;
 }

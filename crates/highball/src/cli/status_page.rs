@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use supervisor::{Process, Role, Size};
 
-use crate::control::report::{Report, Thread};
+use crate::control::report::{ApplicationReport, Report, Thread};
 
 /// The page, with a newline at its end.
 pub(crate) fn render(report: &Report) -> String {
@@ -16,18 +16,70 @@ pub(crate) fn render(report: &Report) -> String {
 }
 
 fn write(page: &mut String, report: &Report) -> std::fmt::Result {
-    let up = |process: &Process| age(report.now.saturating_sub(process.started));
-    let front = report.processes.iter().find(|row| row.role == Role::Front);
+    let mut processes = report.all.processes.iter();
+    let front = processes.find(|row| row.role == Role::Front);
     write!(page, "highball {} is {}", report.version, report.state)?;
-    write!(page, " {} ({})", report.dir, report.environment)?;
+    write!(page, " {} ({})", report.dir, report.all.environment)?;
     write!(page, ", pid {}", report.pid)?;
     match front {
-        Some(front) => writeln!(page, ", up {}{}", up(front), figures(front))?,
+        Some(front) => writeln!(page, ", up {}{}", up(front, report.now), figures(front))?,
         None => writeln!(page)?,
     }
     for listener in &report.listeners {
         writeln!(page, "  on {listener}")?;
     }
+    write_certificates(page, report)?;
+    if report.applications.is_empty() {
+        return write_application(page, &report.all, report.now, Some(report.connections));
+    }
+    for one in &report.applications {
+        let prefix = &one.prefix;
+        let hosts: Vec<_> = one
+            .hosts
+            .iter()
+            .map(|host| format!("{host}{prefix}"))
+            .collect();
+        let hosts = match hosts.is_empty() {
+            true => format!("any host{prefix}"),
+            false => hosts.join(", "),
+        };
+        write!(page, "\n{}: {hosts}", one.name)?;
+        writeln!(page, ", {} ({})", one.dir, one.own.environment)?;
+        write_application(page, &one.own, report.now, None)?;
+    }
+    writeln!(page, "\nconnections {}", report.connections)?;
+    let of_none = counts(&of_no_application(report));
+    match of_none.is_empty() {
+        true => Ok(()),
+        false => writeln!(page, "requests of no application {of_none}"),
+    }
+}
+
+/// What became of requests that were no application's, by outcome.
+fn of_no_application(report: &Report) -> BTreeMap<String, u64> {
+    let mut rest = report.all.counters.clone();
+    for one in &report.applications {
+        for (outcome, count) in &one.own.counters {
+            // Requests may have ended between the two figures.
+            let rest = rest.entry(outcome.clone()).or_default();
+            *rest = rest.saturating_sub(*count);
+        }
+    }
+    rest
+}
+
+/// Since when a process is there.
+pub(crate) fn up(process: &Process, now: u64) -> String {
+    age(now.saturating_sub(process.started))
+}
+
+/// The generations, processes and threads of an application, and what became of its requests.
+fn write_application(
+    page: &mut String,
+    report: &ApplicationReport,
+    now: u64,
+    connections: Option<usize>,
+) -> std::fmt::Result {
     let mut generation = None;
     for process in &report.processes {
         if process.role == Role::Front {
@@ -41,22 +93,25 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
                 None => writeln!(page)?,
             }
         }
-        let name = match process.worker {
-            Some(worker) => format!("worker {worker}"),
-            None => "template".to_owned(),
-        };
+        let name = name(process);
         let (pid, state) = (process.pid, &process.state);
         writeln!(
             page,
             "  {name:<12} pid {pid:<8} {state:<9} up {}{}",
-            up(process),
+            up(process, now),
             figures(process)
         )?;
         let threads = report.threads.iter();
+        if process.role != Role::Worker {
+            continue;
+        }
         let own = (process.generation, process.worker);
         for thread in threads.filter(|one| (Some(one.generation), Some(one.worker)) == own) {
             writeln!(page, "    thread {:<3} {}", thread.thread, activity(thread))?;
         }
+    }
+    if let Some(why) = &report.stopped {
+        writeln!(page, "\nstopped: {why}; the next request starts it")?;
     }
     if let Some(seconds) = report.next_start_s {
         writeln!(
@@ -65,11 +120,36 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
         )?;
     }
     let (queue, slots) = (&report.queue, &report.slots);
-    writeln!(
-        page,
-        "\nqueue {} of {}, longest {}; slots {} of {} free; connections {}",
-        queue.length, queue.limit, queue.longest, slots.free, slots.total, report.connections
-    )?;
+    let (length, limit, longest) = (queue.length, queue.limit, queue.longest);
+    write!(page, "\nqueue {length} of {limit}, longest {longest}")?;
+    write!(page, "; slots {} of {} free", slots.free, slots.total)?;
+    match connections {
+        Some(connections) => writeln!(page, "; connections {connections}")?,
+        None => writeln!(page)?,
+    }
+    write_requests(page, report)
+}
+
+/// What a process is called: its role, a worker's number, the program of a child.
+pub(crate) fn name(process: &Process) -> String {
+    match (process.role, process.worker) {
+        (Role::Front, _) => "front".to_owned(),
+        (Role::Template, _) => "template".to_owned(),
+        (Role::Worker, number) => format!("worker {}", number.unwrap_or_default()),
+        (Role::Child, _) => {
+            // The application chose it, and a terminal acts upon control characters.
+            let name = process.name.as_deref().unwrap_or_default();
+            let is_shown = |c: &char| !c.is_control();
+            format!(
+                "child {}",
+                name.chars().filter(is_shown).collect::<String>()
+            )
+        }
+    }
+}
+
+/// What became of requests.
+fn write_requests(page: &mut String, report: &ApplicationReport) -> std::fmt::Result {
     write!(page, "requests")?;
     match counts(&report.counters) {
         outcomes if outcomes.is_empty() => write!(page, " none yet")?,
@@ -89,6 +169,25 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
     let responses = counts(&report.responses);
     if !responses.is_empty() {
         writeln!(page, "responses {responses}")?;
+    }
+    Ok(())
+}
+
+/// The certificates that clients get, and why one that the server orders is missing or ends soon.
+fn write_certificates(page: &mut String, report: &Report) -> std::fmt::Result {
+    for certificate in &report.certificates {
+        let names = certificate.names.join(", ");
+        write!(page, "  certificate {names}, until {}", certificate.ends)?;
+        match &certificate.warning {
+            Some(warning) => writeln!(page, " (warning: {warning})")?,
+            None => writeln!(page)?,
+        }
+    }
+    for order in &report.acme {
+        if let Some(warning) = &order.warning {
+            let names = order.names.join(", ");
+            writeln!(page, "  {names}: {warning} (see highball certificates)")?;
+        }
     }
     Ok(())
 }
@@ -135,7 +234,7 @@ fn milliseconds(ms: u64) -> String {
 }
 
 /// A time in its two largest units.
-fn age(seconds: u64) -> String {
+pub(crate) fn age(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
@@ -147,7 +246,8 @@ fn age(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::report::{Queue, Slots};
+    use crate::control::report::{NamedReport, Queue, Slots};
+    use front::CertificateStatus;
     use supervisor::Generation;
 
     #[test]
@@ -171,7 +271,10 @@ mod tests {
             state: state.into(),
             started: 1000,
             requests: None,
+            name: None,
             memory_bytes: None,
+            first_memory_bytes: None,
+            memory: None,
         };
         let worker = |pid, generation, state, requests| Process {
             requests: Some(requests),
@@ -191,14 +294,8 @@ mod tests {
             number,
             state: state.into(),
         };
-        let report = Report {
-            version: "0.1.0".into(),
-            pid: 7,
-            dir: "/srv/app".into(),
+        let all = ApplicationReport {
             environment: "production".into(),
-            state: "serving".into(),
-            now: 1100,
-            listeners: vec!["http://127.0.0.1:3000".into()],
             processes: vec![
                 process(7, Role::Front, None, "ready"),
                 process(8, Role::Template, Some((1, None)), "ready"),
@@ -214,16 +311,38 @@ mod tests {
                 limit: 256,
             },
             slots: Slots { total: 4, free: 3 },
-            connections: 5,
             counters: [("ok".to_owned(), 3), ("shed".to_owned(), 0)].into(),
             responses: [("2xx".to_owned(), 2), ("5xx".to_owned(), 1)].into(),
+            cache: None,
+            routes: Vec::new(),
             retried: 2,
             killed_two_workers: 1,
             next_start_s: Some(3),
+            stopped: Some("idle".into()),
+            ..ApplicationReport::default()
+        };
+        let report = Report {
+            version: "0.1.0".into(),
+            pid: 7,
+            dir: "/srv/app".into(),
+            state: "serving".into(),
+            now: 1100,
+            listeners: vec!["http://127.0.0.1:3000".into()],
+            connections: 5,
+            certificates: vec![CertificateStatus {
+                names: vec!["a.test".into(), "*.b.test".into()],
+                ends: "2026-12-01".into(),
+                ends_s: 0,
+                warning: Some("it ends in 9 days, on 2026-12-01".into()),
+            }],
+            acme: Vec::new(),
+            all,
+            applications: Vec::new(),
         };
         let expect = "\
 highball 0.1.0 is serving /srv/app (production), pid 7, up 1 min 40 s
   on http://127.0.0.1:3000
+  certificate a.test, *.b.test, until 2026-12-01 (warning: it ends in 9 days, on 2026-12-01)
 
 generation 1, draining
   template     pid 8        ready     up 1 min 40 s
@@ -235,6 +354,8 @@ generation 2, serving
   worker 0     pid 11       ready     up 1 min 40 s, 55.0 MiB private, 1234 requests
     thread 0   idle
 
+stopped: idle; the next request starts it
+
 no worker can serve: requests get 503; next start in 3 s
 
 queue 1 of 256, longest 4; slots 3 of 4 free; connections 5
@@ -242,5 +363,40 @@ requests ok 3; run again 2, of which 1 killed two workers
 responses 2xx 2, 5xx 1
 ";
         assert_eq!(render(&report), expect);
+    }
+
+    #[test]
+    fn several_applications_have_their_hosts_with_prefix_and_the_rest_a_line() {
+        let counters = |ok: u64, none: u64| {
+            let all = [("ok", ok), ("no_application", none)];
+            all.map(|(name, count)| (name.to_owned(), count)).into()
+        };
+        let one = |name: &str, hosts: &[&str], ok| NamedReport {
+            name: name.into(),
+            hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+            prefix: "/wiki".into(),
+            own: ApplicationReport {
+                counters: counters(ok, 0),
+                ..ApplicationReport::default()
+            },
+            ..NamedReport::default()
+        };
+        let report = Report {
+            all: ApplicationReport {
+                counters: counters(5, 2),
+                ..ApplicationReport::default()
+            },
+            applications: vec![one("a", &["a.test", "b.test"], 3), one("b", &[], 2)],
+            ..Report::default()
+        };
+        let page = render(&report);
+        for line in [
+            "a: a.test/wiki, b.test/wiki, ",
+            "b: any host/wiki, ",
+            "requests of no application no_application 2",
+        ] {
+            let found = page.lines().any(|other| other.starts_with(line));
+            assert!(found, "{line}: {page}");
+        }
     }
 }

@@ -1,53 +1,76 @@
-//! What commands send to a running server, and what it answers: one line of JSON each. Data only.
+//! What the paths of the operators' API take and answer, apart from the status: JSON objects. Data only.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::control::report::Report;
+/// How often a waiting client gets a sign of life.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
 
-/// A command to a server.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "command", rename_all = "lowercase")]
-pub(crate) enum ControlCommand {
-    /// Return the status.
-    Status,
-    /// Load the application's code again. Answered when that has been done.
-    Restart,
-    /// Read the settings again. Answered when that has been done.
-    Reload,
-    /// Let another program take over. Answered when that has been done.
-    Upgrade {
-        /// An absolute path; by default the file that the server was started from.
-        #[serde(default)]
-        binary: Option<PathBuf>,
-    },
-    /// Stop.
-    Stop {
-        /// Abort running requests.
-        #[serde(default)]
-        now: bool,
-    },
+/// The body of `POST /v1/restart`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Restart {
+    /// The application's name; by default all are restarted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) application: Option<String>,
 }
 
-/// What a server answers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// The body of `POST /v1/upgrade`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Upgrade {
+    /// An absolute path; by default the file that the server was started from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) binary: Option<PathBuf>,
+}
+
+/// The body of `POST /v1/stop`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StopServer {
+    /// Abort running requests.
+    #[serde(default)]
+    pub(crate) now: bool,
+}
+
+/// The body of `POST /v1/purge`: one of these.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Answer {
-    /// The status.
-    Status(Box<Report>),
-    /// The change has been made; what was done, in lines for people.
-    Done(String),
-    /// The change has failed, and nothing is different; why, with a backtrace where there is one.
-    Failed(String),
-    /// A sign of life; the answer is still to come.
+pub(crate) enum Purge {
+    /// Everything, if it is true.
+    All(bool),
+    /// One URL.
+    Url(String),
+    /// All URLs that begin so.
+    Prefix(String),
+    /// All responses with this tag.
+    Tag(String),
+}
+
+/// What a change has come to: one line of the answer to its request. The last line says how it ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub(crate) enum Progress {
+    /// The change has been made.
+    Done {
+        /// What was done, in lines for people.
+        message: String,
+    },
+    /// The change has failed, and nothing is different.
+    Failed {
+        /// Why, with a backtrace where there is one.
+        message: String,
+    },
+    /// A sign of life; the end is still to come.
     Working,
-    /// The change cannot begin yet; the answer is still to come.
-    Waits {
+    /// The change cannot begin yet; the end is still to come.
+    Waiting {
         /// What must end first, and how long it takes at most.
         reason: String,
     },
-    /// Another server took over before the change began: the command must be sent to that one.
+    /// Another server took over before the change began: the request must be sent to that one.
     Moved {
         /// Its process.
         pid: i32,
@@ -57,6 +80,34 @@ pub(crate) enum Answer {
         /// Its process.
         pid: i32,
     },
-    /// The command was not understood, or was refused.
-    Error(String),
+    /// The request was refused.
+    Refused {
+        /// Why.
+        message: String,
+    },
+}
+
+impl Progress {
+    /// The change has been made; `message` says what was done.
+    pub(crate) fn done(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::Done { message }
+    }
+
+    /// The change has failed; `message` says why.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::Failed { message }
+    }
+
+    /// The request was refused; `message` says why.
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::Refused { message }
+    }
+
+    /// Whether no other line follows.
+    pub(crate) fn is_last(&self) -> bool {
+        !matches!(self, Self::Working | Self::Waiting { .. })
+    }
 }

@@ -5,11 +5,13 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::path::PathBuf;
+use std::rc::Rc;
 
+use front::log::{AccessLog, Level};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
-use crate::control::messages::Answer;
+use crate::control::messages::Progress;
 
 /// The most requests that wait, including those whose clients have left.
 const MAX_CHANGE_REQUESTS: usize = 128;
@@ -17,8 +19,8 @@ const MAX_CHANGE_REQUESTS: usize = 128;
 /// A change of the running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Change {
-    /// Load the application's code again.
-    Restart,
+    /// Load the code of the application with this name again; none: of all.
+    Restart(Option<String>),
     /// Read the settings again.
     Reload,
     /// Let another program take over: the named one, by default the one that this server was started from.
@@ -27,11 +29,13 @@ pub(crate) enum Change {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Restart => "restart",
-            Self::Reload => "reload",
-            Self::Upgrade(_) => "upgrade",
-        })
+        match self {
+            Self::Restart(None) => f.write_str("restart"),
+            // A command may name anything.
+            Self::Restart(Some(name)) => write!(f, "restart of {}", name.escape_debug()),
+            Self::Reload => f.write_str("reload"),
+            Self::Upgrade(_) => f.write_str("upgrade"),
+        }
     }
 }
 
@@ -39,7 +43,7 @@ impl fmt::Display for Change {
 #[derive(Debug)]
 pub(crate) enum Requester {
     /// A command, which sees the latest answer, and the end of the channel where none will come.
-    Command(watch::Sender<Answer>),
+    Command(watch::Sender<Progress>),
     /// A signal, by its name.
     Signal(&'static str),
     /// `restart_file` was touched.
@@ -57,7 +61,7 @@ pub(crate) struct ChangeRequest {
 
 impl ChangeRequest {
     /// Sends an answer, where the requester waits for one. A client that has left finds it in the log.
-    pub(crate) fn reply(&self, answer: &Answer) {
+    pub(crate) fn reply(&self, answer: &Progress) {
         if let Requester::Command(client) = &self.requester {
             client.send_replace(answer.clone());
         }
@@ -66,7 +70,7 @@ impl ChangeRequest {
     /// Tells the requester what the change waits for.
     fn reply_waiting(&self, reason: &str) {
         let reason = reason.to_owned();
-        self.reply(&Answer::Waits { reason });
+        self.reply(&Progress::Waiting { reason });
     }
 
     /// Whether no client waits for an answer.
@@ -104,6 +108,7 @@ pub(crate) struct ChangeQueue {
     /// What all changes wait for, the current one included.
     blocker: RefCell<Option<String>>,
     log: Box<dyn Fn(&str)>,
+    on_reload: Box<dyn Fn()>,
 }
 
 impl fmt::Debug for ChangeQueue {
@@ -116,8 +121,18 @@ impl fmt::Debug for ChangeQueue {
 }
 
 impl ChangeQueue {
-    /// An empty queue, which writes a line to `log` for each request.
-    pub(crate) fn new(log: impl Fn(&str) + 'static) -> Self {
+    /// An empty queue of a server with this log. A request for a reload has its file opened again, at once: a change that is
+    /// under way may take minutes, and the old file may be compressed by then.
+    pub(crate) fn of(log: &Rc<AccessLog>) -> Self {
+        let (own, reopened) = (Rc::clone(log), Rc::clone(log));
+        Self::new(
+            move |text| own.event(Level::Info, text, &[]),
+            move || reopened.reopen(),
+        )
+    }
+
+    /// An empty queue, which writes a line to `log` for each request, and calls `on_reload` when a reload is requested.
+    pub(crate) fn new(log: impl Fn(&str) + 'static, on_reload: impl Fn() + 'static) -> Self {
         Self {
             waiting: RefCell::default(),
             current: RefCell::default(),
@@ -126,12 +141,16 @@ impl ChangeQueue {
             progress: RefCell::default(),
             blocker: RefCell::default(),
             log: Box::new(log),
+            on_reload: Box::new(on_reload),
         }
     }
 
     /// Adds a request at the end. Drops one that needs no answer if another such request for the same change waits already,
     /// and every one once the queue is closed.
     pub(crate) fn push(&self, request: ChangeRequest) {
+        if request.change == Change::Reload {
+            (self.on_reload)();
+        }
         if self.closed.get() {
             return (self.log)(&format!("{request}; ignored: the server is stopping"));
         }
@@ -148,7 +167,7 @@ impl ChangeQueue {
         if waiting.len() >= MAX_CHANGE_REQUESTS {
             let text = format!("{MAX_CHANGE_REQUESTS} other requests for changes are waiting");
             (self.log)(&format!("{request}; refused: {text}"));
-            return request.reply(&Answer::Error(format!("{text}; try again later")));
+            return request.reply(&Progress::refused(format!("{text}; try again later")));
         }
         match self.reason() {
             None => (self.log)(&request.to_string()),
@@ -189,7 +208,7 @@ impl ChangeQueue {
     }
 
     /// Answers the current requests: the change has been made, or has failed.
-    pub(crate) fn finish(&self, answer: &Answer) {
+    pub(crate) fn finish(&self, answer: &Progress) {
         self.progress.take();
         let current = self.current.take();
         current.iter().for_each(|one| one.reply(answer));

@@ -1,14 +1,14 @@
-//! The status of a running server: the shape of `status --json`, and how it is gathered. Only reads.
+//! The status of a running server: the shape of `status --json`. Data only; `reporter.rs` gathers it.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
 
-use front::{Front, Snapshot};
+use front::{ApplicationSnapshot, CacheStatus, CertificateStatus};
+use metrics::{ApplicationTotals, Distribution};
 use serde::{Deserialize, Serialize};
-use supervisor::{Generation, Process, Role, Supervisor};
+use supervisor::{Generation, Process, Role};
 
+use crate::control::routes::RouteReport;
 use crate::system::program::own_pid;
 
 /// A server at one moment.
@@ -18,19 +18,38 @@ pub(crate) struct Report {
     pub(crate) version: String,
     /// The process of the front.
     pub(crate) pid: i32,
-    /// The application's folder.
+    /// The server's folder, which is that of its only application.
     pub(crate) dir: String,
-    /// The environment that the application runs in.
-    pub(crate) environment: String,
-    /// `booting`, `serving` or `stopping`.
+    /// `booting`, `serving`, `replaced` or `stopping`.
     pub(crate) state: String,
     /// The time of this report, in seconds of the UNIX epoch.
     pub(crate) now: u64,
     /// Where it listens.
     pub(crate) listeners: Vec<String>,
+    /// The only application, or all together.
+    #[serde(flatten)]
+    pub(crate) all: ApplicationReport,
+    /// Each application, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) applications: Vec<NamedReport>,
+    /// Open connections.
+    pub(crate) connections: usize,
+    /// The certificates that the server orders by itself.
+    #[serde(default)]
+    pub(crate) acme: Vec<certificates::CertificateStatus>,
+    /// The certificates of TLS.
+    #[serde(default)]
+    pub(crate) certificates: Vec<CertificateStatus>,
+}
+
+/// One application at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ApplicationReport {
+    /// The environment that it runs in.
+    pub(crate) environment: String,
     /// The generations, the oldest first.
     pub(crate) generations: Vec<Generation>,
-    /// The front, and each generation's template and workers.
+    /// Each generation's template and workers; of a server, the front before them.
     pub(crate) processes: Vec<Process>,
     /// What the threads of ready workers run.
     pub(crate) threads: Vec<Thread>,
@@ -38,46 +57,48 @@ pub(crate) struct Report {
     pub(crate) queue: Queue,
     /// The exchange's slots.
     pub(crate) slots: Slots,
-    /// Open connections.
-    pub(crate) connections: usize,
     /// Requests that ended, by outcome.
     pub(crate) counters: BTreeMap<String, u64>,
     /// Responses that were sent, by the class of their status, such as `5xx`.
     #[serde(default)]
     pub(crate) responses: BTreeMap<String, u64>,
+    /// The response cache, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cache: Option<CacheStatus>,
+    /// Its routes, the one first that took the most time.
+    #[serde(default)]
+    pub(crate) routes: Vec<RouteReport>,
+    /// The measures that the routes are made of, which the dashboard reads.
+    #[serde(skip)]
+    pub(crate) totals: Arc<ApplicationTotals>,
+    /// How long requests took at this server, from their arrival to the end of the response.
+    #[serde(skip)]
+    pub(crate) latency: Distribution,
     /// Requests that were run again because their worker died.
     pub(crate) retried: u64,
     /// Requests that failed because two workers died while running them.
     pub(crate) killed_two_workers: u64,
+    /// Why it has no process, where that is meant: `idle`. Its next request starts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stopped: Option<String>,
     /// While no worker can serve: the seconds until the next one starts.
     pub(crate) next_start_s: Option<u32>,
 }
 
-/// Gathers the status.
-pub(crate) struct Reporter {
-    /// The fields that never change.
-    pub(crate) fixed: Report,
-    pub(crate) front: Rc<Front>,
-    pub(crate) supervisor: Rc<Supervisor>,
-    /// `booting`, `serving` or `stopping`.
-    pub(crate) state: Rc<Cell<&'static str>>,
-}
-
-impl Reporter {
-    /// Returns the status now. Waits for the kernel's figures of memory, for a bounded time.
-    pub(crate) async fn report(&self) -> Report {
-        let processes = self.supervisor.measured_processes().await;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let settings = self.front.settings();
-        let report = Report {
-            environment: settings.environment.clone(),
-            state: self.state.get().to_owned(),
-            now: now.map_or(0, |elapsed| elapsed.as_secs()),
-            generations: self.supervisor.generations(),
-            ..self.fixed.clone()
-        };
-        report.with(self.front.snapshot(), processes, settings.threads)
-    }
+/// One of several applications.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct NamedReport {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its folder.
+    pub(crate) dir: String,
+    /// The hosts whose requests it gets; none for all that no other application has.
+    pub(crate) hosts: Vec<String>,
+    /// What the paths of its requests begin with; empty for all.
+    pub(crate) prefix: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub(crate) own: ApplicationReport,
 }
 
 /// A thread of a worker.
@@ -130,9 +151,16 @@ impl Report {
             ..Self::default()
         }
     }
+}
 
+impl ApplicationReport {
     /// Adds what the front and the supervisor know.
-    pub(crate) fn with(self, front: Snapshot, processes: Vec<Process>, threads: u16) -> Self {
+    pub(crate) fn with(
+        self,
+        front: ApplicationSnapshot,
+        processes: Vec<Process>,
+        threads: u16,
+    ) -> Self {
         Self {
             threads: rows(&processes, &front, threads),
             processes,
@@ -145,9 +173,9 @@ impl Report {
                 total: front.slots.total,
                 free: front.slots.free,
             },
-            connections: front.connections,
             counters: owned(front.requests),
             responses: owned(front.responses),
+            cache: front.cache,
             retried: front.retried,
             killed_two_workers: front.killed_two_workers,
             next_start_s: front.next_start_s,
@@ -164,7 +192,7 @@ fn owned(counts: BTreeMap<&str, u64>) -> BTreeMap<String, u64> {
 }
 
 /// Returns a row for each thread of each worker that is not starting, with its request as the front knows it.
-fn rows(processes: &[Process], front: &Snapshot, threads: u16) -> Vec<Thread> {
+fn rows(processes: &[Process], front: &ApplicationSnapshot, threads: u16) -> Vec<Thread> {
     let alive = processes
         .iter()
         .filter(|process| process.role == Role::Worker && process.state != "starting");

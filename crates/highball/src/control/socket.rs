@@ -1,5 +1,5 @@
-//! The server's side of the control socket: answers the commands `status`, `restart`, `reload`, `upgrade` and `stop`. One
-//! line of JSON is a command, one is its answer. It carries no request of a client.
+//! The server's side of the control socket: the operators' API (`api.rs`) over HTTP, for commands on this machine. It
+//! carries no request of a client of the applications.
 //!
 //! The sockets are files in a directory that only the server's user can enter, one for each name of the server. Both sides
 //! also check the other's user (`SO_PEERCRED`).
@@ -9,55 +9,31 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener as StdListener;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::unix::WriteHalf;
+use admin::{Access, Routes, serve_connection};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, spawn_local};
 
 use crate::control::directory::{ControlDirectory, FileId};
-use crate::control::messages::{Answer, ControlCommand};
 use crate::control::name::ServerName;
-use crate::control::queue::{Change, ChangeQueue, ChangeRequest, Requester};
-use crate::control::report::Report;
 use crate::system::privileges::User;
-use crate::system::program::own_pid;
-use crate::system::signals::Stop;
 
-/// The longest command in bytes.
-const MAX_COMMAND_BYTES: u64 = 4096;
 /// Connections that the kernel holds before they are accepted.
 const BACKLOG: i32 = 128;
-/// How long a client may take to send its command, and to take its answer.
-const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a waiting client gets a sign of life. One that has left is noticed by then.
-const HEARTBEAT: Duration = Duration::from_secs(2);
 /// The most clients at once, under all names: a restart may take its time.
 const MAX_CLIENTS: usize = 64;
 /// How long accepting pauses when no descriptor is left.
 const COMMAND_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Where commands go that ask for something to be done.
-#[derive(Clone, Debug)]
-pub(crate) struct CommandSinks {
-    pub(crate) stops: mpsc::Sender<Stop>,
-    pub(crate) changes: Rc<ChangeQueue>,
-}
-
-/// Makes the status report.
-type ReportSource = dyn Fn() -> Pin<Box<dyn Future<Output = Report>>>;
-
 /// The control sockets of a running server, one for each of its names. Dropping it removes their files.
 pub(crate) struct ControlSocket {
     /// `None` where there is no place for one: then no command reaches this server.
     directory: RefCell<Option<Rc<ControlDirectory>>>,
-    report: Rc<ReportSource>,
-    sinks: CommandSinks,
+    routes: Rc<Routes>,
     /// A permit for each client.
     clients: Arc<Semaphore>,
     bound: RefCell<Vec<BoundName>>,
@@ -77,15 +53,14 @@ struct BoundName {
 }
 
 impl ControlSocket {
-    /// Binds the names in `directory` and answers from now on: `status` with `report`; other commands go to `sinks`.
+    /// Binds the names in `directory` and answers by these routes from now on.
     ///
     /// # Errors
     /// The directory cannot be written to. A name that another server has is no error.
-    pub(crate) async fn open<R: Future<Output = Report> + 'static>(
+    pub(crate) async fn open(
         directory: Option<ControlDirectory>,
         names: &[ServerName<'_>],
-        report: impl Fn() -> R + 'static,
-        sinks: CommandSinks,
+        routes: Rc<Routes>,
     ) -> io::Result<Self> {
         let directory = directory.map(Rc::new);
         if let Some(directory) = &directory {
@@ -93,8 +68,7 @@ impl ControlSocket {
         }
         let socket = Self {
             directory: RefCell::new(directory),
-            report: Rc::new(move || Box::pin(report())),
-            sinks,
+            routes,
             clients: Arc::new(Semaphore::new(MAX_CLIENTS)),
             bound: RefCell::default(),
             names_taken: Cell::new(0),
@@ -171,8 +145,7 @@ impl ControlSocket {
         let task = accept_clients(
             Rc::clone(&listener),
             Arc::clone(&self.clients),
-            Rc::clone(&self.report),
-            self.sinks.clone(),
+            Rc::clone(&self.routes),
         );
         Ok(BoundName {
             file: directory.file(&name),
@@ -240,23 +213,19 @@ impl Drop for BoundName {
     }
 }
 
-async fn accept_clients(
-    listener: Rc<UnixListener>,
-    clients: Arc<Semaphore>,
-    report: Rc<ReportSource>,
-    sinks: CommandSinks,
-) {
+async fn accept_clients(listener: Rc<UnixListener>, clients: Arc<Semaphore>, routes: Rc<Routes>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (report, sinks) = (Rc::clone(&report), sinks.clone());
+                let routes = Rc::clone(&routes);
                 let Ok(permit) = Arc::clone(&clients).try_acquire_owned() else {
                     refuse(&stream);
                     continue;
                 };
                 spawn_local(async move {
-                    // A client that leaves early is its own business.
-                    drop(answer(stream, &*report, &sinks).await);
+                    if is_operator(&stream) {
+                        serve_connection(stream, &routes, &|| Access::Local.into(), false).await;
+                    }
                     drop(permit);
                 });
             }
@@ -266,73 +235,24 @@ async fn accept_clients(
     }
 }
 
+/// Whether a client is this process's user or root.
+fn is_operator(stream: &UnixStream) -> bool {
+    let uid = stream.peer_cred().map(|peer| peer.uid());
+    uid.is_ok_and(|uid| uid == User::of_this_process().uid || uid == 0)
+}
+
 /// Tells a client that there are too many others.
 fn refuse(stream: &UnixStream) {
-    let answer = Answer::Error(format!(
-        "{MAX_CLIENTS} other commands are waiting for their answers; try again later"
-    ));
-    if let Ok(mut text) = serde_json::to_vec(&answer) {
-        text.push(b'\n');
-        // A new socket has room for it.
-        let _ = stream.try_write(&text);
-    }
-}
-
-async fn answer(
-    mut stream: UnixStream,
-    report: &ReportSource,
-    sinks: &CommandSinks,
-) -> io::Result<()> {
-    let uid = stream.peer_cred()?.uid();
-    if uid != User::of_this_process().uid && uid != 0 {
-        return Ok(());
-    }
-    let mut line = String::new();
-    let (input, mut output) = stream.split();
-    let mut input = BufReader::new(input.take(MAX_COMMAND_BYTES));
-    tokio::time::timeout(CLIENT_TIMEOUT, input.read_line(&mut line)).await??;
-    let change = match serde_json::from_str(&line) {
-        Ok(ControlCommand::Status) => {
-            return write(&mut output, &Answer::Status(Box::new(report().await))).await;
-        }
-        Ok(ControlCommand::Stop { now }) => {
-            let stop = if now { Stop::Now } else { Stop::Drain };
-            // It fails when the server has ended meanwhile, which is what the command wanted.
-            let _ = sinks.stops.send(stop).await;
-            let pid = own_pid();
-            write(&mut output, &Answer::Stopping { pid }).await?;
-            loop {
-                tokio::time::sleep(HEARTBEAT).await;
-                write(&mut output, &Answer::Working).await?;
-            }
-        }
-        Ok(ControlCommand::Restart) => Change::Restart,
-        Ok(ControlCommand::Reload) => Change::Reload,
-        Ok(ControlCommand::Upgrade { binary }) => Change::Upgrade(binary),
-        Err(error) => return write(&mut output, &Answer::Error(error.to_string())).await,
-    };
-    let (client, mut shown) = watch::channel(Answer::Working);
-    let requester = Requester::Command(client);
-    sinks.changes.push(ChangeRequest { change, requester });
-    loop {
-        let answer = tokio::select! {
-            more = shown.changed() => match more {
-                Ok(()) => shown.borrow_and_update().clone(),
-                Err(_) => Answer::Error("the server is stopping".to_owned()),
-            },
-            () = tokio::time::sleep(HEARTBEAT) => Answer::Working,
-        };
-        write(&mut output, &answer).await?;
-        if !matches!(answer, Answer::Working | Answer::Waits { .. }) {
-            return Ok(());
-        }
-    }
-}
-
-async fn write(output: &mut WriteHalf<'_>, answer: &Answer) -> io::Result<()> {
-    let mut text = serde_json::to_vec(answer)?;
-    text.push(b'\n');
-    tokio::time::timeout(CLIENT_TIMEOUT, output.write_all(&text)).await?
+    let error =
+        format!("{MAX_CLIENTS} other commands are waiting for their answers; try again later");
+    let body = serde_json::json!({ "error": error }).to_string();
+    let text = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    );
+    // A new socket has room for it.
+    let _ = stream.try_write(text.as_bytes());
 }
 
 #[cfg(test)]

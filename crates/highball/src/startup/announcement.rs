@@ -1,30 +1,32 @@
-//! What a start prints for the person who waits for it: plain lines where the log is logfmt, else lines of the log. It decides
-//! nothing.
+//! What a start prints for the person who waits for it. It decides nothing.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::rc::Rc;
 
-use config::Settings;
-use front::log::{AccessLog, Format, Level};
+use front::log::{AccessLog, Level};
 
-use crate::application::{Application, ready_line};
+use crate::hosted::Hosted;
+use crate::server::ready_line;
+use crate::setup::Setup;
 use crate::system::program::own_pid;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Says that the application is being loaded.
-pub(super) fn loading(log: &AccessLog, application: &Application) {
-    let settings = &application.settings;
-    let text = format!(
-        "highball {VERSION}: loading {} (environment {})",
-        application.dir.display(),
-        settings.environment
-    );
-    print(log, settings, &text);
-    if settings.environment == "development"
-        && !settings.chose_development()
-        && !std::io::stdin().is_terminal()
-    {
+pub(super) fn loading(log: &AccessLog, setup: &Setup) {
+    let settings = &setup.settings;
+    let what = match &setup.applications[..] {
+        [only] if only.table.is_none() => setup.dir.display().to_string(),
+        all => {
+            let names: Vec<_> = all.iter().filter_map(|one| one.name()).collect();
+            names.join(", ")
+        }
+    };
+    let environment = &settings.environment;
+    let text = format!("highball {VERSION}: loading {what} (environment {environment})");
+    log.announce(&text);
+    if settings.environment_is_default() && !std::io::stdin().is_terminal() {
         let text = "no environment is named, so the limits of development apply: one worker, no deadline, a short stop. \
                     Set RAILS_ENV, RACK_ENV or --environment";
         log.event(Level::Warn, text, &[]);
@@ -32,52 +34,36 @@ pub(super) fn loading(log: &AccessLog, application: &Application) {
 }
 
 /// Says where the server listens, what it is, and in a terminal how it is stopped.
-pub(super) fn serving(
-    log: &AccessLog,
-    settings: &Settings,
-    sockets: &[String],
-    generation: u32,
-    ruby: &str,
-) {
+pub(super) fn serving(log: &AccessLog, sockets: &[String], hosted: &[Rc<Hosted>], ruby: &str) {
     for socket in sockets {
-        print(log, settings, socket);
+        log.announce(socket);
     }
-    let text = format!(
-        "{}, ruby {ruby}, pid {}",
-        ready_line(settings, generation),
-        own_pid()
-    );
-    print(log, settings, &text);
+    let text = format!("{}, ruby {ruby}, pid {}", ready_line(hosted), own_pid());
+    log.announce(&text);
 }
 
 /// Says in a terminal where to click and how the server is stopped.
-pub(super) fn how_to_stop(log: &AccessLog, settings: &Settings, names: &[String]) {
+pub(super) fn how_to_stop(log: &AccessLog, names: &[String]) {
     if !std::io::stdout().is_terminal() {
         return;
     }
     let url = url(names).map_or_else(String::new, |url| format!("{url}: "));
     let text = format!("{url}Ctrl-C or `highball stop` stops the server");
-    print(log, settings, &text);
+    log.announce(&text);
 }
 
 /// Returns the URL of the first TCP address for a browser on this machine.
 fn url(names: &[String]) -> Option<String> {
-    let address = |name: &String| name.strip_prefix("http://")?.parse::<SocketAddr>().ok();
-    let address = names.iter().find_map(address)?;
+    let address = |name: &String| {
+        let (scheme, address) = name.split_once("://")?;
+        Some((scheme.to_owned(), address.parse::<SocketAddr>().ok()?))
+    };
+    let (scheme, address) = names.iter().find_map(address)?;
     let ip = address.ip();
     Some(match ip.is_loopback() || ip.is_unspecified() {
-        true => format!("http://localhost:{}", address.port()),
-        false => format!("http://{address}"),
+        true => format!("{scheme}://localhost:{}", address.port()),
+        false => format!("{scheme}://{address}"),
     })
-}
-
-fn print(log: &AccessLog, settings: &Settings, text: &str) {
-    if log.format() == Format::Logfmt || settings.log_file.is_some() {
-        // A stdout that is closed is no reason to stop serving.
-        let _ = writeln!(std::io::stdout(), "{text}");
-    } else {
-        log.event(Level::Info, text, &[]);
-    }
 }
 
 #[cfg(test)]
@@ -103,6 +89,7 @@ mod tests {
             &["http://[2001:db8::1]:80"],
             Some("http://[2001:db8::1]:80"),
         );
+        check(&["https://[::]:443"], Some("https://localhost:443"));
         check(&["unix:/a"], None);
     }
 }

@@ -2,15 +2,18 @@
 //! directory of its control sockets, more descriptors) before it gives these rights up. Serves nothing, starts no thread.
 
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use front::Listener;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::application::{Application, ChildEnvironment};
+use crate::application::ChildEnvironment;
 use crate::changes::predecessor::{self, Handover};
 use crate::control::directory::{ControlDirectory, UnusableDirectory};
+use crate::control::operators::{self, OperatorSockets};
+use crate::setup::Setup;
 use crate::sockets::{Inherited, Origin, Sockets};
 use crate::system::privileges::{Identity, root_warning};
 use crate::system::program::Program;
@@ -63,6 +66,8 @@ impl StartupContext {
 /// What is opened before anything else runs, with the rights that the server was started with.
 pub(crate) struct Opened {
     pub(crate) sockets: Sockets,
+    /// The listeners for operators.
+    pub(crate) operators: OperatorSockets,
     /// The directory of its control sockets; `None` where no place is usable.
     pub(crate) directory: Option<ControlDirectory>,
     /// Warnings for the log.
@@ -74,15 +79,13 @@ impl Opened {
     ///
     /// # Errors
     /// An address cannot be bound, or this process may not become that user.
-    pub(crate) fn open(
-        application: &mut Application,
-        context: &mut StartupContext,
-    ) -> Result<Self> {
-        let settings = &application.settings;
+    pub(crate) fn open(setup: &mut Setup, context: &mut StartupContext) -> Result<Self> {
+        let settings = Rc::clone(&setup.settings);
+        let settings = &*settings;
         // Commands look for processes of this name, by whatever name the program was started.
         let _ = rustix::thread::set_name(c"highball");
         let identity = Identity::find(settings)?;
-        application.child_environment = ChildEnvironment {
+        setup.set_child_environment(&ChildEnvironment {
             descriptors: raise_file_limit(context.handover.as_ref()),
             variables: identity.variables(),
             // Before the rights to open it by its path are given up.
@@ -91,7 +94,7 @@ impl Opened {
                 .then(Terminal::of_stdin)
                 .flatten()
                 .map(Arc::new),
-        };
+        });
         let mut warnings = settings.warnings.clone();
         let mut inherited = adopt(std::mem::take(&mut context.activated), &mut warnings);
         let mut directory = None;
@@ -100,19 +103,23 @@ impl Opened {
             directory = handover.control.directory.take();
         }
         let sockets = Sockets::open(settings, identity.user(), inherited)?;
+        let handed_over = context.handover.as_mut().map(|one| &mut one.operators);
+        let operators =
+            operators::open(settings, handed_over.unwrap_or(&mut OperatorSockets::new()))?;
         let mut refused = Vec::new();
         if directory.is_none() && context.handover.is_none() {
             (directory, refused) = ControlDirectory::open(identity.user(), None);
         }
         identity.assume()?;
         if directory.is_none() {
-            let folder = Some(&*application.dir);
+            let folder = Some(&*setup.dir);
             (directory, refused) = ControlDirectory::open(identity.user(), folder);
         }
         warnings.extend(directory_warnings(directory.is_none(), &refused));
         warnings.extend(root_warning(settings).map(str::to_owned));
         Ok(Self {
             sockets,
+            operators,
             directory,
             warnings,
         })

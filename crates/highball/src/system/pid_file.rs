@@ -1,8 +1,9 @@
 //! The file with the number of the server's process (setting `pid_file`), for programs that send signals. The server itself
 //! never reads another server's number from it.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -10,12 +11,14 @@ use config::Settings;
 
 use crate::system::program::own_pid;
 
-/// The file of this process. Dropping it removes the file, unless another process has written to it: the new server of an
-/// upgrade, for example.
+/// The file of this process. Dropping it removes the file, unless another process has written to it or replaced it: the new
+/// server of an upgrade, for example, or one of another container, where its number may be the same.
 #[derive(Debug)]
 pub(crate) struct PidFile {
     path: PathBuf,
     text: String,
+    /// Kept open, so that no other file has its number (st_ino).
+    file: File,
 }
 
 impl PidFile {
@@ -30,24 +33,33 @@ impl PidFile {
         };
         let path = dir.join(name);
         let text = format!("{}\n", own_pid());
-        replace(&path, &text)
+        let file = replace(&path, &text)
             .with_context(|| format!("cannot write {} (setting pid_file)", path.display()))?;
-        Ok(Some(Self { path, text }))
+        Ok(Some(Self { path, text, file }))
+    }
+}
+
+impl PidFile {
+    /// Whether the path still leads to the file that this process has written.
+    fn is_there(&self) -> io::Result<bool> {
+        let (found, own) = (fs::symlink_metadata(&self.path)?, self.file.metadata()?);
+        Ok((found.dev(), found.ino()) == (own.dev(), own.ino()))
     }
 }
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        let is_file = fs::symlink_metadata(&self.path).is_ok_and(|facts| facts.is_file());
-        if is_file && fs::read_to_string(&self.path).is_ok_and(|text| text == self.text) {
+        if self.is_there().is_ok_and(|is| is)
+            && fs::read_to_string(&self.path).is_ok_and(|text| text == self.text)
+        {
             // Its folder may be gone, or belong to another user by now.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Replaces a file by a new one with this text, in one step: readers see the old text or the new one.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
+/// Replaces a file by a new one with this text, in one step: readers see the old text or the new one. Returns the new file.
+fn replace(path: &Path, text: &str) -> io::Result<File> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", own_pid()));
     let new = path.with_file_name(name);
@@ -56,7 +68,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
     let written = file.write_all(text.as_bytes());
     let replaced = written.and_then(|()| fs::rename(&new, path));
-    replaced.inspect_err(|_| {
+    replaced.map(|()| file).inspect_err(|_| {
         let _ = fs::remove_file(&new);
     })
 }
@@ -99,6 +111,16 @@ mod tests {
         fs::write(&path, "1\n").unwrap();
         drop(file);
         assert_eq!(fs::read_to_string(&path).unwrap(), "1\n");
+    }
+
+    #[test]
+    fn the_file_of_another_container_with_the_same_number_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (older, newer) = (file_in(dir.path()).unwrap(), file_in(dir.path()).unwrap());
+        drop(older);
+        assert!(dir.path().join("server.pid").exists());
+        drop(newer);
+        assert!(!dir.path().join("server.pid").exists());
     }
 
     #[test]

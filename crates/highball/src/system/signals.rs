@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use front::log::AccessLog;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
@@ -80,7 +79,7 @@ impl Stops {
 /// The system refuses a handler.
 pub(crate) fn watch_changes(queue: &Rc<ChangeQueue>) -> Result<()> {
     let signals = [
-        (SignalKind::user_defined1(), "USR1", Change::Restart),
+        (SignalKind::user_defined1(), "USR1", Change::Restart(None)),
         (SignalKind::user_defined2(), "USR2", Change::Upgrade(None)),
     ];
     for (kind, name, change) in signals {
@@ -96,21 +95,16 @@ pub(crate) fn watch_changes(queue: &Rc<ChangeQueue>) -> Result<()> {
     Ok(())
 }
 
-/// From now on HUP opens the log's file again and requests a reload; one that comes as the server's terminal closes requests
-/// a stop. Where HUP is ignored (nohup(1)) it stays ignored.
+/// From now on HUP requests a reload; one that comes as the server's terminal closes requests a stop. Where HUP is ignored (nohup(1)) it stays ignored.
 ///
 /// # Errors
 /// The system refuses a handler.
-pub(crate) fn watch_hangups(
-    stops: &Stops,
-    queue: &Rc<ChangeQueue>,
-    log: &Rc<AccessLog>,
-) -> Result<()> {
+pub(crate) fn watch_hangups(stops: &Stops, queue: &Rc<ChangeQueue>) -> Result<()> {
     if ignored(SignalKind::hangup()) {
         return Ok(());
     }
     let mut signals = watch(SignalKind::hangup())?;
-    let (stops, queue, log) = (stops.sender.clone(), Rc::clone(queue), Rc::clone(log));
+    let (stops, queue) = (stops.sender.clone(), Rc::clone(queue));
     let terminals = Rc::new(RecentTerminals::new(terminals()));
     if terminals.any() {
         let terminals = Rc::clone(&terminals);
@@ -128,8 +122,6 @@ pub(crate) fn watch_hangups(
                 let _ = stops.send(Stop::Signal).await;
                 continue;
             }
-            // At once: a change that is under way may take minutes, and the old file may be compressed by then.
-            log.reopen();
             let (change, requester) = (Change::Reload, Requester::Signal("HUP"));
             queue.push(ChangeRequest { change, requester });
         }

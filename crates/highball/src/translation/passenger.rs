@@ -70,6 +70,10 @@ pub(super) const RULES: &Rules = &[
         "max_preloader_idle_time",
         NotNeeded("the loading process stays"),
     ),
+    (
+        "resist_deployment_errors",
+        NotNeeded("after a restart that fails, the old code serves on"),
+    ),
     ("rolling_restarts", By(rolling)),
     (
         "sticky_sessions",

@@ -62,6 +62,14 @@ pub(super) const RULES: &Rules = &[
         NotNeeded("a request goes to a worker that has an idle thread"),
     ),
     (
+        "worker_culling_strategy",
+        NotNeeded("another number of workers comes with a new generation of them"),
+    ),
+    (
+        "drain_on_shutdown",
+        NoCounterpart("a stop accepts no more connections; a restart or upgrade refuses none"),
+    ),
+    (
         "shutdown_debug",
         NotNeeded("the log has the backtrace of each late request"),
     ),
@@ -215,10 +223,10 @@ fn port(entry: &Entry) -> Option<Meaning> {
 
 fn bind(entry: &Entry) -> Option<Meaning> {
     let url = entry.argument(0)?;
-    if url.starts_with("ssl://") {
-        return Some(Meaning::NoCounterpart(reasons::TLS));
-    }
     let (address, options) = url.split_once('?').unwrap_or((&url, ""));
+    if let Some(address) = address.strip_prefix("ssl://") {
+        return Some(Meaning::Settings(bind_tls(address, options)));
+    }
     let path = address.strip_prefix("unix://");
     let address = match path {
         Some(path) => format!("unix:{path}"),
@@ -242,6 +250,32 @@ fn bind(entry: &Entry) -> Option<Meaning> {
         settings.push(("unix_socket_mode", vec!["0777".to_owned()]));
     }
     Some(Meaning::Settings(settings))
+}
+
+/// The settings for an address with TLS.
+fn bind_tls(address: &str, options: &str) -> Vec<(&'static str, Vec<String>)> {
+    let options: Vec<_> = options
+        .split('&')
+        .filter_map(|one| one.split_once('='))
+        .collect();
+    let option = |name: &str| {
+        let found = options.iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| (*value).to_owned())
+    };
+    let mut settings = vec![("listen", vec![format!("tls://{address}")])];
+    if let (Some(cert), Some(key)) = (option("cert"), option("key")) {
+        settings.push(("tls_certificate_files", vec![format!("{cert}:{key}")]));
+    }
+    let verify = match option("verify_mode").as_deref() {
+        Some("peer") => Some("optional"),
+        Some("force_peer") => Some("required"),
+        _ => None,
+    };
+    if let Some(verify) = verify {
+        settings.push(("tls_client_verify", vec![verify.to_owned()]));
+        settings.extend(option("ca").map(|ca| ("tls_client_ca_file", vec![ca])));
+    }
+    settings
 }
 
 fn shutdown(entry: &Entry) -> Option<Meaning> {

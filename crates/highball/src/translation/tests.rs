@@ -49,7 +49,16 @@ fn calls_of_puma_become_settings() {
         json!(["unix:///a?umask=0117&backlog=64"]),
         "listen=unix:/a unix_socket_mode=0660 backlog=64",
     );
-    check("bind", json!(["ssl://0.0.0.0:443"]), "");
+    check(
+        "bind",
+        json!(["ssl://0.0.0.0:443"]),
+        "listen=tls://0.0.0.0:443",
+    );
+    check(
+        "bind",
+        json!(["ssl://[::]:9292?cert=a.pem&key=a.key&verify_mode=force_peer&ca=ca.pem"]),
+        "listen=tls://[::]:9292 tls_certificate_files=a.pem:a.key tls_client_verify=required tls_client_ca_file=ca.pem",
+    );
     check(
         "pidfile",
         json!(["/srv/shop/tmp/pids/server.pid"]),

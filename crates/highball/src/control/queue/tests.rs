@@ -9,8 +9,8 @@ fn signal(change: Change) -> ChangeRequest {
     ChangeRequest { change, requester }
 }
 
-fn command(change: Change) -> (ChangeRequest, watch::Receiver<Answer>) {
-    let (client, answer) = watch::channel(Answer::Working);
+fn command(change: Change) -> (ChangeRequest, watch::Receiver<Progress>) {
+    let (client, answer) = watch::channel(Progress::Working);
     let requester = Requester::Command(client);
     (ChangeRequest { change, requester }, answer)
 }
@@ -19,12 +19,15 @@ fn command(change: Change) -> (ChangeRequest, watch::Receiver<Answer>) {
 fn queue() -> (ChangeQueue, Rc<RefCell<Vec<String>>>) {
     let lines: Rc<RefCell<Vec<String>>> = Rc::default();
     let log = Rc::clone(&lines);
-    let queue = ChangeQueue::new(move |line| RefCell::borrow_mut(&log).push(line.to_owned()));
+    let queue = ChangeQueue::new(
+        move |line| RefCell::borrow_mut(&log).push(line.to_owned()),
+        || {},
+    );
     (queue, lines)
 }
 
 /// The last answer to a command, as it goes over the wire.
-fn shown(client: &watch::Receiver<Answer>) -> String {
+fn shown(client: &watch::Receiver<Progress>) -> String {
     serde_json::to_string(&*client.borrow()).expect("an answer is JSON")
 }
 
@@ -33,41 +36,44 @@ fn signals_of_a_kind_are_one_request_and_commands_are_all_answered() {
     let (queue, lines) = queue();
     let mut clients = Vec::new();
     for _ in 0..1000 {
-        queue.push(signal(Change::Restart));
+        queue.push(signal(Change::Restart(None)));
         queue.push(signal(Change::Upgrade(None)));
     }
     assert_eq!(lines.borrow().len(), 2);
     for _ in 0..1000 {
         // Its client leaves at once.
-        queue.push(command(Change::Restart).0);
+        queue.push(command(Change::Restart(None)).0);
     }
     for _ in 0..3 {
-        let (request, client) = command(Change::Restart);
+        let (request, client) = command(Change::Restart(None));
         queue.push(request);
         clients.push(client);
     }
     assert_eq!(queue.take(&Change::Upgrade(None)).len(), 1);
-    queue.begin(&Change::Restart, "restart in progress".to_owned());
+    queue.begin(&Change::Restart(None), "restart in progress".to_owned());
     assert_eq!(queue.current.borrow().len(), 1 + clients.len());
-    queue.finish(&Answer::Error("refused".to_owned()));
+    queue.finish(&Progress::refused("refused"));
     for client in clients {
-        assert_eq!(shown(&client), r#"{"error":"refused"}"#);
+        assert_eq!(shown(&client), r#"{"state":"refused","message":"refused"}"#);
     }
 }
 
 #[test]
 fn requesters_and_the_log_hear_at_once_what_a_change_waits_for() {
     let (queue, lines) = queue();
-    let waits = |reason: &str| format!(r#"{{"waits":{{"reason":"{reason}"}}}}"#);
-    let (request, first) = command(Change::Restart);
+    let waits = |reason: &str| format!(r#"{{"state":"waiting","reason":"{reason}"}}"#);
+    let (request, first) = command(Change::Restart(None));
     queue.push(request);
     let (request, reload) = command(Change::Reload);
     queue.push(request);
-    queue.begin(&Change::Restart, "the first is in progress".to_owned());
-    queue.push(signal(Change::Restart));
-    let (request, second) = command(Change::Restart);
+    queue.begin(
+        &Change::Restart(None),
+        "the first is in progress".to_owned(),
+    );
+    queue.push(signal(Change::Restart(None)));
+    let (request, second) = command(Change::Restart(None));
     queue.push(request);
-    assert_eq!(shown(&first), r#""working""#);
+    assert_eq!(shown(&first), r#"{"state":"working"}"#);
     for later in [&reload, &second] {
         assert_eq!(shown(later), waits("the first is in progress"));
     }
@@ -77,11 +83,11 @@ fn requesters_and_the_log_hear_at_once_what_a_change_waits_for() {
         assert_eq!(shown(client), waits("an old one ends"));
     }
     queue.unblock();
-    queue.finish(&Answer::Error("done".to_owned()));
-    assert_eq!(shown(&first), r#"{"error":"done"}"#);
-    let (request, free) = command(Change::Restart);
+    queue.finish(&Progress::refused("done"));
+    assert_eq!(shown(&first), r#"{"state":"refused","message":"done"}"#);
+    let (request, free) = command(Change::Restart(None));
     queue.push(request);
-    assert_eq!(shown(&free), r#""working""#);
+    assert_eq!(shown(&free), r#"{"state":"working"}"#);
     let expected = [
         "restart requested (highball restart)",
         "reload requested (highball reload)",
@@ -100,16 +106,16 @@ fn requests_beyond_the_limit_are_refused_and_a_closed_queue_stays_empty() {
         // Another change each time, and no client waits for it.
         queue.push(command(upgrade(number)).0);
     }
-    let (request, client) = command(Change::Restart);
+    let (request, client) = command(Change::Restart(None));
     queue.push(request);
     assert!(shown(&client).contains("128"));
-    queue.push(signal(Change::Restart));
+    queue.push(signal(Change::Restart(None)));
     queue.close();
     assert!(queue.waiting.borrow().is_empty());
-    let (request, client) = command(Change::Restart);
+    let (request, client) = command(Change::Restart(None));
     queue.push(request);
     assert!(client.has_changed().is_err(), "nothing will come");
-    queue.push(signal(Change::Restart));
+    queue.push(signal(Change::Restart(None)));
     assert!(queue.waiting.borrow().is_empty());
     for text in ["(signal USR1); refused: 128", "(signal USR1); ignored"] {
         let count = lines

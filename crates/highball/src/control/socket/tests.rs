@@ -4,7 +4,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
 
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::mpsc;
+
 use super::*;
+use crate::control::api::{self, CommandSinks};
+use crate::control::health::Health;
+use crate::control::messages::Progress;
+use crate::control::queue::{Change, ChangeQueue, ChangeRequest};
+use crate::control::report::Report;
+use crate::system::program::own_pid;
+use crate::system::signals::Stop;
 
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -14,18 +24,32 @@ fn run(test: impl Future<Output = ()>) {
     runtime.block_on(test);
 }
 
-async fn report() -> Report {
-    Report {
-        pid: 7,
+/// The routes of a server whose status names this process.
+fn routes_of(pid: i32, sinks: CommandSinks) -> Rc<Routes> {
+    let report = Report {
+        pid,
         ..Report::default()
-    }
+    };
+    let report = Rc::new(move || Box::pin(std::future::ready(report.clone())) as _);
+    let health = Health {
+        state: Rc::new(Cell::new("serving")),
+        hosted: Vec::new(),
+    };
+    Rc::new(api::routes(report, Rc::new(health), sinks))
 }
 
 fn sinks() -> (CommandSinks, mpsc::Receiver<Stop>, Rc<ChangeQueue>) {
     let (stops, stop) = mpsc::channel(1);
-    let changes = Rc::new(ChangeQueue::new(|_| {}));
+    let changes = Rc::new(ChangeQueue::new(|_| {}, || {}));
     let queue = Rc::clone(&changes);
-    (CommandSinks { stops, changes }, stop, queue)
+    let (purges, _) = mpsc::channel(1);
+    let sinks = CommandSinks {
+        stops,
+        changes,
+        purges,
+        inspections: mpsc::channel(1).0,
+    };
+    (sinks, stop, queue)
 }
 
 /// The next request for a change.
@@ -70,13 +94,24 @@ async fn connect(dir: &Folder, name: ServerName<'_>) -> io::Result<UnixStream> {
     UnixStream::from_std(stream)
 }
 
-async fn send(dir: &Folder, name: ServerName<'_>, command: &str) -> String {
+const STATUS: &str = "GET /v1/status HTTP/1.0\r\n\r\n";
+
+/// A request with this body.
+fn post(path: &str, body: &str) -> String {
+    let length = body.len();
+    format!("POST {path} HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{body}")
+}
+
+/// Returns the body of the answer to a request.
+async fn send(dir: &Folder, name: ServerName<'_>, request: &str) -> String {
     let mut stream = connect(dir, name).await.expect("a server");
-    let _ = stream.write_all(command.as_bytes()).await;
+    let _ = stream.write_all(request.as_bytes()).await;
     // A server that has not read all resets the connection after its answer.
     let mut reply = Vec::new();
     let _ = stream.read_to_end(&mut reply).await;
-    String::from_utf8(reply).expect("JSON is UTF-8")
+    let reply = String::from_utf8(reply).expect("JSON is UTF-8");
+    let body = reply.split_once("\r\n\r\n");
+    body.map_or_else(String::new, |(_, body)| body.to_owned())
 }
 
 #[test]
@@ -86,24 +121,26 @@ fn status_and_stop_are_answered_under_every_name() {
         let file = dir.path().join("highball.toml");
         let names = [ServerName::Dir(dir.path()), ServerName::Config(&file)];
         let (sinks, mut stops, _) = sinks();
-        let _socket = ControlSocket::open(dir.control(), &names, report, sinks)
+        let _socket = ControlSocket::open(dir.control(), &names, routes_of(7, sinks))
             .await
             .unwrap();
         for name in names {
-            let reply = send(&dir, name, "{\"command\":\"status\"}\n").await;
-            let Answer::Status(report) = serde_json::from_str(&reply).unwrap() else {
-                panic!("{reply}");
-            };
+            let reply = send(&dir, name, STATUS).await;
+            let report: Report = serde_json::from_str(&reply).unwrap();
             assert_eq!(report.pid, 7);
             for (command, stop) in [
-                ("{\"command\":\"stop\"}\n", Stop::Drain),
-                ("{\"command\":\"stop\",\"now\":true}\n", Stop::Now),
+                (post("/v1/stop", ""), Stop::Drain),
+                (post("/v1/stop", "{\"now\":true}"), Stop::Now),
             ] {
                 let mut client = connect(&dir, name).await.unwrap();
                 client.write_all(command.as_bytes()).await.unwrap();
-                let mut reply = String::new();
-                BufReader::new(client).read_line(&mut reply).await.unwrap();
-                assert!(reply.starts_with("{\"stopping\":{\"pid\":"), "{reply}");
+                let mut lines = BufReader::new(client).lines();
+                while !lines.next_line().await.unwrap().unwrap().is_empty() {}
+                let first = lines.next_line().await.unwrap().unwrap();
+                assert!(
+                    first.starts_with("{\"state\":\"stopping\",\"pid\":"),
+                    "{first}"
+                );
                 assert_eq!(stops.recv().await, Some(stop));
             }
         }
@@ -116,20 +153,26 @@ fn a_restart_is_answered_when_it_is_done_and_when_the_server_stops_instead() {
         let dir = Folder::new();
         let name = ServerName::Dir(dir.path());
         let (sinks, _stops, restarts) = sinks();
-        let _socket = ControlSocket::open(dir.control(), &[name], report, sinks)
+        let _socket = ControlSocket::open(dir.control(), &[name], routes_of(7, sinks))
             .await
             .unwrap();
-        let restart = async || send(&dir, name, "{\"command\":\"restart\"}\n").await;
+        let restart = async || send(&dir, name, &post("/v1/restart", "")).await;
         let done = async {
             let request = next(&restarts).await;
-            assert_eq!(request.change, Change::Restart);
-            request.reply(&Answer::Done("generation 2 serves".to_owned()));
+            assert_eq!(request.change, Change::Restart(None));
+            request.reply(&Progress::done("generation 2 serves"));
         };
         let (reply, ()) = tokio::join!(restart(), done);
-        assert_eq!(reply, "{\"done\":\"generation 2 serves\"}\n");
+        assert_eq!(
+            reply,
+            "{\"state\":\"done\",\"message\":\"generation 2 serves\"}\n"
+        );
         let stops = async { drop(next(&restarts).await) };
         let (reply, ()) = tokio::join!(restart(), stops);
-        assert_eq!(reply, "{\"error\":\"the server is stopping\"}\n");
+        assert_eq!(
+            reply,
+            "{\"state\":\"refused\",\"message\":\"the server is stopping\"}\n"
+        );
     });
 }
 
@@ -139,28 +182,32 @@ fn a_waiting_client_gets_signs_of_life_and_one_that_leaves_makes_room() {
         let dir = Folder::new();
         let name = ServerName::Dir(dir.path());
         let (sinks, _stops, restarts) = sinks();
-        let socket = ControlSocket::open(dir.control(), &[name], report, sinks)
+        let socket = ControlSocket::open(dir.control(), &[name], routes_of(7, sinks))
             .await
             .unwrap();
-        let command = b"{\"command\":\"restart\"}\n";
+        let command = post("/v1/restart", "");
         let mut leaves = connect(&dir, name).await.unwrap();
-        leaves.write_all(command).await.unwrap();
+        leaves.write_all(command.as_bytes()).await.unwrap();
         let mut stays = connect(&dir, name).await.unwrap();
-        stays.write_all(command).await.unwrap();
+        stays.write_all(command.as_bytes()).await.unwrap();
         restarts.first().await;
         drop(leaves);
         let mut replies = BufReader::new(stays).lines();
+        while !replies.next_line().await.unwrap().unwrap().is_empty() {}
         for _ in 0..2 {
             let reply = replies.next_line().await.unwrap();
-            assert_eq!(reply.as_deref(), Some("\"working\""));
+            assert_eq!(reply.as_deref(), Some("{\"state\":\"working\"}"));
         }
         assert_eq!(socket.clients.available_permits(), MAX_CLIENTS - 1);
-        let error = Answer::Error("refused".to_owned());
-        for request in restarts.take(&Change::Restart) {
+        let error = Progress::refused("full");
+        for request in restarts.take(&Change::Restart(None)) {
             request.reply(&error);
         }
         let reply = replies.next_line().await.unwrap();
-        assert_eq!(reply.as_deref(), Some("{\"error\":\"refused\"}"));
+        assert_eq!(
+            reply.as_deref(),
+            Some("{\"state\":\"refused\",\"message\":\"full\"}")
+        );
     });
 }
 
@@ -170,15 +217,27 @@ fn nonsense_is_answered_with_an_error_and_stops_nothing() {
         let dir = Folder::new();
         let name = ServerName::Dir(dir.path());
         let (sinks, mut stops, _) = sinks();
-        let _socket = ControlSocket::open(dir.control(), &[name], report, sinks)
+        let _socket = ControlSocket::open(dir.control(), &[name], routes_of(7, sinks))
             .await
             .unwrap();
-        for command in ["\n", "{\"command\":\"burn\"}\n", "GET / HTTP/1.1\r\n"] {
-            let reply = send(&dir, name, command).await;
-            assert!(reply.starts_with("{\"error\":"), "{command:?}: {reply}");
+        for request in [
+            "GET / HTTP/1.0\r\n\r\n".to_owned(),
+            "GET /v1/stop HTTP/1.0\r\n\r\n".to_owned(),
+            post("/v1/burn", ""),
+            post("/v1/stop", "[]"),
+            post("/v1/stop", "{\"later\":true}"),
+            post("/v1/reload", "{\"later\":true}"),
+            post("/v1/purge", ""),
+            post("/v1/purge", "{\"all\":false}"),
+            post("/v1/upgrade", "{\"binary\":\"highball\"}"),
+        ] {
+            let reply = send(&dir, name, &request).await;
+            assert!(reply.starts_with("{\"error\":"), "{request:?}: {reply}");
         }
-        // Longer than any command: not read to its end, so the answer may be lost with the rest.
-        send(&dir, name, &"x".repeat(10_000)).await;
+        // No HTTP at all: hyper answers without a body, or not at all.
+        for request in ["\n", "{\"command\":\"stop\"}\n"] {
+            assert_eq!(send(&dir, name, request).await, "");
+        }
         assert!(stops.try_recv().is_err());
     });
 }
@@ -189,29 +248,21 @@ fn a_name_that_is_taken_stays_with_its_owner_and_is_free_after_it() {
         let dir = Folder::new();
         let (name, own) = (ServerName::Dir(dir.path()), dir.path().join("second"));
         let (sinks, _stops, _) = sinks();
-        let first = ControlSocket::open(dir.control(), &[name], report, sinks.clone())
+        let first = ControlSocket::open(dir.control(), &[name], routes_of(7, sinks.clone()))
             .await
             .unwrap();
         assert_eq!(first.names_taken(), 0);
-        let other = || async {
-            Report {
-                pid: 8,
-                ..Report::default()
-            }
-        };
         let second = ControlSocket::open(
             dir.control(),
             &[name, ServerName::Config(&own)],
-            other,
-            sinks,
+            routes_of(8, sinks),
         )
         .await
         .unwrap();
         assert_eq!(second.names_taken(), 1);
-        let status = "{\"command\":\"status\"}\n";
-        assert!(send(&dir, name, status).await.contains("\"pid\":7"));
+        assert!(send(&dir, name, STATUS).await.contains("\"pid\":7"));
         assert!(
-            send(&dir, ServerName::Config(&own), status)
+            send(&dir, ServerName::Config(&own), STATUS)
                 .await
                 .contains("\"pid\":8")
         );
@@ -229,26 +280,19 @@ fn a_name_passes_to_another_server_without_a_gap() {
         let name = ServerName::Dir(dir.path());
         let names = [ServerName::Pid(own_pid()), name];
         let (sinks, _stops, _) = sinks();
-        let first = ControlSocket::open(dir.control(), &names, report, sinks.clone())
+        let first = ControlSocket::open(dir.control(), &names, routes_of(7, sinks.clone()))
             .await
             .unwrap();
-        let other = || async {
-            Report {
-                pid: 8,
-                ..Report::default()
-            }
-        };
-        let second = ControlSocket::open(dir.control(), &[], other, sinks)
+        let second = ControlSocket::open(dir.control(), &[], routes_of(8, sinks))
             .await
             .unwrap();
         let handed: BTreeMap<_, _> = first.duplicate_shared().unwrap().into_iter().collect();
         assert_eq!(handed.len(), 1, "only this process has its name");
         second.add_names(&[name], handed).await.unwrap();
         first.release_shared();
-        let status = "{\"command\":\"status\"}\n";
         tokio::task::yield_now().await;
-        assert!(send(&dir, name, status).await.contains("\"pid\":8"));
-        assert!(send(&dir, names[0], status).await.contains("\"pid\":7"));
+        assert!(send(&dir, name, STATUS).await.contains("\"pid\":8"));
+        assert!(send(&dir, names[0], STATUS).await.contains("\"pid\":7"));
         // Each leaves what is the other's.
         drop(first);
         assert_eq!(dir.sockets(), [name.file_name()]);
@@ -268,11 +312,10 @@ fn sockets_of_a_server_that_was_killed_are_replaced_or_removed() {
         // No socket of ours: it stays.
         std::fs::write(dir.join("notes"), "").unwrap();
         let (sinks, _stops, _) = sinks();
-        let socket = ControlSocket::open(dir.control(), &names[..1], report, sinks).await;
+        let socket = ControlSocket::open(dir.control(), &names[..1], routes_of(7, sinks)).await;
         let socket = socket.unwrap();
         assert_eq!(socket.names_taken(), 0);
-        let status = "{\"command\":\"status\"}\n";
-        assert!(send(&dir, names[0], status).await.contains("\"pid\":7"));
+        assert!(send(&dir, names[0], STATUS).await.contains("\"pid\":7"));
         let mut left = dir.sockets();
         left.sort();
         assert_eq!(left, [names[0].file_name(), "notes".to_owned()]);
@@ -287,7 +330,7 @@ fn of_two_servers_that_start_at_once_one_has_the_name() {
         drop(StdListener::bind(dir.join(&name.file_name())).unwrap());
         let (sinks, _stops, _) = sinks();
         let names = [name];
-        let open = || ControlSocket::open(dir.control(), &names, report, sinks.clone());
+        let open = || ControlSocket::open(dir.control(), &names, routes_of(7, sinks.clone()));
         let sockets = tokio::join!(open(), open(), open());
         let sockets = [sockets.0, sockets.1, sockets.2].map(Result::unwrap);
         let taken: usize = sockets.iter().map(ControlSocket::names_taken).sum();
@@ -300,13 +343,16 @@ fn a_client_that_sends_no_command_is_disconnected() {
     run(async {
         let dir = Folder::new();
         let (sinks, ..) = sinks();
-        let _socket =
-            ControlSocket::open(dir.control(), &[ServerName::Dir(dir.path())], report, sinks)
-                .await
-                .unwrap();
+        let _socket = ControlSocket::open(
+            dir.control(),
+            &[ServerName::Dir(dir.path())],
+            routes_of(7, sinks),
+        )
+        .await
+        .unwrap();
         let mut silent = connect(&dir, ServerName::Dir(dir.path())).await.unwrap();
-        // Half a command is none.
-        silent.write_all(b"{").await.unwrap();
+        // Half a request is none.
+        silent.write_all(b"GET /v1/sta").await.unwrap();
         let mut reply = Vec::new();
         silent.read_to_end(&mut reply).await.unwrap();
         assert!(reply.is_empty());
@@ -314,18 +360,22 @@ fn a_client_that_sends_no_command_is_disconnected() {
 }
 
 #[test]
-fn a_command_that_is_too_long_is_an_error() {
+fn requests_that_are_too_long_are_refused() {
     run(async {
         let dir = Folder::new();
         let name = ServerName::Dir(dir.path());
-        let (sinks, ..) = sinks();
-        let _socket = ControlSocket::open(dir.control(), &[name], report, sinks)
+        let (sinks, mut stops, _) = sinks();
+        let _socket = ControlSocket::open(dir.control(), &[name], routes_of(7, sinks))
             .await
             .unwrap();
-        // It would be one if all of it were read.
-        let spaces = " ".repeat(MAX_COMMAND_BYTES as usize);
-        let reply = send(&dir, name, &format!("{spaces}{{\"command\":\"status\"}}\n")).await;
-        assert!(reply.contains("error"), "{reply}");
+        // Each would be answered if all of it were read.
+        let spaces = " ".repeat(64 * 1024);
+        let reply = send(&dir, name, &post("/v1/stop", &format!("{spaces}{{}}"))).await;
+        assert!(reply.contains("at most 65536 bytes"), "{reply}");
+        let field = "x".repeat(16 * 1024);
+        let long = format!("GET /v1/status HTTP/1.0\r\nX: {field}\r\n\r\n");
+        assert_eq!(send(&dir, name, &long).await, "");
+        assert!(stops.try_recv().is_err());
     });
 }
 
@@ -335,18 +385,17 @@ fn commands_beyond_the_limit_are_refused_at_once() {
         let dir = Folder::new();
         let name = ServerName::Dir(dir.path());
         let (sinks, ..) = sinks();
-        let _socket = ControlSocket::open(dir.control(), &[name], report, sinks)
+        let _socket = ControlSocket::open(dir.control(), &[name], routes_of(7, sinks))
             .await
             .unwrap();
         let mut silent = Vec::new();
         for _ in 0..MAX_CLIENTS {
             silent.push(connect(&dir, name).await.unwrap());
         }
-        let status = "{\"command\":\"status\"}\n";
-        let reply = send(&dir, name, status).await;
+        let reply = send(&dir, name, STATUS).await;
         assert!(reply.contains("64 other commands are waiting"), "{reply}");
         // One that leaves makes room.
         drop(silent.pop());
-        while !send(&dir, name, status).await.contains("\"pid\":7") {}
+        while !send(&dir, name, STATUS).await.contains("\"pid\":7") {}
     });
 }

@@ -1,0 +1,141 @@
+//! Gathers the status of a running server. Only reads.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use certificates::Manager;
+use front::{ApplicationSnapshot, Front};
+use metrics::ApplicationTotals;
+use supervisor::{Process, Role};
+
+use crate::control::report::{ApplicationReport, NamedReport, Report};
+use crate::control::routes;
+use crate::hosted::Hosted;
+
+/// Gathers the status.
+pub(crate) struct Reporter {
+    /// The fields that never change.
+    pub(crate) fixed: Report,
+    pub(crate) front: Rc<Front>,
+    pub(crate) hosted: Vec<Rc<Hosted>>,
+    /// `booting`, `serving`, `replaced` or `stopping`.
+    pub(crate) state: Rc<Cell<&'static str>>,
+    pub(crate) certificates: SharedManager,
+}
+
+/// What keeps the certificates, from when the server serves.
+pub(crate) type SharedManager = Rc<RefCell<Option<Manager>>>;
+
+impl Reporter {
+    /// What became of the requests of each application and what they cost, by its name; the name of an only one is empty.
+    pub(crate) fn totals(&self) -> Vec<(String, ApplicationTotals)> {
+        let named = |hosted: &Rc<Hosted>| {
+            let application = hosted.application.borrow();
+            let name = application.name().unwrap_or_default().to_owned();
+            (name, hosted.front.totals())
+        };
+        let mut totals: Vec<_> = self.hosted.iter().map(named).collect();
+        if let Some(nobody) = self.front.totals_of_no_application() {
+            totals.push(("(none)".to_owned(), nobody));
+        }
+        totals
+    }
+
+    /// Returns the status now. Waits for the kernel's figures of memory, for a bounded time.
+    pub(crate) async fn report(&self) -> Report {
+        let mut processes = Vec::new();
+        for hosted in &self.hosted {
+            processes.push(hosted.supervisor.measured_processes().await);
+        }
+        self.report_with(processes)
+    }
+
+    /// Returns the status now, without figures of memory. Waits for nothing.
+    pub(crate) fn report_without_memory(&self) -> Report {
+        let each = self.hosted.iter();
+        let processes = each.map(|hosted| hosted.supervisor.processes());
+        self.report_with(processes.collect())
+    }
+
+    /// The status with these processes of each application.
+    fn report_with(&self, mut measured: Vec<Vec<Process>>) -> Report {
+        let mut front = None;
+        for processes in &mut measured {
+            // Each supervisor names it.
+            let own = processes.extract_if(.., |one| one.role == Role::Front);
+            front = front.or(own.collect::<Vec<_>>().pop());
+        }
+        // Before those of the applications: what ends between the two is none of theirs otherwise.
+        let snapshot = self.front.snapshot();
+        let each = self.hosted.iter().zip(measured);
+        let applications: Vec<_> = each
+            .map(|(hosted, processes)| named_report(hosted, processes))
+            .collect();
+        let alone = self.hosted.iter().all(|one| one.name().is_none());
+        let mut all = match &applications[..] {
+            [only] if alone => only.own.clone(),
+            several => together(several, snapshot.all),
+        };
+        all.processes.splice(0..0, front);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        Report {
+            state: self.state.get().to_owned(),
+            acme: self
+                .certificates
+                .borrow()
+                .as_ref()
+                .map_or_else(Vec::new, Manager::status),
+            now: now.map_or(0, |elapsed| elapsed.as_secs()),
+            connections: snapshot.connections,
+            certificates: snapshot.certificates,
+            all,
+            applications: if alone { Vec::new() } else { applications },
+            ..self.fixed.clone()
+        }
+    }
+}
+
+/// One application.
+fn named_report(hosted: &Hosted, processes: Vec<Process>) -> NamedReport {
+    let settings = hosted.front.settings();
+    let application = hosted.application.borrow();
+    let table = application.table.as_ref();
+    let hosts = table.iter().flat_map(|table| &table.hosts);
+    let totals = hosted.front.totals();
+    let own = ApplicationReport {
+        environment: settings.environment.clone(),
+        generations: hosted.supervisor.generations(),
+        routes: routes::rows(&totals),
+        totals: Arc::new(totals),
+        latency: hosted.front.latency(),
+        stopped: hosted.is_stopped.get().then(|| "idle".to_owned()),
+        ..ApplicationReport::default()
+    };
+    NamedReport {
+        name: application.name().unwrap_or_default().to_owned(),
+        dir: application.dir.display().to_string(),
+        hosts: hosts.map(ToString::to_string).collect(),
+        prefix: table.map_or_else(String::new, |table| table.prefix.clone()),
+        own: own.with(hosted.front.snapshot(), processes, settings.threads),
+    }
+}
+
+/// All applications in one.
+fn together(applications: &[NamedReport], snapshot: ApplicationSnapshot) -> ApplicationReport {
+    let each = || applications.iter().map(|one| &one.own);
+    let all = ApplicationReport {
+        environment: each()
+            .next()
+            .map_or_else(String::new, |one| one.environment.clone()),
+        generations: each().flat_map(|one| one.generations.clone()).collect(),
+        ..ApplicationReport::default()
+    };
+    let processes = each().flat_map(|one| one.processes.clone()).collect();
+    let threads = each().flat_map(|one| one.threads.clone()).collect();
+    ApplicationReport {
+        threads,
+        ..all.with(snapshot, processes, 0)
+    }
+}

@@ -1,0 +1,81 @@
+//! One application of a running server: its front, its supervisor and its generations. How they change is in
+//! `changes/restart.rs` and `changes/boot.rs`.
+
+use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Instant;
+
+use exchange::Dispatcher;
+use front::ApplicationFront;
+use front::log::AccessLog;
+use supervisor::Supervisor;
+use tokio::sync::Mutex;
+
+use crate::application::Application;
+use crate::housekeeping::Housekeeping;
+
+/// One application of a running server.
+pub(crate) struct Hosted {
+    pub(crate) front: Rc<ApplicationFront>,
+    pub(crate) supervisor: Rc<Supervisor>,
+    /// Looks at its files alone: another application's file system may hang.
+    pub(crate) housekeeping: Housekeeping,
+    /// The application, with the settings that the server uses.
+    pub(crate) application: RefCell<Application>,
+    /// The files of the server's UNIX sockets, for templates.
+    pub(crate) socket_files: Vec<PathBuf>,
+    /// The generation that serves; none before one has come up.
+    pub(crate) serving: Cell<Option<u32>>,
+    /// Whether none serves because nobody needed the application (`idle_timeout`).
+    pub(crate) is_stopped: Cell<bool>,
+    /// The latest that was launched.
+    pub(crate) latest: Cell<u32>,
+    /// Whoever launches a generation holds it.
+    pub(crate) turn: Mutex<()>,
+}
+
+impl Hosted {
+    /// Its name, where the server has several applications.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.application.borrow().name().map(str::to_owned)
+    }
+
+    /// Whether a generation of it serves.
+    pub(crate) fn serves(&self) -> bool {
+        self.serving.get().is_some()
+    }
+
+    /// Its log.
+    pub(crate) fn log(&self) -> &Rc<AccessLog> {
+        self.front.log()
+    }
+
+    /// The text with the application's name before it, where the server has several.
+    pub(crate) fn named(&self, text: &str) -> String {
+        match self.name() {
+            Some(name) => format!("{name}: {text}"),
+            None => text.to_owned(),
+        }
+    }
+
+    /// A generation serves from now on.
+    pub(crate) fn set_serving(&self, generation: u32) {
+        if self.serving.replace(Some(generation)).is_none() {
+            // None served, and requests were refused.
+            self.front.dispatcher().outage(None);
+        }
+    }
+
+    /// Ends the launch of a generation, because the server ends. Where none serves, no worker will come for the requests that
+    /// wait: they get 503. One that is stopped for want of requests may still start for clients of a server that was `replaced`.
+    pub(crate) fn cancel_launch(&self, replaced: bool) {
+        if replaced && self.is_stopped.get() {
+            return;
+        }
+        self.supervisor.cancel_launch();
+        if self.serving.get().is_none() {
+            self.front.dispatcher().outage(Some(Instant::now()));
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! A server whose applications are being loaded: its parts, and when enough of them has come up. It accepts no connection.
+
+use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use admin::Routes;
+use anyhow::{Context, Result, bail};
+use front::log::{AccessLog, Level, Value};
+use front::{ApplicationFront, Front};
+use supervisor::{Booted, Note, Supervisor};
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::{JoinSet, spawn_local};
+
+use super::{Replaced, announcement, control_socket, routes};
+use crate::acme;
+use crate::application::{Application, FIRST_GENERATION};
+use crate::changes::boot::{BootResult, none_came_up};
+use crate::changes::predecessor::Names;
+use crate::changes::restart_file::RestartFile;
+use crate::control::api::CommandSinks;
+use crate::control::health::Health;
+use crate::control::operators::OperatorListeners;
+use crate::control::purges;
+use crate::control::queue::ChangeQueue;
+use crate::control::report::Report;
+use crate::control::reporter::{Reporter, SharedManager};
+use crate::control::socket::ControlSocket;
+use crate::exceptions;
+use crate::hosted::Hosted;
+use crate::housekeeping::Housekeeping;
+use crate::setup::Setup;
+use crate::sockets::Sockets;
+use crate::startup::names::claim_names;
+use crate::startup::opening::{Opened, StartupContext};
+use crate::system::pid_file::PidFile;
+use crate::system::systemd::Manager;
+use crate::system::terminal::Terminal;
+
+/// A server whose applications are being loaded.
+pub(super) struct Booting {
+    pub(super) setup: Setup,
+    pub(super) log: Rc<AccessLog>,
+    pub(super) front: Rc<Front>,
+    pub(super) hosted: Vec<Rc<Hosted>>,
+    /// The first starts of the applications.
+    pub(super) boots: RefCell<JoinSet<()>>,
+    pub(super) control: ControlSocket,
+    pub(super) operators: OperatorListeners,
+    /// What the control socket and the operators' addresses answer by.
+    pub(super) routes: Rc<Routes>,
+    pub(super) manager: Rc<Manager>,
+    pub(super) queue: Rc<ChangeQueue>,
+    pub(super) state: Rc<Cell<&'static str>>,
+    pub(super) certificates: SharedManager,
+    pub(super) sockets: Sockets,
+    /// Looked at before the code is loaded: what is touched later may be newer than that code.
+    pub(super) restart_files: Vec<RestartFile>,
+    pub(super) replaced: Option<Replaced>,
+    pub(super) pid_file: Option<PidFile>,
+}
+
+impl Booting {
+    /// Makes front, supervisors and control socket.
+    pub(super) async fn prepare(
+        setup: Setup,
+        log: Rc<AccessLog>,
+        context: &mut StartupContext,
+        opened: Opened,
+        sinks: CommandSinks,
+    ) -> Result<Self> {
+        let manager = Manager::from_env().context("cannot use NOTIFY_SOCKET")?;
+        let replaced = Replaced::of(context)?;
+        let sockets = opened.sockets;
+        let generation = |application: &Application| match &replaced {
+            Some(replaced) => replaced.generation(application.name()) + 1,
+            None => FIRST_GENERATION,
+        };
+        let all = setup.applications.iter();
+        let plans: Vec<_> = all.map(|one| one.front_plan(generation(one))).collect();
+        let front = Front::of_applications(Rc::clone(&setup.settings), Rc::clone(&log), &plans);
+        let front = front.context("cannot make the exchange")?;
+        let mut hosted = Vec::new();
+        for (application, front) in setup.applications.iter().zip(front.applications()) {
+            let generation = generation(application);
+            hosted.push(host(application, front, sockets.files(), generation)?);
+        }
+        let restart_files = look_at_folders(&hosted).await?;
+        if sockets.has_tls() {
+            let begun = front.begin_tls(setup.named.clone());
+            begun.context("cannot serve over TLS")?;
+        }
+        acme::check(&setup)?;
+        exceptions::tell(&setup.settings, &hosted, &log)?;
+        let certificates = SharedManager::default();
+        let state = Rc::new(Cell::new("booting"));
+        announcement::loading(&log, &setup);
+        let pid_file = match replaced {
+            None => PidFile::write(&setup.settings, &setup.dir)?,
+            // The file is the running server's until this one serves.
+            Some(_) => None,
+        };
+        let reporter = Reporter {
+            fixed: Report::fixed(setup.dir.display().to_string(), sockets.names()),
+            front: Rc::clone(&front),
+            hosted: hosted.clone(),
+            state: Rc::clone(&state),
+            certificates: Rc::clone(&certificates),
+        };
+        let queue = Rc::clone(&sinks.changes);
+        let health = Health {
+            state: Rc::clone(&state),
+            hosted: hosted.clone(),
+        };
+        let routes = routes(reporter, health, sinks);
+        let control = control_socket(opened.directory, &routes).await?;
+        let operators = OperatorListeners::new(opened.operators, &setup.settings, &setup.dir)?;
+        if replaced.is_none() {
+            operators.serve(&routes, &state);
+            claim_names(&control, &setup, Names::new(), &log).await?;
+        }
+        Ok(Self {
+            restart_files,
+            manager: Rc::new(manager),
+            setup,
+            log,
+            front,
+            hosted,
+            boots: RefCell::default(),
+            control,
+            operators,
+            routes,
+            queue,
+            state,
+            certificates,
+            sockets,
+            replaced,
+            pid_file,
+        })
+    }
+
+    /// Ends what was started of it.
+    pub(super) async fn end(&self) {
+        self.boots.borrow_mut().abort_all();
+        for one in &self.hosted {
+            one.supervisor.stop(Duration::ZERO).await;
+        }
+        if let Some(terminal) = &self.setup.child_environment().terminal {
+            terminal.restore();
+        }
+    }
+
+    /// Brings the first generations up, all at once, and waits until the server is worth to serve: one application has come up
+    /// and, to replace a running server, all that serve there. Others come up later. Returns the last that was waited for.
+    pub(super) async fn boot(&self) -> Result<Booted> {
+        let (results, first) = mpsc::channel(self.hosted.len());
+        for (number, hosted) in self.to_start() {
+            let name = hosted.name();
+            let replaced = self.replaced.as_ref();
+            let alongside = replaced.map(|replaced| replaced.alongside(name.as_deref()));
+            let start =
+                Rc::clone(hosted).start(number, alongside, self.is_needed(hosted), results.clone());
+            self.boots.borrow_mut().spawn_local(start);
+        }
+        drop(results);
+        let Some(Replaced { predecessor, .. }) = &self.replaced else {
+            return self.wait_for_enough(first).await;
+        };
+        let booted = tokio::select! {
+            enough = self.wait_for_enough(first) => enough?,
+            () = predecessor.wait_message() => bail!("the running server exited during its upgrade"),
+        };
+        predecessor.wait_turn(&self.hosted).await?;
+        Ok(booted)
+    }
+
+    /// The applications that are loaded now, by number: all but those that are stopped in the server that is replaced, and one
+    /// of those where no other is left, for a server that cannot run any application must not take over.
+    fn to_start(&self) -> Vec<(usize, &Rc<Hosted>)> {
+        let is_stopped = |one: &Hosted| {
+            let replaced = self.replaced.as_ref();
+            replaced.is_some_and(|replaced| replaced.is_stopped(one.name().as_deref()))
+        };
+        let all = self.hosted.iter().enumerate();
+        let (stopped, mut others): (Vec<_>, Vec<_>) = all.partition(|(_, one)| is_stopped(one));
+        let mut stopped = stopped.into_iter();
+        if others.is_empty() {
+            others.extend(stopped.next());
+        }
+        stopped.for_each(|(_, one)| one.leave_stopped());
+        others
+    }
+
+    /// Whether the server must not serve without this application.
+    fn is_needed(&self, hosted: &Hosted) -> bool {
+        match (hosted.name(), &self.replaced) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (name, Some(replaced)) => replaced.serves(name.as_deref()),
+        }
+    }
+
+    /// Waits for results until enough of them are there, or each application has failed once and none has come up since.
+    async fn wait_for_enough(&self, mut results: mpsc::Receiver<BootResult>) -> Result<Booted> {
+        let mut missing = self.hosted.iter().filter(|one| self.is_needed(one)).count();
+        let mut failures = Vec::new();
+        let all = self.hosted.iter();
+        let started = all.filter(|one| !one.is_stopped.get()).count();
+        while failures.len() < started
+            && let Some((number, result)) = results.recv().await
+        {
+            let hosted = &self.hosted[number];
+            let needed = self.is_needed(hosted);
+            missing -= usize::from(needed);
+            match result {
+                Ok(booted) if missing == 0 => return Ok(booted),
+                Ok(_) => {}
+                Err(error) if needed => {
+                    return Err(match hosted.name() {
+                        Some(name) => error.context(format!("application {name}")),
+                        None => error,
+                    });
+                }
+                Err(error) => failures.push((number, error)),
+            }
+        }
+        match failures.into_iter().next() {
+            Some(first) => Err(none_came_up(&self.hosted, first)),
+            None => bail!("the applications were not loaded"),
+        }
+    }
+}
+
+/// Looks at the files of all applications at once, each for a bounded time: the file system of one may hang.
+async fn look_at_folders(hosted: &[Rc<Hosted>]) -> Result<Vec<RestartFile>> {
+    let mut looks = Vec::new();
+    for one in hosted {
+        let one = Rc::clone(one);
+        looks.push(spawn_local(async move {
+            let folder = one.application.borrow().named.clone();
+            let (watched, file) =
+                tokio::join!(one.front.watch_files(folder), RestartFile::of(&one));
+            watched.map(|()| file)
+        }));
+    }
+    let mut files = Vec::new();
+    for look in looks {
+        files.push(look.await.context("cannot look at the folder")??);
+    }
+    Ok(files)
+}
+
+/// An application of this front, with a supervisor and without a generation.
+fn host(
+    application: &Application,
+    front: &Rc<ApplicationFront>,
+    socket_files: Vec<PathBuf>,
+    generation: u32,
+) -> Result<Rc<Hosted>> {
+    Ok(Rc::new(Hosted {
+        supervisor: supervise(front, application.child_environment.terminal.clone()),
+        front: Rc::clone(front),
+        housekeeping: Housekeeping::new().context("cannot start the runtime")?,
+        application: RefCell::new(application.clone()),
+        socket_files,
+        serving: Cell::new(None),
+        is_stopped: Cell::new(false),
+        latest: Cell::new(generation),
+        turn: Mutex::new(()),
+    }))
+}
+
+/// A supervisor for this front, which logs what happens to processes.
+fn supervise(front: &Rc<ApplicationFront>, terminal: Option<Arc<Terminal>>) -> Rc<Supervisor> {
+    let (dispatcher, log) = (Rc::clone(front.dispatcher()), Rc::clone(front.log()));
+    let debugged = terminal.clone();
+    let has_debugger = move || debugged.as_ref().is_some_and(|one| one.has_debugger());
+    let on_note = move |generation: u32, note: &Note| {
+        let level = match note.is_warning() {
+            true => Level::Warn,
+            false => Level::Info,
+        };
+        log.event(
+            level,
+            &note.to_string(),
+            &[("generation", Value::Number(generation.into()))],
+        );
+        if let Some(terminal) = &terminal {
+            terminal.restore();
+        }
+    };
+    let supervisor = Rc::new(Supervisor::new(dispatcher, on_note, has_debugger));
+    supervisor.on_purge(purges::of_workers(front));
+    // Weak, for the supervisor has the front already.
+    let alarmed = Rc::downgrade(&supervisor);
+    front.on_alarm(move |alarm| {
+        if let Some(supervisor) = alarmed.upgrade() {
+            supervisor.alarm(alarm);
+        }
+    });
+    supervisor
+}
