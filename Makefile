@@ -48,6 +48,10 @@ test: ## Install what is missing, run every test, and say how long each part too
 install-test:
 	scripts/install test
 	scripts/rack-3
+	scripts/pebble
+	scripts/h2spec
+	scripts/sslyze
+	scripts/http-cache-tests
 
 .PHONY: lint
 lint: ## Format, Clippy, documentation and RuboCop, warnings refused
@@ -82,14 +86,21 @@ test-gem: ## The Ruby side and the extension, inside a Ruby, with Debian 12's Ra
 	HIGHBALL_BIN=$(HIGHBALL) ruby gem/test/all.rb
 	for test in env response worker; do RUBYLIB=$(CURDIR)/target/rack-3/lib ruby -Igem/test gem/test/$${test}_test.rb; done
 
+# Built here, run there. The root gets what scripts/install installs on that release.
 ROOT_13 := target/roots/13-test
+IN_13 := scripts/in-root --with $(CURDIR) $(ROOT_13)
 .PHONY: test-debian-13
-test-debian-13: build ## test-gem on Debian 13, with Ruby 3.3 and Rack 3.1, in a root (needs root)
+test-debian-13: build ## The tests with a Ruby in them, on Debian 13 with Ruby 3.3 and Rack 3.1, in a root (needs root)
 	scripts/extension 3.3
 	RUBY=$(CURDIR)/target/ruby-3.3/ruby $(CARGO) build --release -p highball-extension --example test_front --target-dir target/rubies
-	scripts/debian-root 13 $(ROOT_13) ruby ruby-rack ruby-rackup ruby-rails ruby-sqlite3 ruby-minitest rake procps
-	scripts/in-root --with $(CURDIR) $(ROOT_13) env HIGHBALL_BIN=$(HIGHBALL) \
+	scripts/rack-3
+	scripts/debian-root 13 $(ROOT_13) make
+	scripts/in-root --keep --with $(CURDIR) $(ROOT_13) $(CURDIR)/scripts/install test
+	$(IN_13) env HIGHBALL_BIN=$(HIGHBALL) \
 	  TEST_FRONT=$(CURDIR)/target/rubies/release/examples/libtest_front.so ruby $(CURDIR)/gem/test/all.rb
+	$(CARGO) build --quiet --workspace --exclude highball-extension --bin xtask
+	for word in 'tests ' 'supervisor processes'; do \
+	  HIGHBALL_BIN=$(HIGHBALL) $(CARGO_TARGET_DIR)/debug/xtask test $(TEST_JOBS) "$$word" $(ROOT_13); done
 
 FUZZ_SECONDS ?= 20
 .PHONY: fuzz
@@ -128,6 +139,12 @@ bench: ## Measure against Puma, Unicorn and Passenger; writes docs/performance.m
 	scripts/install bench
 	$(MAKE) build
 	$(HIGHBALL)-lab bench lab/bench/performance.toml $(BENCH)
+
+.PHONY: bench-front
+bench-front: ## Measure TLS, HTTP/2, files, bodies, cache and compression beside nginx, Caddy and Puma; twelve minutes
+	scripts/install bench
+	$(MAKE) build
+	$(HIGHBALL)-lab bench lab/bench/front.toml $(BENCH)
 
 .PHONY: bench-restart
 bench-restart: ## Measure what restarts of Redmine at 60 % load do to its latency; writes docs/reliability/restart.md
