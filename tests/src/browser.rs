@@ -17,8 +17,15 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+use crate::authority::Authority;
+
 /// Enough for the slowest step (a boot of Redmine on two busy cores), little enough to be noticed.
 const TEST_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// A desktop's width and a phone's, in pixels.
+const WIDTHS: [u32; 2] = [1280, 390];
+/// Longer pages are cut off in pictures, in pixels.
+const MAX_PICTURE_HEIGHT: u32 = 4000;
 
 /// A browser, and the driver that it is commanded by.
 #[derive(Debug)]
@@ -34,10 +41,36 @@ impl Browser {
     /// It is not installed, or does not start.
     pub async fn open(folder: &Path) -> Result<Self> {
         let mut command = Command::new("chromedriver");
-        command.arg("--port=0").env("TMPDIR", folder);
+        // What it trusts is in its home: there, and not in that of the tests.
+        command
+            .arg("--port=0")
+            .env("TMPDIR", folder)
+            .env("HOME", folder);
         let driver = Service::start(command, "started successfully on port ").await?;
         let client = connect(&driver.address, &folder.join("profile")).await?;
         Ok(Self { client, driver })
+    }
+
+    /// The same for one that trusts this authority, and checks certificates otherwise as ever.
+    ///
+    /// # Errors
+    /// It is not installed, or does not start.
+    pub async fn open_trusting(folder: &Path, authority: &Authority) -> Result<Self> {
+        let database = folder.join(".pki/nssdb");
+        std::fs::create_dir_all(&database)?;
+        let certificate = folder.join("authority.pem");
+        std::fs::write(&certificate, &authority.pem)?;
+        let database = format!("sql:{}", database.display());
+        let path = certificate.display().to_string();
+        let add = [
+            "-A", "-d", &database, "-n", "test", "-t", "C,,", "-i", &path,
+        ];
+        for arguments in [&["-N", "-d", &database, "--empty-password"][..], &add] {
+            let ran = Command::new("certutil").args(arguments).output().await?;
+            let error = String::from_utf8_lossy(&ran.stderr);
+            ensure!(ran.status.success(), "certutil {arguments:?}: {error}");
+        }
+        Self::open(folder).await
     }
 
     /// Goes to an address.
@@ -86,6 +119,21 @@ impl Browser {
         Ok(self.client.execute_async(script, arguments).await?)
     }
 
+    /// Keeps a picture of the whole page, so many pixels wide, as `target/artifacts/NAME-WIDTH.png`.
+    ///
+    /// # Errors
+    /// The picture cannot be taken or written.
+    pub async fn keep_picture(&self, name: &str, width: u32) -> Result<()> {
+        self.client.set_window_size(width, 900).await?;
+        // With what the window has beside the page.
+        let height = "return document.documentElement.scrollHeight + outerHeight - innerHeight";
+        let height = self.client.execute(height, Vec::new()).await?;
+        let height = height.as_u64().context("a number of pixels")?;
+        let height = u32::try_from(height)?.clamp(200, MAX_PICTURE_HEIGHT);
+        self.client.set_window_size(width, height).await?;
+        keep(&format!("{name}-{width}"), &self.client.screenshot().await?)
+    }
+
     /// Keeps a picture of the page as `target/artifacts/NAME.png`, or `NAME-failed.png`, and closes the browser.
     ///
     /// # Errors
@@ -94,11 +142,41 @@ impl Browser {
         let picture = self.client.screenshot().await;
         self.client.close().await?;
         let suffix = if passed { "" } else { "-failed" };
-        let artifacts = workspace().join("target/artifacts");
-        std::fs::create_dir_all(&artifacts)?;
-        std::fs::write(artifacts.join(format!("{name}{suffix}.png")), picture?)?;
+        keep(&format!("{name}{suffix}"), &picture?)?;
         self.driver.stop_now().await
     }
+}
+
+/// Keeps pictures of a page at the widths of a desktop and of a phone, as `target/artifacts/NAME-WIDTH.png`. The browser's
+/// files are in `folder`.
+///
+/// # Panics
+/// When the page does not show the element that `css` names, or the pictures cannot be taken.
+pub fn keep_pictures(address: &str, css: &str, name: &str, folder: &Path) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let pictures = async {
+        let mut browser = Browser::open(folder).await?;
+        browser.go(address).await?;
+        browser.see(css).await?;
+        for width in WIDTHS {
+            browser.keep_picture(name, width).await?;
+        }
+        browser.client.close().await?;
+        browser.driver.stop_now().await
+    };
+    runtime.block_on(pictures).expect("pictures of the page");
+}
+
+fn keep(name: &str, picture: &[u8]) -> Result<()> {
+    let artifacts = workspace().join("target/artifacts");
+    std::fs::create_dir_all(&artifacts)?;
+    Ok(std::fs::write(
+        artifacts.join(format!("{name}.png")),
+        picture,
+    )?)
 }
 
 async fn connect(port: &str, profile: &Path) -> Result<Client> {

@@ -1,10 +1,16 @@
-//! What several files of wire tests use beside `test-support`: a browser, a terminal, applications that Rails generates.
+//! What several files of wire tests use beside `test-support`: clients of TLS and HTTP/2, an authority that signs
+//! certificates, a browser, pictures of terminals, applications that Rails generates, servers with several applications, operators' addresses.
 //! Holds no test.
 
 #![forbid(unsafe_code)]
 
+pub mod authority;
 pub mod background;
 pub mod browser;
 pub mod bundle;
+pub mod http2;
+pub mod operators;
 pub mod rails;
-pub mod terminal;
+pub mod several;
+pub mod terminal_picture;
+pub mod tls;
