@@ -1,36 +1,12 @@
 //! A constant load of requests with unique ids, over connections that are kept and over new ones. It repeats nothing: a
 //! refused connection, a cut response, another status or another request's answer is a failure, and stays one.
 
-use std::net::SocketAddr;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use test_support::Client;
-
-/// How long a client waits for an answer: longer than any deadline of the server.
-const TEST_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Where requests go.
-#[derive(Clone, Debug)]
-pub(crate) enum Target {
-    Tcp(SocketAddr),
-    Unix(PathBuf),
-}
-
-impl Target {
-    fn connect(&self) -> Result<Client, String> {
-        let client = match self {
-            Self::Tcp(address) => Client::try_connect(address),
-            Self::Unix(path) => UnixStream::connect(path).map(Client::from),
-        };
-        let client = client.map_err(|error| format!("connect: {error}"))?;
-        Ok(client.patience(TEST_TIMEOUT))
-    }
-}
+use crate::connection::{Connection, Fault, Request, TEST_TIMEOUT, Target};
 
 /// What is sent.
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +113,7 @@ impl Load {
 
 impl Shared {
     fn client(&self, number: usize, keeps: bool, count: usize) {
-        let mut kept: Option<Client> = None;
+        let mut kept: Option<Connection> = None;
         // Not all at once.
         let mut due = Instant::now() + self.interval * number as u32 / count as u32;
         while !self.over.load(Ordering::SeqCst) {
@@ -148,9 +124,9 @@ impl Shared {
             let id = self.next_id.fetch_add(1, Ordering::SeqCst);
             let method = ["GET", "POST"][id as usize % 2];
             // As any client with a pool: a connection that has ended is no longer used.
-            let connection = kept.take_if(|client| client.is_idle());
+            let connection = kept.take_if(Connection::is_idle);
             kept = None;
-            let outcome = self.request(connection, method, id);
+            let outcome = self.request(number, connection, method, id);
             let failure = match outcome {
                 Ok(connection) => {
                     kept = connection.filter(|_| keeps);
@@ -169,22 +145,15 @@ impl Shared {
         }
     }
 
-    /// Sends one request and checks its answer; gives the connection back where it may be used again.
+    /// Sends one request and checks its answer; gives the connection back where it may be used again. A request that the
+    /// server refuses to begin goes to another connection, as the protocol wants it.
     fn request(
         &self,
-        connection: Option<Client>,
+        number: usize,
+        mut connection: Option<Connection>,
         method: &'static str,
         id: u64,
-    ) -> Result<Option<Client>, String> {
-        let reused = if connection.is_some() {
-            " (kept connection)"
-        } else {
-            ""
-        };
-        let mut client = match connection {
-            Some(client) => client,
-            None => self.target.connect()?,
-        };
+    ) -> Result<Option<Connection>, String> {
         // Mostly quick ones; some take their time, come in pieces, or bring a body that needs a file.
         let kind = match id % 40 {
             7 | 8 => "slow",
@@ -196,24 +165,34 @@ impl Shared {
             (_, 31) => 100_000,
             _ => 10,
         };
-        let body = "b".repeat(length);
-        let request = format!(
-            "{method} /{kind}/{id} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}"
-        );
-        let sent = client.try_send(request);
-        let response = match client.try_response(method) {
-            Ok(response) => response,
-            Err(fault) => return Err(format!("{fault}{reused}, sending: {sent:?}")),
+        let (path, body) = (format!("/{kind}/{id}"), "b".repeat(length));
+        let request = Request {
+            method,
+            path: &path,
+            body: &body,
         };
-        let (status, text) = (response.status(), response.text());
-        if status != 200 {
-            return Err(format!("status {status}"));
+        loop {
+            let reused = if connection.is_some() {
+                " (kept connection)"
+            } else {
+                ""
+            };
+            let mut client = match connection.take() {
+                Some(client) => client,
+                None => self.target.connect(number)?,
+            };
+            let answer = match client.ask(request) {
+                Ok(answer) => answer,
+                Err(Fault::Refused) => continue,
+                Err(Fault::Failed(fault)) => return Err(format!("{fault}{reused}")),
+            };
+            if answer.status != 200 {
+                return Err(format!("status {}", answer.status));
+            }
+            if answer.text != format!("{id} {length}") {
+                return Err(format!("another answer: {:?}", answer.text));
+            }
+            return Ok(Some(client).filter(|_| answer.stays));
         }
-        if text != format!("{id} {length}") {
-            return Err(format!("another answer: {text:?}"));
-        }
-        let closes = |value: &str| value.eq_ignore_ascii_case("close");
-        let stays = !response.field("connection").is_some_and(closes);
-        Ok(Some(client).filter(|_| stays))
     }
 }

@@ -1,12 +1,16 @@
 //! The counted zero: a constant load with unique ids, while code is restarted all at once and worker by worker, the server is
 //! upgraded, broken code is deployed, settings are read again, workers are stopped, and workers and templates are killed, also
-//! amid a restart and an upgrade; directly, and through HAProxy and nginx. And the soak: what a server holds after a long time of restarts.
+//! amid a restart and an upgrade; directly, through HAProxy and nginx, over TLS and HTTP/2, and beside an application that crashes
+//! all the time. And the soak: what a server
+//! holds after a long time of restarts.
 //!
 //! `make test` runs the first whole and the second in short, `make chaos` and `make soak` for longer: the variables `CHAOS`
 //! (so many times as much), `SOAK_SECONDS` and `SOAK_RESTART_EVERY` say how much. Figures are printed, and kept in `target/chaos`.
 
+mod connection;
 mod ledger;
 mod load;
+mod neighbour;
 mod proxy;
 mod soak;
 
@@ -14,12 +18,18 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use connection::{HOST, Target};
+use highball_tests::authority::Authority;
+use highball_tests::tls;
 use ledger::{Event, Ledger};
-use load::{Load, Rate, Target};
+use load::{Load, Rate};
+use neighbour::{COUNTED, Neighbour};
 use proxy::Proxy;
 use rustix::process::Signal;
 use serde_json::Value;
-use test_support::{Application, Process, Program, Ran, Server, TEST_TIMEOUT};
+use test_support::{
+    Application, Process, Program, Ran, Server, ServerBuilder, Status, TEST_TIMEOUT,
+};
 
 const WORKERS: usize = 2;
 const THREADS: usize = 3;
@@ -44,17 +54,46 @@ struct Amount {
 }
 
 impl Amount {
-    fn asked_for() -> Self {
+    const WHOLE: Self = Self {
+        restarts: 20,
+        upgrades: 5,
+        reloads: 2,
+        kills: 10,
+        kills_amid: 3,
+        stops: 1,
+    };
+    /// What differs by the way to the server, and no more.
+    const PART: Self = Self {
+        restarts: 5,
+        upgrades: 3,
+        reloads: 1,
+        kills: 4,
+        kills_amid: 1,
+        stops: 1,
+    };
+
+    /// What another application could harm.
+    const BESIDE: Self = Self {
+        restarts: 3,
+        upgrades: 2,
+        reloads: 1,
+        kills: 3,
+        kills_amid: 1,
+        stops: 0,
+    };
+
+    /// So many times as much as the variable says.
+    fn asked_for(self) -> Self {
         let asked = std::env::var("CHAOS");
         let times = asked.map_or(Ok(1), |text| text.parse::<usize>());
         let times = times.expect("CHAOS is a number: so many times as much");
         Self {
-            restarts: 20 * times,
-            upgrades: 5 * times,
-            reloads: 2 * times,
-            kills: 10 * times,
-            kills_amid: 3 * times,
-            stops: times,
+            restarts: self.restarts * times,
+            upgrades: self.upgrades * times,
+            reloads: self.reloads * times,
+            kills: self.kills * times,
+            kills_amid: self.kills_amid * times,
+            stops: self.stops * times,
         }
     }
 }
@@ -69,14 +108,17 @@ fn application() -> Application {
 
 /// A server of that application.
 fn start() -> Server {
-    Server::application_of(application())
+    builder(application()).start()
+}
+
+fn builder(application: Application) -> ServerBuilder {
+    Server::application_of(application)
         .settings_file(SETTINGS)
         .setting("log_format", "json")
         .setting("ready_check", "/up")
         // What a stopped worker holds ends then, and then the worker.
         .setting("request_timeout", DEADLINE)
         .setting("request_grace", GRACE)
-        .start()
 }
 
 /// Where figures are kept.
@@ -110,19 +152,37 @@ fn within(time: Duration, reached: impl Fn() -> bool) -> bool {
 #[track_caller]
 fn restart(server: &Server, version: &str) {
     server.application().dir().write("version", version);
-    let ran = server.command(&["restart"]);
+    let ran = server.command(restart_of_counted(server));
     assert!(ran.status.success(), "{}", ran.output());
     until("the old generation is gone", || generations(server) == 1);
 }
 
+/// What the status says of the counted application.
+fn status(server: &Server) -> Status {
+    let Status(mut status) = server.status();
+    let mut all = status["applications"].as_array_mut().into_iter().flatten();
+    match all.find(|one| one["name"] == COUNTED) {
+        Some(counted) => Status(counted.take()),
+        None => Status(status),
+    }
+}
+
+/// The command that loads the code of the counted application again.
+fn restart_of_counted(server: &Server) -> &'static [&'static str] {
+    match server.status().0["applications"].is_array() {
+        true => &["restart", "--application", COUNTED],
+        false => &["restart"],
+    }
+}
+
 fn generations(server: &Server) -> usize {
-    let status = server.status();
+    let status = status(server);
     status.0["generations"].as_array().map_or(0, Vec::len)
 }
 
 /// The templates that are there, that of the oldest generation first.
 fn templates(server: &Server) -> Vec<Process> {
-    let status = server.status();
+    let status = status(server);
     let rows = status.0["processes"].as_array().into_iter().flatten();
     let rows = rows.filter(|row| row["role"] == "template");
     let mut found: Vec<_> = rows
@@ -140,6 +200,10 @@ struct Run {
     version: usize,
     reloads: usize,
     random: u64,
+    /// It signs another certificate for each event.
+    authority: Option<Authority>,
+    /// The tables of applications, for the file of settings.
+    tables: String,
 }
 
 impl Run {
@@ -147,6 +211,10 @@ impl Run {
     /// over.
     fn go_through(&mut self, event: Event, act: impl FnOnce(&mut Self)) {
         self.enter(event);
+        if let Some(authority) = &self.authority {
+            let signed = authority.sign(&[HOST]);
+            signed.write(self.server.application(), HOST);
+        }
         self.load.settle(1);
         act(self);
         self.load.settle(2);
@@ -165,9 +233,9 @@ impl Run {
     }
 
     /// Runs a command beside all else.
-    fn begin(&self, command: &'static str) -> JoinHandle<Ran> {
+    fn begin(&self, command: &'static [&'static str]) -> JoinHandle<Ran> {
         let folder = self.server.dir().to_owned();
-        std::thread::spawn(move || Program::highball([command]).current_dir(folder).run())
+        std::thread::spawn(move || Program::highball(command).current_dir(folder).run())
     }
 
     /// Restarts, and kills this one as soon as the new code is being loaded. Where that must not harm the restart it is
@@ -175,7 +243,7 @@ impl Run {
     fn restart_amid(&mut self, harmless: bool, victim: impl Fn(&mut Self) -> Process) {
         let next = (self.version + 1).to_string();
         self.server.application().dir().write("version", next);
-        let ran = self.begin("restart");
+        let ran = self.begin(restart_of_counted(&self.server));
         until("new code is being loaded", || {
             ran.is_finished() || templates(&self.server).len() == 2
         });
@@ -198,7 +266,7 @@ impl Run {
     /// Has another server take over, and kills this one of the one before as soon as the other one is there.
     fn upgrade_amid(&mut self, victim: impl Fn(&mut Self) -> Process) {
         let before = self.server.family().members().len();
-        let ran = self.begin("upgrade");
+        let ran = self.begin(&["upgrade"]);
         until("a successor is there", || {
             ran.is_finished() || self.server.family().members().len() > before
         });
@@ -237,7 +305,8 @@ impl Run {
         ];
         for (line, good) in files {
             let dir = self.server.application().dir();
-            dir.write("highball.toml", format!("{SETTINGS}{line}"));
+            let tables = &self.tables;
+            dir.write("highball.toml", format!("{SETTINGS}{line}{tables}"));
             let ran = self.server.command(&["reload"]);
             assert_eq!(ran.status.success(), good, "{}", ran.output());
         }
@@ -247,7 +316,7 @@ impl Run {
     fn broken_deploy(&mut self, version: &str, reason: &str) {
         let dir = self.server.application().dir();
         dir.write("version", version);
-        let ran = self.server.command(&["restart"]);
+        let ran = self.server.command(restart_of_counted(&self.server));
         assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
         assert!(ran.stderr.contains(reason), "{}", ran.output());
         until("the new generation is gone", || {
@@ -259,7 +328,7 @@ impl Run {
 
     fn any_worker(&mut self) -> Process {
         // None that is stopping: it may be gone before a signal reaches it.
-        let ready = || self.server.status().ready_workers();
+        let ready = || status(&self.server).ready_workers();
         until("a worker is ready", || !ready().is_empty());
         let workers = ready();
         // Xorshift: the same choices in every run, as far as the workers come in the same order.
@@ -296,24 +365,94 @@ impl Run {
     }
 
     fn is_replaced(&self, victim: Process) -> bool {
-        let workers = self.server.status().processes("worker");
+        let workers = status(&self.server).processes("worker");
         workers.len() == WORKERS && !workers.contains(&victim)
     }
 }
 
-fn counted_zero(name: &str, proxy: impl FnOnce(&Server) -> Option<Proxy>) {
+/// A server and the way to it.
+struct Site {
+    server: Server,
+    target: Target,
+    proxy: Option<Proxy>,
+    authority: Option<Authority>,
+    neighbour: Option<Neighbour>,
+}
+
+impl Site {
+    fn plain(proxy: impl FnOnce(&Server) -> Option<Proxy>) -> Self {
+        let server = start();
+        let proxy = proxy(&server);
+        let target = match &proxy {
+            Some(proxy) => Target::Unix(PathBuf::from(proxy.socket())),
+            None => Target::Tcp(server.address()),
+        };
+        Self {
+            server,
+            target,
+            proxy,
+            authority: None,
+            neighbour: None,
+        }
+    }
+
+    fn tls() -> Self {
+        let (authority, application) = (Authority::new(), application());
+        authority.sign(&[HOST]).write(&application, HOST);
+        let server = builder(application)
+            .listen(["tls://127.0.0.1:0"])
+            .setting("tls_certificate_files", "localhost.pem:localhost.key")
+            .start();
+        let http1 = tls::configuration(&authority, rustls::ALL_VERSIONS, None);
+        let target = Target::Tls {
+            address: server.tls_address(),
+            http2: tls::with_http_2(&http1),
+            http1,
+        };
+        Self {
+            server,
+            target,
+            proxy: None,
+            authority: Some(authority),
+            neighbour: None,
+        }
+    }
+
+    fn beside_crashing() -> Self {
+        let mut neighbour = Neighbour::new();
+        let file = format!("{SETTINGS}{}", neighbour.tables());
+        let server = builder(application()).settings_file(&file).start();
+        until("both serve", || {
+            let all = server.status().0["applications"].take();
+            let serves = |one: &Value| one["generations"][0]["state"] == "serving";
+            all.as_array().is_some_and(|all| all.iter().all(serves))
+        });
+        neighbour.begin(server.address());
+        Self {
+            target: Target::Tcp(server.address()),
+            server,
+            proxy: None,
+            authority: None,
+            neighbour: Some(neighbour),
+        }
+    }
+}
+
+/// Counts, and returns the log.
+fn counted_zero(name: &str, site: Site, amount: Amount) -> Vec<String> {
     const RATE: Rate = Rate {
         keeping: 9,
         opening: 3,
         interval: Duration::from_millis(40),
     };
-    let amount = Amount::asked_for();
-    let server = start();
-    let proxy = proxy(&server);
-    let target = match &proxy {
-        Some(proxy) => Target::Unix(PathBuf::from(proxy.socket())),
-        None => Target::Tcp(server.address()),
-    };
+    let amount = amount.asked_for();
+    let Site {
+        server,
+        target,
+        proxy,
+        authority,
+        neighbour,
+    } = site;
     let began = Instant::now();
     let mut run = Run {
         server,
@@ -322,6 +461,10 @@ fn counted_zero(name: &str, proxy: impl FnOnce(&Server) -> Option<Proxy>) {
         version: 1,
         reloads: 0,
         random: 0x9e37_79b9_7f4a_7c15,
+        authority,
+        tables: neighbour
+            .as_ref()
+            .map_or_else(String::new, Neighbour::tables),
     };
     run.load.settle(5);
     run.go_through(Event::BrokenDeploy, |run| {
@@ -368,6 +511,9 @@ fn counted_zero(name: &str, proxy: impl FnOnce(&Server) -> Option<Proxy>) {
     } = run;
     let sent = load.end();
     drop(proxy);
+    if let Some(crashes) = neighbour.map(Neighbour::end) {
+        assert!(crashes > 20, "{crashes}");
+    }
     let stopped = server.stop();
     let folder = stopped.application.path().join("seen");
     let mut ledger = Ledger::draw_up(&phases, &sent, &folder, &stopped.log);
@@ -396,8 +542,8 @@ fn counted_zero(name: &str, proxy: impl FnOnce(&Server) -> Option<Proxy>) {
     };
     let lost_gets = ledger.failures.iter().filter(is_lost);
     assert_eq!(lost_gets.count(), 0, "{failures}");
-    let stopped = ledger.failed(&[Event::Stop]);
-    assert!(stopped <= amount.stops * THREADS, "{failures}");
+    let held = ledger.failed(&[Event::Stop]);
+    assert!(held <= amount.stops * THREADS, "{failures}");
     assert_eq!(ledger.posts_twice, [0; 0], "run twice");
     assert_eq!(
         ledger.unseen, [0; 0],
@@ -406,19 +552,36 @@ fn counted_zero(name: &str, proxy: impl FnOnce(&Server) -> Option<Proxy>) {
     assert_eq!(ledger.unlogged, [0; 0], "not in the log");
     assert_eq!(ledger.logged_twice, [0; 0], "twice in the log");
     assert!(ledger.sent() > 500, "{}", ledger.sent());
+    stopped.log
 }
 
 #[test]
 fn the_counted_zero() {
-    counted_zero("direct", |_| None);
+    counted_zero("direct", Site::plain(|_| None), Amount::WHOLE);
 }
 
 #[test]
 fn the_counted_zero_through_haproxy() {
-    counted_zero("haproxy", |server| Some(Proxy::haproxy(server.address())));
+    let site = Site::plain(|server| Some(Proxy::haproxy(server.address())));
+    counted_zero("haproxy", site, Amount::WHOLE);
 }
 
 #[test]
 fn the_counted_zero_through_nginx() {
-    counted_zero("nginx", |server| Some(Proxy::nginx(server.address())));
+    let site = Site::plain(|server| Some(Proxy::nginx(server.address())));
+    counted_zero("nginx", site, Amount::WHOLE);
+}
+
+#[test]
+fn the_counted_zero_over_tls_and_http_2_while_certificates_change() {
+    let log = counted_zero("tls", Site::tls(), Amount::PART);
+    let read = log
+        .iter()
+        .filter(|line| line.contains("read certificates again"));
+    assert!(read.count() >= Amount::PART.restarts);
+}
+
+#[test]
+fn the_counted_zero_beside_an_application_that_crashes_all_the_time() {
+    counted_zero("neighbour", Site::beside_crashing(), Amount::BESIDE);
 }

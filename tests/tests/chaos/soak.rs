@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use test_support::Server;
 
+use crate::connection::Target;
 use crate::ledger::{Event, Ledger};
-use crate::load::{Load, Rate, Sent, Target};
+use crate::load::{Load, Rate, Sent};
 use crate::{generations, keep, restart, start, until};
 
 /// What the front's allocator may have kept in the end that it did not have at the start, in bytes.
@@ -22,7 +23,7 @@ struct Holdings {
     /// Files of shared memory that the front has, and their bytes.
     shared_files: usize,
     shared_bytes: u64,
-    /// Memory, with shared pages counted by share.
+    /// Memory that they have written: other servers that run the same program share the rest of it.
     front_bytes: u64,
     bytes: u64,
 }
@@ -37,8 +38,8 @@ impl Holdings {
             descriptors: members.iter().filter_map(|one| one.descriptors()).sum(),
             shared_files,
             shared_bytes,
-            front_bytes: front.pss().expect("it runs"),
-            bytes: members.iter().filter_map(|one| one.pss()).sum(),
+            front_bytes: front.written_memory().expect("it runs"),
+            bytes: members.iter().filter_map(|one| one.written_memory()).sum(),
         }
     }
 
@@ -58,7 +59,7 @@ impl Holdings {
             "processes": self.processes,
             "front_descriptors": self.front_descriptors, "descriptors": self.descriptors,
             "shared_memory_files": self.shared_files, "shared_memory_bytes": self.shared_bytes,
-            "front_pss_bytes": self.front_bytes, "pss_bytes": self.bytes,
+            "front_written_bytes": self.front_bytes, "written_bytes": self.bytes,
         })
     }
 
