@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::Path;
 
+use serde_json::Value;
 use test_support::{
-    Application, Client, Directory, Fault, Program, Server, Status, TEST_TIMEOUT, until,
+    Application, Client, Directory, Fault, Process, Program, Server, Status, TEST_TIMEOUT, until,
 };
 
 const HELLO: &str = r##"run lambda { |env| Test.text("hello") }"##;
@@ -166,6 +167,72 @@ run lambda { |env|
 }
 
 #[test]
+fn memory_shows_each_process_what_sharing_saves_and_a_leak() {
+    const LEAKS: &str = r##"
+$shared = Array.new(64) { |at| "x" * (1 << 20) }
+$leak = []
+run lambda { |env|
+  spawn("sleep", "1000") if env["PATH_INFO"] == "/start"
+  $leak << "y" * (8 << 20) if env["PATH_INFO"] == "/leak"
+  Test.text(Process.pid.to_s)
+}
+"##;
+    let server = Server::app(LEAKS).workers(2).start();
+    let workers = server.status().processes("worker");
+    until("each worker was measured once", || {
+        let rows = server.status().0["processes"].clone();
+        let rows = rows.as_array().expect("rows").iter();
+        let measured = rows.filter(|row| row["first_memory_bytes"].is_u64());
+        measured.count() == workers.len()
+    });
+    let mut leaks = 0;
+    let leaking = server.get("/start").text();
+    while leaks < 10 {
+        leaks += u64::from(server.get("/leak").text() == leaking);
+    }
+    let ran = server.command(&["memory", "--json"]);
+    assert!(ran.status.success(), "{}", ran.output());
+    let memory: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let rows = memory["processes"].as_array().expect("rows");
+    let row = |role: &'static str| rows.iter().filter(move |row| row["role"] == role);
+    let leaking = row("worker").find(|row| row["pid"].as_u64() == leaking.parse().ok());
+    let leaking = leaking.expect("a row of the worker");
+    let grown = leaking["grown_bytes"].as_i64().expect("it was measured");
+    assert!(grown >= leaks.cast_signed() * (8 << 20), "{memory:#}");
+    for row in row("worker") {
+        let shared = row["memory"]["shared_bytes"].as_u64().expect("its memory");
+        assert!(shared > 64 << 20, "{row:#}");
+        let of = |name: &str| row["memory"][name].as_u64().expect("its memory");
+        let private = row["memory_bytes"].as_u64().expect("its memory");
+        assert_eq!(
+            of("rss_bytes") + of("swap_bytes"),
+            private + of("shared_bytes"),
+            "{row:#}"
+        );
+    }
+    // The template and two workers have the same 64 MiB, which are there once.
+    let saved = memory["total"]["saved_bytes"].as_u64().expect("a sum");
+    assert!(saved >= 2 * (64 << 20), "{memory:#}");
+    let child = row("child").next().expect("the process that was started");
+    assert_eq!(
+        (&child["name"], &child["worker"]),
+        (&"sleep".into(), &leaking["worker"])
+    );
+    let page = server.command(&["memory"]).stdout;
+    let line = page.lines().find(|line| line.contains("has grown most"));
+    let line = line.expect("the worker that leaks");
+    assert!(
+        line.starts_with(&format!("worker {}", leaking["worker"])),
+        "{page}"
+    );
+    let sleep = Process(child["pid"].as_u64().expect("a pid") as u32);
+    sleep.kill();
+    until("a child that has ended is not shown", || {
+        server.status().processes("child").is_empty()
+    });
+}
+
+#[test]
 fn status_shows_what_each_thread_runs() {
     let application =
         Application::new(r##"run lambda { |env| Test.pass("work"); Test.text("hello") }"##);
@@ -180,8 +247,8 @@ fn status_shows_what_each_thread_runs() {
     assert!(ran.stdout.contains("/what-it-runs"), "{}", ran.stdout);
     gate.admit(1);
     client.response().expect(200);
-    let status = server.status().0.to_string();
-    assert!(!status.contains("/what-it-runs"), "{status}");
+    let threads = server.status().0["threads"].to_string();
+    assert!(!threads.contains("/what-it-runs"), "{threads}");
 }
 
 #[test]

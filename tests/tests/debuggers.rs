@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Instant;
 
+use rustix::process::Signal;
 use rustix::termios::{LocalModes, tcgetattr};
 use test_support::{Application, Client, Process, TEST_TIMEOUT, binary, ruby_library, until};
 
@@ -188,7 +189,8 @@ impl Session {
     #[track_caller]
     fn wait_for_irb(&self, from: usize) {
         let place = self.screen.wait(from, "From: ");
-        self.screen.wait(place, ":001:0> ");
+        // IRB of Ruby 3.1 adds the depth: `:001:0> `.
+        self.screen.wait(place, ":001");
     }
 
     /// Waits until a debugger reads at its prompt. While Reline asks where the cursor is, the terminal passes Ctrl-C on as
@@ -303,11 +305,11 @@ fn ctrl_c_at_the_prompt_of_irb_is_for_irb() {
         let mut client = session.ask("GET", "/stop");
         session.screen.wait(0, "irb(");
         session.type_for("1+1\n", "=> 2");
-        session.interrupt_for(":002:0> ");
+        session.interrupt_for(":002");
         session.type_for("3+4\n", "=> 7");
         // Also while it evaluates something.
         session.type_for("puts \"begins\".upcase; sleep\n", "BEGINS");
-        session.press_for(CTRL_C, ":004:0> ");
+        session.press_for(CTRL_C, ":004");
         session.type_for("4+5\n", "=> 9");
         session.press("exit\n");
         assert_eq!(client.response().text(), "value 21");
@@ -345,8 +347,15 @@ fn a_second_debugger_waits_for_the_first() {
 
 #[test]
 fn the_debugger_of_the_gem_debug_works() {
-    for threads in ["1", "3"] {
-        let application = stops_with("require \"debug\"", "binding.break");
+    // The second is what Rails' Gemfiles have: it loads the rest in the worker, at the first stop.
+    let kinds = [
+        ("1", "require \"debug\"", "binding.break"),
+        ("3", "require \"debug\"", "debugger"),
+        ("1", "require \"debug/prelude\"", "debugger"),
+        ("3", "require \"debug/prelude\"", "binding.break"),
+    ];
+    for (threads, requires, code) in kinds {
+        let application = stops_with(requires, code);
         let session = Session::start(&application, &format!("--threads {threads}"));
         let mut at = 0;
         for _ in 0..2 {
@@ -355,10 +364,7 @@ fn the_debugger_of_the_gem_debug_works() {
             let prompt = session.screen.wait(at, "(r");
             session.screen.wait(prompt, ") ");
             session.type_for("p value + 1\n", "=> 21");
-            // It stops all other threads, also the main one, which would handle the signal.
-            if threads == "1" {
-                session.interrupt_for("(r");
-            }
+            session.interrupt_for("(r");
             session.type_for("p value + 2\n", "=> 22");
             at = session.now();
             session.press("continue\n");
@@ -379,7 +385,10 @@ fn byebug_works() {
         match threads {
             "1" => session.interrupt_for("(byebug) "),
             // Byebug stops all other threads, also the main one, which would handle the signal.
-            _ => session.press(CTRL_C),
+            _ => {
+                session.wait_prompt();
+                session.press(CTRL_C);
+            }
         }
         session.type_for("value + 2\n", "22");
         session.press("continue\n");
@@ -416,6 +425,43 @@ fn a_worker_that_is_killed_at_a_prompt_leaves_a_usable_terminal() {
     worker.kill();
     assert_eq!(client.response().status(), 502);
     until("the terminal is as before", || session.is_cooked());
+    assert_eq!(Client::connect(session.address).get("/").text(), "value 20");
+    session.end();
+}
+
+#[test]
+fn a_restart_leaves_the_worker_of_an_open_debugger_alone() {
+    let application = stops_with("", "binding.irb");
+    let session = Session::start(&application, "");
+    let mut client = session.ask("GET", "/stop");
+    session.screen.wait(0, "irb(");
+    session.wait_prompt();
+    for said in [
+        "a debugger is open: old workers stay until it is closed",
+        "a debugger is open: the next change waits until it is closed",
+    ] {
+        let from = session.now();
+        session.pid.signal(Signal::USR1);
+        session.screen.wait(from, said);
+    }
+    session.type_for("value = 41\n", "=> 41");
+    let from = session.now();
+    session.press("exit\n");
+    assert_eq!(client.response().text(), "value 42");
+    // The second change goes on.
+    session.screen.wait(from, "the new generation serves");
+    session.end();
+}
+
+#[test]
+fn a_server_whose_workers_have_the_terminal_refuses_an_upgrade() {
+    let application = stops_with("", "binding.irb");
+    let session = Session::start(&application, "");
+    session.pid.signal(Signal::USR2);
+    session.screen.wait(
+        0,
+        "the upgrade failed, this server keeps serving: this server runs in a terminal",
+    );
     assert_eq!(Client::connect(session.address).get("/").text(), "value 20");
     session.end();
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use highball_tests::browser::keep_pictures;
 use test_support::{
     Application, Client, Program, Response, Server, ServerBuilder, TerminalSession,
 };
@@ -79,6 +80,13 @@ fn a_browser_gets_a_page_with_message_source_and_backtrace() {
 }
 
 #[test]
+fn the_page_is_shown_by_a_browser() {
+    let server = start(Some("development"), "127.0.0.1:0");
+    let address = format!("http://{}/books?what=%3Cbooks%3E", server.address());
+    keep_pictures(&address, "h1", "error_page", server.application().path());
+}
+
+#[test]
 fn other_clients_get_the_error_as_text() {
     let server = start(Some("development"), "127.0.0.1:0");
     let response = get(&server, "*/*", "");
@@ -121,6 +129,45 @@ fn clients_with_a_public_address_see_nothing_of_an_error() {
     ] {
         let page = get(&server, BROWSER, field).text();
         assert!(page.contains("<h1>ArgumentError</h1>"), "{field}: {page}");
+    }
+}
+
+#[test]
+fn a_proxy_without_trust_and_a_public_host_get_no_page() {
+    let server = shop()
+        .environment(Some("development"))
+        .setting("trusted_proxies", "192.0.2.1")
+        .start();
+    for field in [
+        "x-forwarded-for: 192.168.0.7\r\n",
+        "x-real-ip: 127.0.0.1\r\n",
+        "x-forwarded-proto: https\r\n",
+        "cf-connecting-ip: 10.0.0.1\r\n",
+    ] {
+        assert_eq!(get(&server, BROWSER, field).text(), PLAIN, "{field}");
+    }
+    for (host, has_page) in [
+        ("localhost:3000", true),
+        ("shop.localhost", true),
+        ("127.0.0.1:3000", true),
+        ("[::1]:3000", true),
+        ("192.168.0.7", true),
+        ("my-laptop:3000", true),
+        ("shop.example.com", false),
+        ("shop.example.com.:3000", false),
+        ("198.51.100.7", false),
+        ("localhost.example.com", false),
+    ] {
+        let mut client: Client = server.connect();
+        client.send(format!(
+            "GET / HTTP/1.1\r\nhost: {host}\r\naccept: {BROWSER}\r\n\r\n"
+        ));
+        let text = client.response().text();
+        assert_eq!(
+            text.contains("<h1>ArgumentError</h1>"),
+            has_page,
+            "{host}: {text}"
+        );
     }
 }
 

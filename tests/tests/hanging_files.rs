@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::thread;
 
+use highball_tests::several::{Several, named, settings_file};
 use test_support::{Application, Client, Events, Gate, Program, Server, ServerBuilder};
 
 /// The threads that open and read files of the application.
@@ -31,12 +32,10 @@ struct Held {
     gate: Gate,
 }
 
-/// Starts a server in which calls hang for paths that contain `part`, once it is ready.
-fn start(part: &str, settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Held {
-    let application = Application::without_lint(SOURCE);
+/// Has calls hang in a server of this application for paths that contain `part`, while there is a file `hold` in its folder:
+/// the command under which it is started.
+fn holding(application: &Application, part: &str) -> Vec<String> {
     let dir = application.dir();
-    dir.write("held/file", CONTENT);
-    let (events, gate) = (application.events(), application.gate("hold"));
     let library = dir.join("hold.so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hanging_files/hold.c");
     let compiler =
@@ -44,14 +43,22 @@ fn start(part: &str, settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> H
     let built = compiler.arg(&library).arg(source).arg("-ldl").run();
     assert!(built.status.success(), "{}", built.output());
     let variable = |name: &str, value: &Path| format!("{name}={}", value.display());
-    let variables = [
+    vec![
         "env".to_owned(),
         variable("LD_PRELOAD", &library),
         variable("HOLD_PATH", Path::new(part)),
         variable("HOLD_SWITCH", &dir.join("hold")),
         variable("HOLD_EVENTS", &dir.join("events")),
         variable("HOLD_GATE", &dir.join("gate-hold")),
-    ];
+    ]
+}
+
+/// Starts a server in which calls hang for paths that contain `part`, once it is ready.
+fn start(part: &str, settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Held {
+    let application = Application::without_lint(SOURCE);
+    application.dir().write("held/file", CONTENT);
+    let (events, gate) = (application.events(), application.gate("hold"));
+    let variables = holding(&application, part);
     let variables: Vec<&str> = variables.iter().map(String::as_str).collect();
     let server = settings(Server::application_of(application).under(&variables)).start();
     server.application().dir().write("hold", "");
@@ -193,4 +200,48 @@ fn a_folder_that_does_not_answer_in_time_changes_nothing() {
     log.wait(|line| line.contains("boot_timeout") && line.contains("the new generation failed"));
     held.expect_service();
     assert!(held.server.stop().status.success());
+}
+
+#[test]
+fn a_folder_of_one_application_that_hangs_holds_up_no_other() {
+    let applications = ["stuck", "sound"].map(|name| Application::new(&named(name)));
+    let tables = [
+        ("stuck", "hosts = [\"stuck.test\"]"),
+        ("sound", "hosts = [\"sound.test\"]"),
+    ];
+    let folder = Application::new("");
+    let part = applications[0].path().display().to_string();
+    let variables = holding(&folder, &part);
+    folder.dir().write("hold", "");
+    let (_events, gate) = (folder.events(), folder.gate("hold"));
+    let variables: Vec<&str> = variables.iter().map(String::as_str).collect();
+    let server = Server::application_of(folder)
+        .under(&variables)
+        .settings_file(&settings_file(&applications, &tables))
+        .start();
+    let several = Several {
+        server,
+        applications: applications.into(),
+    };
+    several.get("sound.test", "/").expect(200);
+    let log = several.server.log();
+    log.wait(|line| line.contains("application=stuck") && line.contains("did not answer"));
+    let file = settings_file(&several.applications, &tables) + "queue_limit = 9\n";
+    let dir = several.server.application().dir();
+    dir.write("highball.toml", file);
+    let ran = several.server.command(&["reload"]);
+    assert!(
+        ran.stdout.contains("sound: queue_limit: 256 -> 9"),
+        "{}",
+        ran.output()
+    );
+    let ran = several
+        .server
+        .command(&["restart", "--application", "sound"]);
+    assert!(ran.status.success(), "{}", ran.output());
+    let mut waiting = several.ask("stuck.test", "/");
+    several.get("sound.test", "/").expect(200);
+    std::fs::remove_file(dir.join("hold")).expect("the switch is there");
+    gate.open();
+    waiting.response().expect(200);
 }

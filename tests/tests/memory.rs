@@ -18,7 +18,7 @@ const APPLICATION: &str = r##"
     }"##;
 
 fn memory(front: Process) -> u64 {
-    front.pss().expect("it runs")
+    front.written_memory().expect("it runs")
 }
 
 /// Lets this process have as many descriptors as the system lets it.

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::time::{Instant, SystemTime};
 
-use test_support::{Application, Client, Fault, Gated, Process, Server, ServerBuilder};
+use test_support::{Application, Client, Fault, Gated, Process, Server, ServerBuilder, until};
 
 /// Each request waits at the gate that its path names, after an event with its path and worker; `/` answers at once.
 const WAITING: &str = r##"run lambda { |env|
@@ -143,10 +143,7 @@ fn no_worker_takes_a_second_request_while_another_is_idle() {
     let mut waiting = start(|builder| builder.workers(3).threads(3));
     let mut doubled = 0;
     for round in 0..50 {
-        // Every thread of the round before is done and asleep again.
-        for worker in waiting.server.status().processes("worker") {
-            worker.wait_asleep();
-        }
+        wait_until_all_sleep(&waiting.server);
         let mut clients: Vec<Client> = (0..3)
             .map(|n| ask(&waiting, &format!("r{round}n{n}")))
             .collect();
@@ -182,6 +179,20 @@ fn no_worker_takes_a_second_request_while_another_is_idle() {
     waiting.gate.admit(9);
     for client in &mut clients {
         client.response().expect(200);
+    }
+}
+
+/// Waits until every thread of the workers waits for a request: with the response before, some are not yet done.
+#[track_caller]
+fn wait_until_all_sleep(server: &Server) {
+    until("every thread is idle", || {
+        let status = server.status();
+        let threads = status.0["threads"].as_array().expect("a list");
+        threads.iter().all(|thread| thread["state"] == "idle")
+    });
+    // What has nothing more to do may be on its way to its sleep.
+    for worker in server.status().processes("worker") {
+        worker.wait_asleep();
     }
 }
 

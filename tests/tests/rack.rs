@@ -270,6 +270,8 @@ run lambda { |env|
   input = env["rack.input"]
   whole = input.read
   raise "not rewound" unless input.read(1).nil? && input.read == ""
+  # The Lint of Rack 3 hides this method.
+  next Test.text("#{input.class} #{whole.bytesize}") unless input.respond_to?(:rewind)
   input.rewind
   buffer = +"previous"
   first = input.read(3, buffer)

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use highball_tests::background::Background;
 use highball_tests::bundle;
-use highball_tests::terminal::Terminal;
-use test_support::{Client, Directory, workspace};
+use test_support::{Client, Directory, Program, TerminalSession, workspace};
 
 const HELLO: &str = "run ->(_) { [200, {}, [\"hello\"]] }";
 
@@ -18,8 +17,8 @@ fn application(config_ru: &str) -> Directory {
 }
 
 /// A command in the application's folder, in a terminal; the gem's files are found as those of an installed gem.
-fn in_terminal(root: &Directory, line: &str) -> Terminal {
-    Terminal::run(line, &root.join("app"), &environment_of(root.path()))
+fn in_terminal(root: &Directory, line: &str) -> TerminalSession {
+    TerminalSession::run(line, &root.join("app"), &environment_of(root.path()))
 }
 
 fn environment_of(home: &Path) -> Vec<(String, String)> {
@@ -27,6 +26,15 @@ fn environment_of(home: &Path) -> Vec<(String, String)> {
     let library = test_support::ruby_library().display().to_string();
     environment.push(("RUBYLIB".to_owned(), library));
     environment
+}
+
+/// Since Rack 3 the command is in a gem of its own.
+fn gems_of_rackup() -> &'static [&'static str] {
+    let look = Program::new("ruby").args(["-e", "gem 'rackup'"]).run();
+    match look.status.success() {
+        true => &["rack", "rackup"],
+        false => &["rack"],
+    }
 }
 
 #[test]
@@ -41,7 +49,7 @@ fn rackup_in_the_background_serves_and_watches_its_own_folder() {
     for environment in ["development", "production"] {
         // A shell that has ended would have hung up on what is not in the background so far.
         let line = format!("{line} -E {environment}; echo ended $?; read key");
-        let mut shell = Terminal::shell(&line, &folder, &environment_of(root.path()));
+        let mut shell = TerminalSession::shell(&line, &folder, &environment_of(root.path()));
         shell.wait("ended 0");
         let server = Background::wait(&folder);
         shell.press("\n");
@@ -93,6 +101,20 @@ fn options_of_rackup_are_settings_and_a_wrong_one_gets_a_suggestion() {
 }
 
 #[test]
+fn an_environment_that_rackup_assumes_is_no_named_one() {
+    let root = application("run ->(env) { [200, {}, [env['PATH_INFO']]] }");
+    let settings = root.join("app/highball.toml");
+    fs::write(settings, "environment = \"test\"\n").expect("it can be written");
+    for (flags, named) in [("", "test"), ("-E development", "development")] {
+        let line = format!("rackup -s highball -o 127.0.0.1 -p 0 {flags}");
+        let rackup = in_terminal(&root, &line);
+        rackup.wait(&format!("{named})"));
+        rackup.wait_serving();
+        rackup.interrupt();
+    }
+}
+
+#[test]
 fn libraries_that_rackup_is_given_are_loaded_in_the_workers() {
     let root = application("run ->(_) { [200, {}, [GREETING]] }");
     root.write("my lib/greeting.rb", "GREETING = \"hello\"");
@@ -107,10 +129,10 @@ fn libraries_that_rackup_is_given_are_loaded_in_the_workers() {
 fn rackup_finds_highball_as_the_only_server_of_the_bundle() {
     let source = "require \"bundler\"\nBundler.require\nrun ->(_) { [200, {}, [ENV.keys.grep(/HANDLER/).join]] }";
     let root = application(source);
-    bundle::write_gemfile(&root, "app", &["rack"]);
+    bundle::write_gemfile(&root, "app", gems_of_rackup());
     let environment = bundle::environment(root.path());
     let line = "bundle exec rackup -o 127.0.0.1 -p 0";
-    let rackup = Terminal::run(line, &root.join("app"), &environment);
+    let rackup = TerminalSession::run(line, &root.join("app"), &environment);
     let address = rackup.wait_serving();
     // What the application starts finds the servers of its own bundle.
     assert_eq!(Client::connect(&*address).get("/").text(), "");
@@ -130,7 +152,7 @@ fn rackup_2_finds_highball_under_rack_3() {
     *libraries = format!("{}:{libraries}", rack_3.display());
     let program = "ruby -r rackup -e Rackup::Server.start --";
     let line = format!("{program} -s highball -o 127.0.0.1 -p 0 -O workers=1");
-    let rackup = Terminal::run(&line, &root.join("app"), &environment);
+    let rackup = TerminalSession::run(&line, &root.join("app"), &environment);
     let address = rackup.wait_serving();
     let release = Client::connect(&*address).get("/").text();
     assert!(release.starts_with("3."), "{release}");

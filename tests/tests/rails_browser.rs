@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use fantoccini::key::Key;
 use highball_tests::browser::Browser;
 use highball_tests::rails::RailsApplication;
-use highball_tests::terminal::Terminal;
+use test_support::TerminalSession;
 
 /// How many messages are broadcast, each by a request of its own.
 const BROADCASTS: usize = 11;
@@ -65,7 +65,7 @@ where
         outcome
     });
     let shown = terminal.interrupt();
-    Terminal::keep(picture, &shown);
+    TerminalSession::keep(picture, &shown);
     if let Err(error) = outcome {
         panic!("{error:?}\n{}", shown.join("\n"));
     }

@@ -5,8 +5,7 @@ use std::fs;
 
 use highball_tests::background::Background;
 use highball_tests::rails::{RailsApplication, get};
-use highball_tests::terminal::Terminal;
-use test_support::Process;
+use test_support::{Process, TerminalSession};
 
 const PID_FILE: &str = "tmp/pids/server.pid";
 
@@ -40,7 +39,7 @@ fn rails_server_shows_page_and_log_and_reloads_code_until_ctrl_c() {
         assert_eq!(get(&address, "/page").text(), text);
     }
 
-    Terminal::keep("rails_server", &terminal.interrupt());
+    TerminalSession::keep("rails_server", &terminal.interrupt());
     assert!(!server.exists());
     assert_eq!(pid(&application, PID_FILE), None);
 }
@@ -92,13 +91,22 @@ fn rails_server_in_the_background_restarts_and_removes_its_pid_file() {
 #[test]
 fn rails_server_takes_environment_address_and_pid_file() {
     let application = RailsApplication::generate(&[]);
+    // Rails 7 generates an application that redirects in production.
+    application.write(
+        "config/initializers/force_ssl.rb",
+        "Rails.application.config.force_ssl = false\n",
+    );
     application
         .write_page("render plain: \"#{Rails.env} #{request.env.key?(\"rack.early_hints\")}\"");
     application.write(
         "highball.toml",
         "environment = \"test\"\nlisten = [\"[::1]:0\"]\n",
     );
-    let secret = [("SECRET_KEY_BASE", "a secret of the test")];
+    // In production Rails 7 writes its log to stdout itself, from this level on.
+    let secret = [
+        ("SECRET_KEY_BASE", "a secret of the test"),
+        ("RAILS_LOG_LEVEL", "warn"),
+    ];
     let pid_file = application.root().join("other.pid");
     let arguments = format!(
         "-b 127.0.0.1 -p 0 -e production --early-hints -P {}",

@@ -30,6 +30,20 @@ fn all_events(server: Server, mut events: Events) -> Vec<String> {
 }
 
 #[test]
+fn a_long_body_in_pieces_is_sent_as_it_came() {
+    let (server, _) =
+        start(r##"run lambda { |_| [200, {}, ("a".."j").map { |letter| letter * 150_000 }] }"##);
+    let mut client = server.connect();
+    for _ in 0..5 {
+        let response = client.get("/");
+        assert_eq!(response.head.field("content-length"), Some("1500000"));
+        let body = response.text();
+        let pieces = ('a'..='j').map(|letter| letter.to_string().repeat(150_000));
+        assert!(body == pieces.collect::<String>(), "{} bytes", body.len());
+    }
+}
+
+#[test]
 fn row_20_no_body_follows_head_204_and_304() {
     let (server, events) = start(
         r##"run lambda { |env|

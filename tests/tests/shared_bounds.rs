@@ -1,5 +1,6 @@
 //! Bounds for all clients together: what one takes is not there for another, and comes back when it leaves.
 
+use highball_tests::several::prepared;
 use test_support::{Application, Client, Server, expect_to_wait_for_client, until};
 
 const HELLO: &str = r##"run lambda { |env| Test.text(env["rack.input"].read.bytesize.to_s) }"##;
@@ -46,6 +47,36 @@ fn a_body_beyond_the_spool_limit_is_refused_until_there_is_room() {
     until("there is room again", || {
         server.connect().post("/", vec![b'b'; 500_000]).status() == 200
     });
+}
+
+#[test]
+fn an_application_that_fills_the_spool_leaves_room_for_others() {
+    let applications = ["greedy", "modest"].map(|_| Application::new(HELLO));
+    let tables = [
+        ("greedy", "hosts = [\"greedy.test\"]"),
+        ("modest", "hosts = [\"modest.test\"]"),
+    ];
+    let several = prepared(applications.into(), &tables, |builder| {
+        builder
+            .setting("spool_max_bytes", "1MiB")
+            .setting("min_body_rate", "none")
+    });
+    several.until_all_serve();
+    let post = |host: &str, length: usize, sent: usize| {
+        let mut client = several.server.connect();
+        client.send(format!(
+            "POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n"
+        ));
+        client.send(vec![b'a'; sent]);
+        client
+    };
+    // Three pieces of 256 KiB are in its file. There is room for one more, but not for this application.
+    let _first = post("greedy.test", 1_000_000, 900_000);
+    until("most of it is in its file", || {
+        spooled(&several.server) > 780_000
+    });
+    post("greedy.test", 150_000, 150_000).response().expect(503);
+    post("modest.test", 150_000, 150_000).response().expect(200);
 }
 
 #[test]

@@ -139,6 +139,11 @@ fn row_27_the_application_waits_for_the_client_at_the_response_limit() {
 }
 
 #[test]
+fn an_application_that_wants_no_buffering_waits_for_the_client() {
+    expect_to_wait_for_client(|builder| builder.env("ACCEL_BUFFERING", "no"));
+}
+
+#[test]
 fn a_body_that_drips_below_the_least_rate_gets_408() {
     // Any byte is progress for `body_timeout`.
     let server = Server::app(HELLO).setting("body_timeout", "1h").start();

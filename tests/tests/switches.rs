@@ -180,17 +180,3 @@ fn version_help_and_completion_print_and_exit_with_0() {
         ran.stderr
     );
 }
-
-#[test]
-fn completions_are_scripts_that_their_shell_reads() {
-    let script = Program::highball(["completion", "bash"]).run().stdout;
-    let check = r#"eval "$1"; complete -p highball; COMP_WORDS=(highball re); COMP_CWORD=1; _highball highball re highball; echo "${COMPREPLY[*]}""#;
-    let ran = Program::new("bash")
-        .args(["-c", check, "bash", &script])
-        .run();
-    assert!(
-        ran.stdout.contains("restart") && ran.stdout.contains("reload"),
-        "{}",
-        ran.output()
-    );
-}

@@ -9,6 +9,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
+use h2::SendStream;
+use highball_tests::http2::{Http2, read, run};
+use http::Request;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
 use test_support::{
@@ -165,6 +169,17 @@ fn expect_rest_beside(front: Process, client: &mut Client) {
     assert!(used < LITTLE, "it used {used:?} of 2 s");
 }
 
+fn post_to(client: &Http2) -> Request<()> {
+    let request = client.request("POST", "/").body(());
+    request.expect("a request")
+}
+
+/// Sends a body that needs a file.
+fn send_large(body: &mut SendStream<Bytes>) {
+    let sent = body.send_data(vec![b'a'; 200_000].into(), true);
+    sent.expect("a stream");
+}
+
 #[test]
 fn row_38_without_descriptors_accepting_pauses_and_goes_on_when_there_are_some() {
     let server = Server::app(APPLICATION).threads(2).start();
@@ -172,10 +187,16 @@ fn row_38_without_descriptors_accepting_pauses_and_goes_on_when_there_are_some()
     let open = front.descriptors().expect("it runs");
     let mut here = begun(&server, "GET /sleep");
     let mut upload = begun(&server, "POST /");
-    until("both are accepted", || {
-        front.descriptors().expect("it runs") == open + 2
+    let http2 = Http2::connect(server.address());
+    let begin = || run(http2.send(post_to(&http2), false)).expect("a stream");
+    let (answer, mut body) = begin();
+    // With the answer the head of the request before has arrived too: a connection without one is given up for newcomers.
+    let heard = run(http2.get("/")).expect("an answer");
+    assert_eq!(heard.status, 200);
+    until("all are accepted", || {
+        front.descriptors().expect("it runs") == open + 3
     });
-    let before = limit_descriptors(front, Some(open as u64 + 4));
+    let before = limit_descriptors(front, Some(open as u64 + 5));
     // The kernel takes more of them than the front can.
     let mut newcomers: Vec<Client> = (0..10).map(|_| begun(&server, "GET /")).collect();
     let line = server.log().wait(|line| line.contains("accepting pauses"));
@@ -187,10 +208,16 @@ fn row_38_without_descriptors_accepting_pauses_and_goes_on_when_there_are_some()
     let refused = upload.response();
     refused.expect(503);
     assert!(refused.field("retry-after").is_some());
+    // That of a stream costs no connection.
+    let (next_answer, mut next_body) = begin();
+    send_large(&mut body);
+    assert_eq!(run(read(answer)).expect("an answer").status, 503);
     limit_descriptors(front, before);
     for newcomer in &mut newcomers {
         expect_answer(newcomer);
     }
+    send_large(&mut next_body);
+    assert_eq!(run(read(next_answer)).expect("an answer").status, 200);
     let mut upload = server.connect();
     assert_eq!(upload.post("/", vec![b'a'; 200_000]).text(), "200000");
     // One line in a while, however often it was tried.
@@ -260,6 +287,9 @@ fn row_38_idle_clients_beyond_the_descriptors_give_way_to_newcomers() {
     longest.expect_end();
     let last = idle.last().expect("the newest one");
     assert!(last.is_idle());
+    // The reserve stays for commands and workers.
+    let descriptors = server.process().descriptors().expect("it runs");
+    assert!(descriptors < ALL * 3 / 4 + 5, "{descriptors}");
 }
 
 // ===== row 38: a full disk =====
@@ -334,7 +364,15 @@ fn row_38_a_full_disk_refuses_the_body_that_needs_it_and_nothing_else() {
     assert_eq!(post(500_000).text(), "500000");
     let mut good = server.connect();
     good.get("/").expect(200);
+    let http2 = Http2::connect(server.address());
+    let post_http2 = |bytes: usize| {
+        let request = http2.request("POST", "/");
+        let answer = run(http2.ask(request, vec![b'a'; bytes]));
+        answer.expect("an answer").status
+    };
+    assert_eq!(post_http2(500_000), 200);
     let fill = disk.fill(&server);
+    assert_eq!([post_http2(500_000), post_http2(60_000)], [503, 200]);
     let refused = post(500_000);
     refused.expect(503);
     assert!(refused.field("retry-after").is_some());

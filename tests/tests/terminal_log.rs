@@ -1,7 +1,8 @@
 //! The log in a real terminal: short aligned lines in colours, as wide as the terminal, one for each request and each event,
 //! in their order.
 
-use test_support::{PseudoTerminal, Server, ServerBuilder};
+use highball_tests::terminal_picture::keep_terminal_pictures;
+use test_support::{Directory, PseudoTerminal, Server, ServerBuilder};
 
 const APPLICATION: &str = r##"
 def failing = raise(ArgumentError, "no \e[2J such book")
@@ -47,6 +48,26 @@ fn status_column(line: &str) -> usize {
         .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
         .trim_end();
     status.chars().count()
+}
+
+#[test]
+fn pictures_of_a_start_and_its_log_are_kept() {
+    let folder = Directory::new();
+    let terminal = PseudoTerminal::new(100).expect("a terminal");
+    let server = server_in(&terminal).start();
+    for (path, status) in [
+        ("/", 200),
+        ("/missing", 404),
+        ("/away", 302),
+        ("/fail", 500),
+    ] {
+        server.get(path).expect(status);
+    }
+    server.get("/books?isbn=1&token=secret").expect(200);
+    server.log().wait(|line| line.contains("/books"));
+    let shown = server.stop().log.join("\n");
+    let shown = shown.replace('\n', "\r\n");
+    keep_terminal_pictures(shown.as_bytes(), 100, "terminal_log", folder.path());
 }
 
 #[test]

@@ -205,7 +205,7 @@ fn a_request_that_runs_ends_in_the_old_server_while_the_new_one_serves() {
     let pid = old.0.to_string();
     let page = server.command(&["status", "--pid", &pid]).stdout;
     assert!(
-        page.contains("is stopping") && page.contains("/long"),
+        page.contains("is replaced") && page.contains("/long"),
         "{page}"
     );
     // A connection that was not used yet is the new server's.

@@ -109,9 +109,7 @@ fn a_pod_has_time_to_drain_and_settings_that_exist() {
     let settings = variables(container);
     expect_settings(&settings);
 
-    let pause = &container["lifecycle"]["preStop"]["exec"]["command"];
-    assert_eq!(pause[0], "sleep");
-    let pause: u64 = text(&pause[1]).parse().unwrap();
+    let pause = seconds(&settings["HIGHBALL_STOP_DELAY"]);
     let drain = seconds(&settings["HIGHBALL_DRAIN_TIMEOUT"]);
     let grace = pod["spec"]["terminationGracePeriodSeconds"].as_u64();
     assert!(grace >= Some(pause + drain + EXIT_TIME), "{grace:?}");
@@ -128,11 +126,23 @@ fn a_pod_has_time_to_drain_and_settings_that_exist() {
     assert_eq!(container["ports"][0]["containerPort"], 3000);
     let port = &container["ports"][0]["name"];
     assert_eq!(&documents[1]["spec"]["ports"][0]["targetPort"], port);
-    for probe in ["startupProbe", "readinessProbe"] {
+    let health = &container["ports"][1];
+    let address = format!("0.0.0.0:{}", health["containerPort"].as_u64().unwrap());
+    assert_eq!(settings["HIGHBALL_METRICS_LISTEN"], address);
+    for (probe, path) in [
+        ("startupProbe", "/ready"),
+        ("readinessProbe", "/ready"),
+        ("livenessProbe", "/live"),
+    ] {
         let get = &container[probe]["httpGet"];
-        assert_eq!(&get["port"], port);
-        assert_eq!(get["path"], settings["HIGHBALL_PRIORITY_PATHS"].as_str());
+        assert_eq!(get["port"], health["name"]);
+        assert_eq!(get["path"], path);
     }
+    // The pod has left the Service before the server drains.
+    let ready = &container["readinessProbe"];
+    let times = [&ready["periodSeconds"], &ready["failureThreshold"]];
+    let noticed: u64 = times.iter().filter_map(|time| time.as_u64()).product();
+    assert!(noticed <= pause, "{noticed}");
     let startup = &container["startupProbe"];
     let times = [&startup["periodSeconds"], &startup["failureThreshold"]];
     let boot: u64 = times.iter().filter_map(|time| time.as_u64()).product();

@@ -212,7 +212,7 @@ fn the_configuration_of_passenger_is_translated() {
     );
     assert!(
         ran.stdout
-            .contains("no counterpart: Highball does not speak TLS"),
+            .contains("no counterpart: listen on tls://ADDRESS"),
         "{}",
         ran.stdout
     );

@@ -95,6 +95,8 @@ fn files() -> Directory {
         let own = files.write(&format!("etc/systemd/system/{name}"), "");
         copy(&workspace().join("contrib/systemd").join(name), &own);
     }
+    let rules = files.write("etc/logrotate.d/highball", "");
+    copy(&workspace().join("packaging/debian/logrotate"), &rules);
     let tests = files.write("opt/tests/units", "");
     copy(&std::env::current_exe().expect("a test has a path"), &tests);
     files.write("etc/systemd/system/tests.service", unit());
@@ -105,7 +107,8 @@ fn files() -> Directory {
 
 /// The unit that runs the tests, and then ends the machine.
 fn unit() -> String {
-    let arguments = std::env::args().skip(1);
+    // `cargo test --quiet` shows dots instead of the names that the report must have.
+    let arguments = std::env::args().skip(1).filter(|one| one != "--quiet");
     let arguments: Vec<String> = arguments.map(|one| format!(" \"{one}\"")).collect();
     format!(
         "[Unit]\nSuccessAction=poweroff-force\nFailureAction=poweroff-force\n\

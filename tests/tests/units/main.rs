@@ -215,6 +215,39 @@ fn an_application_that_does_not_load_fails_the_start_with_the_reason_and_is_trie
 }
 
 #[test]
+fn logrotate_moves_the_log_away_and_no_line_is_lost() {
+    inside(|| {
+        let folder = Path::new("/var/log/highball/shop");
+        let log = folder.join("production.log");
+        let service = activated(Application::new(HELLO));
+        service.settings(&format!(
+            "workers = 1\nthreads = 2\nlog_file = \"{}\"\n",
+            log.display()
+        ));
+        systemctl("restart");
+        let traffic = Traffic::start();
+        // The second time compresses what the first has moved.
+        for _ in 0..2 {
+            let rules = "/etc/logrotate.d/highball";
+            run("logrotate", &["--force", "--state=/srv/rotation", rules]);
+            until("the log is opened again", || log.exists());
+            traffic.more();
+        }
+        let answered = traffic.end();
+        systemctl("stop");
+        let compressed = folder.join("production.log.2.gz").display().to_string();
+        let texts = [
+            run("zcat", &[&compressed]),
+            std::fs::read_to_string(folder.join("production.log.1")).unwrap(),
+            std::fs::read_to_string(&log).unwrap(),
+        ];
+        let requests = texts.map(|text| text.matches(" status=200 ").count());
+        assert!(requests.iter().all(|&count| count > 0), "{requests:?}");
+        assert_eq!(requests.iter().sum::<usize>(), answered);
+    });
+}
+
+#[test]
 fn a_stop_waits_for_what_runs() {
     inside(|| {
         let application =

@@ -249,13 +249,14 @@ impl Traffic {
         });
     }
 
-    /// Ends it.
+    /// Ends it. Returns the number of clients.
     ///
     /// # Panics
     /// When one was not answered.
     #[track_caller]
-    pub(crate) fn end(self) {
+    pub(crate) fn end(self) -> usize {
         self.over.store(true, Ordering::Relaxed);
         self.clients.join().expect("each client is answered");
+        self.answered.load(Ordering::Relaxed)
     }
 }
