@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 
 use super::outcome::Outcome;
-use super::plan::Plan;
+use super::plan::{Plan, Target};
+use super::tls::Connector;
 use client::{Client, Shared};
 use gathering::Gathering;
 use rendering::{Cookies, Rendered};
@@ -19,9 +20,11 @@ use watch::{Usage, Watch};
 
 mod arrivals;
 mod client;
+mod exchange;
 mod gathering;
 mod rendering;
 mod slot;
+mod stream;
 mod tally;
 mod watch;
 
@@ -106,6 +109,11 @@ fn carry_out_all(
         stop,
         requests: rendered(plan),
         login: rendering::login(plan),
+        multiplexed: plan
+            .streams
+            .map(|_| rendering::multiplexed(plan))
+            .transpose()?,
+        tls: connector(plan)?,
         threads,
         tickets: AtomicU64::new(0),
         in_flight: AtomicU64::new(0),
@@ -148,6 +156,14 @@ fn carry_out_all(
         .filter_map(|ended| ended.tally.singles.take());
     let singles = singles.flatten().collect();
     Ok((gathering.outcome(ended), singles))
+}
+
+/// The TLS of a plan, where it has one.
+fn connector(plan: &Plan) -> Result<Option<Connector>> {
+    match &plan.target {
+        Target::Tls(_, tls) => Connector::new(tls, plan.streams.is_some()).map(Some),
+        Target::Tcp(_) | Target::Unix(_) => Ok(None),
+    }
 }
 
 /// A plan's requests as they leave.

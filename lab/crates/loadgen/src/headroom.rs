@@ -28,13 +28,17 @@ pub struct Headroom {
     pub ceiling: f64,
 }
 
-/// Drives a null server on `server_cores` (empty: wherever the kernel puts it) for `duration` in a closed loop with
+/// Drives a null server without TLS on `server_cores` (empty: wherever the kernel puts it) for `duration` in a closed loop with
 /// the plan's requests and connections. A login is left out.
 ///
 /// # Errors
-/// Where the plan can't be carried out, or the null server has no port or thread.
+/// Where the plan can't be carried out or speaks HTTP/2, or the null server has no port or thread.
 pub fn headroom(plan: &Plan, server_cores: &[usize], duration: Duration) -> Result<Headroom> {
     plan.check()?;
+    ensure!(
+        plan.streams.is_none(),
+        "the server that only answers does not speak HTTP/2"
+    );
     let server = NullServer::start(plan, server_cores)?;
     let connections = match plan.mode {
         Mode::Closed { connections, .. } => connections,

@@ -1,15 +1,17 @@
 //! Idle keep-alive connections by the thousand, and the newcomer who must be answered all the same. Each
 //! connection has had one request answered, so that it is idle between requests and not before the first.
 
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustls::{ClientConnection, Stream};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::page::{self, exchange_on, get_request};
-use crate::plan::Target;
+use crate::plan::{Target, Tls};
+use crate::tls::Connector;
 
 /// Connections from one source address. Each has its own range of ephemeral ports (28,000 on Linux by
 /// default), which other connections of the machine need too.
@@ -23,17 +25,36 @@ const OPENING: Duration = Duration::from_secs(40);
 /// Connections that are open, answered once, and silent since.
 #[derive(Debug)]
 pub struct IdleConnections {
-    streams: Vec<TcpStream>,
+    connections: Vec<Connection>,
+}
+
+/// One connection, with its TLS where it has any.
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    tls: Option<ClientConnection>,
 }
 
 impl IdleConnections {
-    /// Opens `count` connections to `address`, a loopback one, and has `path` answered once on each.
+    /// Opens `count` connections to `target`, a loopback address, and has `path` answered once on each. Each makes a
+    /// full handshake where there is TLS.
     ///
     /// # Errors
     /// When one of them cannot be opened or is not answered with 200, or all of them take over 40 s.
-    pub fn open(address: SocketAddr, path: &str, count: usize) -> Result<Self> {
-        let request = get_request(&address.to_string(), path);
-        let mut streams = Vec::with_capacity(count);
+    pub fn open(target: &Target, path: &str, count: usize) -> Result<Self> {
+        let (address, connector) = match target {
+            Target::Tcp(address) => (*address, None),
+            Target::Tls(address, tls) => {
+                let tls = Tls {
+                    resumption: false,
+                    ..tls.clone()
+                };
+                (*address, Some(Connector::new(&tls, false)?))
+            }
+            Target::Unix(_) => bail!("idle connections need a server on a port"),
+        };
+        let request = get_request("localhost", path);
+        let mut connections = Vec::with_capacity(count);
         let begin = Instant::now();
         for index in 0..count {
             if begin.elapsed() > OPENING {
@@ -43,8 +64,10 @@ impl IdleConnections {
                 );
             }
             let source = Ipv4Addr::new(127, 0, 0, 2 + (index / PER_SOURCE) as u8);
-            let opened = connect_from(source, address).and_then(|mut stream| {
-                let response = exchange_on(&mut stream, &request)?;
+            let opened = connect_from(source, address).and_then(|stream| {
+                let tls = connector.as_ref().map(Connector::connection).transpose()?;
+                let mut connection = Connection { stream, tls };
+                let response = connection.exchange(&request)?;
                 if response.status != 200 || !response.keep_alive {
                     bail!(
                         "status {}, keep-alive {}",
@@ -52,18 +75,41 @@ impl IdleConnections {
                         response.keep_alive
                     );
                 }
-                Ok(stream)
+                Ok(connection)
             });
-            streams.push(opened.with_context(|| {
+            connections.push(opened.with_context(|| {
                 format!("idle connection {} of {count} from {source}", index + 1)
             })?);
         }
-        Ok(Self { streams })
+        Ok(Self { connections })
     }
 
     /// How many the server still holds open.
     pub fn still_open(&self) -> usize {
-        self.streams.iter().filter(|stream| is_open(stream)).count()
+        let open = self.connections.iter();
+        open.filter(|connection| connection.is_open()).count()
+    }
+}
+
+impl Connection {
+    fn exchange(&mut self, request: &[u8]) -> Result<page::Response> {
+        match &mut self.tls {
+            None => exchange_on(&mut self.stream, request),
+            Some(tls) => exchange_on(&mut Stream::new(tls, &mut self.stream), request),
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        let mut byte = [0];
+        let silent = self
+            .stream
+            .set_nonblocking(true)
+            .and_then(|()| self.stream.peek(&mut byte));
+        match silent {
+            // With TLS a ticket may come after the response.
+            Ok(count) => self.tls.is_some() && count > 0,
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        }
     }
 }
 
@@ -71,9 +117,9 @@ impl IdleConnections {
 ///
 /// # Errors
 /// When the answer is not 200.
-pub fn newcomer(address: SocketAddr, path: &str) -> Result<Duration> {
+pub fn newcomer(target: &Target, path: &str) -> Result<Duration> {
     let start = Instant::now();
-    let response = page::get(&Target::Tcp(address), path, TIMEOUT)?;
+    let response = page::get(target, path, TIMEOUT)?;
     if response.status != 200 {
         bail!("a newcomer got status {}", response.status);
     }
@@ -89,16 +135,9 @@ fn connect_from(source: Ipv4Addr, address: SocketAddr) -> Result<TcpStream> {
     Ok(socket.into())
 }
 
-fn is_open(mut stream: &TcpStream) -> bool {
-    let silent = stream
-        .set_nonblocking(true)
-        .and_then(|()| stream.read(&mut [0]));
-    matches!(silent, Err(error) if error.kind() == ErrorKind::WouldBlock)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
     use std::sync::mpsc;
     use std::thread;
@@ -125,7 +164,7 @@ mod tests {
             dropped.0.send(()).unwrap();
             drop_half.1.recv().unwrap();
         });
-        let idle = IdleConnections::open(address, "/", 6).unwrap();
+        let idle = IdleConnections::open(&Target::Tcp(address), "/", 6).unwrap();
         assert_eq!(idle.still_open(), 6);
         drop_half.0.send(()).unwrap();
         dropped.1.recv().unwrap();

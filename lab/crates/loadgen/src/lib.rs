@@ -15,3 +15,4 @@ pub mod idle;
 pub mod outcome;
 pub mod page;
 pub mod plan;
+mod tls;

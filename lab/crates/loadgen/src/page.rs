@@ -2,14 +2,19 @@
 //! load and measures nothing.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
+use rustls::{ClientConnection, StreamOwned};
 
 use crate::framing::{Ending, Framer, Malformed, Step};
-use crate::plan::Target;
+use crate::plan::{Target, Tls};
+use crate::tls::{Connector, HTTP_2};
+
+/// How long a connection may take that is made to see whether something listens.
+const LISTENS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A complete response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +39,7 @@ pub fn get_request(host: &str, path: &str) -> Vec<u8> {
 pub fn get(target: &Target, path: &str, timeout: Duration) -> Result<Response> {
     let host = match target {
         Target::Tcp(address) => address.to_string(),
+        Target::Tls(address, tls) => format!("{}:{}", tls.name, address.port()),
         Target::Unix(_) => "localhost".to_owned(),
     };
     exchange(target, &get_request(&host, path), timeout)
@@ -45,13 +51,10 @@ pub fn get(target: &Target, path: &str, timeout: Duration) -> Result<Response> {
 /// No server listens, a read or a write takes longer than `timeout`, or the answer is no complete response.
 pub fn exchange(target: &Target, request: &[u8], timeout: Duration) -> Result<Response> {
     match target {
-        Target::Tcp(address) => {
-            let mut stream = TcpStream::connect_timeout(address, timeout)
-                .with_context(|| format!("connecting to {address}"))?;
-            stream.set_read_timeout(Some(timeout))?;
-            stream.set_write_timeout(Some(timeout))?;
-            stream.set_nodelay(true)?;
-            exchange_on(&mut stream, request)
+        Target::Tcp(address) => exchange_on(&mut connect(address, timeout)?, request),
+        Target::Tls(address, tls) => {
+            let stream = connect(address, timeout)?;
+            exchange_on(&mut secure(stream, tls)?, request)
         }
         Target::Unix(path) => {
             let mut stream = UnixStream::connect(path)
@@ -60,6 +63,59 @@ pub fn exchange(target: &Target, request: &[u8], timeout: Duration) -> Result<Re
             stream.set_write_timeout(Some(timeout))?;
             exchange_on(&mut stream, request)
         }
+    }
+}
+
+fn connect(address: &SocketAddr, timeout: Duration) -> Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(address, timeout)
+        .with_context(|| format!("connecting to {address}"))?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// A connection whose handshake is done by its first request.
+pub(crate) type Secured = StreamOwned<ClientConnection, TcpStream>;
+
+/// The connection with TLS, for HTTP/1.1.
+fn secure(stream: TcpStream, tls: &Tls) -> Result<Secured> {
+    let connection = Connector::new(tls, false)?.connection()?;
+    Ok(StreamOwned::new(connection, stream))
+}
+
+/// Makes a connection and, where it has TLS, its handshake; `http2` asks for HTTP/2 in it.
+///
+/// # Errors
+/// No server listens, its certificate is not accepted, or it does not speak HTTP/2.
+pub fn reach(target: &Target, http2: bool, timeout: Duration) -> Result<()> {
+    match target {
+        Target::Tcp(address) => connect(address, timeout).map(drop),
+        Target::Unix(path) => UnixStream::connect(path)
+            .map(drop)
+            .with_context(|| format!("connecting to {}", path.display())),
+        Target::Tls(address, tls) => {
+            let mut stream = connect(address, timeout)?;
+            let mut connection = Connector::new(tls, http2)?.connection()?;
+            while connection.is_handshaking() {
+                let handshake = connection.complete_io(&mut stream);
+                handshake.with_context(|| format!("TLS with {address}"))?;
+            }
+            let agreed = connection.alpn_protocol() == Some(HTTP_2);
+            ensure!(
+                agreed || !http2,
+                "{address} does not offer HTTP/2 (by ALPN)"
+            );
+            Ok(())
+        }
+    }
+}
+
+/// Whether something listens there, whatever it speaks.
+pub fn is_listened_on(target: &Target) -> bool {
+    match target {
+        Target::Tcp(address) | Target::Tls(address, _) => connect(address, LISTENS_TIMEOUT).is_ok(),
+        Target::Unix(path) => UnixStream::connect(path).is_ok(),
     }
 }
 
@@ -75,6 +131,8 @@ pub fn exchange_on(stream: &mut (impl Read + Write), request: &[u8]) -> Result<R
         let count = match stream.read(&mut buffer) {
             Ok(count) => count,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            // The connection ended without TLS saying so; the response's framing tells whether it is whole.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => 0,
             Err(error) => return Err(error).context("reading the response"),
         };
         if count == 0 {

@@ -11,10 +11,35 @@ mod check;
 /// Where a load goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// TCP, plain HTTP/1.1.
+    /// TCP without TLS.
     Tcp(SocketAddr),
+    /// TCP with TLS.
+    Tls(SocketAddr, Tls),
     /// A UNIX stream socket.
     Unix(PathBuf),
+}
+
+/// How the generator speaks TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// The host whose certificate is expected (SNI); an address is not sent as one.
+    pub name: String,
+    /// Which certificates are accepted.
+    pub trust: Trust,
+    /// Whether later connections resume the session of earlier ones, as browsers do; otherwise each makes a full
+    /// handshake.
+    pub resumption: bool,
+}
+
+/// Which certificates of servers are accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trust {
+    /// All of them, also those that have ended or name another host.
+    Any,
+    /// Those of the authorities that this machine trusts.
+    System,
+    /// Those of the authorities in this file (PEM).
+    File(PathBuf),
 }
 
 /// One load.
@@ -32,6 +57,9 @@ pub struct Plan {
     pub mode: Mode,
     /// How many requests a connection carries.
     pub connections: ConnectionUse,
+    /// Speaks HTTP/2 with so many requests at a time on each connection; HTTP/1.1 where it is absent. Without TLS the
+    /// server must expect it (prior knowledge, RFC 9113 section 3.3).
+    pub streams: Option<usize>,
     /// A request without its whole response after so long has failed, and its connection is closed.
     pub timeout: Duration,
     /// Generator threads, each with connections of its own.
@@ -169,6 +197,11 @@ impl Plan {
         self.requests
             .iter()
             .any(|request| request.expected.is_some())
+    }
+
+    /// Requests that a connection carries at a time.
+    pub fn streams_at_most(&self) -> usize {
+        self.streams.unwrap_or(1)
     }
 
     /// The most connections that are open at once.

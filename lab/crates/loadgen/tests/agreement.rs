@@ -137,6 +137,7 @@ fn own(address: SocketAddr) -> f64 {
             end: End::Requests(REQUESTS as u64),
         },
         connections: ConnectionUse::KeepAlive,
+        streams: None,
         timeout: Duration::from_secs(30),
         threads: 1,
         cores: Vec::new(),

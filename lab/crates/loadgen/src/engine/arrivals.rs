@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::plan::{Arrivals, Request};
+use crate::plan::{Arrivals, Mode, Plan, Request};
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_xoshiro::SplitMix64;
 
@@ -17,6 +17,34 @@ pub(super) struct Arrival {
     pub(super) at: u64,
     /// Index into the plan's requests.
     pub(super) kind: usize,
+}
+
+/// Where a thread's requests come from.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// The kind of the next request of a closed loop, which leaves when one is answered.
+    Closed(Draw),
+    /// The thread's share of an open loop's schedule.
+    Open { share: Share, next: Option<Arrival> },
+}
+
+impl Source {
+    /// That of thread `index` of so many.
+    pub(super) fn of(plan: &Plan, index: usize, threads: usize) -> Self {
+        match plan.mode {
+            Mode::Closed { .. } => Self::Closed(Draw::new(&plan.requests, plan.seed, index as u64)),
+            Mode::Open {
+                rate,
+                arrivals,
+                duration,
+                ..
+            } => {
+                let schedule = Schedule::new(&plan.requests, rate, arrivals, duration, plan.seed);
+                let (share, next) = Share::new(schedule, index, threads);
+                Self::Open { share, next }
+            }
+        }
+    }
 }
 
 /// Draws kinds of requests by their weights.

@@ -11,13 +11,16 @@ use anyhow::{Context, Result};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use super::arrivals::{Arrival, Draw, Schedule, Share, nanoseconds};
-use super::rendering::Rendered;
+use super::arrivals::{Source, nanoseconds};
+use super::rendering::{Multiplexed, Rendered};
 use super::slot::{Job, Phase, Slot};
 use super::tally::{Failure, Tally, span};
 use crate::plan::{End, Mode, Plan};
+use crate::tls::Connector;
+use multiplexed::Session;
 
 mod conversation;
+mod multiplexed;
 
 /// Events taken at once.
 const EVENTS: usize = 256;
@@ -38,6 +41,10 @@ pub(super) struct Shared<'a> {
     pub(super) stop: &'a AtomicBool,
     pub(super) requests: Vec<Rendered>,
     pub(super) login: Option<Rendered>,
+    /// The requests of HTTP/2, where it is spoken.
+    pub(super) multiplexed: Option<Vec<Multiplexed>>,
+    /// Where connections are secured.
+    pub(super) tls: Option<Connector>,
     pub(super) threads: usize,
     /// Requests taken up in all, where their number ends the load.
     pub(super) tickets: AtomicU64,
@@ -47,11 +54,21 @@ pub(super) struct Shared<'a> {
     pub(super) each: bool,
 }
 
-/// Where requests come from.
-#[derive(Debug)]
-enum Source {
-    Closed(Draw),
-    Open { share: Share, next: Option<Arrival> },
+impl Shared<'_> {
+    fn tickets_are_out(&self) -> bool {
+        match self.plan.mode {
+            Mode::Closed {
+                end: End::Requests(all),
+                ..
+            } => self.tickets.load(Ordering::Relaxed) >= all,
+            _ => false,
+        }
+    }
+
+    /// One request less is in flight.
+    fn ended(&self) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// One thread.
@@ -67,9 +84,11 @@ pub(super) struct Client<'a> {
     vacant: Vec<u32>,
     /// Places of a closed loop that are to begin a request.
     again: VecDeque<u32>,
-    busy: usize,
-    /// When `busy` was last added to what was in flight.
-    counted: u64,
+    /// Connections of HTTP/2, none otherwise, and places of each.
+    sessions: Vec<Session>,
+    streams: usize,
+    /// Those that have something to send.
+    unsent: Vec<usize>,
     source: Source,
     /// When no more requests begin.
     end: u64,
@@ -95,22 +114,11 @@ impl<'a> Client<'a> {
         let plan = shared.plan;
         let end = plan.length().map_or(u64::MAX, nanoseconds);
         let share = |all: usize| all / shared.threads + usize::from(index < all % shared.threads);
-        let (source, most_slots) = match plan.mode {
-            Mode::Closed { connections, .. } => {
-                let draw = Draw::new(&plan.requests, plan.seed, index as u64);
-                (Source::Closed(draw), share(connections))
-            }
-            Mode::Open {
-                rate,
-                arrivals,
-                duration,
-                max_connections,
-            } => {
-                let schedule = Schedule::new(&plan.requests, rate, arrivals, duration, plan.seed);
-                let (rest, next) = Share::new(schedule, index, shared.threads);
-                (Source::Open { share: rest, next }, share(max_connections))
-            }
-        };
+        let connections = share(plan.connections_at_most());
+        let mut sessions = Vec::new();
+        if plan.streams.is_some() {
+            sessions.resize_with(connections, Session::default);
+        }
         let timeout = nanoseconds(plan.timeout);
         let sweep_every = (timeout / 10).clamp(ROOM, SWEEP);
         Ok(Self {
@@ -119,13 +127,14 @@ impl<'a> Client<'a> {
             began: Instant::now(),
             buffer: vec![0; READ].into_boxed_slice(),
             slots: Vec::new(),
-            most_slots,
+            most_slots: connections * plan.streams_at_most(),
             idle: Vec::new(),
             vacant: Vec::new(),
             again: VecDeque::new(),
-            busy: 0,
-            counted: 0,
-            source,
+            sessions,
+            streams: plan.streams_at_most(),
+            unsent: Vec::new(),
+            source: Source::of(plan, index, shared.threads),
             end,
             grace_end: end.saturating_add(nanoseconds(plan.grace())),
             sweep_at: sweep_every,
@@ -155,8 +164,13 @@ impl<'a> Client<'a> {
             self.resume();
             self.depart(now);
             now = self.now();
+            while let Some(index) = self.unsent.pop() {
+                if self.sessions[index].unsent {
+                    self.drive(index, now);
+                }
+            }
             if self.shared.stop.load(Ordering::Relaxed) {
-                self.count(now);
+                self.tally.count(now);
                 self.tally.finish();
                 return Ok((now, false));
             }
@@ -204,19 +218,9 @@ impl<'a> Client<'a> {
     fn is_done(&self, now: u64) -> bool {
         let over = match &self.source {
             Source::Open { next, .. } => next.is_none(),
-            Source::Closed(_) => now >= self.end || self.tickets_are_out(),
+            Source::Closed(_) => now >= self.end || self.shared.tickets_are_out(),
         };
-        over && self.busy == 0
-    }
-
-    fn tickets_are_out(&self) -> bool {
-        match self.shared.plan.mode {
-            Mode::Closed {
-                end: End::Requests(all),
-                ..
-            } => self.shared.tickets.load(Ordering::Relaxed) >= all,
-            _ => false,
-        }
+        over && self.tally.is_at_rest()
     }
 
     /// Sends what is due of an open loop's schedule.
@@ -303,28 +307,18 @@ impl<'a> Client<'a> {
         );
     }
 
-    /// Adds what was in flight until `now`, or until the load's end.
-    pub(super) fn count(&mut self, now: u64) {
-        let now = now.min(self.end);
-        let time = now.saturating_sub(self.counted);
-        self.tally.in_flight += i128::from(time) * self.busy as i128;
-        self.counted += time;
-    }
-
     fn begin(&mut self, place: u32, job: Job) {
-        self.count(job.taken);
-        self.busy += 1;
-        self.tally.take();
+        self.tally.begin(job.taken);
         let in_flight = self.shared.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
         self.tally.peak = self.tally.peak.max(in_flight);
         let slot = &mut self.slots[place as usize];
         slot.job = Some(job);
         slot.sent = job.taken;
-        if slot.socket.is_some() {
+        slot.tried = job.taken;
+        if slot.stream.is_some() {
             self.prepare(place, Phase::Busy);
             self.transmit(place, job.taken);
         } else {
-            slot.tried = job.taken;
             self.connect(place, job.taken);
         }
     }
@@ -332,7 +326,8 @@ impl<'a> Client<'a> {
     /// Gives a place of an open loop back.
     fn release(&mut self, place: u32, now: u64) {
         let slot = &mut self.slots[place as usize];
-        if slot.socket.is_some() {
+        let session = self.sessions.get(place as usize / self.streams);
+        if slot.stream.is_some() || session.is_some_and(Session::is_open) {
             slot.phase = Phase::Idle(self.idle.len());
             self.idle.push(place);
         } else {
@@ -388,4 +383,8 @@ impl<'a> Client<'a> {
         }
         self.tally.finish();
     }
+}
+
+fn event_data(place: u32, generation: u32) -> epoll::EventData {
+    epoll::EventData::new_u64(u64::from(generation) << 32 | u64::from(place))
 }

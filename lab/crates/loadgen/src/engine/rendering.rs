@@ -3,7 +3,11 @@
 
 use std::io::Write;
 
-use crate::plan::{ConnectionUse, Plan, Request};
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use http::uri::{Scheme, Uri};
+
+use crate::plan::{ConnectionUse, Plan, Request, Target};
 
 /// One kind of request, ready to leave.
 #[derive(Debug, Clone)]
@@ -12,6 +16,52 @@ pub(crate) struct Rendered {
     pub(crate) bytes: Vec<u8>,
     /// Whether it is a `HEAD` request, whose response has no content.
     pub(crate) is_head: bool,
+}
+
+/// One kind of request for HTTP/2.
+#[derive(Debug, Clone)]
+pub(super) struct Multiplexed {
+    pub(super) head: http::Request<()>,
+    pub(super) body: Bytes,
+}
+
+/// All kinds of a plan in its order for HTTP/2.
+///
+/// # Errors
+/// HTTP/2 can't send one of them (RFC 9113 section 8.2).
+pub(super) fn multiplexed(plan: &Plan) -> Result<Vec<Multiplexed>> {
+    let scheme = match plan.target {
+        Target::Tls(..) => Scheme::HTTPS,
+        Target::Tcp(_) | Target::Unix(_) => Scheme::HTTP,
+    };
+    let one = |request: &Request| -> Result<Multiplexed> {
+        let uri = Uri::builder()
+            .scheme(scheme.clone())
+            .authority(plan.host.as_str())
+            .path_and_query(request.path.as_str())
+            .build()?;
+        let mut head = http::Request::builder()
+            .method(request.method.as_str())
+            .uri(uri)
+            .version(http::Version::HTTP_2);
+        for (name, value) in &request.headers {
+            head = head.header(name, value);
+        }
+        // As in HTTP/1.1: a method that means content has a length.
+        let means_content = matches!(request.method.as_str(), "POST" | "PUT" | "PATCH");
+        if means_content || !request.body.is_empty() {
+            head = head.header(http::header::CONTENT_LENGTH, request.body.len());
+        }
+        Ok(Multiplexed {
+            head: head.body(())?,
+            body: Bytes::copy_from_slice(&request.body),
+        })
+    };
+    let named = |request: &Request| {
+        let context = || format!("{} {} by HTTP/2", request.method, request.path);
+        one(request).with_context(context)
+    };
+    plan.requests.iter().map(named).collect()
 }
 
 /// All kinds of a plan in its order, with a `Cookie` field where there are cookies.

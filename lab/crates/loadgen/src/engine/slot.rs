@@ -1,18 +1,15 @@
 //! One place for a connection: its socket, the request it carries, the session that outlives its connections.
-//! It knows neither epoll nor the schedule.
+//! It does not know the schedule.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
-use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with,
-    sockopt,
-};
+use rustix::event::epoll;
 
+use super::exchange::Exchange;
 use super::rendering::Rendered;
-use super::tally::{Failure, Times};
+use super::stream::Stream;
+use super::tally::Times;
 use crate::framing::Framer;
-use crate::plan::Target;
 
 /// What the place is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +41,10 @@ pub(super) struct Job {
 /// A place for a connection.
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) socket: Option<OwnedFd>,
+    /// Its connection; with HTTP/2 several places share one, which is not here.
+    pub(super) stream: Option<Stream>,
+    /// What was sent on a stream of HTTP/2.
+    pub(super) exchange: Option<Exchange>,
     /// Counts connections, so that an event of a closed one is not taken for one of the next.
     pub(super) generation: u32,
     pub(super) phase: Phase,
@@ -67,7 +67,8 @@ pub(super) struct Slot {
 impl Slot {
     pub(super) fn new() -> Self {
         Self {
-            socket: None,
+            stream: None,
+            exchange: None,
             generation: 0,
             phase: Phase::Vacant,
             job: None,
@@ -84,11 +85,28 @@ impl Slot {
 
     /// Ends the connection.
     pub(super) fn close(&mut self) {
-        self.socket = None;
+        self.stream = None;
+        self.exchange = None;
         self.generation = self.generation.wrapping_add(1);
         self.phase = Phase::Vacant;
         self.calls = 0;
         self.wants_room = false;
+    }
+
+    /// Asks the poll set for what the connection waits for, where that has changed. `data` is what its events say.
+    pub(super) fn watch(&mut self, poll: impl AsFd, data: epoll::EventData, wants_room: bool) {
+        let Some(stream) = self
+            .stream
+            .as_ref()
+            .filter(|_| wants_room != self.wants_room)
+        else {
+            return;
+        };
+        let mut flags = epoll::EventFlags::IN;
+        flags.set(epoll::EventFlags::OUT, wants_room);
+        epoll::modify(poll, stream, data, flags)
+            .expect("the socket is in the poll set and its memory is there already");
+        self.wants_room = wants_room;
     }
 
     /// The times of its request, which ended now.
@@ -99,81 +117,5 @@ impl Slot {
             first: self.first,
             ended: now,
         }
-    }
-}
-
-/// Sends what it can of `bytes`; says how much went.
-pub(super) fn write(socket: impl AsFd, bytes: &[u8]) -> Result<usize, Failure> {
-    match send(socket, bytes, SendFlags::NOSIGNAL) {
-        Ok(count) => Ok(count),
-        Err(Errno::AGAIN | Errno::INTR) => Ok(0),
-        Err(error) => Err(of_transfer(error)),
-    }
-}
-
-/// Opens a socket and begins to connect it.
-pub(super) fn open(target: &Target) -> Result<(OwnedFd, Connecting), Failure> {
-    let family = match target {
-        Target::Tcp(address) if address.is_ipv4() => AddressFamily::INET,
-        Target::Tcp(_) => AddressFamily::INET6,
-        Target::Unix(_) => AddressFamily::UNIX,
-    };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(family, SocketType::STREAM, flags, None).map_err(of_connect)?;
-    let begun = match target {
-        Target::Tcp(address) => {
-            // A small request must not wait for the acknowledgement of the one before.
-            sockopt::set_tcp_nodelay(&socket, true).map_err(of_connect)?;
-            connect(&socket, address)
-        }
-        Target::Unix(path) => connect(
-            &socket,
-            &SocketAddrUnix::new(path.as_path()).map_err(of_connect)?,
-        ),
-    };
-    match begun {
-        Ok(()) => Ok((socket, Connecting::Done)),
-        Err(Errno::INPROGRESS | Errno::INTR) => Ok((socket, Connecting::Begun)),
-        // A UNIX socket whose backlog is full says so instead of queueing (unix(7)).
-        Err(Errno::AGAIN) if family == AddressFamily::UNIX => Ok((socket, Connecting::NoRoom)),
-        Err(error) => Err(of_connect(error)),
-    }
-}
-
-/// How far connecting came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Connecting {
-    /// It is made.
-    Done,
-    /// An event will tell.
-    Begun,
-    /// There is no room in the server's backlog yet.
-    NoRoom,
-}
-
-/// What became of a connection that was being made.
-pub(super) fn connected(socket: impl AsFd) -> Result<(), Failure> {
-    match sockopt::socket_error(socket) {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) | Err(error) => Err(of_connect(error)),
-    }
-}
-
-fn of_connect(error: Errno) -> Failure {
-    match error {
-        Errno::ADDRNOTAVAIL => Failure::NoAddress,
-        Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => Failure::NoDescriptor,
-        Errno::TIMEDOUT => Failure::ConnectTimeout,
-        Errno::CONNRESET => Failure::Reset,
-        _ => Failure::ConnectRefused,
-    }
-}
-
-/// What an error of sending or receiving means.
-pub(super) fn of_transfer(error: Errno) -> Failure {
-    match error {
-        Errno::PIPE => Failure::Closed,
-        Errno::TIMEDOUT => Failure::Timeout,
-        _ => Failure::Reset,
     }
 }

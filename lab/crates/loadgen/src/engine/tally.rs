@@ -102,6 +102,9 @@ pub(super) struct Tally {
     pub(super) pool_wait: Latency,
     /// Nanoseconds, once for each request that was in flight in them.
     pub(super) in_flight: i128,
+    /// Requests in flight, and until when they were added to `in_flight`.
+    busy: usize,
+    counted: u64,
     pub(super) peak: u64,
     pub(super) bytes: Bytes,
     pub(super) sample: Option<Sample>,
@@ -145,6 +148,8 @@ impl Tally {
             lag: Latency::default(),
             pool_wait: Latency::default(),
             in_flight: 0,
+            busy: 0,
+            counted: 0,
             peak: 0,
             bytes: Bytes::default(),
             sample: None,
@@ -190,9 +195,30 @@ impl Tally {
     }
 
     /// A request was taken up.
-    pub(super) fn take(&mut self) {
+    pub(super) fn begin(&mut self, now: u64) {
+        self.count(now);
+        self.busy += 1;
         self.taken += 1;
         self.slice.taken += 1;
+    }
+
+    /// A request is in flight no more.
+    pub(super) fn end(&mut self, now: u64) {
+        self.count(now);
+        self.busy -= 1;
+    }
+
+    /// Adds what was in flight until `now`, or until the load's end.
+    pub(super) fn count(&mut self, now: u64) {
+        let now = now.min(self.end);
+        let time = now.saturating_sub(self.counted);
+        self.in_flight += i128::from(time) * self.busy as i128;
+        self.counted += time;
+    }
+
+    /// Whether nothing is in flight.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.busy == 0
     }
 
     /// A whole response came; `good` and whether it is what was expected were judged by the caller.

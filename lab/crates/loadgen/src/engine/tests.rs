@@ -11,6 +11,9 @@ use crate::outcome::{Errors, Outcome};
 use crate::plan::{Arrivals, ConnectionUse, End, Expected, Mode, Request, Target};
 use server::{Answer, page, serve, serve_on, serve_unix};
 
+mod http2;
+mod multiplexed;
+mod secured;
 mod server;
 
 fn request(method: &str, path: &str) -> Request {
@@ -32,6 +35,7 @@ fn plan(address: SocketAddr, mode: Mode) -> Plan {
         login: None,
         mode,
         connections: ConnectionUse::KeepAlive,
+        streams: None,
         timeout: Duration::from_secs(20),
         threads: 1,
         cores: Vec::new(),

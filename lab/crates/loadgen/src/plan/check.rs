@@ -4,6 +4,9 @@ use anyhow::{Result, ensure};
 
 use super::{ConnectionUse, End, Mode, Plan, Request};
 
+/// The most streams of one connection; servers allow 100 to 250 by default.
+const MAX_STREAMS: usize = 1000;
+
 impl Plan {
     /// Refuses what can't be carried out.
     ///
@@ -35,6 +38,7 @@ impl Plan {
             self.connections != ConnectionUse::Calls(0),
             "a connection must carry at least one request"
         );
+        self.check_streams()?;
         ensure!(
             self.length().is_none_or(|length| !length.is_zero()),
             "a load must be longer than nothing"
@@ -48,6 +52,25 @@ impl Plan {
                 ensure!(end != End::Requests(0), "a load needs at least one request")
             }
         }
+        Ok(())
+    }
+
+    fn check_streams(&self) -> Result<()> {
+        let Some(streams) = self.streams else {
+            return Ok(());
+        };
+        ensure!(
+            (1..=MAX_STREAMS).contains(&streams),
+            "{streams} streams of a connection: give 1 to {MAX_STREAMS}"
+        );
+        ensure!(
+            streams == 1 || self.connections == ConnectionUse::KeepAlive,
+            "connections that carry a certain number of requests have one stream each, not {streams}"
+        );
+        ensure!(
+            self.login.is_none(),
+            "a login is sent by HTTP/1.1 only; leave HTTP/2 out"
+        );
         Ok(())
     }
 }

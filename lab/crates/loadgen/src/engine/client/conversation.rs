@@ -1,52 +1,66 @@
 //! What happens on one connection: made, logged in, a request out, its response in, and the end of each. Where
 //! the next request comes from is not decided here.
 
-use std::sync::atomic::Ordering;
-
 use rustix::event::epoll;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
 
 use super::super::rendering::{self, Cookies, Rendered};
-use super::super::slot::{self, Connecting, Phase, Slot};
+use super::super::slot::{Phase, Slot};
+use super::super::stream::{Opened, Received, Stream};
 use super::super::tally::{Failure, span};
-use super::{Client, REST, ROOM, Shared, Source};
-use crate::framing::{Ending, Response, Step};
+use super::{Client, REST, ROOM, Shared, Source, event_data};
+use crate::framing::{Ending, Malformed, Response, Step};
 use crate::outcome::Sample;
 use crate::plan::ConnectionUse;
 
 impl Client<'_> {
     pub(super) fn connect(&mut self, place: u32, now: u64) {
+        if self.shared.multiplexed.is_some() {
+            return self.submit(place, now);
+        }
         let slot = &mut self.slots[place as usize];
         slot.generation = slot.generation.wrapping_add(1);
-        let (socket, connecting) = match slot::open(&self.shared.plan.target) {
-            Ok(opened) => opened,
+        let opened = Stream::open(&self.shared.plan.target, self.shared.tls.as_ref());
+        let stream = match opened {
+            Ok(Opened::Stream(stream)) => stream,
+            Ok(Opened::NoRoom) => {
+                slot.phase = Phase::Resting(now + ROOM);
+                self.sweep_at = self.sweep_at.min(now + ROOM);
+                return;
+            }
             Err(failure) => return self.fail(place, failure, now),
         };
-        if connecting == Connecting::NoRoom {
-            slot.phase = Phase::Resting(now + ROOM);
-            self.sweep_at = self.sweep_at.min(now + ROOM);
-            return;
-        }
-        let done = connecting == Connecting::Done;
-        let interest = if done {
-            epoll::EventFlags::IN
-        } else {
-            epoll::EventFlags::OUT
+        let done = stream.is_connected();
+        slot.wants_room = !done;
+        let interest = match done {
+            true => epoll::EventFlags::IN,
+            false => epoll::EventFlags::OUT,
         };
         let data = event_data(place, slot.generation);
-        let added = epoll::add(&self.poll, &socket, data, interest);
-        slot.socket = Some(socket);
+        let added = epoll::add(&self.poll, &stream, data, interest);
+        slot.stream = Some(stream);
         slot.phase = Phase::Connecting;
         if added.is_err() {
             self.fail(place, Failure::NoDescriptor, now);
         } else if done {
-            self.connected(place, now);
+            self.establish(place, now);
         }
     }
 
-    fn connected(&mut self, place: u32, now: u64) {
-        let slot = &self.slots[place as usize];
+    /// Goes on with making the connection, and sends the first request once it is made.
+    fn establish(&mut self, place: u32, now: u64) {
+        let slot = &mut self.slots[place as usize];
+        let Some(stream) = &mut slot.stream else {
+            return;
+        };
+        let done = match stream.establish() {
+            Ok(done) => done,
+            Err(failure) => return self.fail(place, failure, now),
+        };
+        let wants_room = stream.wants_room();
+        slot.watch(&self.poll, event_data(place, slot.generation), wants_room);
+        if !done {
+            return;
+        }
         self.tally.connect.record(span(slot.tried, now));
         let login = self.shared.login.is_some() && slot.session.is_none();
         self.prepare(place, if login { Phase::LoggingIn } else { Phase::Busy });
@@ -68,12 +82,15 @@ impl Client<'_> {
     /// Sends what has not left yet.
     pub(super) fn transmit(&mut self, place: u32, now: u64) {
         let slot = &mut self.slots[place as usize];
-        let Some(socket) = &slot.socket else {
+        let Some(mut stream) = slot.stream.take() else {
             return;
         };
         let bytes = &rendered(self.shared, slot).bytes;
         let length = bytes.len();
-        let count = match slot::write(socket, &bytes[slot.written..]) {
+        let written = stream.write(&bytes[slot.written..]);
+        let wants_room = stream.wants_room();
+        slot.stream = Some(stream);
+        let count = match written {
             Ok(count) => count,
             Err(failure) => return self.fail(place, failure, now),
         };
@@ -85,26 +102,8 @@ impl Client<'_> {
             self.tally.bytes.sent += count as u64;
         }
         slot.written += count;
-        let wants_room = slot.written < length;
-        if wants_room != slot.wants_room {
-            self.interest(place, wants_room);
-        }
-    }
-
-    fn interest(&mut self, place: u32, wants_room: bool) {
-        let slot = &mut self.slots[place as usize];
-        slot.wants_room = wants_room;
-        let mut flags = epoll::EventFlags::IN;
-        flags.set(epoll::EventFlags::OUT, wants_room);
-        if let Some(socket) = &slot.socket {
-            epoll::modify(
-                &self.poll,
-                socket,
-                event_data(place, slot.generation),
-                flags,
-            )
-            .expect("the socket is in the poll set and its memory is there already");
-        }
+        let data = event_data(place, slot.generation);
+        slot.watch(&self.poll, data, wants_room || slot.written < length);
     }
 
     pub(super) fn handle(
@@ -114,21 +113,18 @@ impl Client<'_> {
         flags: epoll::EventFlags,
         now: u64,
     ) {
-        let slot = &self.slots[place as usize];
-        if slot.generation != generation {
+        if let Some(session) = self.sessions.get(place as usize) {
+            if session.is(generation) {
+                self.drive(place as usize, now);
+            }
             return;
         }
-        let Some(socket) = &slot.socket else {
+        let slot = &self.slots[place as usize];
+        if slot.generation != generation || slot.stream.is_none() {
             return;
-        };
+        }
         match slot.phase {
-            Phase::Connecting => match slot::connected(socket) {
-                Ok(()) => {
-                    self.interest(place, false);
-                    self.connected(place, now);
-                }
-                Err(failure) => self.fail(place, failure, now),
-            },
+            Phase::Connecting => self.establish(place, now),
             Phase::LoggingIn | Phase::Busy => {
                 let readable =
                     epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
@@ -158,34 +154,38 @@ impl Client<'_> {
 
     fn receive(&mut self, place: u32, now: u64) {
         let slot = &mut self.slots[place as usize];
-        let Some(socket) = &slot.socket else {
+        let Some(stream) = &mut slot.stream else {
             return;
         };
-        let count = match recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
-            Ok((count, _)) => count,
-            Err(Errno::AGAIN | Errno::INTR) => return,
-            Err(error) => return self.fail(place, slot::of_transfer(error), now),
-        };
+        let (framer, mut count, mut step) = (&mut slot.framer, 0, Ok(Step::More));
+        let begun = framer.begun();
+        let received = stream.receive(&mut self.buffer, &mut |bytes| {
+            count += bytes.len();
+            step = match step {
+                Ok(Step::More) => match framer.feed(bytes) {
+                    // Bytes after the response belong to no request: its length was wrong.
+                    Ok(Step::Whole(_, used)) if used < bytes.len() => Err(Malformed),
+                    step => step,
+                },
+                _ => Err(Malformed),
+            };
+        });
         if slot.phase == Phase::Busy {
             self.tally.bytes.received += count as u64;
         }
-        if !slot.framer.begun() {
+        if !begun {
             slot.first = now;
         }
-        if count == 0 {
-            return match slot.framer.end() {
+        match (step, received) {
+            (Ok(Step::Whole(response, _)), Ok(_)) => self.answered(place, &response, now),
+            (Ok(Step::More), Ok(Received::Open)) => {}
+            (Ok(Step::More), Ok(Received::End)) => match slot.framer.end() {
                 Ending::Whole(response) => self.answered(place, &response, now),
                 Ending::Nothing => self.fail(place, Failure::Closed, now),
                 Ending::Short => self.fail(place, Failure::ShortBody, now),
-            };
-        }
-        match slot.framer.feed(&self.buffer[..count]) {
-            Ok(Step::More) => {}
-            Ok(Step::Whole(response, used)) if used == count => {
-                self.answered(place, &response, now)
-            }
-            // Bytes after the response belong to no request: its length was wrong.
-            Ok(Step::Whole(..)) | Err(_) => self.fail(place, Failure::Invalid, now),
+            },
+            (Err(Malformed), _) => self.fail(place, Failure::Invalid, now),
+            (_, Err(failure)) => self.fail(place, failure, now),
         }
     }
 
@@ -222,6 +222,15 @@ impl Client<'_> {
             slot.tried = now;
             return self.connect(place, now);
         }
+        self.conclude(place, response, stays, now);
+    }
+
+    /// Ends the request of `place`, which has its whole response, and begins the next.
+    pub(super) fn conclude(&mut self, place: u32, response: &Response, stays: bool, now: u64) {
+        let slot = &mut self.slots[place as usize];
+        let Some(job) = slot.job else {
+            return;
+        };
         slot.calls += 1;
         let stays = stays
             && match self.shared.plan.connections {
@@ -242,11 +251,16 @@ impl Client<'_> {
         }
         let times = slot.times(job, now);
         slot.job = None;
+        slot.exchange = None;
         if !stays {
             slot.close();
+            if let Some(session) = self.sessions.get_mut(place as usize / self.streams) {
+                session.close();
+            }
         }
         self.tally.whole(job.kind, times, response, good, expected);
-        self.ended(now);
+        self.tally.end(now);
+        self.shared.ended();
         match self.source {
             Source::Closed(_) => self.begin_next(place, now),
             Source::Open { .. } => self.release(place, now),
@@ -255,20 +269,29 @@ impl Client<'_> {
 
     pub(super) fn fail(&mut self, place: u32, failure: Failure, now: u64) {
         let slot = &mut self.slots[place as usize];
+        let unconnected = matches!(slot.phase, Phase::Connecting | Phase::Resting(_));
         slot.close();
+        let index = place as usize / self.streams;
+        if let Some(session) = self.sessions.get_mut(index) {
+            session.give_up_establishing();
+            // A stream that was given up is reset.
+            session.mark(index, &mut self.unsent);
+        }
         let Some(job) = slot.job.take() else {
             return;
         };
         let times = slot.times(job, now);
         self.tally.failed(job.kind, times, failure);
-        self.ended(now);
-        let unconnected = matches!(
-            failure,
-            Failure::ConnectRefused
-                | Failure::ConnectTimeout
-                | Failure::NoAddress
-                | Failure::NoDescriptor
-        );
+        self.tally.end(now);
+        self.shared.ended();
+        let unconnected = unconnected
+            || matches!(
+                failure,
+                Failure::ConnectRefused
+                    | Failure::ConnectTimeout
+                    | Failure::NoAddress
+                    | Failure::NoDescriptor
+            );
         match self.source {
             Source::Closed(_) if unconnected => {
                 self.slots[place as usize].phase = Phase::Resting(now + REST);
@@ -277,12 +300,6 @@ impl Client<'_> {
             Source::Closed(_) => self.again.push_back(place),
             Source::Open { .. } => self.release(place, now),
         }
-    }
-
-    fn ended(&mut self, now: u64) {
-        self.count(now);
-        self.busy -= 1;
-        self.shared.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -297,6 +314,9 @@ fn rendered<'s>(shared: &'s Shared<'_>, slot: &'s Slot) -> &'s Rendered {
 }
 
 fn sample(slot: &Slot, response: &Response) -> Sample {
+    if let Some(exchange) = &slot.exchange {
+        return exchange.sample(response.body);
+    }
     let mut server = String::new();
     slot.framer.fields(|name, value| {
         if name.eq_ignore_ascii_case("server") {
@@ -307,8 +327,4 @@ fn sample(slot: &Slot, response: &Response) -> Sample {
         server,
         length: response.body,
     }
-}
-
-fn event_data(place: u32, generation: u32) -> epoll::EventData {
-    epoll::EventData::new_u64(u64::from(generation) << 32 | u64::from(place))
 }

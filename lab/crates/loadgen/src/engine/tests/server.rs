@@ -95,7 +95,7 @@ pub(crate) fn serve_unix(path: &Path, answer: impl Fn(&Request) -> Answer + Send
     });
 }
 
-fn converse<S>(
+pub(crate) fn converse<S>(
     stream: &S,
     connection: usize,
     answer: &dyn Fn(&Request) -> Answer,
