@@ -12,7 +12,7 @@ use exchange::{Front, Geometry, Region};
 use libfuzzer_sys::fuzz_target;
 
 const RING: usize = 4096;
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind::Head,
     Kind::Hints,
     Kind::Chunk,
@@ -21,6 +21,7 @@ const KINDS: [Kind; 8] = [
     Kind::Error,
     Kind::Abort,
     Kind::Hijacked,
+    Kind::Exception,
 ];
 
 /// Takes what is there, as the front does.

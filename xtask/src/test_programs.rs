@@ -3,6 +3,7 @@
 
 mod report;
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -31,6 +32,8 @@ const LONGEST: [&str; 7] = [
     "stacks applications",
     "highball-lab bench",
 ];
+/// Variables that a program in a root has as well.
+const PASSED_ON: [&str; 2] = ["HIGHBALL_BIN", "RUST_TEST_THREADS"];
 /// Where the output of each program goes.
 const LOGS: &str = "target/artifacts/test-logs";
 
@@ -55,11 +58,11 @@ struct Ended {
 
 /// Builds all test programs and runs `jobs` of them at a time, then the tests in documentation. Prints a line for each
 /// as it ends; at the end every failed test with its output, and the number of tests. With `only`, no others than those
-/// with this in their names. Returns whether all passed.
+/// with this in their names. With `debian`, in this root, and not those in documentation. Returns whether all passed.
 ///
 /// # Errors
 /// If something does not build or cannot be run.
-pub fn run(workspace: &Workspace, jobs: usize, only: &str) -> Result<bool> {
+pub fn run(workspace: &Workspace, jobs: usize, only: &str, debian: Option<&Path>) -> Result<bool> {
     let root = &workspace.root;
     let mut programs = build(root)?;
     order(&mut programs)?;
@@ -72,9 +75,9 @@ pub fn run(workspace: &Workspace, jobs: usize, only: &str) -> Result<bool> {
         .partition(|program| ALONE.contains(&program.name.as_str()));
     fs::create_dir_all(root.join(LOGS))?;
     let begun = Instant::now();
-    let mut ended = run_all(root, together, jobs.max(1))?;
-    ended.extend(run_all(root, alone, 1)?);
-    if only.is_empty() {
+    let mut ended = run_all(root, together, jobs.max(1), debian)?;
+    ended.extend(run_all(root, alone, 1, debian)?);
+    if only.is_empty() && debian.is_none() {
         ended.push(run_documentation(root)?);
     }
     println!("{:>6.1} s in all", begun.elapsed().as_secs_f64());
@@ -176,17 +179,22 @@ fn program(message: &Value) -> Option<Program> {
 }
 
 /// Runs so many at a time, from the end of the list.
-fn run_all(root: &Path, programs: Vec<Program>, jobs: usize) -> Result<Vec<Ended>> {
+fn run_all(
+    root: &Path,
+    programs: Vec<Program>,
+    jobs: usize,
+    debian: Option<&Path>,
+) -> Result<Vec<Ended>> {
     let (queue, ended) = (Mutex::new(programs), Mutex::new(Vec::new()));
     let lane = || -> Result<()> {
         loop {
             let Some(program) = queue.lock().expect("no lane panics").pop() else {
                 return Ok(());
             };
-            let mut command = Command::new(&program.path);
-            command
-                .current_dir(&program.folder)
-                .env("CARGO_MANIFEST_DIR", &program.folder);
+            let command = match debian {
+                Some(debian) => in_root(root, debian, &program),
+                None => here(&program),
+            };
             let one = run_one(root, program.name, command)?;
             ended.lock().expect("no lane panics").push(one);
         }
@@ -200,6 +208,34 @@ fn run_all(root: &Path, programs: Vec<Program>, jobs: usize) -> Result<Vec<Ended
     });
     results.into_iter().collect::<Result<()>>()?;
     Ok(ended.into_inner().expect("no lane panics"))
+}
+
+fn here(program: &Program) -> Command {
+    let mut command = Command::new(&program.path);
+    command
+        .current_dir(&program.folder)
+        .env("CARGO_MANIFEST_DIR", &program.folder);
+    command
+}
+
+/// Runs it in a root of another Debian, at the same path. What is built here runs on newer releases too.
+fn in_root(root: &Path, debian: &Path, program: &Program) -> Command {
+    let assign = |name: &str, value: &OsStr| {
+        let mut text = OsString::from(format!("{name}="));
+        text.push(value);
+        text
+    };
+    let mut command = Command::new(root.join("scripts/in-root"));
+    command.arg("--with").arg(root).arg(debian);
+    command.args(["env", "--chdir"]).arg(&program.folder);
+    command.arg(assign("CARGO_MANIFEST_DIR", program.folder.as_os_str()));
+    for name in PASSED_ON {
+        if let Some(value) = std::env::var_os(name) {
+            command.arg(assign(name, &value));
+        }
+    }
+    command.arg(&program.path);
+    command
 }
 
 fn run_documentation(root: &Path) -> Result<Ended> {

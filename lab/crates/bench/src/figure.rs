@@ -2,11 +2,14 @@
 
 use compare::results::{Results, Trial};
 use compare::statistics::Estimate;
-use compare::statistics::starts::Sample;
+use compare::statistics::starts::{self, Sample};
 use compare::verdict::measure::MEGABYTE;
 use compare::verdict::{Judgement, Measure};
 use loadgen::outcome::Latency;
 use serde::Deserialize;
+
+/// Bytes.
+const KILOBYTE: f64 = 1000.0;
 
 /// A figure of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -26,6 +29,8 @@ pub enum Figure {
     MemoryAfter,
     /// RSS of the process that clients talk to, with idle connections open.
     FrontMemory,
+    /// RSS of the same process for each of the idle connections.
+    MemoryOfIdle,
     /// The longest wait of a new client with idle connections open.
     Newcomer,
     /// The rate with idle connections open over that without.
@@ -42,7 +47,7 @@ pub enum Figure {
 
 impl Figure {
     /// In the order of tables.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Rate,
         Self::P50,
         Self::P99,
@@ -50,6 +55,7 @@ impl Figure {
         Self::Memory,
         Self::MemoryAfter,
         Self::FrontMemory,
+        Self::MemoryOfIdle,
         Self::Newcomer,
         Self::RateBesideIdle,
         Self::CpuBesideIdle,
@@ -70,6 +76,7 @@ impl Figure {
             Self::Memory => "largest PSS MB",
             Self::MemoryAfter => "PSS MB after the load",
             Self::FrontMemory => "front RSS MB",
+            Self::MemoryOfIdle => "KB an idle connection",
             Self::Newcomer => "slowest newcomer ms",
             Self::RateBesideIdle => "rate of that without idle",
             Self::CpuBesideIdle => "CPU of that without idle",
@@ -90,6 +97,10 @@ impl Figure {
             Self::MemoryAfter => trial.memory.after.pss as f64 / MEGABYTE,
             Self::P50 | Self::P99 => latency(trial, request)?.at(self.percent()?),
             Self::FrontMemory => idle?.front.rss as f64 / MEGABYTE,
+            Self::MemoryOfIdle => {
+                let bytes = idle?.front.rss.saturating_sub(idle?.front_before.rss);
+                bytes as f64 / KILOBYTE / idle?.connections as f64
+            }
             Self::Newcomer => idle?.newcomer_ms,
             Self::RateBesideIdle => idle?.rate_ratio,
             Self::CpuBesideIdle => idle?.cpu_ratio,
@@ -154,6 +165,20 @@ pub(crate) fn counted<'a>(
     let mut trials: Vec<&Trial> = trials.filter(|trial| !set_aside(trial)).collect();
     trials.sort_by_key(|trial| trial.round);
     trials
+}
+
+/// How much more a figure of these trials is than that of others, over the rounds in which both have one.
+pub(crate) fn difference(
+    figure: Figure,
+    own: &[&Trial],
+    others: &[&Trial],
+    request: Option<&str>,
+) -> Option<Estimate> {
+    let differences = own.iter().filter_map(|trial| {
+        let other = others.iter().find(|other| other.round == trial.round)?;
+        Some(figure.of(trial, request)? - figure.of(other, request)?)
+    });
+    starts::mean_of(&differences.collect::<Vec<_>>())
 }
 
 /// A figure of these trials as a multiple of that of others, over the rounds in which both have one: what disturbs both

@@ -182,13 +182,20 @@ fn multiples(name: &str, own: &[&Trial], peers: &[(&str, Vec<&Trial>)]) -> Strin
         let mut row = vec![(*peer).to_owned()];
         for one in Figure::COMPARED {
             let ratio = ratio(one, own, theirs, None);
-            row.push(ratio.map_or("–".into(), |Estimate { value, low, high }| {
-                format!("{} ({} to {})", figure(value), figure(low), figure(high))
-            }));
+            row.push(ratio.map_or("–".into(), multiple));
         }
         table.row(row);
     }
     format!("{table}\n")
+}
+
+/// A multiple with its interval, where the rounds tell one: `1.35 (1.20 to 1.50)`.
+fn multiple(ratio: Estimate) -> String {
+    let value = figure(ratio.value);
+    match ratio.interval() {
+        Some((low, high)) => format!("{value} ({} to {})", figure(low), figure(high)),
+        None => format!("{value} (too few rounds for an interval)"),
+    }
 }
 
 /// What a reader must know before believing the table.
@@ -295,6 +302,22 @@ mod tests {
             output: "docs".into(),
             parts: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_multiple_that_too_few_rounds_tell_has_no_interval() {
+        let ratio = |low, high| {
+            multiple(Estimate {
+                value: 2.89,
+                low,
+                high,
+            })
+        };
+        assert_eq!(ratio(2.5, 3.25), "2.89 (2.50 to 3.25)");
+        assert_eq!(
+            ratio(0.0, f64::INFINITY),
+            "2.89 (too few rounds for an interval)"
+        );
     }
 
     #[test]

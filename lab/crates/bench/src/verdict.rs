@@ -7,7 +7,7 @@ use compare::results::{Results, Trial};
 use compare::statistics::Estimate;
 use compare::verdict::judge as judge_comparison;
 
-use crate::figure::{counted, ratio};
+use crate::figure::{counted, difference, ratio};
 use crate::plan::{Part, Target};
 use crate::table::figure;
 
@@ -90,6 +90,10 @@ fn estimate(part: &Part, target: &Target, results: &Results) -> Option<Estimate>
     if let Some(other) = target.times_own {
         let other = other.sample(&own, request)?;
         return target.figure.sample(&own, request)?.ratio_to(&other);
+    }
+    if let Some(peer) = &target.above {
+        let peers = counted(results, &judgement, peer, load);
+        return difference(target.figure, &own, &peers, request);
     }
     let Some(peer) = &target.times else {
         return Some(target.figure.sample(&own, request)?.estimate());
@@ -193,6 +197,7 @@ pub(crate) mod tests {
             request: None,
             times: None,
             times_own: None,
+            above: None,
             at_least: None,
             at_most: None,
         }

@@ -92,6 +92,9 @@ pub struct Request {
     /// The body.
     #[serde(default)]
     pub body: String,
+    /// The length of a body whose content does not matter, in place of `body`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body_bytes: Option<usize>,
 }
 
 /// Settings of one stack.
@@ -300,6 +303,7 @@ impl Request {
             weight: one(),
             headers: BTreeMap::new(),
             body: String::new(),
+            body_bytes: None,
         }
     }
 }

@@ -182,7 +182,7 @@ impl Session<'_, '_> {
     fn measure_ceilings(&mut self) -> Result<()> {
         for (load, result) in self.context.lab.loads.iter().zip(&mut self.results.loads) {
             if result.ceiling.is_none() {
-                result.ceiling = Some(self.context.ceiling(load)?);
+                result.ceiling = self.context.ceiling(load)?;
             }
         }
         self.store.save(&self.results)

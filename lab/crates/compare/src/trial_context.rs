@@ -1,8 +1,6 @@
 //! What all trials of a comparison have in common, and the parts that each is made of: start, gate, warm-up, load,
 //! stop. It decides nothing about order or repetition and writes no file.
 
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -18,7 +16,7 @@ use super::meter::{self, Measured};
 use super::results::{Placement, Trial, WarmUp};
 use super::steady::WarmupSeries;
 use loadgen::plan::{ConnectionUse, End, Expected, Mode, Plan, Request, Target};
-use loadgen::{Progress, headroom};
+use loadgen::{Progress, headroom, page};
 use stacks::application::Prepared;
 use stacks::{Catalogue, Definition, Deployment, Running};
 
@@ -192,6 +190,7 @@ impl TrialContext<'_> {
             login: self.login.clone(),
             mode,
             connections,
+            streams: None,
             timeout: self.lab.timeout,
             threads: self.placement.generator.len().max(1),
             cores: self.placement.generator.clone(),
@@ -226,22 +225,29 @@ impl TrialContext<'_> {
     }
 
     /// Responses a second that the generator can take of `load` from a server that does nothing but answer, with pages as
-    /// long as those that were agreed on.
+    /// long as those that were agreed on. It answers without TLS and by HTTP/1.1: of HTTP/2 the ceiling is not known.
     ///
     /// # Errors
     /// The load can't be carried out at all.
-    pub(super) fn ceiling(&self, load: &Load) -> Result<f64> {
+    pub(super) fn ceiling(&self, load: &Load) -> Result<Option<f64>> {
+        if load.streams.is_some() {
+            return Ok(None);
+        }
         let plan = self.plan_without_server(load.mode(self.lab), load.connection_use(), 0);
         let plan = Plan {
             requests: self.expecting(|answer, _| gate::expected(answer, Likeness::Body)),
             ..plan
         };
-        Ok(headroom(&plan, &self.placement.server, CEILING_TIME)?.ceiling)
+        let headroom = headroom(&plan, &self.placement.server, CEILING_TIME)?;
+        Ok(Some(headroom.ceiling))
     }
 
     /// One load as the plan has it.
     pub(super) fn plan_of(&self, server: &Server, load: &Load, seed: u64) -> Plan {
-        self.plan(server, load.mode(self.lab), load.connection_use(), seed)
+        Plan {
+            streams: load.streams,
+            ..self.plan(server, load.mode(self.lab), load.connection_use(), seed)
+        }
     }
 
     /// A closed loop that keeps every worker and thread of `participant` busy, and one more request waiting for each.
@@ -371,7 +377,7 @@ impl Server {
             self.trial.memory.free_difference = meter::free_memory() - free;
             self.trial.left_behind = stopped
                 .left_behind
-                .max(usize::from(is_listened_on(&target)));
+                .max(usize::from(page::is_listened_on(&target)));
         }
         // The files of failed trials are kept until the comparison's end.
         let _ = std::fs::remove_dir_all(&self.scratch);
@@ -386,12 +392,5 @@ fn with_log(fault: &str, running: &Running) -> String {
         fault.to_owned()
     } else {
         format!("{fault}\n{log}")
-    }
-}
-
-fn is_listened_on(target: &Target) -> bool {
-    match target {
-        Target::Tcp(address) => TcpStream::connect_timeout(address, Duration::from_secs(1)).is_ok(),
-        Target::Unix(path) => UnixStream::connect(path).is_ok(),
     }
 }

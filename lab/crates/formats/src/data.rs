@@ -38,7 +38,7 @@ pub(super) fn json(measured: &Measured<'_>) -> String {
         })
     };
     let target = match &plan.target {
-        Target::Tcp(address) => address.to_string(),
+        Target::Tcp(address) | Target::Tls(address, _) => address.to_string(),
         Target::Unix(socket) => format!("unix:{}", socket.display()),
     };
     let value = json!({
@@ -48,6 +48,8 @@ pub(super) fn json(measured: &Measured<'_>) -> String {
             "host": plan.host,
             "requests": plan.requests.iter().map(request).collect::<Vec<_>>(),
             "login": plan.login.as_ref().map(request),
+            "tls": matches!(plan.target, Target::Tls(..)),
+            "streams": plan.streams,
             "timeout_s": plan.timeout.as_secs_f64(),
             "threads": plan.threads,
             "cores": plan.cores,

@@ -29,6 +29,7 @@ pub(super) fn plan(connections: ConnectionUse) -> Plan {
             end: End::After(Duration::from_secs(12)),
         },
         connections,
+        streams: None,
         timeout: Duration::from_secs(30),
         threads: 1,
         cores: Vec::new(),

@@ -42,7 +42,11 @@ pub fn in_words(plan: &Plan) -> String {
         ConnectionUse::PerRequest => "a connection for each request".to_owned(),
         ConnectionUse::Calls(calls) => format!("{} a connection", counted(calls.into(), "request")),
     };
-    format!("{mode}, {connections}, {until}")
+    let protocol = plan.streams.map_or_else(String::new, |streams| {
+        let requests = counted(streams as u64, "request");
+        format!("HTTP/2 with {requests} at a time on each, ")
+    });
+    format!("{mode}, {protocol}{connections}, {until}")
 }
 
 /// Says whether the generator was the limit. If it was, the figures do not describe the server.
@@ -111,6 +115,7 @@ pub fn counted(count: u64, noun: &str) -> String {
 pub(super) fn url(plan: &Plan, request: &Request) -> String {
     match &plan.target {
         Target::Tcp(_) => format!("http://{}{}", plan.host, request.path),
+        Target::Tls(..) => format!("https://{}{}", plan.host, request.path),
         Target::Unix(socket) => format!("unix:{}:{}", socket.display(), request.path),
     }
 }
@@ -118,7 +123,7 @@ pub(super) fn url(plan: &Plan, request: &Request) -> String {
 /// Host and port as other tools print them; for a UNIX socket its path and port 0.
 pub(super) fn host_and_port(plan: &Plan) -> (String, u16) {
     match &plan.target {
-        Target::Tcp(address) => {
+        Target::Tcp(address) | Target::Tls(address, _) => {
             let port = format!(":{}", address.port());
             let host = plan.host.strip_suffix(&port).unwrap_or(&plan.host);
             (host.to_owned(), address.port())

@@ -3,15 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "it is a part of tests")]
 
-use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 use server::serve;
-use test_support::Directory;
+use test_support::{Directory, PseudoTerminal};
 
 #[allow(dead_code, reason = "the other test asks the server for more")]
 #[path = "load_command/server.rs"]
@@ -21,38 +17,23 @@ const COLUMNS: usize = 80;
 
 /// Runs the lab with stderr in a terminal; returns its exit code, stdout, and all that the terminal got.
 fn in_terminal(command: &mut Command) -> (Option<i32>, String, String) {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&ours).unwrap();
-    unlockpt(&ours).unwrap();
-    let name = ptsname(&ours, Vec::new()).unwrap();
-    let theirs = File::options()
-        .read(true)
-        .write(true)
-        .open(name.to_str().unwrap())
-        .unwrap();
-    let size = Winsize {
-        ws_row: 24,
-        ws_col: COLUMNS as u16,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    tcsetwinsize(&theirs, size).unwrap();
+    let terminal = PseudoTerminal::new(COLUMNS as u16).unwrap();
     let child = command
         .env("TERM", "xterm")
         .env_remove("NO_COLOR")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(OwnedFd::from(theirs))
+        .stderr(terminal.program_end().unwrap())
         .spawn()
         .unwrap();
     // The command keeps the other end open; without it the terminal ends with the program.
     command.stderr(Stdio::null());
+    let mut reader = terminal.reader().unwrap();
     let reader = std::thread::spawn(move || {
-        let mut terminal = File::from(ours);
         let mut written = Vec::new();
         let mut buffer = [0; 4096];
         // The kernel answers EIO once no process has the other end.
-        while let Ok(count @ 1..) = terminal.read(&mut buffer) {
+        while let Ok(count @ 1..) = reader.read(&mut buffer) {
             written.extend_from_slice(&buffer[..count]);
         }
         String::from_utf8_lossy(&written).into_owned()

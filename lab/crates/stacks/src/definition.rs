@@ -32,6 +32,9 @@ pub struct Definition {
     pub workers: Option<usize>,
     /// Threads of each process of a stack that has no choice.
     pub threads: Option<usize>,
+    /// Whether clients speak TLS with it; the lab makes its certificate.
+    #[serde(default)]
+    pub(super) tls: bool,
     /// Where it listens when the lab does not start it: `http://host:port`. Empty where `--url` must name it.
     pub url: Option<String>,
     /// What must be installed.
@@ -182,6 +185,7 @@ impl Definition {
                 .to_owned(),
             workers: None,
             threads: None,
+            tls: false,
             url: Some(url.to_owned()),
             programs: Vec::new(),
             files: Vec::new(),
@@ -242,6 +246,9 @@ impl Definition {
                     "{file}: process {name} has a port of its own, so it is a single one and on no socket"
                 );
             }
+        }
+        if self.tls && self.processes.last().is_none_or(|last| last.on_socket) {
+            bail!("{file}: with tls the last process listens on a port");
         }
         for template in &self.files {
             if template.path.contains('/') || template.path.starts_with('.') {

@@ -29,6 +29,9 @@ pub(super) struct Values {
     pub(super) threads: usize,
     /// `production`, unless the deployment says otherwise.
     pub(super) environment: String,
+    /// The certificate for `localhost` and 127.0.0.1, and its key, as files (PEM).
+    pub(super) certificate: String,
+    pub(super) key: String,
     /// Who starts it.
     pub(super) user: String,
     /// Their group.
@@ -207,6 +210,8 @@ impl Definition {
             workers,
             threads,
             environment: word("production"),
+            certificate: word("CERTIFICATE"),
+            key: word("KEY"),
             user: word("USER"),
             group: word("GROUP"),
             program: self

@@ -16,9 +16,10 @@ use super::rendering::Filling;
 use super::{Deployment, Presence, ports};
 use crate::process_tree::ProcessTree;
 use loadgen::page;
-use loadgen::plan::Target;
+use loadgen::plan::{Target, Tls, Trust};
 
 mod boot;
+mod certificate;
 mod log;
 mod placement;
 mod restart;
@@ -103,9 +104,18 @@ impl Running {
             let path = scratch.join(name);
             fs::write(&path, content).with_context(|| format!("can't write {}", path.display()))?;
         }
+        if definition.tls {
+            certificate::write(&scratch)?;
+        }
         let (last, place) = definition.entry(&values);
         let target = match (last.on_socket, place.port.parse()) {
-            (false, Ok(port)) => Target::Tcp(SocketAddr::from(([127, 0, 0, 1], port))),
+            (false, Ok(port)) => {
+                let address = SocketAddr::from(([127, 0, 0, 1], port));
+                match definition.tls {
+                    true => Target::Tls(address, own_certificate()),
+                    false => Target::Tcp(address),
+                }
+            }
             _ => Target::Unix(PathBuf::from(&place.socket)),
         };
         let mut running = Self {
@@ -238,6 +248,15 @@ impl Running {
         } else {
             anyhow::anyhow!("{error:#}\n{logs}")
         }
+    }
+}
+
+/// TLS with a certificate that the lab has made itself.
+fn own_certificate() -> Tls {
+    Tls {
+        name: "localhost".to_owned(),
+        trust: Trust::Any,
+        resumption: true,
     }
 }
 

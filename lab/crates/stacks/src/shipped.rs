@@ -16,9 +16,8 @@ const MARK: &str = "apps";
 /// # Errors
 /// It is nowhere; says where it was looked for.
 pub fn folder() -> Result<PathBuf> {
+    // The kernel names the file itself, not a link to it such as /usr/bin/highball.
     let exe = std::env::current_exe().context("cannot find the path of this program")?;
-    // A link in a folder of programs says nothing about where the gem is.
-    let exe = exe.canonicalize().unwrap_or(exe);
     find_for(std::env::var_os(VARIABLE), &exe)
 }
 

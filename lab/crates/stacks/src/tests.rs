@@ -41,6 +41,12 @@ fn every_id_of_the_documentation_is_there() {
     let catalogue = shipped();
     for id in [
         "highball",
+        "highball-tls",
+        "nginx-tls+puma",
+        "caddy-tls+puma",
+        "nginx",
+        "nginx-tls",
+        "nginx-cache+puma",
         "webrick",
         "thin",
         "thin-cluster",
@@ -137,7 +143,15 @@ fn a_report_has_commands_and_files_with_names_for_paths_and_ports() {
 
 #[test]
 fn all_stacks_have_as_many_ruby_processes_as_the_comparison_says() {
-    let alone = ["mongrel", "puma", "thin", "url", "webrick"];
+    let alone = [
+        "mongrel",
+        "nginx",
+        "nginx-tls",
+        "puma",
+        "thin",
+        "url",
+        "webrick",
+    ];
     for definition in shipped().iter() {
         let stack = definition.describe(&deployment());
         let id = stack.id.as_str();

@@ -8,11 +8,12 @@ use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use loadgen::page;
-use loadgen::plan::Target;
+use loadgen::plan::{ConnectionUse, End, Expected, Mode, Plan, Request, Target};
 use stacks::{Catalogue, Definition, Deployment, Presence, Running};
 
 const WORKERS: usize = 2;
@@ -38,10 +39,14 @@ every_stack! {
     apache_prefork_before_puma: "apache-prefork+puma",
     apache_prefork_before_thin: "apache-prefork+thin",
     caddy_before_puma: "caddy+puma",
+    caddy_with_tls_before_puma: "caddy-tls+puma",
     haproxy_before_thin: "haproxy+thin",
     highball: "highball",
+    highball_with_tls: "highball-tls",
     lighttpd_before_thin: "lighttpd+thin",
     nginx_before_puma: "nginx+puma",
+    nginx_with_a_cache_before_puma: "nginx-cache+puma",
+    nginx_with_tls_before_puma: "nginx-tls+puma",
     nginx_before_thin: "nginx+thin",
     nginx_before_thin_on_unix_sockets: "nginx+thin-unix",
     nginx_before_unicorn: "nginx+unicorn",
@@ -68,20 +73,24 @@ fn every_stack_that_can_be_installed_is_tested() {
         .filter(|id| !TESTED.contains(id))
         .copied()
         .collect();
-    // Debian has no package of these; nothing is started for an address.
+    // Debian has no package of these; nothing is started for an address; nginx alone runs no application and has a test of
+    // its own.
     let expected = [
         "falcon",
         "iodine",
         "itsi",
         "mongrel",
         "mongrel-cluster",
+        "nginx",
         "nginx+passenger",
+        "nginx-tls",
         "pitchfork",
         "thruster+puma",
         "url",
     ];
     assert_eq!(untested, expected);
-    for id in expected.into_iter().filter(|id| *id != "url") {
+    let started = ["nginx", "nginx-tls", "url"];
+    for id in expected.into_iter().filter(|id| !started.contains(id)) {
         let note = catalogue.get(id).unwrap().note_line().to_lowercase();
         assert!(note.contains("untried"), "{id}: {note}");
     }
@@ -96,7 +105,7 @@ fn check(id: &str) {
     let definition = catalogue.get(id).expect("a stack that comes with Highball");
     let mut running = start(definition, &deployment);
     let stack = definition.describe(&deployment);
-    let address = address(&running);
+    let target = running.target();
     // Right after the start: every worker is up by then, not only the one that answered first.
     let members: BTreeMap<i32, String> = running
         .tree()
@@ -106,8 +115,8 @@ fn check(id: &str) {
         .collect();
 
     assert_eq!(running.first, (200, b"Hello World".to_vec()));
-    assert_eq!(get(address, "/environment"), "production production here");
-    let workers = worker_pids(address, stack.workers);
+    assert_eq!(get(&target, "/environment"), "production production here");
+    let workers = worker_pids(&target, stack.workers);
     assert!(
         workers.iter().all(|pid| members.contains_key(pid)),
         "workers {workers:?} in {members:?}"
@@ -131,6 +140,113 @@ fn check(id: &str) {
     assert!(left.is_empty(), "{left:?} of {members:?}");
     assert!(!run.exists());
     assert_eq!(names_in(&deployment.app), app_before);
+}
+
+#[test]
+fn stacks_with_tls_are_loaded_by_http_1_1_and_http_2() {
+    for id in ["highball-tls", "nginx-tls+puma", "caddy-tls+puma"] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let running = start(catalogue(&[]).get(id).unwrap(), &deployment(folder.path()));
+        for streams in [None, Some(5)] {
+            let outcome = loadgen::run(
+                &load(&running, streams),
+                &mut |_| {},
+                &AtomicBool::new(false),
+            );
+            let outcome = outcome.expect("a load");
+            let name = format!("{id}, streams {streams:?}: {:?}", outcome.errors);
+            assert_eq!(
+                (outcome.good, outcome.errors.total()),
+                (REQUESTS, 0),
+                "{name}"
+            );
+            let server = outcome.sample.server.to_lowercase();
+            let known = id.split('-').next().expect("a name");
+            assert!(
+                server.is_empty() || server.contains(known),
+                "{name}: {server}"
+            );
+        }
+        assert_eq!(running.stop().left_behind, 0, "{id}");
+    }
+}
+
+#[test]
+fn nginx_alone_sends_the_files_of_an_application() {
+    for id in ["nginx", "nginx-tls"] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::create_dir(folder.path().join("public")).expect("a folder");
+        fs::write(folder.path().join("public/page.txt"), "a file").expect("a file");
+        let deployment = Deployment {
+            app: folder.path().to_owned(),
+            path: "/page.txt".to_owned(),
+            ..deployment(folder.path())
+        };
+        let mut running = start(catalogue(&[]).get(id).unwrap(), &deployment);
+        assert_eq!(running.first, (200, b"a file".to_vec()), "{id}");
+        let members: Vec<i32> = running.tree().members().iter().map(|one| one.pid).collect();
+        assert_eq!(
+            listeners_beyond_loopback(members.iter()),
+            Vec::<String>::new()
+        );
+        assert_eq!(running.stop().left_behind, 0, "{id}");
+    }
+}
+
+#[test]
+fn the_cache_of_nginx_answers_in_place_of_the_application() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let application = lab_folder().join("apps/sizes");
+    let deployment = Deployment {
+        app: application,
+        path: "/list".to_owned(),
+        ..deployment(folder.path())
+    };
+    let mut running = start(catalogue(&[]).get("nginx-cache+puma").unwrap(), &deployment);
+    let puma = |running: &mut Running| {
+        let programs = running.tree().cpu_by_program();
+        let ruby = programs.iter().filter(|(name, _)| !name.contains("nginx"));
+        ruby.map(|(_, cpu)| *cpu).sum::<Duration>()
+    };
+    let before = puma(&mut running);
+    for _ in 0..50 {
+        get(&running.target(), "/list");
+    }
+    // The application takes a third of a millisecond for the page; the kernel counts CPU time in steps of ten.
+    assert!(puma(&mut running) - before <= Duration::from_millis(10));
+    assert_eq!(running.stop().left_behind, 0);
+}
+
+/// More than nginx takes on one connection.
+const REQUESTS: u64 = 3000;
+
+fn load(running: &Running, streams: Option<usize>) -> Plan {
+    Plan {
+        target: running.target(),
+        host: "localhost".to_owned(),
+        requests: vec![Request {
+            method: "GET".to_owned(),
+            path: "/".to_owned(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            weight: 1.0,
+            expected: Some(Expected {
+                status: 200,
+                length: Some(11),
+            }),
+        }],
+        login: None,
+        mode: Mode::Closed {
+            connections: 2,
+            end: End::Requests(REQUESTS),
+        },
+        connections: ConnectionUse::KeepAlive,
+        streams,
+        timeout: test_support::TEST_TIMEOUT,
+        threads: 1,
+        cores: Vec::new(),
+        seed: 1,
+    }
 }
 
 #[test]
@@ -270,7 +386,7 @@ fn an_address_stands_for_a_server_that_runs_elsewhere() {
     assert_eq!(running.target(), thin.target());
     assert!(running.tree().members().is_empty());
     assert_eq!(running.stop().left_behind, 0);
-    assert_eq!(get(address(&thin), "/"), "Hello World");
+    assert_eq!(get(&thin.target(), "/"), "Hello World");
 }
 
 /// The test starts itself once more, as the lab that is killed.
@@ -382,15 +498,14 @@ fn address(running: &Running) -> SocketAddr {
     }
 }
 
-fn get(address: SocketAddr, path: &str) -> String {
-    let response =
-        page::get(&Target::Tcp(address), path, test_support::TEST_TIMEOUT).expect("an answer");
+fn get(target: &Target, path: &str) -> String {
+    let response = page::get(target, path, test_support::TEST_TIMEOUT).expect("an answer");
     assert_eq!(response.status, 200, "GET {path}");
     String::from_utf8(response.body).expect("text")
 }
 
 /// Asks on several connections at once until so many processes have answered.
-fn worker_pids(address: SocketAddr, count: usize) -> BTreeSet<i32> {
+fn worker_pids(target: &Target, count: usize) -> BTreeSet<i32> {
     let deadline = Instant::now() + test_support::TEST_TIMEOUT;
     let mut pids = BTreeSet::new();
     while pids.len() < count {
@@ -399,7 +514,10 @@ fn worker_pids(address: SocketAddr, count: usize) -> BTreeSet<i32> {
             "{pids:?} alone answer, {count} should"
         );
         let askers: Vec<_> = (0..4)
-            .map(|_| thread::spawn(move || get(address, "/pid").parse::<i32>().expect("a number")))
+            .map(|_| target.clone())
+            .map(|target| {
+                thread::spawn(move || get(&target, "/pid").parse::<i32>().expect("a number"))
+            })
             .collect();
         pids.extend(
             askers

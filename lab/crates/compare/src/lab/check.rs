@@ -18,6 +18,9 @@ const TRIALS: RangeInclusive<usize> = 1..=1000;
 const CONNECTIONS: RangeInclusive<usize> = 1..=super::load::MAX_CONNECTIONS;
 /// More than loopback addresses of their own have local ports for.
 const IDLE: RangeInclusive<usize> = 1..=100_000;
+const BODY: RangeInclusive<usize> = 0..=100_000_000;
+/// Of HTTP/2 on each connection; the generator has no more.
+const STREAMS: RangeInclusive<usize> = 1..=1000;
 const SHARE: RangeInclusive<f64> = 0.05..=0.95;
 const RATE: RangeInclusive<f64> = 0.1..=1_000_000.0;
 const WEIGHT: RangeInclusive<f64> = 1e-6..=1e6;
@@ -187,6 +190,13 @@ fn check_request(request: &Request) -> Checked {
         let message = format!("{:?} is no method such as GET", request.method);
         return Err(Fault::new(&["method"], message));
     }
+    if let Some(length) = request.body_bytes {
+        whole("body_bytes", length, BODY)?;
+        if !request.body.is_empty() {
+            let message = "a request has either body or body_bytes";
+            return Err(Fault::new(&["body_bytes"], message));
+        }
+    }
     for (name, value) in &request.headers {
         let fits = visible(name) && !name.contains(':') && !value.contains(['\r', '\n', '\0']);
         if !fits {
@@ -230,6 +240,11 @@ fn check_load(load: &Load) -> Checked {
     if load.idle.is_some() && load.restart.is_some() {
         let message = "a load has either idle connections or a restart";
         return Err(Fault::new(&["restart"], message));
+    }
+    whole("streams", load.streams.unwrap_or(1), STREAMS)?;
+    if load.streams.is_some() && (load.calls.is_some() || load.restart.is_some()) {
+        let message = "with HTTP/2 (streams) a load has neither calls nor a restart";
+        return Err(Fault::new(&["streams"], message));
     }
     whole("idle", load.idle.unwrap_or(1), IDLE)?;
     if let Some(restart) = &load.restart {

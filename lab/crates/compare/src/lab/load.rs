@@ -34,6 +34,9 @@ pub struct Load {
     /// Requests that a connection carries; as many as the server allows where it is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<u32>,
+    /// Speaks HTTP/2 with so many requests at a time on each connection; HTTP/1.1 where it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streams: Option<usize>,
     /// Warms up with so many requests and not until the rate is steady.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up_requests: Option<u64>,
@@ -107,6 +110,10 @@ impl Load {
                 parts.push("closed loop".to_owned());
             }
         }
+        parts.extend(
+            self.streams
+                .map(|count| format!("HTTP/2 with {count} requests at a time on each")),
+        );
         match self.calls {
             Some(1) => parts.push("a connection for each request".to_owned()),
             Some(calls) => parts.push(format!("{calls} requests on a connection")),

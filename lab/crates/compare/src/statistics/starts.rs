@@ -126,6 +126,23 @@ fn interval(whole: f64, without: &[f64]) -> Estimate {
     around(whole, half)
 }
 
+/// The mean of values that may be negative, such as differences, with Student's interval, which of fewer than [`STARTS`]
+/// values is without ends; `None` without any.
+pub fn mean_of(values: &[f64]) -> Option<Estimate> {
+    let centre = mean(values.iter().copied())?;
+    let without = |left_out: usize| {
+        let kept = values.iter().enumerate();
+        mean(kept.filter_map(|(index, value)| (index != left_out).then_some(*value)))
+    };
+    let without: Vec<f64> = (0..values.len()).filter_map(without).collect();
+    let half = error(&without).map_or(f64::INFINITY, |error| student(without.len() - 1) * error);
+    Some(Estimate {
+        value: centre,
+        low: centre - half,
+        high: centre + half,
+    })
+}
+
 /// The jackknife's standard error; `None` of fewer than [`STARTS`] starts.
 fn error(without: &[f64]) -> Option<f64> {
     let count = without.len();
@@ -218,6 +235,18 @@ mod tests {
         assert_eq!((ratio.value, ratio.low, ratio.high), (1.0, 1.0, 1.0));
         let two = Sample::of_values(&rounds(&[2.0; 2])).unwrap();
         assert_eq!(same.ratio_to_independent(&two).interval(), None);
+    }
+
+    #[test]
+    fn a_mean_of_differences_may_be_below_zero() {
+        let estimate = mean_of(&[-1.0, 0.0, -2.0]).unwrap();
+        // Standard error 1 / sqrt(3), t(2) = 4.303.
+        let half = 4.303 / 3.0_f64.sqrt();
+        assert!(close(estimate.value, -1.0) && close(estimate.low, -1.0 - half));
+        assert!(close(estimate.high, -1.0 + half), "{estimate:?}");
+        let two = mean_of(&[3.0, 5.0]).unwrap();
+        assert_eq!((two.value, two.high), (4.0, f64::INFINITY));
+        assert_eq!(mean_of(&[]), None);
     }
 
     #[test]

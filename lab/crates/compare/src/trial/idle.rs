@@ -1,7 +1,6 @@
 //! A load with thousands of idle connections open: measured without, with and again without them, so that a drift over the
 //! trial cancels out. New clients connect meanwhile.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -29,9 +28,7 @@ pub(super) fn measure(
     plan: &Plan,
     count: usize,
 ) -> Result<Measured> {
-    let Target::Tcp(address) = plan.target else {
-        bail!("idle connections need a server on a port");
-    };
+    let target = &plan.target;
     let entry = server.running.entry();
     let entry = entry.context("the server has no process of its own")?;
     let path = plan
@@ -40,14 +37,14 @@ pub(super) fn measure(
         .map_or("/", |request| request.path.as_str());
     let front_before = memory(entry)?;
     let before = server.measure(context, plan)?;
-    let idle = IdleConnections::open(address, path, count)?;
+    let idle = IdleConnections::open(target, path, count)?;
     let mut slowest = Duration::ZERO;
     for _ in 0..NEWCOMERS_BEFORE {
-        slowest = slowest.max(newcomer(address, path)?);
+        slowest = slowest.max(newcomer(target, path)?);
     }
     let stop = AtomicBool::new(false);
     let (beside, among) = thread::scope(|scope| {
-        let watch = scope.spawn(|| newcomers_until(&stop, address, path));
+        let watch = scope.spawn(|| newcomers_until(&stop, target, path));
         let beside = server.measure(context, plan);
         stop.store(true, Ordering::Relaxed);
         (
@@ -80,10 +77,10 @@ pub(super) fn measure(
     Ok(beside)
 }
 
-fn newcomers_until(stop: &AtomicBool, address: SocketAddr, path: &str) -> Result<Duration> {
+fn newcomers_until(stop: &AtomicBool, target: &Target, path: &str) -> Result<Duration> {
     let mut slowest = Duration::ZERO;
     while !stop.load(Ordering::Relaxed) {
-        slowest = slowest.max(newcomer(address, path)?);
+        slowest = slowest.max(newcomer(target, path)?);
         thread::sleep(NEWCOMER_INTERVAL);
     }
     Ok(slowest)

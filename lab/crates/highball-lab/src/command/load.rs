@@ -31,7 +31,7 @@ mod url;
                         A WEIGHT before a URL makes it that much more frequent: 3:http://localhost/ http://localhost/new"
 )]
 pub struct Arguments {
-    /// Where requests go: http://host:port/path, or unix:/path/to.sock:/path; several of one server are mixed
+    /// Where requests go: http://host:port/path, the same with https, or unix:/path/to.sock:/path; several of one server are mixed
     #[arg(value_name = "[WEIGHT:]URL", required = true)]
     urls: Vec<String>,
 
@@ -62,6 +62,23 @@ pub struct Arguments {
     /// How many requests a connection carries: keep-alive, per-request (a connection for each) or calls=N
     #[arg(long, value_name = "USE", default_value = "keep-alive", help_heading = LOAD, value_parser = connection_use)]
     connections: ConnectionUse,
+    /// Speak HTTP/2; without TLS the server must expect it
+    #[arg(long, help_heading = PROTOCOL)]
+    http2: bool,
+    /// HTTP/2: so many requests at a time on each connection
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = PROTOCOL,
+          value_parser = clap::value_parser!(u32).range(1..=1000), requires = "http2")]
+    streams: u32,
+    /// TLS: accept every certificate
+    #[arg(short = 'k', long, help_heading = PROTOCOL)]
+    insecure: bool,
+    /// TLS: accept certificates of the authorities in this file (PEM) [default: those that this machine trusts]
+    #[arg(long, value_name = "FILE", help_heading = PROTOCOL, conflicts_with = "insecure")]
+    cacert: Option<PathBuf>,
+    /// TLS: a full handshake for each connection; otherwise later ones resume a session, as those of browsers do
+    #[arg(long, help_heading = PROTOCOL)]
+    no_resumption: bool,
+
     /// A request without its whole response after so long has failed
     #[arg(long, value_name = "TIME", default_value = "30s", help_heading = LOAD, value_parser = duration::parse)]
     timeout: Duration,
@@ -96,7 +113,7 @@ pub struct Arguments {
     seed: u64,
 
     /// Measure first what the generator can take on this machine, for a second against a server that only answers
-    #[arg(long, help_heading = GENERATOR)]
+    #[arg(long, help_heading = GENERATOR, conflicts_with = "http2")]
     headroom: bool,
 
     /// How results are written: our own text, data, or the fields that ab, wrk or httperf print
@@ -124,6 +141,7 @@ pub struct Arguments {
 const HEADROOM_TIME: Duration = Duration::from_secs(1);
 
 const LOAD: &str = "Load";
+const PROTOCOL: &str = "Protocol";
 const REQUESTS: &str = "Requests";
 const GENERATOR: &str = "Generator";
 const OUTPUT: &str = "Output";

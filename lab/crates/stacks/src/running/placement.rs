@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use tempfile::TempDir;
 
+use super::certificate;
 use crate::definition::{Definition, ProcessTemplate};
 use crate::rendering::{Place, Values};
 use crate::{Deployment, ports};
@@ -49,6 +50,8 @@ impl Definition {
             workers,
             threads,
             environment: environment.map_or_else(|| "production".to_owned(), Clone::clone),
+            certificate: text(&scratch.join(certificate::FILES[0])),
+            key: text(&scratch.join(certificate::FILES[1])),
             user: output_of("id", &["-un"])?,
             group: output_of("id", &["-gn"])?,
             program: self.program_paths(&deployment.highball),

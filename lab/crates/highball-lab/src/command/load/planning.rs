@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, bail};
 use super::Arguments;
 use super::requests_file::{self, Requests};
 use super::url::{Server, Url};
-use loadgen::plan::{End, Mode, Plan, Request};
+use loadgen::plan::{End, Mode, Plan, Request, Trust};
 
 /// Fields that the generator writes itself. RFC 9112 section 6: a second length makes the framing ambiguous.
 const OWN: [&str; 4] = ["Host", "Content-Length", "Connection", "Transfer-Encoding"];
@@ -23,12 +23,13 @@ pub(super) fn plan(arguments: &Arguments) -> Result<Plan> {
     let server = one_server(&urls)?;
     let Requests { requests, login } = requests(arguments, &urls)?;
     let plan = Plan {
-        target: server.target()?,
+        target: server.target(trust(arguments), !arguments.no_resumption)?,
         host: server.host().to_owned(),
         requests,
         login,
         mode: mode(arguments),
         connections: arguments.connections,
+        streams: arguments.http2.then_some(arguments.streams as usize),
         timeout: arguments.timeout,
         threads: arguments
             .threads
@@ -38,6 +39,14 @@ pub(super) fn plan(arguments: &Arguments) -> Result<Plan> {
     };
     plan.check()?;
     Ok(plan)
+}
+
+fn trust(arguments: &Arguments) -> Trust {
+    match &arguments.cacert {
+        _ if arguments.insecure => Trust::Any,
+        Some(file) => Trust::File(file.clone()),
+        None => Trust::System,
+    }
 }
 
 fn mode(arguments: &Arguments) -> Mode {

@@ -1,12 +1,12 @@
 //! Checks before a load: a server listens, and there are enough descriptors for the connections.
 
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
+use loadgen::page;
 use loadgen::plan::{Plan, Target};
 
 /// Descriptors apart from those of the connections: poll sets, stdio, libraries.
@@ -17,19 +17,23 @@ const FIRST_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connects once, so that a wrong port is one message at once and not ten seconds of refused connections.
 ///
 /// # Errors
-/// No server listens there.
+/// No server listens there, its certificate is not accepted, or it does not speak HTTP/2.
 pub(super) fn server_of(plan: &Plan) -> Result<()> {
-    let (server, connected) = match &plan.target {
-        Target::Tcp(address) => (
-            address.to_string(),
-            TcpStream::connect_timeout(address, FIRST_CONNECT_TIMEOUT.min(plan.timeout)).map(drop),
-        ),
-        Target::Unix(path) => (
-            path.display().to_string(),
-            UnixStream::connect(path).map(drop),
-        ),
+    let server = match &plan.target {
+        Target::Tcp(address) | Target::Tls(address, _) => address.to_string(),
+        Target::Unix(path) => path.display().to_string(),
     };
-    connected.map_err(|error| anyhow!("can't connect to {server}: {error}; is the server running?"))
+    let timeout = FIRST_CONNECT_TIMEOUT.min(plan.timeout);
+    page::reach(&plan.target, plan.streams.is_some(), timeout).map_err(|error| {
+        let cause = error.root_cause();
+        let advice = match (&plan.target, cause.downcast_ref::<std::io::Error>()) {
+            (Target::Tls(..), Some(error)) if error.kind() == ErrorKind::InvalidData => {
+                "--cacert names the authority, --insecure accepts every certificate"
+            }
+            _ => "is the server running?",
+        };
+        anyhow!("can't connect to {server}: {cause}; {advice}")
+    })
 }
 
 /// Raises this process's own limit of descriptors as far as the connections need.

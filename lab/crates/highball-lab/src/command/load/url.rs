@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 use http::Uri;
 
-use loadgen::plan::Target;
+use loadgen::plan::{Target, Tls, Trust};
 
 /// A URL, taken apart.
 #[derive(Debug, PartialEq)]
@@ -22,18 +22,19 @@ pub(super) struct Url {
 /// A server as it is named in a URL.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Server {
-    /// Host and port, and the two as the URL has them.
+    /// Host and port, the two as the URL has them, and whether it is one with TLS.
     Tcp {
         host: String,
         port: u16,
         authority: String,
+        tls: bool,
     },
     /// The socket's path.
     Unix(PathBuf),
 }
 
 impl Url {
-    /// Reads `[WEIGHT:]http://host[:port][/path]` or `[WEIGHT:]unix:/socket[:/path]`.
+    /// Reads `[WEIGHT:]http://host[:port][/path]`, the same with `https`, or `[WEIGHT:]unix:/socket[:/path]`.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -81,14 +82,14 @@ fn unix(rest: &str) -> Result<(Server, String)> {
 }
 
 fn tcp(url: &str) -> Result<(Server, String)> {
-    match url.split_once("://").map(|(scheme, _)| scheme) {
-        Some("http") => {}
-        Some("https") => {
-            bail!("TLS is not supported: load the server's plain HTTP port, behind what ends TLS")
+    let tls = match url.split_once("://").map(|(scheme, _)| scheme) {
+        Some("http") => false,
+        Some("https") => true,
+        Some(scheme) => {
+            bail!("{scheme} is not supported; write http://host:port/path or https://")
         }
-        Some(scheme) => bail!("{scheme} is not supported; write http://host:port/path"),
         None => bail!("write it as http://host:port/path"),
-    }
+    };
     let uri: Uri = url.parse().context("not a URL")?;
     let authority = uri.authority().context("it names no host")?;
     if authority.as_str().contains('@') {
@@ -99,6 +100,7 @@ fn tcp(url: &str) -> Result<(Server, String)> {
     }
     // What follows the host; a port that is no number is silently none with `Authority::port`.
     let port = match &authority.as_str()[authority.host().len()..] {
+        "" if tls => 443,
         "" => 80,
         port => port
             .strip_prefix(':')
@@ -112,6 +114,7 @@ fn tcp(url: &str) -> Result<(Server, String)> {
             host: authority.host().to_owned(),
             port,
             authority: authority.to_string(),
+            tls,
         },
         // `http://host?x` has a query and no path.
         if path.starts_with('/') {
@@ -123,22 +126,31 @@ fn tcp(url: &str) -> Result<(Server, String)> {
 }
 
 impl Server {
-    /// Where to connect to: the first address that the name has.
+    /// Where to connect to: the first address that the name has; `trust` and `resumption` are those of [`Tls`].
     ///
     /// # Errors
     /// The name is not known.
-    pub(super) fn target(&self) -> Result<Target> {
+    pub(super) fn target(&self, trust: Trust, resumption: bool) -> Result<Target> {
         match self {
             Self::Unix(path) => Ok(Target::Unix(path.clone())),
-            Self::Tcp { host, port, .. } => {
+            Self::Tcp {
+                host, port, tls, ..
+            } => {
                 let host = host.trim_start_matches('[').trim_end_matches(']');
                 let address = (host, *port)
                     .to_socket_addrs()
                     .with_context(|| format!("can't find the host {host}"))?
                     .next();
-                Ok(Target::Tcp(address.with_context(|| {
-                    format!("the host {host} has no address")
-                })?))
+                let address = address.with_context(|| format!("the host {host} has no address"))?;
+                let secured = || Tls {
+                    name: host.to_owned(),
+                    trust,
+                    resumption,
+                };
+                Ok(match tls {
+                    true => Target::Tls(address, secured()),
+                    false => Target::Tcp(address),
+                })
             }
         }
     }
@@ -182,7 +194,10 @@ mod tests {
 
     #[test]
     fn a_server_is_found_by_number_and_by_socket() {
-        let target = |text: &str| Url::parse(text).unwrap().server.target().unwrap();
+        let target = |text: &str| {
+            let server = Url::parse(text).unwrap().server;
+            server.target(Trust::Any, false).unwrap()
+        };
         assert_eq!(
             target("http://127.0.0.1:81/"),
             Target::Tcp("127.0.0.1:81".parse().unwrap())
@@ -190,6 +205,19 @@ mod tests {
         assert_eq!(
             target("http://[::1]/"),
             Target::Tcp("[::1]:80".parse().unwrap())
+        );
+        let tls = |name: &str| Tls {
+            name: name.to_owned(),
+            trust: Trust::Any,
+            resumption: false,
+        };
+        assert_eq!(
+            target("https://127.0.0.1/"),
+            Target::Tls("127.0.0.1:443".parse().unwrap(), tls("127.0.0.1"))
+        );
+        assert_eq!(
+            target("https://[::1]:8443/"),
+            Target::Tls("[::1]:8443".parse().unwrap(), tls("::1"))
         );
         assert_eq!(
             target("unix:/run/a.sock:/page"),
@@ -203,7 +231,6 @@ mod tests {
             let error = format!("{:#}", Url::parse(text).unwrap_err());
             assert!(error.contains(expect), "{text}: {error}");
         };
-        check("https://localhost/", "TLS is not supported");
         check("ftp://localhost/", "ftp is not supported");
         check("localhost", "write it as http://host:port/path");
         check("localhost:8080/", "http://host:port/path");

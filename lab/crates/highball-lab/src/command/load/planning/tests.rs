@@ -44,6 +44,41 @@ fn a_url_alone_is_a_closed_loop_of_ten_seconds() {
 }
 
 #[test]
+fn flags_say_how_tls_and_http_2_are_spoken() {
+    let tls = |line: &[&str]| match read(line).unwrap().target {
+        Target::Tls(address, tls) => (address.port(), tls.name, tls.trust, tls.resumption),
+        other => panic!("{other:?}"),
+    };
+    let name = || "127.0.0.1".to_owned();
+    assert_eq!(
+        tls(&["https://127.0.0.1/"]),
+        (443, name(), Trust::System, true)
+    );
+    assert_eq!(
+        tls(&["https://127.0.0.1:8443/", "-k", "--no-resumption"]),
+        (8443, name(), Trust::Any, false)
+    );
+    let file = Trust::File("authority.pem".into());
+    assert_eq!(
+        tls(&["https://127.0.0.1/", "--cacert", "authority.pem"]),
+        (443, name(), file, true)
+    );
+    assert_eq!(read(&[URL]).unwrap().streams, None);
+    assert_eq!(read(&[URL, "--http2"]).unwrap().streams, Some(1));
+    let plan = read(&[URL, "--http2", "--streams", "20"]).unwrap();
+    assert_eq!(plan.streams, Some(20));
+    for wrong in [
+        &[URL, "--streams", "20"][..],
+        &[URL, "--http2", "--streams", "0"],
+        &[URL, "--http2", "--streams", "2", "--connections", "calls=3"],
+        &[URL, "--http2", "--headroom"],
+        &["https://127.0.0.1/", "-k", "--cacert", "authority.pem"],
+    ] {
+        assert!(read(wrong).is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
 fn flags_make_the_plan() {
     let plan = read(&[
         "3:http://127.0.0.1:8080/a",
@@ -143,5 +178,5 @@ fn what_makes_no_sense_is_one_clear_message() {
         &[URL, "--requests", "/nonexistent.toml"],
         "can't read /nonexistent.toml",
     );
-    check(&["https://127.0.0.1/"], "TLS is not supported");
+    check(&["wss://127.0.0.1/"], "wss is not supported");
 }
