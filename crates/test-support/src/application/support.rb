@@ -6,7 +6,8 @@ module Test
   def self.tell(event)
     File.open(File.join(DIR, "events"), File::WRONLY | File::NONBLOCK) { |fifo| fifo.syswrite("#{event}\n") }
   rescue Errno::ENOENT
-    # The test has ended, and its folder is gone: what it printed is not to be buried.
+    # Where the folder is gone, the test has ended: what it printed is not to be buried.
+    raise if File.directory?(DIR)
   end
 
   # Tells that it waits at the gate, and waits until the test admits it.
