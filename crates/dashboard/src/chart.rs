@@ -6,7 +6,6 @@ use serde::Serialize;
 mod drawing;
 pub(crate) mod heat;
 pub(crate) mod lines;
-mod scale;
 pub(crate) mod time;
 
 /// Width of every chart, in pixels of CSS: between that of a phone and half of a desktop, so that text is legible on both.

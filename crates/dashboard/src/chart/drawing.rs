@@ -4,7 +4,8 @@ use std::fmt::{Display, Write as _};
 
 use minijinja::HtmlEscape;
 
-use super::scale::Scale;
+use charts::Scale;
+
 use super::{Frame, WIDTH};
 
 /// Width of an average character of 12 pixels, on the wide side, so that labels fit.

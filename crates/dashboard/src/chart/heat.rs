@@ -1,7 +1,8 @@
 //! A heat map of latency: a column a piece of time, a row half an octave, a cell the darker the more requests it has.
 
+use charts::Scale;
+
 use super::drawing::Drawing;
-use super::scale::Scale;
 use super::time::TimeAxis;
 use super::{Chart, Frame};
 use crate::series::{Bucket, Point};

@@ -1,7 +1,8 @@
 //! Lines over time.
 
+use charts::Scale;
+
 use super::drawing::Drawing;
-use super::scale::Scale;
 use super::time::TimeAxis;
 use super::{Chart, Frame};
 
@@ -39,8 +40,13 @@ pub(crate) fn chart(lines: &Lines<'_>, axis: &TimeAxis) -> Chart {
     };
     let most = shown().fold(0.0, f64::max);
     let scale = match lines.logarithmic {
-        true => Scale::logarithmic(shown().fold(f64::INFINITY, f64::min), most, (base, top)),
-        false => Scale::linear(most, 4, (base, top)),
+        true => {
+            let least = shown().fold(f64::INFINITY, f64::min);
+            // From a millisecond, where nothing or no time at all is shown.
+            let known = least > 0.0 && least.is_finite();
+            Scale::logarithmic(if known { least } else { 0.001 }, most, (base, top))
+        }
+        false => Scale::linear(0.0, most, 4, (base, top)),
     };
     let mut drawing = Drawing::default();
     match shown().next() {

@@ -1,8 +1,9 @@
 //! The axis of time that all charts have, with marks of what happened to the server.
 
+use charts::Scale;
+
 use super::Frame;
 use super::drawing::{Anchor, Drawing, text_width};
-use super::scale::Scale;
 
 /// A time that charts show, up to now.
 #[derive(Clone, Debug)]

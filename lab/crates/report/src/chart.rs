@@ -10,7 +10,6 @@ pub(super) mod heat;
 pub(super) mod lines;
 pub(super) mod pairs;
 mod rows;
-mod scale;
 
 /// How many colours there are; further stacks repeat them with dashed lines.
 pub(super) const COLOURS: usize = 8;

@@ -1,7 +1,8 @@
 //! One row a stack: a dot at its value, a whisker for the interval, faint dots for the trials.
 
+use charts::Scale;
+
 use super::drawing::Drawing;
-use super::scale::Scale;
 use super::{Caption, Chart, both, rows};
 use crate::number::{figure, interval, within};
 use compare::statistics::Estimate;

@@ -1,7 +1,8 @@
 //! A heat map: one block a stack, one row a trial, one cell a piece of time, the darker the larger its value.
 
+use charts::Scale;
+
 use super::drawing::{Anchor, Drawing, text_width};
-use super::scale::Scale;
 use super::{Caption, Chart, Size, both};
 use crate::number::{figure, round};
 

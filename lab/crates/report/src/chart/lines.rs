@@ -1,7 +1,8 @@
 //! Lines over a common axis, one colour a stack, named at their ends. On a narrow page long names are below the plot.
 
+use charts::Scale;
+
 use super::drawing::{Anchor, Drawing, text_width};
-use super::scale::Scale;
 use super::{Caption, Chart, Size, both};
 use crate::number::round;
 

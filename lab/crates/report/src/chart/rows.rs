@@ -1,8 +1,9 @@
 //! The frame of charts with one row a stack: its name, its marks along a common axis from zero, its value in figures.
 //! The marks are drawn by the kind of chart.
 
+use charts::Scale;
+
 use super::drawing::{Anchor, Drawing, text_width};
-use super::scale::Scale;
 use super::{Caption, Size};
 use crate::number::round;
 

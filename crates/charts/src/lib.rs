@@ -1,8 +1,9 @@
-//! From values to pixels, and which values get a tick.
+//! The axes of charts, in the dashboard and in the lab's reports: from values to pixels, and which values get a tick. They
+//! draw nothing.
 
 /// A straight or logarithmic axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Scale {
+pub struct Scale {
     domain: (f64, f64),
     pixels: (f64, f64),
     logarithmic: bool,
@@ -10,7 +11,7 @@ pub(super) struct Scale {
 
 impl Scale {
     /// From zero, or from below it where `least` is, to a round value that is at least `most`.
-    pub(super) fn linear(least: f64, most: f64, ticks: usize, pixels: (f64, f64)) -> Self {
+    pub fn linear(least: f64, most: f64, ticks: usize, pixels: (f64, f64)) -> Self {
         let most = if most > least && most.is_finite() {
             most
         } else {
@@ -25,7 +26,7 @@ impl Scale {
     }
 
     /// Exactly from `least` to `most`.
-    pub(super) fn exact(least: f64, most: f64, pixels: (f64, f64)) -> Self {
+    pub fn exact(least: f64, most: f64, pixels: (f64, f64)) -> Self {
         Self {
             domain: (least, if most > least { most } else { least + 1.0 }),
             pixels,
@@ -34,9 +35,15 @@ impl Scale {
     }
 
     /// Logarithmic, from a value of 1, 2 or 5 times a power of ten to another around the positive values.
-    pub(super) fn logarithmic(least: f64, most: f64, pixels: (f64, f64)) -> Self {
-        let least = if least > 0.0 { least } else { 0.1 };
-        let most = most.max(least * 1.01);
+    pub fn logarithmic(least: f64, most: f64, pixels: (f64, f64)) -> Self {
+        let least = match least > 0.0 && least.is_finite() {
+            true => least,
+            false => 0.1,
+        };
+        let most = match most.is_finite() {
+            true => most.max(least * 1.01),
+            false => least * 10.0,
+        };
         let low = steps(least / 10.0, most)
             .filter(|step| *step <= least)
             .last();
@@ -49,7 +56,7 @@ impl Scale {
     }
 
     /// The pixel of a value; values outside the axis get its end.
-    pub(super) fn at(&self, value: f64) -> f64 {
+    pub fn at(&self, value: f64) -> f64 {
         let (low, high) = self.domain;
         let value = value.clamp(low, high);
         let share = if self.logarithmic {
@@ -61,17 +68,17 @@ impl Scale {
     }
 
     /// Whether a value is on the axis.
-    pub(super) fn contains(&self, value: f64) -> bool {
+    pub fn contains(&self, value: f64) -> bool {
         (self.domain.0..=self.domain.1).contains(&value)
     }
 
     /// The largest value.
-    pub(super) fn end(&self) -> f64 {
+    pub fn end(&self) -> f64 {
         self.domain.1
     }
 
     /// Round values along the axis, about so many; a logarithmic axis decides itself.
-    pub(super) fn ticks(&self, about: usize) -> Vec<f64> {
+    pub fn ticks(&self, about: usize) -> Vec<f64> {
         let (low, high) = self.domain;
         if self.logarithmic {
             let fine: Vec<f64> = steps(low, high).collect();
@@ -134,10 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn one_value_or_none_still_gives_an_axis() {
+    fn no_value_one_or_infinite_ones_still_give_an_axis() {
         for scale in [
             Scale::linear(0.0, 0.0, 4, (0.0, 1.0)),
+            Scale::linear(0.0, f64::INFINITY, 4, (0.0, 1.0)),
             Scale::logarithmic(0.0, 0.0, (0.0, 1.0)),
+            Scale::logarithmic(f64::INFINITY, 0.0, (0.0, 1.0)),
+            Scale::logarithmic(1.0, f64::INFINITY, (0.0, 1.0)),
             Scale::exact(2.0, 2.0, (0.0, 1.0)),
         ] {
             assert!(scale.at(2.0).is_finite() && !scale.ticks(4).is_empty());
