@@ -6,33 +6,25 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use fantoccini::Locator;
 use fantoccini::elements::Element;
-use fantoccini::wd::{Capabilities, TimeoutConfiguration};
-use fantoccini::{Client, ClientBuilder, Locator};
-use hyper_util::client::legacy::connect::HttpConnector;
 use rustix::process::Signal;
-use serde_json::json;
-use test_support::{Family, Process, workspace};
+use test_browser::BROWSER_TIMEOUT;
+use test_support::{Family, Process};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use crate::authority::Authority;
 
-/// Enough for the slowest step (a boot of Redmine on two busy cores), little enough to be noticed.
-const TEST_TIMEOUT: Duration = Duration::from_secs(90);
-
 /// A desktop's width and a phone's, in pixels.
 const WIDTHS: [u32; 2] = [1280, 390];
 /// Longer pages are cut off in pictures, in pixels.
 const MAX_PICTURE_HEIGHT: u32 = 4000;
 
-/// A browser, and the driver that it is commanded by.
+/// A browser that fills in forms.
 #[derive(Debug)]
-pub struct Browser {
-    client: Client,
-    driver: Service,
-}
+pub struct Browser(test_browser::Browser);
 
 impl Browser {
     /// Opens one, whose files are in `folder`.
@@ -40,15 +32,7 @@ impl Browser {
     /// # Errors
     /// It is not installed, or does not start.
     pub async fn open(folder: &Path) -> Result<Self> {
-        let mut command = Command::new("chromedriver");
-        // What it trusts is in its home: there, and not in that of the tests.
-        command
-            .arg("--port=0")
-            .env("TMPDIR", folder)
-            .env("HOME", folder);
-        let driver = Service::start(command, "started successfully on port ").await?;
-        let client = connect(&driver.address, &folder.join("profile")).await?;
-        Ok(Self { client, driver })
+        test_browser::Browser::open_in(folder).await.map(Self)
     }
 
     /// The same for one that trusts this authority, and checks certificates otherwise as ever.
@@ -78,7 +62,7 @@ impl Browser {
     /// # Errors
     /// It cannot be loaded.
     pub async fn go(&self, address: &str) -> Result<()> {
-        Ok(self.client.goto(address).await?)
+        self.0.go(address).await
     }
 
     /// Waits for an element.
@@ -86,7 +70,7 @@ impl Browser {
     /// # Errors
     /// It does not appear in time.
     pub async fn see(&self, css: &str) -> Result<Element> {
-        let wait = self.client.wait().at_most(TEST_TIMEOUT);
+        let wait = self.0.client().wait().at_most(BROWSER_TIMEOUT);
         let found = wait.for_element(Locator::Css(css)).await;
         found.with_context(|| format!("no {css} on the page"))
     }
@@ -116,7 +100,7 @@ impl Browser {
         script: &str,
         arguments: Vec<serde_json::Value>,
     ) -> Result<serde_json::Value> {
-        Ok(self.client.execute_async(script, arguments).await?)
+        Ok(self.0.client().execute_async(script, arguments).await?)
     }
 
     /// Keeps a picture of the whole page, so many pixels wide, as `target/artifacts/NAME-WIDTH.png`.
@@ -124,26 +108,26 @@ impl Browser {
     /// # Errors
     /// The picture cannot be taken or written.
     pub async fn keep_picture(&self, name: &str, width: u32) -> Result<()> {
-        self.client.set_window_size(width, 900).await?;
+        let client = self.0.client();
+        client.set_window_size(width, 900).await?;
         // With what the window has beside the page.
         let height = "return document.documentElement.scrollHeight + outerHeight - innerHeight";
-        let height = self.client.execute(height, Vec::new()).await?;
+        let height = self.0.run(height).await?;
         let height = height.as_u64().context("a number of pixels")?;
         let height = u32::try_from(height)?.clamp(200, MAX_PICTURE_HEIGHT);
-        self.client.set_window_size(width, height).await?;
-        keep(&format!("{name}-{width}"), &self.client.screenshot().await?)
+        client.set_window_size(width, height).await?;
+        self.0.keep(&format!("{name}-{width}")).await
     }
 
     /// Keeps a picture of the page as `target/artifacts/NAME.png`, or `NAME-failed.png`, and closes the browser.
     ///
     /// # Errors
     /// The picture cannot be taken or written.
-    pub async fn close(mut self, name: &str, passed: bool) -> Result<()> {
-        let picture = self.client.screenshot().await;
-        self.client.close().await?;
+    pub async fn close(self, name: &str, passed: bool) -> Result<()> {
         let suffix = if passed { "" } else { "-failed" };
-        keep(&format!("{name}{suffix}"), &picture?)?;
-        self.driver.stop_now().await
+        let kept = self.0.keep(&format!("{name}{suffix}")).await;
+        self.0.close().await?;
+        kept
     }
 }
 
@@ -158,41 +142,15 @@ pub fn keep_pictures(address: &str, css: &str, name: &str, folder: &Path) {
         .build()
         .expect("a runtime");
     let pictures = async {
-        let mut browser = Browser::open(folder).await?;
+        let browser = Browser::open(folder).await?;
         browser.go(address).await?;
         browser.see(css).await?;
         for width in WIDTHS {
             browser.keep_picture(name, width).await?;
         }
-        browser.client.close().await?;
-        browser.driver.stop_now().await
+        browser.0.close().await
     };
     runtime.block_on(pictures).expect("pictures of the page");
-}
-
-fn keep(name: &str, picture: &[u8]) -> Result<()> {
-    let artifacts = workspace().join("target/artifacts");
-    std::fs::create_dir_all(&artifacts)?;
-    Ok(std::fs::write(
-        artifacts.join(format!("{name}.png")),
-        picture,
-    )?)
-}
-
-async fn connect(port: &str, profile: &Path) -> Result<Client> {
-    let options = json!({ "args": [
-        "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1280,900",
-        format!("--user-data-dir={}", profile.display()),
-    ]});
-    let capabilities = Capabilities::from_iter([("goog:chromeOptions".to_owned(), options)]);
-    let client = ClientBuilder::new(HttpConnector::new())
-        .capabilities(capabilities)
-        .connect(&format!("http://127.0.0.1:{}", port.trim_end_matches('.')))
-        .await?;
-    let limits = TimeoutConfiguration::new(Some(TEST_TIMEOUT), Some(TEST_TIMEOUT), None);
-    client.update_timeouts(limits).await?;
-    Ok(client)
 }
 
 type Lines = Arc<Mutex<Vec<String>>>;
@@ -223,7 +181,7 @@ impl Service {
         let lines = Lines::default();
         let (found, address) = tokio::sync::oneshot::channel();
         tokio::spawn(read_lines(stdout, marker, found, Arc::clone(&lines)));
-        let address = match timeout(TEST_TIMEOUT, address).await {
+        let address = match timeout(BROWSER_TIMEOUT, address).await {
             Ok(Ok(address)) => address,
             _ => {
                 let said = lines.lock().expect("no reader panics").join("\n");
@@ -254,15 +212,11 @@ impl Service {
         let root = Process(self.child.id().context("it has ended already")?);
         let family = Family::of(root, "no mark: its descendants are enough");
         root.signal(Signal::TERM);
-        let ended = timeout(TEST_TIMEOUT, self.child.wait()).await;
+        let ended = timeout(BROWSER_TIMEOUT, self.child.wait()).await;
         let status = ended.context("it does not end")??;
         let left = family.wait_gone(Duration::from_secs(5));
         ensure!(left.is_empty(), "processes left behind: {left:?}");
         Ok(status)
-    }
-
-    async fn stop_now(&mut self) -> Result<()> {
-        Ok(self.child.kill().await?)
     }
 }
 

@@ -14,10 +14,10 @@ struct Layer {
 }
 
 /// Only tests may use these.
-const FOR_TESTS: [&str; 1] = ["crates/test-support"];
+const FOR_TESTS: [&str; 2] = ["crates/test-browser", "crates/test-support"];
 
 /// One line for each crate.
-const LAYERS: [Layer; 28] = [
+const LAYERS: [Layer; 29] = [
     Layer {
         krate: "crates/admin",
         may_use: &[],
@@ -126,6 +126,11 @@ const LAYERS: [Layer; 28] = [
         why: "puts the server together; the lab is a program of its own, which it executes",
     },
     Layer {
+        krate: "crates/test-browser",
+        may_use: &["crates/test-support"],
+        why: "a browser for every crate's tests; apart from test-support, since few of them need one",
+    },
+    Layer {
         krate: "crates/test-support",
         may_use: &["crates/proc"],
         why: "servers and clients for every crate's tests",
@@ -189,7 +194,12 @@ const LAYERS: [Layer; 28] = [
     },
     Layer {
         krate: "tests",
-        may_use: &["crates/config", "crates/proc", "crates/test-support"],
+        may_use: &[
+            "crates/config",
+            "crates/proc",
+            "crates/test-browser",
+            "crates/test-support",
+        ],
         why: "goes over the wire; what it needs from within a crate is that crate's own test",
     },
     Layer {

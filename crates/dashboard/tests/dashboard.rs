@@ -6,8 +6,6 @@
 
 use dashboard::{HEADERS, View, live, page, resource};
 
-#[path = "dashboard/browser.rs"]
-mod browser;
 #[path = "dashboard/fixtures.rs"]
 mod fixtures;
 #[path = "dashboard/inspection.rs"]
@@ -237,15 +235,16 @@ fn several_applications_have_a_page_each_and_one_together() {
 #[track_caller]
 fn in_browser<F: Future<Output = anyhow::Result<()>>>(
     model: dashboard::Model,
-    test: impl FnOnce(std::rc::Rc<browser::Browser>, server::Server) -> F,
+    test: impl FnOnce(std::rc::Rc<test_browser::Browser>, server::Server) -> F,
 ) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
     let outcome = runtime.block_on(async {
-        let browser = std::rc::Rc::new(browser::Browser::open().await?);
+        let browser = std::rc::Rc::new(test_browser::Browser::open().await?);
         let outcome = test(std::rc::Rc::clone(&browser), server::Server::start(model)).await;
+        let browser = std::rc::Rc::into_inner(browser).expect("the test has ended");
         browser.close().await?;
         outcome
     });

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use test_browser::Browser;
 
-use crate::browser::Browser;
 use crate::fixtures;
 use crate::server::Server;
 

@@ -6,13 +6,11 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use browser::Browser;
 use inspection::{Expected, inspect};
 use serde_json::Value;
+use test_browser::Browser;
 use test_support::Directory;
 
-#[path = "../../report/tests/report/browser.rs"]
-mod browser;
 #[path = "../../report/tests/report/inspection.rs"]
 mod inspection;
 
@@ -108,7 +106,7 @@ fn every_stack_is_compared_and_the_report_shows_each() -> Result<()> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let browser = Browser::open(folder.path()).await?;
+        let browser = Browser::open().await?;
         for width in [1280, 390] {
             let name = format!("all-stacks-{width}");
             inspect(&browser, &page, &name, (width, "light"), expected).await?;

@@ -7,13 +7,11 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
-use browser::Browser;
 use inspection::{Expected, inspect};
 use report::Page;
+use test_browser::Browser;
 use test_support::Directory;
 
-#[path = "report/browser.rs"]
-mod browser;
 #[path = "report/fixtures.rs"]
 mod fixtures;
 #[path = "report/inspection.rs"]
@@ -296,7 +294,7 @@ const CROWD: Expected = Expected {
 };
 
 async fn open_and_inspect(folder: &Path) -> Result<()> {
-    let browser = Browser::open(folder).await?;
+    let browser = Browser::open().await?;
     let outcome = inspect_all(&browser, folder).await;
     browser.close().await?;
     outcome

@@ -1,14 +1,11 @@
 //! Checks a report's layout in a browser: nothing overflows, nothing is fetched, every chart contains its marks. It
 //! writes no report.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use test_support::workspace;
-
-use crate::browser::Browser;
+use test_browser::Browser;
 
 /// Counts that a page must reach.
 #[derive(Clone, Copy, Debug)]
@@ -30,10 +27,7 @@ pub(crate) async fn inspect(
     browser.emulate(width, scheme).await?;
     browser.visit(page).await?;
     let found = browser.run(INSPECTION).await?;
-    let picture = browser.picture(width).await?;
-    let artifacts = workspace().join("target/artifacts");
-    fs::create_dir_all(&artifacts)?;
-    fs::write(artifacts.join(format!("{name}.png")), picture)?;
+    browser.keep_picture(name, width).await?;
     check(&found, width, scheme, expected).with_context(|| format!("{name}: {found:#}"))?;
     let said = browser.console().await?;
     ensure!(said == json!([]), "{name}: the console says {said:#}");

@@ -1,5 +1,7 @@
-//! A headless Chromium, driven through chromedriver: sets width and colour scheme, presses keys, takes pictures.
+//! A headless Chromium, driven through chromedriver, for every crate's tests: sets width and colour scheme, presses keys,
+//! runs scripts, takes pictures, reads the console. It knows no page: tests do.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -14,14 +16,17 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 use url::Url;
 
-/// Time for chromedriver to start, for a page to load, and for what is waited for on it.
-const BROWSER_TIMEOUT: Duration = Duration::from_secs(90);
+/// Time for chromedriver to start, for a page to load, and for what is waited for on it: enough for a boot of Redmine on
+/// two busy cores, little enough to be noticed.
+pub const BROWSER_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A browser with a profile of its own; killed when dropped.
-pub(crate) struct Browser {
+#[derive(Debug)]
+pub struct Browser {
     client: Client,
-    _driver: Child,
-    _profile: Directory,
+    driver: Child,
+    /// Where its files are, unless the test has a place for them.
+    _files: Option<Directory>,
 }
 
 /// A command that chromedriver has in addition to WebDriver: the path below the session, and the body.
@@ -43,14 +48,27 @@ impl WebDriverCompatibleCommand for ChromeCommand {
 }
 
 impl Browser {
-    /// Starts chromedriver and Chromium.
-    pub(crate) async fn open() -> Result<Self> {
-        let profile = Directory::new();
-        let (driver, port) = start(&profile).await.context("chromedriver")?;
+    /// Opens one.
+    ///
+    /// # Errors
+    /// It is not installed, or does not start.
+    pub async fn open() -> Result<Self> {
+        let files = Directory::new();
+        let mut browser = Self::open_in(files.path()).await?;
+        browser._files = Some(files);
+        Ok(browser)
+    }
+
+    /// The same for one whose files are in `folder`, which is its home as well: what it trusts is there.
+    ///
+    /// # Errors
+    /// It is not installed, or does not start.
+    pub async fn open_in(folder: &Path) -> Result<Self> {
+        let (driver, port) = start(folder).await.context("chromedriver")?;
         let options = json!({ "args": [
             "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
             "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
-            "--window-size=1280,900", format!("--user-data-dir={}", profile.join("profile").display()),
+            "--window-size=1280,900", format!("--user-data-dir={}", folder.join("profile").display()),
         ]});
         let capabilities = Capabilities::from_iter([
             ("goog:chromeOptions".to_owned(), options),
@@ -64,16 +82,29 @@ impl Browser {
         client.update_timeouts(limits).await?;
         Ok(Self {
             client,
-            _driver: driver,
-            _profile: profile,
+            driver,
+            _files: None,
         })
     }
 
-    /// Sets the width of the window in pixels and the preferred colour scheme, `light` or `dark`.
-    pub(crate) async fn emulate(&self, width: u32, scheme: &str) -> Result<()> {
+    /// What WebDriver can do beyond this.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Sets, for the next page, the width in pixels and the preferred colour scheme, `light` or `dark`, or the medium
+    /// `print`.
+    ///
+    /// # Errors
+    /// The browser does not take it.
+    pub async fn emulate(&self, width: u32, scheme: &str) -> Result<()> {
         self.resize(width, 900).await?;
+        let (media, scheme) = match scheme {
+            "print" => ("print", "light"),
+            _ => ("screen", scheme),
+        };
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
-        let parameters = json!({"media": "screen", "features": features});
+        let parameters = json!({"media": media, "features": features});
         self.devtools("Emulation.setEmulatedMedia", parameters)
             .await
     }
@@ -85,17 +116,37 @@ impl Browser {
     }
 
     /// Goes to an address.
-    pub(crate) async fn go(&self, address: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// It cannot be loaded.
+    pub async fn go(&self, address: &str) -> Result<()> {
         Ok(self.client.goto(address).await?)
     }
 
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// The path is not absolute, or the file cannot be loaded.
+    pub async fn visit(&self, file: &Path) -> Result<()> {
+        let address = Url::from_file_path(file)
+            .ok()
+            .context("the path is absolute")?;
+        self.go(address.as_str()).await
+    }
+
     /// Runs a function's body in the page.
-    pub(crate) async fn run(&self, script: &str) -> Result<Value> {
+    ///
+    /// # Errors
+    /// It raises.
+    pub async fn run(&self, script: &str) -> Result<Value> {
         Ok(self.client.execute(script, Vec::new()).await?)
     }
 
     /// Waits until an expression is true. It is looked at whenever the page changes.
-    pub(crate) async fn until(&self, condition: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// It does not become true in time.
+    pub async fn until(&self, condition: &str) -> Result<()> {
         let script = format!(
             "const done = arguments[0]; const holds = () => {condition};
              if (holds()) {{ done(true); return; }}
@@ -108,7 +159,10 @@ impl Browser {
     }
 
     /// Presses a key that writes nothing, such as `Tab`, with its code.
-    pub(crate) async fn press(&self, key: &str, code: u32) -> Result<()> {
+    ///
+    /// # Errors
+    /// The browser does not take it.
+    pub async fn press(&self, key: &str, code: u32) -> Result<()> {
         for kind in ["rawKeyDown", "keyUp"] {
             let text =
                 json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code});
@@ -118,7 +172,10 @@ impl Browser {
     }
 
     /// Presses Enter.
-    pub(crate) async fn enter(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// The browser does not take it.
+    pub async fn enter(&self) -> Result<()> {
         let down = json!({"type": "keyDown", "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"});
         self.devtools("Input.dispatchKeyEvent", down).await?;
         let up =
@@ -127,13 +184,19 @@ impl Browser {
     }
 
     /// Messages of the console since the last call.
-    pub(crate) async fn console(&self) -> Result<Value> {
+    ///
+    /// # Errors
+    /// The browser does not tell.
+    pub async fn console(&self) -> Result<Value> {
         let command = ChromeCommand("se/log", json!({"type": "browser"}));
         Ok(self.client.issue_cmd(command).await?)
     }
 
-    /// Keeps a picture of the whole page as `target/artifacts/NAME.png`.
-    pub(crate) async fn keep_picture(&self, name: &str, width: u32) -> Result<()> {
+    /// Keeps a picture of the whole page, so many pixels wide, as `target/artifacts/NAME.png`.
+    ///
+    /// # Errors
+    /// It cannot be taken or written.
+    pub async fn keep_picture(&self, name: &str, width: u32) -> Result<()> {
         let height = self
             .run("return document.documentElement.scrollHeight")
             .await?;
@@ -141,19 +204,28 @@ impl Browser {
         self.keep_top(name, (width, height)).await
     }
 
-    /// Keeps a picture of the top of the page, so many pixels high, as `target/artifacts/NAME.png`.
-    pub(crate) async fn keep_top(&self, name: &str, (width, height): (u32, u64)) -> Result<()> {
+    /// Keeps a picture of the top of the page, so many pixels wide and high, as `target/artifacts/NAME.png`.
+    ///
+    /// # Errors
+    /// It cannot be taken or written.
+    pub async fn keep_top(&self, name: &str, (width, height): (u32, u64)) -> Result<()> {
         self.resize(width, height).await?;
         self.keep(name).await?;
         self.resize(width, 900).await
     }
 
-    async fn keep(&self, name: &str) -> Result<()> {
+    /// Keeps a picture of what the window shows as `target/artifacts/NAME.png`.
+    ///
+    /// # Errors
+    /// It cannot be taken or written.
+    pub async fn keep(&self, name: &str) -> Result<()> {
         let picture = self.client.screenshot().await?;
         let artifacts = workspace().join("target/artifacts");
         std::fs::create_dir_all(&artifacts)?;
-        let file = artifacts.join(format!("{name}.png"));
-        Ok(std::fs::write(file, picture)?)
+        Ok(std::fs::write(
+            artifacts.join(format!("{name}.png")),
+            picture,
+        )?)
     }
 
     async fn devtools(&self, method: &str, parameters: Value) -> Result<()> {
@@ -164,17 +236,22 @@ impl Browser {
         Ok(())
     }
 
-    /// Ends the browser.
-    pub(crate) async fn close(&self) -> Result<()> {
-        Ok(self.client.clone().close().await?)
+    /// Ends the browser and its driver.
+    ///
+    /// # Errors
+    /// They do not end.
+    pub async fn close(mut self) -> Result<()> {
+        self.client.close().await?;
+        Ok(self.driver.kill().await?)
     }
 }
 
 /// Starts chromedriver on a free port and waits until it names it.
-async fn start(folder: &Directory) -> Result<(Child, String)> {
+async fn start(folder: &Path) -> Result<(Child, String)> {
     let mut driver = Command::new("chromedriver")
         .arg("--port=0")
-        .env("TMPDIR", folder.path())
+        .env("TMPDIR", folder)
+        .env("HOME", folder)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
