@@ -499,7 +499,10 @@ fn many_clients_at_once_get_their_own_pages() {
                 for _ in 0..2 {
                     let response = accepting(&mut client, &format!("/{bytes}"), accepted);
                     let seen = plain(&response);
-                    let same = seen.iter().zip(page).take_while(|(one, other)| one == other);
+                    let same = seen
+                        .iter()
+                        .zip(page)
+                        .take_while(|(one, other)| one == other);
                     assert!(
                         seen == *page,
                         "{bytes} {accepted}: {} bytes, the first {} right; {:?}",
