@@ -157,7 +157,7 @@ fn memory() -> Command {
         .arg(switch("json", "Print JSON, in bytes"))
 }
 
-/// What runs, where its time goes.
+/// Commands that show what the server does, and where its time goes.
 fn commands_for_observers() -> [Command; 4] {
     let number = Arg::new("number")
         .value_name("N")

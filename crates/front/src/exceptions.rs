@@ -1,5 +1,5 @@
-//! The exceptions of one application, as its workers report them: taken in from frames, kept in groups, and told to whoever
-//! listens. It logs nothing: an error frame does, and holds the same exception as text.
+//! The exceptions of one application, as its workers report them: taken in from frames, kept in groups, and passed to
+//! those who listen. It logs nothing: an error frame does, and holds the same exception as text.
 
 use std::cell::{OnceCell, RefCell};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,5 +1,5 @@
-//! The front of one server: its edge, the dispatcher of each application, and what runs with each tick. It starts and ends
-//! no process.
+//! The front of one server: its edge, the dispatcher of each application, and the work of each tick. It starts and ends no
+//! process.
 
 use std::io;
 use std::path::PathBuf;

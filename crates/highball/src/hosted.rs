@@ -31,7 +31,7 @@ pub(crate) struct Hosted {
     pub(crate) is_stopped: Cell<bool>,
     /// The latest that was launched.
     pub(crate) latest: Cell<u32>,
-    /// Whoever launches a generation holds it.
+    /// Held while a generation is launched.
     pub(crate) turn: Mutex<()>,
 }
 

@@ -46,8 +46,7 @@ impl Process {
         Some(proc::memory_of(self.number()?)?.pss)
     }
 
-    /// The memory that it has written and shares with nobody, in bytes, whoever else runs the same program; `None` when it is
-    /// gone.
+    /// The memory that it has written and shares with no other process, in bytes; `None` when it is gone.
     pub fn written_memory(self) -> Option<u64> {
         Some(proc::memory_of(self.number()?)?.private_dirty)
     }

@@ -14,7 +14,7 @@ pub(crate) const COUNTED: &str = "counted";
 /// Between two requests for the neighbour.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The application that crashes, and whoever asks it.
+/// The application that crashes, and its clients.
 pub(crate) struct Neighbour {
     application: Application,
     over: Arc<AtomicBool>,

@@ -31,7 +31,7 @@ pub(crate) struct Case {
     /// What is written at once, in order.
     pub(crate) writes: Vec<Vec<u8>>,
     pub(crate) events: Vec<Event>,
-    /// With which codes the application may end the connection; empty where it does so after the client has.
+    /// The codes that are right when the application ends the connection; empty where it does so after the client has.
     pub(crate) codes: Vec<u16>,
 }
 

@@ -1,5 +1,5 @@
-//! Whoever has the response cache forget something: commands from the control socket, and the application from its workers.
-//! They look at no response.
+//! Purges of the response cache, asked for by commands over the control socket and by the application in its workers. They
+//! look at no response.
 
 use std::rc::Rc;
 use std::sync::Arc;

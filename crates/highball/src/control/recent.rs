@@ -18,7 +18,7 @@ const ALLOWANCE_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct Recent {
     texts: RefCell<BTreeMap<&'static str, Bytes>>,
     allowance: Allowance,
-    /// Whoever makes one holds it.
+    /// Held while one is made.
     turn: Mutex<()>,
 }
 

@@ -52,7 +52,7 @@ struct Waiting {
     is_profile: bool,
     until: Instant,
     text: String,
-    /// None once whoever asked has the answer, or why there is none.
+    /// None once the answer was given, or why there is none.
     done: Option<oneshot::Sender<Answer>>,
 }
 
