@@ -49,6 +49,29 @@ class MeasuresTest < Minitest::Test
     end
   end
 
+  def test_work_after_a_response_is_no_part_of_the_next_request
+    config = <<~RUBY
+      work = -> { 1_000_000.times { _1 } }
+      run lambda { |env|
+        File.read("gate") if env["PATH_INFO"] == "/gate"
+        work.call if env["PATH_INFO"] == "/count"
+        (env["rack.after_reply"] ||= []) << work if env["PATH_INFO"] == "/gate"
+        [200, {}, ["x"]]
+      }
+    RUBY
+    FakeSupervisor.open({ "config.ru" => config }, measure_requests: true) do |supervisor|
+      File.mkfifo(File.join(supervisor.folder, "gate"))
+      assert_equal "Booted", supervisor.message.first
+      supervisor.fork_worker
+      count = measured(supervisor.request(path: "/count"))
+      # The second one is there when the thread comes back from the first: it takes that without a wait.
+      slots = ["/gate", "/"].map { |path| supervisor.front.publish(path:) }
+      File.write(File.join(supervisor.folder, "gate"), "")
+      next_one = slots.map { |slot| measured(supervisor.front.answer(slot)) }.last
+      assert_operator next_one.cpu, :<, count.cpu / 2
+    end
+  end
+
   def test_every_kind_of_end_says_what_the_request_cost
     serve(WORKS) do |get|
       assert measured(get["/chunks"])

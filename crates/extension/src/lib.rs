@@ -114,6 +114,7 @@ unsafe fn define_worker_thread(highball: ruby::Value) {
                 (c"finish_with_error", A2(methods::finish_with_error)),
                 (c"report", A1(methods::report)),
                 (c"report_exception", A1(methods::report_exception)),
+                (c"leave_request", A0(methods::leave_request)),
                 (c"begin_out_of_band", A0(methods::begin_out_of_band)),
                 (c"end_out_of_band", A0(methods::end_out_of_band)),
                 (c"hijack", A2(methods::hijack)),

@@ -77,6 +77,10 @@ struct Start {
 /// The measures of one thread's request.
 pub(crate) struct Meter {
     start: Cell<Option<Start>>,
+    /// What the thread and the process had used when the latest request was measured.
+    latest: Cell<Option<Start>>,
+    /// The same, where the thread goes on to its next request at once: that one begins there.
+    ended: Cell<Option<Start>>,
     payload: RefCell<[u8; MAX_BYTES]>,
     length: Cell<usize>,
 }
@@ -85,6 +89,8 @@ impl Default for Meter {
     fn default() -> Self {
         Self {
             start: Cell::new(None),
+            latest: Cell::new(None),
+            ended: Cell::new(None),
             payload: RefCell::new([0; MAX_BYTES]),
             length: Cell::new(0),
         }
@@ -98,6 +104,17 @@ impl Meter {
         self.length.set(0);
     }
 
+    /// Has the next request begin where this one was measured, because nothing else comes between: reading the thread's CPU
+    /// clock is a system call, and the most that measuring costs.
+    pub(crate) fn continue_from_end(&self) {
+        self.ended.set(self.latest.take());
+    }
+
+    /// Has the next request measured from its own start: the thread has waited, or has worked for no request.
+    pub(crate) fn forget_end(&self) {
+        self.ended.set(None);
+    }
+
     /// Begins to measure a request, where requests are measured.
     ///
     /// # Safety
@@ -105,8 +122,12 @@ impl Meter {
     pub(crate) unsafe fn begin(&self) {
         if let Some(setup) = SETUP.get() {
             NOTED.set(Noted::default());
-            // SAFETY: the caller keeps the rules.
-            self.start.set(Some(unsafe { used(setup) }));
+            let start = match self.ended.take() {
+                Some(ended) => ended,
+                // SAFETY: the caller keeps the rules.
+                None => unsafe { used(setup) },
+            };
+            self.start.set(Some(start));
         }
     }
 
@@ -121,6 +142,7 @@ impl Meter {
         let mut route = [0; MAX_ROUTE_BYTES];
         // SAFETY: the caller keeps the rules.
         let (length, now) = unsafe { (setup.route(env, &mut route), used(setup)) };
+        self.latest.set(Some(now));
         let noted = NOTED.get();
         let measures = Measures {
             shared: setup.shared,

@@ -72,6 +72,7 @@ pub(crate) unsafe extern "C" fn respond(
         }
         end(this, claim);
         own.hand_back();
+        own.meter.continue_from_end();
         boolean(true)
     }
 }

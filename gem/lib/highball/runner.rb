@@ -83,6 +83,7 @@ module Highball
       replied = env["rack.after_reply"]
       return if (finished.nil? || finished.empty?) && (replied.nil? || replied.empty?)
 
+      @worker_thread.leave_request
       finished&.reverse_each { |callable| guard { callable.call(env, status, headers, error) } }
       replied&.each { |callable| guard { callable.call } }
     end

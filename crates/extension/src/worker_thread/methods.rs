@@ -216,7 +216,19 @@ pub(crate) unsafe extern "C" fn report(this: Value, text: Value) -> Value {
 pub(crate) unsafe extern "C" fn begin_out_of_band(this: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
     let own = unsafe { state(this) };
+    own.meter.forget_end();
     boolean(own.claim().is_none() && own.thread.begin_out_of_band())
+}
+
+/// `worker_thread.leave_request`: what the thread does from here on, until it takes its next request, is no part of what a
+/// request costs.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn leave_request(this: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { state_anywhere(this) }.meter.forget_end();
+    NIL
 }
 
 /// `worker_thread.end_out_of_band`: gives that turn back; it is not that of a process that was forked meanwhile.
