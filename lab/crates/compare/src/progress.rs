@@ -126,6 +126,12 @@ pub(super) fn summary(trial: &Trial) -> String {
     );
     parts.extend((!trial.warm_up.settled).then(|| "did not settle in the warm-up".to_owned()));
     parts.extend(
+        trial
+            .crashed_start
+            .as_ref()
+            .map(|_| "crashed at its first start".to_owned()),
+    );
+    parts.extend(
         (trial.left_behind > 0).then(|| format!("{} processes were left", trial.left_behind)),
     );
     parts.join(", ")

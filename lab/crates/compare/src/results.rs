@@ -140,6 +140,9 @@ pub struct Trial {
     pub started: String,
     /// Why it gave no figures, with the end of the server's log; `None` where it did.
     pub failure: Option<String>,
+    /// How a first attempt to start it failed, where a process of it crashed: it was started once more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crashed_start: Option<String>,
     /// Seconds from the start to the first good answer.
     pub boot_s: f64,
     /// The warm-up.

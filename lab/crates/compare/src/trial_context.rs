@@ -110,6 +110,7 @@ impl TrialContext<'_> {
             bail!("{}", with_log(&fault, &running));
         }
         let mut trial = Trial {
+            crashed_start: running.crashed_start.take(),
             boot_s: running.boot.as_secs_f64(),
             ..Trial::default()
         };

@@ -58,6 +58,7 @@ pub(super) fn warnings(results: &Results, judgement: &Judgement<'_>) -> Vec<Stri
     warnings.extend(not_settled(results));
     warnings.extend(moved(results));
     warnings.extend(disturbed(results));
+    warnings.extend(crashed_starts(results));
     warnings.extend(left_behind(results));
     warnings
 }
@@ -290,6 +291,16 @@ fn disturbed(results: &Results) -> Vec<String> {
         ));
     }
     lines
+}
+
+fn crashed_starts(results: &Results) -> Option<String> {
+    let parts = by_stack(results, None, |trial| trial.crashed_start.is_some());
+    (!parts.is_empty()).then(|| {
+        format!(
+            "A process crashed at the start of a stack, which was started once more: {}.",
+            listed(&parts)
+        )
+    })
 }
 
 fn left_behind(results: &Results) -> Option<String> {

@@ -32,13 +32,21 @@ const POLL: Duration = Duration::from_millis(10);
 /// seconds only.
 const DESCENDANTS_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// How a process ended that crashed, as the standard library says it. SIGKILL is no crash: somebody sent it, or the kernel for
+/// lack of memory.
+const CRASHES: [&str; 5] = ["(SIGABRT)", "(SIGBUS)", "(SIGFPE)", "(SIGILL)", "(SIGSEGV)"];
+
 /// A stack that answers.
 #[derive(Debug)]
 pub struct Running {
+    /// How a first attempt to start it failed, where a process of it crashed.
+    pub crashed_start: Option<String>,
     /// From the start of the first process to the first good answer.
     pub boot: Duration,
     /// Status and body of that answer.
     pub first: (u16, Vec<u8>),
+    /// Whether a process was found crashed.
+    crashed: bool,
     target: Target,
     tree: ProcessTree,
     scratch: PathBuf,
@@ -84,7 +92,25 @@ impl Definition {
 }
 
 impl Running {
+    /// Starts a stack; once more where a process of it crashes, because some do that once in hundreds of starts, and a
+    /// comparison consists of hundreds.
     fn start(definition: &Definition, deployment: &Deployment) -> Result<Self> {
+        let (mut running, mut up) = Self::attempt(definition, deployment)?;
+        if let Err(error) = &up
+            && running.crashed
+        {
+            let crashed_start = Some(format!("{error:#}"));
+            // Nothing is left of it before the next one comes.
+            drop(running);
+            (running, up) = Self::attempt(definition, deployment)?;
+            running.crashed_start = crashed_start;
+        }
+        up.map_err(|error| running.with_logs(error))?;
+        Ok(running)
+    }
+
+    /// Starts a stack, and waits until it answers or has failed.
+    fn attempt(definition: &Definition, deployment: &Deployment) -> Result<(Self, Result<()>)> {
         if let Presence::Missing { reason, install } = definition.presence_of(&deployment.highball)
         {
             let install =
@@ -119,6 +145,8 @@ impl Running {
             _ => Target::Unix(PathBuf::from(&place.socket)),
         };
         let mut running = Self {
+            crashed_start: None,
+            crashed: false,
             boot: Duration::ZERO,
             first: (0, Vec::new()),
             target,
@@ -129,8 +157,7 @@ impl Running {
             kept: Some(Box::new(kept)),
         };
         let up = running.bring_up(definition, &values, &filling, deployment);
-        up.map_err(|error| running.with_logs(error))?;
-        Ok(running)
+        Ok((running, up))
     }
 
     fn elsewhere(url: &str, deployment: &Deployment) -> Result<Self> {
@@ -148,6 +175,8 @@ impl Running {
             );
         }
         Ok(Self {
+            crashed_start: None,
+            crashed: false,
             boot: Duration::ZERO,
             first: (first.status, first.body),
             target,
@@ -221,6 +250,7 @@ impl Running {
         };
         for one in &self.started {
             if let Some(how) = kept.end_of(one.pid) {
+                self.crashed = CRASHES.iter().any(|signal| how.contains(signal));
                 bail!("{} ended ({how})", one.name);
             }
         }

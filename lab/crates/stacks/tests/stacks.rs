@@ -295,6 +295,41 @@ fn an_application_that_does_not_load_is_reported_with_its_log() {
     }
 }
 
+/// A stack whose process sends itself `signal` at its first `times` starts.
+fn that_ends_by(folder: &Path, signal: &str, times: usize) -> anyhow::Result<Running> {
+    let command = format!(
+        "cd {{{{ scratch }}}}; echo >> starts; [ $(wc -l < starts) -gt {times} ] || kill -{signal} $$; \
+         exec python3 -m http.server --bind 127.0.0.1 {{{{ port }}}}"
+    );
+    let text = format!(
+        "id = \"mortal\"\nname = \"Mortal\"\nabout = \"Ends at its start.\"\n\
+         [[program]]\nname = \"python3\"\nversion = [\"--version\"]\ninstall = \"apt-get install python3\"\n\
+         [[process]]\nname = \"server\"\ncommand = [\"sh\", \"-c\", \"{command}\"]\n"
+    );
+    let file = folder.join("mortal.toml");
+    fs::write(&file, text).expect("a file");
+    let catalogue = catalogue(&[file]);
+    catalogue
+        .get("mortal")
+        .expect("it is there")
+        .start(&deployment(folder))
+}
+
+#[test]
+fn a_stack_that_crashes_at_its_start_is_started_once_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = that_ends_by(folder.path(), "ABRT", 1).unwrap();
+    let crash = running.crashed_start.as_deref().unwrap_or_default();
+    assert!(crash.contains("(SIGABRT"), "{crash}");
+    assert_eq!(running.stop().left_behind, 0);
+
+    for (signal, times) in [("ABRT", 2), ("KILL", 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let error = that_ends_by(folder.path(), signal, times).unwrap_err();
+        assert!(format!("{error:#}").contains(signal), "{error:#}");
+    }
+}
+
 #[test]
 fn a_page_without_status_200_is_reported_with_its_status() {
     let folder = tempfile::tempdir().unwrap();
@@ -324,7 +359,7 @@ fn a_port_in_use_is_named() {
     let text = text
         .replace("id = \"thin\"", "id = \"fixed\"")
         .replace("[[process]]\n", &format!("[[process]]\nport = {port}\n"));
-    fs::write(&file, text).unwrap();
+    fs::write(&file, text).expect("a file");
     let catalogue = catalogue(&[file]);
     let definition = catalogue.get("fixed").unwrap();
     let error = definition.start(&deployment(folder.path())).unwrap_err();

@@ -414,6 +414,7 @@ fn add_faults(results: &mut Results) {
                 trial.outcome.good -= 310;
                 trial.outcome.errors.unexpected = 310;
                 trial.left_behind = 2;
+                trial.crashed_start = Some("apache ended (signal: 6 (SIGABRT))".into());
             }
             ("puma-cluster", "open-2000", 3) => {
                 trial.outcome.seconds[6] = Second::default();
