@@ -7,6 +7,7 @@
 require_relative "highball/version"
 require_relative "highball/errors"
 require_relative "highball/exceptions"
+require_relative "highball/metrics"
 require_relative "highball/purges"
 require_relative "highball/default_handler"
 

@@ -42,7 +42,7 @@ require "highball/worker"
 class Front
   KINDS = {
     1 => :head, 2 => :hints, 3 => :chunk, 4 => :file, 5 => :end, 6 => :error, 7 => :abort, 8 => :hijacked,
-    9 => :exception
+    9 => :exception, 10 => :counts
   }.freeze
   TIMEOUT = 20
 

@@ -43,13 +43,15 @@ pub enum Kind {
     Hijacked = 8,
     /// An exception of the application, as JSON. Before the end; it changes nothing of the response.
     Exception = 9,
+    /// What the application has counted (`Highball.metrics`), as JSON. Before the end; it changes nothing of the response.
+    Counts = 10,
 }
 
 impl Kind {
     fn of(number: u32) -> Option<Self> {
         use Kind::*;
         [
-            Head, Hints, Chunk, File, End, Error, Abort, Hijacked, Exception,
+            Head, Hints, Chunk, File, End, Error, Abort, Hijacked, Exception, Counts,
         ]
         .into_iter()
         .find(|&kind| kind as u32 == number)

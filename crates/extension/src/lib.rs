@@ -58,6 +58,7 @@ pub extern "C" fn Init_highball() {
                 (c"report", A1(worker::report)),
                 (c"next_message", A0(worker::next_message)),
                 (c"purge", A3(worker::purge)),
+                (c"count", A1(worker::count)),
                 (c"measure", A3(measures::measure)),
                 (c"query_began", A0(measures::query_began)),
                 (c"query_ended", A1(measures::query_ended)),
@@ -76,6 +77,7 @@ pub extern "C" fn Init_highball() {
                 (c"forked", A4(messages::forked)),
                 (c"not_forked", A3(messages::not_forked)),
                 (c"exited", A4(messages::exited)),
+                (c"count_in_template", A2(messages::count)),
             ],
         );
         define_worker_thread(highball);
@@ -115,6 +117,7 @@ unsafe fn define_worker_thread(highball: ruby::Value) {
                 (c"report", A1(methods::report)),
                 (c"report_exception", A1(methods::report_exception)),
                 (c"leave_request", A0(methods::leave_request)),
+                (c"count", A1(methods::count)),
                 (c"begin_out_of_band", A0(methods::begin_out_of_band)),
                 (c"end_out_of_band", A0(methods::end_out_of_band)),
                 (c"hijack", A2(methods::hijack)),

@@ -44,6 +44,31 @@ pub(crate) unsafe fn send_from_worker(socket: RawFd, message: FromWorker, fds: &
     unsafe { sent(socket, message, fds) }
 }
 
+/// Sends what the application has counted, unless the socket has no room. False where it was not sent.
+///
+/// # Safety
+/// The descriptor is open.
+pub(crate) unsafe fn try_count<M: control::Message>(socket: RawFd, message: M) -> Value {
+    // SAFETY: the caller keeps the rules.
+    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+    boolean(control::try_send(socket, &message, &[]).is_ok())
+}
+
+/// `Native.count_in_template(socket, batch)`: tells the supervisor what the application has counted in the template. Never
+/// waits; false where it was not sent.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn count(_: Value, socket: Value, batch: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL. What may raise comes before what has `Drop`.
+    unsafe {
+        refuse_children();
+        let socket = descriptor(socket);
+        let batch = copied(batch);
+        try_count(socket, FromTemplate::Counts { batch })
+    }
+}
+
 /// `Native.receive(socket)`: waits for the supervisor's next message.
 ///
 /// Returns `[:start, memory, doorbell, fields]`, `[:fork, worker, socket]`, `[:exit]`, or nil at the end.

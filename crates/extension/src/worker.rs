@@ -276,6 +276,20 @@ pub(crate) unsafe extern "C" fn purge(_: Value, id: Value, kind: Value, text: Va
     }
 }
 
+/// `Native.count(batch)`: tells the supervisor what the application has counted in this worker. Never waits; false where it
+/// was not sent.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn count(_: Value, batch: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL. What may raise comes before what has `Drop`.
+    unsafe {
+        let control = this_worker().control;
+        let batch = copied(batch);
+        messages::try_count(control, FromWorker::Counts { batch })
+    }
+}
+
 /// `Native.backtrace(slot, sequence, lines)`: answers the question that [`next_message`] returned.
 ///
 /// # Safety

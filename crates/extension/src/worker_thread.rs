@@ -348,12 +348,12 @@ impl State {
         }
     }
 
-    /// Tells the front of an exception, where a request is held and the ring has room for it. Never waits.
-    fn report_exception(&self, report: &[u8]) -> bool {
+    /// Tells the front of something beside the response, where a request is held and the ring has room for it. Never waits.
+    fn tell_aside(&self, kind: Kind, text: &[u8]) -> bool {
         let Some(mut job) = self.job.get() else {
             return false;
         };
-        let frame = self.thread.try_frame(&mut job, Kind::Exception, &[report]);
+        let frame = self.thread.try_frame(&mut job, kind, &[text]);
         self.job.set(Some(job));
         frame.is_ok()
     }

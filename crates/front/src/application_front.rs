@@ -125,7 +125,11 @@ impl ApplicationFront {
 
     /// What became of its requests and what they cost, also at servers before this one.
     pub fn totals(&self) -> ApplicationTotals {
-        self.application.totals()
+        let counts = self.dispatcher.turns().counts();
+        ApplicationTotals {
+            custom: counts.borrow().totals(),
+            ..self.application.totals()
+        }
     }
 
     /// How long its requests took at this server, from their arrival to the end of the response.
@@ -136,6 +140,8 @@ impl ApplicationFront {
     /// Adds what a server before this one has recorded.
     pub fn add_before(&self, totals: &ApplicationTotals) {
         self.application.add_before(totals);
+        let counts = self.dispatcher.turns().counts();
+        counts.borrow_mut().add_before(&totals.custom);
     }
 
     /// Hides the values of these parameters too in the log, in place of those that an earlier generation named.

@@ -2,6 +2,7 @@
 //! It carries no request of a client and makes no change itself.
 
 pub(crate) mod api;
+pub(crate) mod custom_metrics;
 pub(crate) mod directory;
 pub(crate) mod exceptions;
 pub(crate) mod health;

@@ -57,6 +57,8 @@ impl ApplicationMetrics {
     pub fn add_before(&self, totals: &ApplicationTotals) {
         let mut bounded = ApplicationTotals {
             routes: Default::default(),
+            // Elsewhere: its owner adds them to those that it counts.
+            custom: Default::default(),
             ..totals.clone()
         };
         let mut rest = ApplicationTotals::default();

@@ -4,6 +4,7 @@
 //! Each thread records for itself; others read meanwhile. Everything has a fixed size, whatever clients ask for.
 
 mod application;
+mod custom;
 mod exposition;
 mod histogram;
 mod names;
@@ -12,6 +13,10 @@ mod recorder;
 mod totals;
 
 pub use application::ApplicationMetrics;
+pub use custom::{
+    Aggregate, CustomLabels, CustomMetric, CustomMetrics, CustomTotals, Definition, Dropped,
+    MAX_METRICS, MAX_SERIES, Source, Value,
+};
 pub use exposition::{Exposition, Format, Kind, Labels};
 pub use histogram::{CLASSIC_BOUNDS_S, Distribution, Histogram};
 pub use names::{MAX_ROUTES, OTHER, UNROUTED};

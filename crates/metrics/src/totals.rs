@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::custom::CustomTotals;
 use crate::histogram::Distribution;
 
 /// The names of the classes of a status; the first one: no response was sent.
@@ -97,7 +98,7 @@ impl RouteTotals {
 }
 
 /// What was recorded of an application.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ApplicationTotals {
     /// Requests by their outcome.
     pub outcomes: BTreeMap<String, u64>,
@@ -105,6 +106,9 @@ pub struct ApplicationTotals {
     pub queue: Distribution,
     /// By route.
     pub routes: BTreeMap<String, RouteTotals>,
+    /// Its own metrics.
+    #[serde(default)]
+    pub custom: CustomTotals,
 }
 
 impl ApplicationTotals {
@@ -118,6 +122,7 @@ impl ApplicationTotals {
         for (route, more) in &other.routes {
             self.routes.entry(route.clone()).or_default().add(more);
         }
+        self.custom.add(&other.custom);
     }
 
     /// Takes away what had been recorded `earlier` of the same.
@@ -133,6 +138,7 @@ impl ApplicationTotals {
                 one.since(less);
             }
         }
+        self.custom.since(&earlier.custom);
     }
 
     /// The time in all applications' requests together.

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "socket"
+require_relative "metrics"
 require_relative "native"
 
 module Highball
@@ -21,6 +22,7 @@ module Highball
 
     # Forks workers until the supervisor says exit. Returns how it ended: `:exit` or `:front_gone`.
     def run
+      tell_counts
       loop do
         ready, = IO.select([@control, *@children.keys])
         ready.each { |io| reap(io) if @children.key?(io) }
@@ -29,7 +31,9 @@ module Highball
         kind, number, socket = Native.receive(@control.fileno)
         case kind
         when :fork then fork_worker(number, socket)
-        when :exit then return :exit
+        when :exit
+          tell_counts
+          return :exit
         else
           # A worker that runs notices the front's end itself; a stopped one (SIGSTOP) does not.
           @children.each_key { |pidfd| Native.kill(pidfd.fileno) }
@@ -57,6 +61,11 @@ module Highball
       "signal #{status.termsig} (#{Signal.signame(status.termsig)})"
     end
 
+    # Tells what the application has counted in this process.
+    def tell_counts
+      Highball.metrics.tell { |message| Native.count_in_template(@control.fileno, message) }
+    end
+
     def fork_worker(number, socket)
       Native.close_in_children([*@own, *socket])
       @hooks.run(:before_fork) { |error| warn("highball: before_fork failed: #{Highball.describe(error)}") }
@@ -79,6 +88,7 @@ module Highball
     end
 
     def start_worker(number, socket)
+      tell_counts
       Native.fork_is_worker(true)
       fork do
         close_template_files

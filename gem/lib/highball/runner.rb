@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "errors"
+require_relative "metrics"
 require_relative "response"
 
 module Highball
@@ -16,6 +17,7 @@ module Highball
       @out_of_band = out_of_band
       @error_page = error_page
       @exceptions = exceptions
+      @metrics = Highball.metrics
     end
 
     # Runs requests until the worker is told to stop.
@@ -50,6 +52,7 @@ module Highball
         input = env["rack.input"] = File.open(@worker_thread.input_path, "rb") unless env["rack.input"]
         status, headers, body = @app.call(env)
         @exceptions.report_rendered(env) if @exceptions && status != 200
+        tell_counts
         # The common response in one call; false says that it is another one.
         unless body.instance_of?(Array) && @worker_thread.respond(env, status, headers, body)
           Response.new(@worker_thread, env, status, headers, body).deliver
@@ -71,10 +74,16 @@ module Highball
       return if ClientGone === error
 
       @exceptions&.report(error)
+      tell_counts
       text = Highball.describe(error)
       return if @error_page&.deliver(@worker_thread, env, error, text)
 
       @worker_thread.fail(text)
+    end
+
+    # With this request's response: who has that finds its counts on the server.
+    def tell_counts
+      guard { @metrics.tell_with(@worker_thread) } if @metrics.changed?
     end
 
     # Runs what the application wants done once the response is out. Rack 3 has its callables run in reverse.

@@ -10,6 +10,7 @@ require_relative "filter_parameters"
 require_relative "fork_safety"
 require_relative "forker"
 require_relative "hooks"
+require_relative "metrics"
 require_relative "public_folder"
 require_relative "rails_log"
 require_relative "socket_files"
@@ -107,6 +108,7 @@ module Highball
       Native.attach(memory, doorbell)
       @own = [@control.fileno, memory, doorbell]
       Native.close_in_children(@own)
+      Highball.metrics.enter_template
       true
     end
 

@@ -4,6 +4,7 @@ require_relative "connection"
 require_relative "debugger"
 require_relative "empty_input"
 require_relative "inspection"
+require_relative "metrics"
 require_relative "out_of_band"
 require_relative "purges"
 require_relative "runner"
@@ -46,6 +47,7 @@ module Highball
     # Runs the worker's life. Returns when the process should exit.
     def run
       Native.enter(@number, @control)
+      Highball.metrics.enter_worker
       handle_signals
       Debugger.enter_worker(only_waits: @threads > 1)
       run_hooks(:after_fork)
@@ -58,6 +60,7 @@ module Highball
       @threads == 1 ? run_thread(@worker_threads.first) : run_threads
       Connection.wait_until_closed
       run_hooks(:before_worker_exit)
+      Highball.metrics.tell { |message| Native.count(message) }
     end
 
     private

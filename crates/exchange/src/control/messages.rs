@@ -152,6 +152,11 @@ pub enum FromTemplate {
         /// How it ended: `exit 1`, `signal 9 (KILL)`.
         status: String,
     },
+    /// What the application has counted in the template itself (`Highball.metrics`).
+    Counts {
+        /// JSON, as in [`Kind::Counts`](crate::response::Kind::Counts).
+        batch: String,
+    },
 }
 
 /// Messages from the supervisor to a worker.
@@ -263,6 +268,11 @@ pub enum FromWorker {
         text: String,
         /// Whether it is the last one.
         last: bool,
+    },
+    /// What the application has counted (`Highball.metrics`) and no response has told.
+    Counts {
+        /// JSON, as in [`Kind::Counts`](crate::response::Kind::Counts).
+        batch: String,
     },
     /// Something to log, such as a failed hook.
     Error {

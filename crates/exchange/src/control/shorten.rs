@@ -34,7 +34,7 @@ impl Message for FromTemplate {
             }
             FromTemplate::NotForked { reason, .. } => cut(reason, budget),
             FromTemplate::Exited { status, .. } => cut(status, budget),
-            FromTemplate::Forked { .. } => {}
+            FromTemplate::Forked { .. } | FromTemplate::Counts { .. } => {}
         }
     }
 }
@@ -47,7 +47,8 @@ impl Message for FromWorker {
             FromWorker::Ready { .. }
             | FromWorker::Hijack { .. }
             | FromWorker::Purge { .. }
-            | FromWorker::Inspected { .. } => {}
+            | FromWorker::Inspected { .. }
+            | FromWorker::Counts { .. } => {}
         }
     }
 }

@@ -60,6 +60,9 @@ fn every_message_arrives_as_it_was_sent() {
             pid: 9,
             status: "exit 1".into(),
         },
+        FromTemplate::Counts {
+            batch: r#"{"metrics":[]}"#.into(),
+        },
     ]);
     check(vec![
         FromWorker::Ready { worker: 1, pid: 7 },
@@ -82,6 +85,9 @@ fn every_message_arrives_as_it_was_sent() {
         FromWorker::Purge {
             id: u32::MAX,
             what: Purge::Tag("article-1".into()),
+        },
+        FromWorker::Counts {
+            batch: r#"{"metrics":[]}"#.into(),
         },
         FromWorker::Error {
             message: "after_fork failed".into(),

@@ -187,7 +187,21 @@ pub(crate) unsafe extern "C" fn report_exception(this: Value, report: Value) -> 
     unsafe {
         let own = state(this);
         let is_text = ruby::is(report, ruby_value_type::RUBY_T_STRING);
-        boolean(is_text && own.report_exception(bytes(report)))
+        boolean(is_text && own.tell_aside(Kind::Exception, bytes(report)))
+    }
+}
+
+/// `worker_thread.count(batch)`: tells the front, with the request that is not answered yet, what the application has counted.
+/// False where there is none, or where the response ring has no room.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn count(this: Value, batch: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL; a string is looked at before anything else runs.
+    unsafe {
+        let own = state(this);
+        let is_text = ruby::is(batch, ruby_value_type::RUBY_T_STRING);
+        boolean(is_text && own.tell_aside(Kind::Counts, bytes(batch)))
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! It never touches the queue.
 
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use exchange::front::Holder;
 use exchange::measures::MAX_BYTES;
 use exchange::response::Kind;
 use exchange::scheduling::monotonic_ns;
+use metrics::CustomMetrics;
 
 use super::generation::Generation;
 use super::pending::{PendingRequest, ResponseState};
@@ -27,6 +29,12 @@ const TURN_BYTES: usize = 1024 * 1024;
 /// The most reports of exceptions that are read of one request.
 const MAX_REPORTS: u8 = 8;
 
+/// The most frames of counts that are read of one request.
+const MAX_COUNTS: u8 = 8;
+
+/// What the application of this dispatcher has counted.
+pub(crate) type SharedCounts = Rc<RefCell<CustomMetrics>>;
+
 /// What is left of a slot's frames after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remaining {
@@ -42,6 +50,7 @@ pub(super) enum Remaining {
 pub(super) struct FrameReader {
     log: Rc<AccessLog>,
     exceptions: Rc<Exceptions>,
+    counts: SharedCounts,
     scheduling: Scheduling,
 }
 
@@ -51,6 +60,7 @@ impl FrameReader {
         Self {
             log,
             exceptions: Rc::default(),
+            counts: Rc::default(),
             scheduling: Scheduling::default(),
         }
     }
@@ -58,6 +68,11 @@ impl FrameReader {
     /// What the application has raised.
     pub(super) fn exceptions(&self) -> &Rc<Exceptions> {
         &self.exceptions
+    }
+
+    /// What the application has counted.
+    pub(super) fn counts(&self) -> &SharedCounts {
+        &self.counts
     }
 
     /// Logs what went wrong with a request.
@@ -177,10 +192,7 @@ impl FrameReader {
                         generation.slots.exchange.abandon(slot);
                     }
                 }
-                // Errors are logged, and an end says what the request cost.
-                Ok(Some(kind))
-                    if request.is_abandoned()
-                        && !matches!(kind, Kind::Error | Kind::Exception | Kind::End) => {}
+                Ok(Some(kind)) if request.is_abandoned() && !outlives_client(kind) => {}
                 Ok(Some(kind)) => self.take_frame(generation, slot, request, kind, payload),
                 Err(_) => {
                     request.fail_quietly(Failure::BadResponse("malformed frames"), None);
@@ -248,11 +260,17 @@ impl FrameReader {
                 request.fail_quietly(Failure::AppError, Some(text));
             }
             Kind::Exception => {
-                let count = request.reports.get();
-                if count < MAX_REPORTS {
-                    request.reports.set(count + 1);
+                if count_up(&request.reports, MAX_REPORTS) {
                     let by = request.worker.get();
                     self.exceptions.take_in(&request.request, by, &payload);
+                }
+            }
+            Kind::Counts => {
+                if let Some(by) = request.worker.get()
+                    && count_up(&request.counts, MAX_COUNTS)
+                {
+                    let source = (by.generation, Some(by.worker));
+                    self.counts.borrow_mut().take_in(source, &payload);
                 }
             }
             Kind::Hijacked => {
@@ -271,6 +289,20 @@ impl FrameReader {
             let _ = policy.apply();
         }
     }
+}
+
+/// Whether a frame matters although no client wants the response: errors are logged, an end says what the request cost, and
+/// what was counted was counted.
+fn outlives_client(kind: Kind) -> bool {
+    use Kind::{Counts, End, Error, Exception};
+    matches!(kind, Error | Exception | Counts | End)
+}
+
+/// Counts one more, up to `most`. False where there were as many.
+fn count_up(count: &Cell<u8>, most: u8) -> bool {
+    let counted = count.get() < most;
+    count.set(count.get() + u8::from(counted));
+    counted
 }
 
 /// Whether more of the response can be taken.

@@ -57,6 +57,8 @@ pub(super) struct PendingRequest {
     state: Cell<ResponseState>,
     /// How many exceptions were reported of it.
     pub(super) reports: Cell<u8>,
+    /// How many frames of counts came with it.
+    pub(super) counts: Cell<u8>,
     /// Whether its edge has begun to use the response.
     pub(super) head_taken: Cell<bool>,
     /// Whether no client wants the response any more.
@@ -116,6 +118,7 @@ impl Requests {
             times: Cell::default(),
             had_head: Cell::new(false),
             reports: Cell::new(0),
+            counts: Cell::new(0),
             state: Cell::new(ResponseState::Open),
             head_taken: Cell::new(false),
             abandoned: Cell::new(false),

@@ -35,6 +35,8 @@ impl exchange::Dispatcher for Dispatcher {
         if let Some(generation) = state.generations.get_mut(worker.generation) {
             generation.worker_starts(worker.worker);
         }
+        let source = (worker.generation, Some(worker.worker));
+        state.frames.counts().borrow_mut().started(source);
     }
 
     fn worker_up(&self, worker: WorkerId) {
@@ -59,6 +61,7 @@ impl exchange::Dispatcher for Dispatcher {
         let state = &mut *self.state.borrow_mut();
         let death = state.crashes.poison.died(worker, cause);
         let WorkerId { generation, worker } = worker;
+        let source = (generation, Some(worker));
         let State {
             generations,
             crashes,
@@ -75,6 +78,9 @@ impl exchange::Dispatcher for Dispatcher {
         let unlogged = deadlines.forget_worker(slots, worker);
         let retries = state.settings.max_retries;
         let again = crashes.reclaim_worker(generation, worker, &death, frames, retries);
+        // What it has counted in requests that had ended is taken.
+        let counts = Rc::clone(frames.counts());
+        counts.borrow_mut().ended(source);
         queue.put_all_back(again);
         generations.requeue_for_others(queue);
         state.fill();
@@ -142,6 +148,13 @@ impl exchange::Dispatcher for Dispatcher {
         }
     }
 
+    fn counted(&self, generation: u32, worker: Option<u16>, batch: &str) {
+        let counts = self.turns().counts();
+        counts
+            .borrow_mut()
+            .take_in((generation, worker), batch.as_bytes());
+    }
+
     /// What no worker has yet goes to these generations with the queue.
     fn route_to(&self, numbers: &[u32]) {
         let state = &mut *self.state.borrow_mut();
@@ -177,6 +190,7 @@ impl exchange::Dispatcher for Dispatcher {
             (generation.routable, generation.closed) = (false, true);
         }
         state.crashes.poison.close(number);
+        state.frames.counts().borrow_mut().generation_ended(number);
         state.generations.forget_closed();
     }
 

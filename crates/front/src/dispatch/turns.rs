@@ -9,6 +9,7 @@ use exchange::Alarm;
 use exchange::scheduling::monotonic_ns;
 
 use super::deadlines::{Check, LateWork};
+use super::frames::SharedCounts;
 use super::generation::Generation;
 use super::pending::{PendingRequest, Place};
 use super::state::{SharedState, State};
@@ -39,6 +40,11 @@ impl Turns {
     /// What the application has raised, as its workers have reported it.
     pub fn exceptions(&self) -> Rc<Exceptions> {
         Rc::clone(self.state.borrow().frames.exceptions())
+    }
+
+    /// What the application has counted.
+    pub fn counts(&self) -> SharedCounts {
+        Rc::clone(self.state.borrow().frames.counts())
     }
 
     /// Takes what workers have completed. Returns whether it woke a task. What comes as fast as it is taken comes to an end

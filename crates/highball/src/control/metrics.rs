@@ -10,6 +10,7 @@ use http::header::ACCEPT;
 use metrics::{ApplicationTotals, CostTotals, Exposition, Format, Kind, RouteTotals};
 use supervisor::{Process, Role};
 
+use crate::control::custom_metrics;
 use crate::control::recent::Recent;
 use crate::control::report::{ApplicationReport, Report};
 use crate::control::reporter::Reporter;
@@ -57,6 +58,7 @@ fn exposed(report: &Report, totals: &[(String, ApplicationTotals)], format: Form
     memory(&mut out, report, applications);
     caches(&mut out, applications);
     server(&mut out, report);
+    custom_metrics::expose(&mut out, &named);
     out.finish()
 }
 

@@ -243,6 +243,11 @@ impl TemplateTask {
                 self.change(|processes| processes.exits.reported(pid, &status));
                 self.shared.log_exit(self.id(worker), pid, status);
             }
+            FromTemplate::Counts { batch } => {
+                self.shared
+                    .dispatcher
+                    .counted(self.generation, None, &batch);
+            }
             FromTemplate::Booted { .. } | FromTemplate::BootFailed { .. } => {
                 let reason = "it booted twice".to_owned();
                 let note = TemplateNote::Misbehaved { reason };
