@@ -21,7 +21,7 @@ use crate::address_list::AddressList;
 use crate::error::Origin;
 use crate::field::{
     CachePolicy, ClientVerification, Field, FileMode, LogFormat, MemoryBudget, PublicFiles,
-    Rollout, TlsVersion,
+    Rollout, StatsdFormat, TlsVersion,
 };
 use crate::hsts::Hsts;
 use crate::kind::{Kind, Value};
@@ -44,6 +44,7 @@ use crate::units::{GIB, KIB, MIB, MS, TIB};
 
 /// The longest time-out: every wait has one.
 const DAY: Duration = Duration::from_secs(24 * 3600);
+const HOUR: Duration = Duration::from_secs(3600);
 const SECOND: Duration = Duration::from_secs(1);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 

@@ -1,7 +1,7 @@
 //! The front of one application: its dispatcher, and what the edge knows of it. It owns no connection, and starts and ends no
 //! process.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -39,6 +39,8 @@ pub struct ApplicationFront {
     dispatcher: Rc<Dispatcher>,
     /// Who hears of late requests, and of workers that stall.
     on_alarm: OnceCell<Box<dyn Fn(Alarm)>>,
+    /// What servers before this one have recorded.
+    before: RefCell<ApplicationTotals>,
     _doorbell: Doorbell,
 }
 
@@ -74,6 +76,7 @@ impl ApplicationFront {
             _doorbell: runtime::watch(dispatcher.turns(), bell)?,
             dispatcher,
             on_alarm: OnceCell::new(),
+            before: RefCell::default(),
         }))
     }
 
@@ -132,6 +135,13 @@ impl ApplicationFront {
         }
     }
 
+    /// The same without what servers before this one have recorded.
+    pub fn own_totals(&self) -> ApplicationTotals {
+        let mut totals = self.totals();
+        totals.since(&self.before.borrow());
+        totals
+    }
+
     /// How long its requests took at this server, from their arrival to the end of the response.
     pub fn latency(&self) -> Distribution {
         self.application.latency()
@@ -139,6 +149,7 @@ impl ApplicationFront {
 
     /// Adds what a server before this one has recorded.
     pub fn add_before(&self, totals: &ApplicationTotals) {
+        self.before.borrow_mut().add(totals);
         self.application.add_before(totals);
         let counts = self.dispatcher.turns().counts();
         counts.borrow_mut().add_before(&totals.custom);

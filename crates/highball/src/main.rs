@@ -19,6 +19,7 @@ mod setup;
 mod shutdown;
 mod sockets;
 mod startup;
+mod statsd;
 mod system;
 mod translation;
 

@@ -19,6 +19,7 @@ use crate::control::reporter::SharedManager;
 use crate::control::socket::ControlSocket;
 use crate::hosted::Hosted;
 use crate::housekeeping::Housekeeping;
+use crate::statsd::Statsd;
 use crate::system::systemd::Manager;
 use crate::system::terminal::Terminal;
 
@@ -41,6 +42,8 @@ pub(crate) struct Server {
     pub(crate) state: Rc<Cell<&'static str>>,
     /// What keeps the certificates.
     pub(crate) certificates: SharedManager,
+    /// What tells StatsD.
+    pub(crate) statsd: Option<Rc<Statsd>>,
     /// The terminal that debuggers in workers use.
     pub(crate) terminal: Option<Arc<Terminal>>,
 }

@@ -78,6 +78,9 @@ impl Shutdown {
             () = self.drain(limit) => {}
             () = self.pass_on_requests() => {}
         }
+        if let Some(statsd) = &server.statsd {
+            statsd.tell();
+        }
         server.control.close();
         if let Some(terminal) = &server.terminal {
             terminal.restore();

@@ -164,9 +164,8 @@ impl Replaced {
 }
 
 /// The table of routes of a server.
-fn routes(reporter: Reporter, health: Health, sinks: CommandSinks) -> Rc<Routes> {
+fn routes(reporter: Rc<Reporter>, health: Health, sinks: CommandSinks) -> Rc<Routes> {
     let hosted = reporter.hosted.clone();
-    let reporter = Rc::new(reporter);
     let dashboard = Rc::new(Dashboard {
         reporter: Rc::clone(&reporter),
         history: Rc::default(),
@@ -250,6 +249,7 @@ async fn serve(
         predecessor: exit,
         state: booting.state,
         certificates: booting.certificates,
+        statsd: booting.statsd,
         terminal: booting.setup.child_environment().terminal.clone(),
     });
     let upgrades = Upgrades {

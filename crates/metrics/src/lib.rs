@@ -10,6 +10,7 @@ mod histogram;
 mod names;
 mod path;
 mod recorder;
+mod statsd;
 mod totals;
 
 pub use application::ApplicationMetrics;
@@ -21,4 +22,5 @@ pub use exposition::{Exposition, Format, Kind, Labels};
 pub use histogram::{CLASSIC_BOUNDS_S, Distribution, Histogram};
 pub use names::{MAX_ROUTES, OTHER, UNROUTED};
 pub use recorder::{Cost, Ended, Recorder, Route};
+pub use statsd::{Lines, MAX_DATAGRAM_BYTES, Tags};
 pub use totals::{ApplicationTotals, CLASSES, CostTotals, RouteTotals};

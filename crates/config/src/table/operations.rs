@@ -31,6 +31,20 @@ macro_rules! operations_settings {
             /// It shows no request and changes nothing. Give it an address that only they reach.
             metrics_listen: Option<SocketAddr> = Kind::Maybe(&Kind::SocketAddress), default "none", reload Start, scope Server;
 
+            /// The StatsD server that is told how the server and its applications are: an IP address with a port (UDP), or the
+            /// absolute path of a socket (UNIX datagrams).
+            ///
+            /// Counters since the last time, gauges, and means and percentiles of times: see
+            /// [docs/metrics.md](metrics.md#statsd). A server that is not there delays nothing.
+            statsd: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload Start, scope Server;
+
+            /// How often it is told.
+            statsd_interval: Duration = Kind::Duration { min: SECOND, max: HOUR }, default "10s", reload Start, scope Server;
+
+            /// How labels are told: `dogstatsd` as tags behind the value, `plain` as parts of the name, for servers that know
+            /// no tags.
+            statsd_format: StatsdFormat = Kind::Choice(&["dogstatsd", "plain"]), default "dogstatsd", reload Start, scope Server;
+
             /// How long the server goes on serving after it was asked to stop, while `/ready` says already that it is not
             /// ready.
             ///

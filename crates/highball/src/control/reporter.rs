@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use certificates::Manager;
-use front::{ApplicationSnapshot, Front};
+use front::{ApplicationFront, ApplicationSnapshot, Front};
 use metrics::ApplicationTotals;
 use supervisor::{Process, Role};
 
@@ -31,11 +31,19 @@ pub(crate) type SharedManager = Rc<RefCell<Option<Manager>>>;
 impl Reporter {
     /// What became of the requests of each application and what they cost, by its name; the name of an only one is empty.
     pub(crate) fn totals(&self) -> Vec<(String, ApplicationTotals)> {
-        let named = |hosted: &Rc<Hosted>| {
-            let application = hosted.application.borrow();
-            let name = application.name().unwrap_or_default().to_owned();
-            (name, hosted.front.totals())
-        };
+        self.totals_by(ApplicationFront::totals)
+    }
+
+    /// The same without what servers before this one have counted.
+    pub(crate) fn own_totals(&self) -> Vec<(String, ApplicationTotals)> {
+        self.totals_by(ApplicationFront::own_totals)
+    }
+
+    fn totals_by(
+        &self,
+        of: fn(&ApplicationFront) -> ApplicationTotals,
+    ) -> Vec<(String, ApplicationTotals)> {
+        let named = |hosted: &Rc<Hosted>| (hosted.name().unwrap_or_default(), of(&hosted.front));
         let mut totals: Vec<_> = self.hosted.iter().map(named).collect();
         if let Some(nobody) = self.front.totals_of_no_application() {
             totals.push(("(none)".to_owned(), nobody));

@@ -35,6 +35,7 @@ use crate::setup::Setup;
 use crate::sockets::Sockets;
 use crate::startup::names::claim_names;
 use crate::startup::opening::{Opened, StartupContext};
+use crate::statsd::Statsd;
 use crate::system::pid_file::PidFile;
 use crate::system::systemd::Manager;
 use crate::system::terminal::Terminal;
@@ -55,6 +56,7 @@ pub(super) struct Booting {
     pub(super) queue: Rc<ChangeQueue>,
     pub(super) state: Rc<Cell<&'static str>>,
     pub(super) certificates: SharedManager,
+    pub(super) statsd: Option<Rc<Statsd>>,
     pub(super) sockets: Sockets,
     /// Looked at before the code is loaded: what is touched later may be newer than that code.
     pub(super) restart_files: Vec<RestartFile>,
@@ -102,13 +104,14 @@ impl Booting {
             // The file is the running server's until this one serves.
             Some(_) => None,
         };
-        let reporter = Reporter {
+        let reporter = Rc::new(Reporter {
             fixed: Report::fixed(setup.dir.display().to_string(), sockets.names()),
             front: Rc::clone(&front),
             hosted: hosted.clone(),
             state: Rc::clone(&state),
             certificates: Rc::clone(&certificates),
-        };
+        });
+        let statsd = Statsd::begin(&setup.settings, &reporter, &log)?;
         let queue = Rc::clone(&sinks.changes);
         let health = Health {
             state: Rc::clone(&state),
@@ -135,6 +138,7 @@ impl Booting {
             queue,
             state,
             certificates,
+            statsd,
             sockets,
             replaced,
             pid_file,

@@ -102,6 +102,36 @@ impl Value {
         }
     }
 
+    /// The value below which `share` of a histogram's values are (0.95 for the 95th percentile), taken as evenly spread within
+    /// a bucket of these bounds. None without any, and for what is no histogram.
+    pub fn quantile(&self, bounds: &[f64], share: f64) -> Option<f64> {
+        let Self::Histogram { counts, .. } = self else {
+            return None;
+        };
+        let rank = share * self.count()? as f64;
+        let mut below = 0.0;
+        let lower = std::iter::once(bounds.first()?.min(0.0)).chain(bounds.iter().copied());
+        for ((lower, upper), count) in lower.zip(bounds).zip(counts) {
+            let count = *count as f64;
+            if count > 0.0 && below + count >= rank {
+                return Some(lower + (upper - lower) * (rank - below) / count);
+            }
+            below += count;
+        }
+        bounds.last().copied()
+    }
+
+    /// How many values a histogram has; none without any, and for what is no histogram.
+    pub fn count(&self) -> Option<u64> {
+        let Self::Histogram { counts, .. } = self else {
+            return None;
+        };
+        let all = counts
+            .iter()
+            .fold(0_u64, |all, one| all.saturating_add(*one));
+        (all > 0).then_some(all)
+    }
+
     /// Adds what another server counted of the same; gauges are those of living processes alone.
     fn add(&mut self, other: &Self) {
         match (self, other) {

@@ -1,0 +1,168 @@
+//! What a StatsD server is told (setting `statsd`).
+
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
+
+use test_support::{Directory, Program, Server, ServerBuilder, TEST_TIMEOUT};
+
+const COUNTS: &str = r#"
+ORDERS = Highball.metrics.counter("orders", "Orders", labels: [:kind])
+CARTS = Highball.metrics.gauge("carts_open")
+IMPORT = Highball.metrics.histogram("import_seconds", buckets: [1, 2])
+run lambda { |env|
+  ORDERS.add(3, kind: "web shop")
+  CARTS.set(-4)
+  4.times { IMPORT.observe(1.5) }
+  Test.text("counted")
+}"#;
+
+/// A StatsD server that adds up what it is told.
+#[derive(Default)]
+struct Told {
+    counters: BTreeMap<String, f64>,
+    gauges: BTreeMap<String, f64>,
+    longest: usize,
+}
+
+impl Told {
+    /// Takes a datagram in.
+    fn take(&mut self, datagram: &[u8]) {
+        self.longest = self.longest.max(datagram.len());
+        let text = str::from_utf8(datagram).expect("text");
+        for line in text.split('\n') {
+            let (name, rest) = line.split_once(':').expect("a name");
+            let mut parts = rest.split('|');
+            let value: f64 = parts.next().expect("a value").parse().expect("a number");
+            let kind = parts.next().expect("a type");
+            let tags = parts.next().unwrap_or_default();
+            let name = format!("{name}{tags}");
+            match kind {
+                "c" => *self.counters.entry(name).or_default() += value,
+                "g" => drop(self.gauges.insert(name, value)),
+                _ => panic!("{line}"),
+            }
+        }
+    }
+
+    /// Takes in what comes until this counter has so much.
+    fn until(&mut self, counter: &str, value: f64, mut receive: impl FnMut(&mut [u8]) -> usize) {
+        let mut buffer = [0; 65_536];
+        while self.counters.get(counter) != Some(&value) {
+            let length = receive(&mut buffer);
+            self.take(&buffer[..length]);
+            let now = self.counters.get(counter);
+            assert!(now <= Some(&value), "{counter} is {now:?}, and not {value}");
+        }
+    }
+}
+
+fn udp() -> (UdpSocket, String) {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    socket
+        .set_read_timeout(Some(TEST_TIMEOUT))
+        .expect("a time-out");
+    let address = socket.local_addr().expect("an address").to_string();
+    (socket, address)
+}
+
+fn telling(server: ServerBuilder, address: &str) -> Server {
+    let server = server.setting("statsd", address);
+    server.setting("statsd_interval", "1s").start()
+}
+
+#[test]
+fn statsd_is_told_counters_as_differences_and_gauges() {
+    let (socket, address) = udp();
+    let server = telling(Server::app(COUNTS).workers(2), &address);
+    let receive = |buffer: &mut [u8]| socket.recv(buffer).expect("a datagram");
+    let mut told = Told::default();
+    server.get("/").expect(200);
+    told.until("highball.requests#outcome:ok", 1.0, receive);
+    told.until("orders#kind:web_shop", 3.0, receive);
+    server.get("/").expect(200);
+    told.until("highball.requests#outcome:ok", 2.0, receive);
+    told.until("orders#kind:web_shop", 6.0, receive);
+    told.until("import_seconds.count", 8.0, receive);
+    assert_eq!(
+        told.gauges["highball.ready_workers"], 2.0,
+        "{:?}",
+        told.gauges
+    );
+    // What nothing has told yet comes when the server stops.
+    server.get("/").expect(200);
+    server.stop();
+    told.until("orders#kind:web_shop", 9.0, receive);
+    told.until("import_seconds.count", 12.0, receive);
+    assert_eq!(told.gauges["import_seconds.p50"], 1.5, "{:?}", told.gauges);
+    assert!(
+        told.gauges["highball.request_duration_ms.p95"] > 0.0,
+        "{:?}",
+        told.gauges
+    );
+    let carts = told.gauges["carts_open"];
+    assert!(carts == -4.0 || carts == -8.0, "{carts}");
+    assert!(told.longest <= 1432, "{}", told.longest);
+}
+
+#[test]
+fn statsd_without_tags_gets_labels_as_parts_of_names() {
+    let directory = Directory::new();
+    let path = directory.path().join("statsd.sock");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    socket
+        .set_read_timeout(Some(TEST_TIMEOUT))
+        .expect("a time-out");
+    let server = Server::app(COUNTS).setting("statsd_format", "plain");
+    let server = telling(server, &path.display().to_string());
+    server.get("/").expect(200);
+    let mut told = Told::default();
+    let receive = |buffer: &mut [u8]| socket.recv(buffer).expect("a datagram");
+    told.until("orders.web_shop", 3.0, receive);
+    told.until("highball.requests.ok", 1.0, receive);
+    server.stop();
+}
+
+#[test]
+fn a_receiver_that_is_not_there_is_told_all_when_it_comes() {
+    let directory = Directory::new();
+    let path = directory.path().join("statsd.sock");
+    let server = telling(Server::app(COUNTS), &path.display().to_string());
+    server.get("/").expect(200);
+    server
+        .log()
+        .wait(|line| line.contains("cannot send metrics to StatsD"));
+    server.get("/").expect(200);
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    socket
+        .set_read_timeout(Some(TEST_TIMEOUT))
+        .expect("a time-out");
+    let mut told = Told::default();
+    told.until("orders#kind:web_shop", 6.0, |buffer| {
+        socket.recv(buffer).expect("a datagram")
+    });
+    let stopped = server.stop();
+    let complaints = stopped
+        .log
+        .iter()
+        .filter(|line| line.contains("cannot send metrics"));
+    assert_eq!(complaints.count(), 1);
+}
+
+#[test]
+fn what_is_no_address_of_statsd_is_an_error_at_the_start() {
+    let directory = Directory::new();
+    std::fs::write(directory.join("config.ru"), "run ->(_) { [200, {}, []] }").expect("a file");
+    for wrong in ["localhost:8125", "8125", "statsd.sock"] {
+        let program = Program::highball(["serve"]).arg(directory.path());
+        let ran = program
+            .arg("--statsd")
+            .arg(wrong)
+            .arg("--listen")
+            .arg("127.0.0.1:0")
+            .run();
+        assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
+        let text = format!("statsd: \"{wrong}\" is neither an IP address with a port");
+        assert!(ran.stderr.contains(&text), "{}", ran.output());
+    }
+}
