@@ -113,7 +113,7 @@ fn statsd_without_tags_gets_labels_as_parts_of_names() {
     socket
         .set_read_timeout(Some(TEST_TIMEOUT))
         .expect("a time-out");
-    let server = Server::app(COUNTS).setting("statsd_format", "plain");
+    let server = Server::app(COUNTS).setting("statsd_tags", "false");
     let server = telling(server, &path.display().to_string());
     server.get("/").expect(200);
     let mut told = Told::default();

@@ -41,15 +41,6 @@ pub enum Rollout {
     WorkerByWorker,
 }
 
-/// How labels of metrics are told to StatsD.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StatsdFormat {
-    /// As tags behind the value.
-    Dogstatsd,
-    /// As parts of the name.
-    Plain,
-}
-
 /// What a response must say to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CachePolicy {
@@ -200,22 +191,6 @@ impl Field for PublicFiles {
             Self::Auto => "auto".to_owned(),
             Self::None => "none".to_owned(),
             Self::Folder(folder) => folder.display().to_string(),
-        })
-    }
-}
-
-impl Field for StatsdFormat {
-    fn from_value(value: Value) -> Self {
-        match String::from_value(value).as_str() {
-            "plain" => Self::Plain,
-            _ => Self::Dogstatsd,
-        }
-    }
-
-    fn to_value(&self) -> Value {
-        Value::Text(match self {
-            Self::Dogstatsd => "dogstatsd".to_owned(),
-            Self::Plain => "plain".to_owned(),
         })
     }
 }

@@ -38,7 +38,7 @@ pub use error::{ConfigError, ConfigErrors, Origin, Place};
 pub use example_file::{WrongEntry, example_file};
 pub use field::{
     CachePolicy, ClientVerification, FileMode, LogFormat, MemoryBudget, PublicFiles, Rollout,
-    StatsdFormat, TlsVersion,
+    TlsVersion,
 };
 pub use help::{help_of, list_of_settings};
 pub use hosts::{HostPattern, MAX_HOST_BYTES};

@@ -21,7 +21,7 @@ use crate::address_list::AddressList;
 use crate::error::Origin;
 use crate::field::{
     CachePolicy, ClientVerification, Field, FileMode, LogFormat, MemoryBudget, PublicFiles,
-    Rollout, StatsdFormat, TlsVersion,
+    Rollout, TlsVersion,
 };
 use crate::hsts::Hsts;
 use crate::kind::{Kind, Value};

@@ -61,9 +61,6 @@ pub trait Dispatcher {
     /// `sequence`. Without a line where it does not run that request any more.
     fn traced(&self, worker: WorkerId, slot: u16, sequence: u32, backtrace: &[String]);
 
-    /// Takes what a worker of this generation, or its template, says outside of requests that the application has counted.
-    fn counted(&self, generation: u32, worker: Option<u16>, batch: &str);
-
     /// Routes requests to these generations from now on, and to no other.
     fn route_to(&self, generations: &[u32]);
 

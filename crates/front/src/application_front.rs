@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use config::Settings;
 use exchange::{Alarm, WorkerId};
-use metrics::{ApplicationTotals, Distribution};
+use metrics::{ApplicationTotals, Distribution, Source};
 
 use crate::dispatch::Dispatcher;
 use crate::edges::Edges;
@@ -145,6 +145,12 @@ impl ApplicationFront {
     /// How long its requests took at this server, from their arrival to the end of the response.
     pub fn latency(&self) -> Distribution {
         self.application.latency()
+    }
+
+    /// Takes what a process of the application has counted outside of requests.
+    pub fn count(&self, source: Source, batch: &str) {
+        let counts = self.dispatcher.turns().counts();
+        counts.borrow_mut().take_in(source, batch.as_bytes());
     }
 
     /// Adds what a server before this one has recorded.

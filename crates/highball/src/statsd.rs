@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use config::{Settings, StatsdFormat};
+use config::Settings;
 use front::log::{AccessLog, Level};
 use metrics::{ApplicationTotals, Lines, Tags};
 use tokio::task::spawn_local;
@@ -56,9 +56,9 @@ impl Statsd {
             reporter: Rc::clone(reporter),
             log: Rc::clone(log),
             receiver: Receiver::of(receiver)?,
-            tags: match settings.statsd_format {
-                StatsdFormat::Dogstatsd => Tags::DogStatsd,
-                StatsdFormat::Plain => Tags::InName,
+            tags: match settings.statsd_tags {
+                true => Tags::DogStatsd,
+                false => Tags::InName,
             },
             last: RefCell::default(),
             is_unreachable: Cell::new(false),

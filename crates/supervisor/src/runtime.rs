@@ -4,6 +4,7 @@
 pub(crate) mod channel;
 mod children;
 mod coexist;
+mod counts;
 mod drain;
 pub(crate) mod exit_status;
 mod exits;

@@ -154,11 +154,6 @@ impl Dispatcher for Recorder {
         self.call(format!("traced {worker} {slot} {sequence} {backtrace}"));
     }
 
-    fn counted(&self, generation: u32, worker: Option<u16>, batch: &str) {
-        let by = worker.map_or("template".to_owned(), |worker| worker.to_string());
-        self.call(format!("counted {generation} {by} {batch}"));
-    }
-
     fn route_to(&self, generations: &[u32]) {
         self.call(format!("feed {generations:?}"));
     }

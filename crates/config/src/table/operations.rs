@@ -41,9 +41,10 @@ macro_rules! operations_settings {
             /// How often it is told.
             statsd_interval: Duration = Kind::Duration { min: SECOND, max: HOUR }, default "10s", reload Start, scope Server;
 
-            /// How labels are told: `dogstatsd` as tags behind the value, `plain` as parts of the name, for servers that know
-            /// no tags.
-            statsd_format: StatsdFormat = Kind::Choice(&["dogstatsd", "plain"]), default "dogstatsd", reload Start, scope Server;
+            /// Whether labels are told as tags behind the value, as DogStatsD reads them: `orders:3|c|#kind:web`.
+            ///
+            /// Without it they are parts of the name, for servers that know no tags: `orders.web:3|c`.
+            statsd_tags: bool = Kind::Bool, default "true", reload Start, scope Server;
 
             /// How long the server goes on serving after it was asked to stop, while `/ready` says already that it is not
             /// ready.

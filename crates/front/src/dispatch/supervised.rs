@@ -148,13 +148,6 @@ impl exchange::Dispatcher for Dispatcher {
         }
     }
 
-    fn counted(&self, generation: u32, worker: Option<u16>, batch: &str) {
-        let counts = self.turns().counts();
-        counts
-            .borrow_mut()
-            .take_in((generation, worker), batch.as_bytes());
-    }
-
     /// What no worker has yet goes to these generations with the queue.
     fn route_to(&self, numbers: &[u32]) {
         let state = &mut *self.state.borrow_mut();

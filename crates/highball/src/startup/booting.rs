@@ -297,6 +297,10 @@ fn supervise(front: &Rc<ApplicationFront>, terminal: Option<Arc<Terminal>>) -> R
     };
     let supervisor = Rc::new(Supervisor::new(dispatcher, on_note, has_debugger));
     supervisor.on_purge(purges::of_workers(front));
+    let counting = Rc::clone(front);
+    supervisor.on_counts(move |generation, worker, batch| {
+        counting.count((generation, worker), batch);
+    });
     // Weak, for the supervisor has the front already.
     let alarmed = Rc::downgrade(&supervisor);
     front.on_alarm(move |alarm| {

@@ -19,6 +19,7 @@ use crate::rules::budget::{Bound, Budget};
 use crate::rules::fleet::{self, Fleet};
 use crate::rules::pool::{Action, Event, Pool};
 use crate::runtime::channel::Channel;
+use crate::runtime::counts::Counts;
 use crate::runtime::exits::Exits;
 use crate::runtime::load::{Booted, Load, StartError};
 use crate::runtime::purges::Purger;
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) debugged: Cell<Option<u32>>,
     /// Carries out what workers want the response cache to forget.
     pub(crate) purger: RefCell<Option<Purger>>,
+    /// Takes what the application has counted outside of requests.
+    pub(crate) counts: Counts,
     pub(crate) inner: RefCell<Inner>,
     /// What the generation that serves was launched with.
     pub(crate) serving_load: RefCell<Option<Rc<Load>>>,
@@ -114,6 +117,7 @@ impl Shared {
             has_debugger,
             debugged: Cell::default(),
             purger: RefCell::default(),
+            counts: Counts::default(),
             inner: RefCell::new(Inner {
                 fleet: Fleet::default(),
                 processes: BTreeMap::new(),

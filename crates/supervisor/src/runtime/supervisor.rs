@@ -103,6 +103,12 @@ impl Supervisor {
         self.shared.purger.replace(Some(Rc::new(purger)));
     }
 
+    /// Has `take` get what the application has counted outside of requests: in this generation, in the worker with this number
+    /// or in the template. Only the first call counts.
+    pub fn on_counts(&self, take: impl Fn(u32, Option<u16>, &str) + 'static) {
+        self.shared.counts.pass_to(take);
+    }
+
     /// Kills a worker; it is replaced like any other that died.
     pub fn kill_worker(&self, generation: u32, worker: u16) {
         self.shared.kill_worker(WorkerId::new(generation, worker));

@@ -244,9 +244,7 @@ impl TemplateTask {
                 self.shared.log_exit(self.id(worker), pid, status);
             }
             FromTemplate::Counts { batch } => {
-                self.shared
-                    .dispatcher
-                    .counted(self.generation, None, &batch);
+                self.shared.counts.pass_on(self.generation, None, &batch);
             }
             FromTemplate::Booted { .. } | FromTemplate::BootFailed { .. } => {
                 let reason = "it booted twice".to_owned();

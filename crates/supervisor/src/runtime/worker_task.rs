@@ -106,7 +106,9 @@ impl WorkerTask {
                     own.inspections.received(id, &text, last);
                 }
             }
-            FromWorker::Counts { batch } => dispatcher.counted(generation, Some(worker), &batch),
+            FromWorker::Counts { batch } => {
+                self.shared.counts.pass_on(generation, Some(worker), &batch)
+            }
             FromWorker::Error { message } => {
                 let note = WorkerNote::Message(message);
                 self.shared.note_worker(self.id, note);
