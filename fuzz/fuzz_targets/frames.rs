@@ -12,7 +12,7 @@ use exchange::{Front, Geometry, Region};
 use libfuzzer_sys::fuzz_target;
 
 const RING: usize = 4096;
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     Kind::Head,
     Kind::Hints,
     Kind::Chunk,
@@ -22,6 +22,7 @@ const KINDS: [Kind; 9] = [
     Kind::Abort,
     Kind::Hijacked,
     Kind::Exception,
+    Kind::Counts,
 ];
 
 /// Takes what is there, as the front does.

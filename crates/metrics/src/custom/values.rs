@@ -93,12 +93,12 @@ impl Value {
         let Self::Gauge(values) = self else {
             return None;
         };
-        let all = values.iter().map(|&(_, value)| value);
+        let mut all = values.iter().map(|&(_, value)| value);
         match aggregate {
             Aggregate::Sum => (!values.is_empty()).then(|| all.sum()),
             Aggregate::Max => all.reduce(f64::max),
             Aggregate::Min => all.reduce(f64::min),
-            Aggregate::Latest => all.last(),
+            Aggregate::Latest => all.next_back(),
         }
     }
 
