@@ -4,26 +4,22 @@
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
-use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::{HeaderValue, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, Request, Response, StatusCode, Uri};
+use http::header::USER_AGENT;
+use http::{Request, Response, StatusCode, Uri};
+use http_body::Body;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client as HyperClient;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use http_client::{AGENT, Client, Plan, chain};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
-use rustls::crypto::aws_lc_rs;
+use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 
 use crate::clock::Clock;
-use crate::failure::{PlanError, chain};
+use crate::failure::PlanError;
 use crate::text::one_line;
 
 /// How long a connection to the authority may take to be opened.
@@ -34,20 +30,14 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 const ASK_TIMEOUT: Duration = Duration::from_secs(2);
 /// A longer response of the authority is an error, in bytes.
 const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
-/// Who asks.
-const AGENT: HeaderValue =
-    HeaderValue::from_static(concat!("highball/", env!("CARGO_PKG_VERSION")));
-
-type Https<B> = HyperClient<HttpsConnector<HttpConnector>, B>;
 
 /// The certificates that servers are checked against: those of a file, or the system's.
 ///
 /// # Errors
 /// There are none.
 pub(crate) fn roots(file: Option<&Path>) -> Result<RootCertStore, PlanError> {
-    let mut store = RootCertStore::empty();
     let Some(path) = file else {
-        store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let store = http_client::system_roots();
         return match store.is_empty() {
             true => Err(PlanError::Roots(
                 "this system has no list of certificate authorities: install the package ca-certificates, or set \
@@ -58,6 +48,7 @@ pub(crate) fn roots(file: Option<&Path>) -> Result<RootCertStore, PlanError> {
         };
     };
     let pem = std::fs::read(path).map_err(|error| PlanError::File(path.to_owned(), error))?;
+    let mut store = RootCertStore::empty();
     let certificates = CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok);
     store.add_parsable_certificates(certificates);
     match store.is_empty() {
@@ -69,21 +60,18 @@ pub(crate) fn roots(file: Option<&Path>) -> Result<RootCertStore, PlanError> {
     }
 }
 
-fn connector(roots: RootCertStore, plain_too: bool) -> HttpsConnector<HttpConnector> {
-    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("the provider supports TLS 1.2 and 1.3")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    let builder = HttpsConnectorBuilder::new().with_tls_config(config);
-    let builder = match plain_too {
-        true => builder.https_or_http(),
-        false => builder.https_only(),
+fn client<B>(roots: RootCertStore, plain_too: bool) -> Client<B>
+where
+    B: Body + Send,
+    B::Data: Send,
+{
+    let plan = Plan {
+        roots,
+        plain_too,
+        connect_timeout: CONNECT_TIMEOUT,
+        keep_alive: true,
     };
-    builder.enable_http1().wrap_connector(tcp)
+    plan.client()
 }
 
 /// When the authority wants to be asked again, as its last answer said.
@@ -102,7 +90,7 @@ impl RetryAfter {
 
 /// The client that instant-acme speaks through.
 pub(crate) struct AcmeClient {
-    http: Https<BodyWrapper<Bytes>>,
+    http: Client<BodyWrapper<Bytes>>,
     clock: Arc<dyn Clock>,
     retry_after: RetryAfter,
 }
@@ -111,7 +99,7 @@ impl AcmeClient {
     pub(crate) fn new(roots: RootCertStore, clock: Arc<dyn Clock>) -> (Self, RetryAfter) {
         let retry_after = RetryAfter::default();
         let client = Self {
-            http: HyperClient::builder(TokioExecutor::new()).build(connector(roots, false)),
+            http: client(roots, false),
             clock,
             retry_after: retry_after.clone(),
         };
@@ -142,7 +130,7 @@ impl HttpClient for AcmeClient {
                 .map_err(|error| about(&uri, &error))?;
             retry_after.set(match head.status.is_success() {
                 true => None,
-                false => parse_retry_after(&head.headers, clock.now()),
+                false => http_client::retry_after(&head.headers, clock.now()),
             });
             check(head.status, &body).map_err(|error| about(&uri, &error))?;
             Ok(BytesResponse::from(Response::from_parts(
@@ -173,21 +161,12 @@ fn check(status: StatusCode, body: &[u8]) -> Result<(), Error> {
     Err(Error::Other(format!("answered {status}: {said}").into()))
 }
 
-/// The time that `Retry-After` names (RFC 9110 section 10.2.3).
-fn parse_retry_after(fields: &HeaderMap, now: SystemTime) -> Option<SystemTime> {
-    let text = fields.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    match u64::from_str(text) {
-        Ok(seconds) => now.checked_add(Duration::from_secs(seconds)),
-        Err(_) => httpdate::parse_http_date(text).ok(),
-    }
-}
-
 /// The client that asks whether a name gets a certificate.
-pub(crate) struct AskClient(Https<Full<Bytes>>);
+pub(crate) struct AskClient(Client<Full<Bytes>>);
 
 impl AskClient {
     pub(crate) fn new(roots: RootCertStore) -> Self {
-        Self(HyperClient::builder(TokioExecutor::new()).build(connector(roots, true)))
+        Self(client(roots, true))
     }
 
     /// The status of the answer.
@@ -212,25 +191,7 @@ impl AskClient {
 
 #[cfg(test)]
 mod tests {
-    use std::time::UNIX_EPOCH;
-
     use super::*;
-
-    #[test]
-    fn retry_after_is_a_number_of_seconds_or_a_date() {
-        let now = UNIX_EPOCH + Duration::from_secs(1000);
-        for (text, expected) in [
-            ("120", Some(1120)),
-            ("Thu, 01 Jan 1970 01:00:00 GMT", Some(3600)),
-            ("soon", None),
-            ("-1", None),
-            ("18446744073709551615", None),
-        ] {
-            let fields = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]);
-            let expected = expected.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds));
-            assert_eq!(parse_retry_after(&fields, now), expected, "{text}");
-        }
-    }
 
     #[test]
     fn an_error_that_is_no_problem_document_is_shown() {

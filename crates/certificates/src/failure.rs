@@ -1,9 +1,9 @@
 //! Why a certificate could not be ordered, in words for people and with what follows from it. Decides no time.
 
-use std::error::Error as StdError;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use http_client::chain;
 use instant_acme::{Error, Problem};
 use thiserror::Error as ThisError;
 
@@ -138,19 +138,4 @@ pub(crate) fn problem_type(problem: &Problem) -> Option<String> {
 /// Whether the nonce of a request was refused, after which the same request may be sent again (RFC 8555 section 6.5).
 pub(crate) fn is_bad_nonce(error: &Error) -> bool {
     matches!(error, Error::Api(problem) if problem_type(problem).as_deref() == Some("badNonce"))
-}
-
-/// An error with its causes, without those whose text the one before has already.
-pub(crate) fn chain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        source = error.source();
-    }
-    text
 }

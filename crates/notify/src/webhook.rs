@@ -1,7 +1,6 @@
 //! A webhook: a POST of JSON within a time limit. Follows no redirect, and reads nothing of the response but its status.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,12 +8,7 @@ use exceptions::Notice;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{Request, StatusCode, Uri};
 use http_body_util::Full;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use rustls::crypto::aws_lc_rs;
-use rustls::{ClientConfig, RootCertStore};
+use http_client::{AGENT, Client, Plan, chain};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::queue::{Receiver, Undelivered};
@@ -23,15 +17,13 @@ use crate::queue::{Receiver, Undelivered};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a whole request to the webhook may take.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
-/// Who tells.
-const AGENT: &str = concat!("highball/", env!("CARGO_PKG_VERSION"));
 
 /// A webhook.
 pub(crate) struct Webhook {
     address: Uri,
     /// Names are looked up on a thread of this runtime.
     runtime: Runtime,
-    client: Option<Client<HttpsConnector<HttpConnector>, Full<Bytes>>>,
+    client: Option<Client<Full<Bytes>>>,
 }
 
 impl Webhook {
@@ -48,23 +40,15 @@ impl Webhook {
     }
 }
 
-fn client() -> Client<HttpsConnector<HttpConnector>, Full<Bytes>> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("the provider supports TLS 1.2 and 1.3")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    let builder = HttpsConnectorBuilder::new().with_tls_config(config);
-    let connector = builder.https_or_http().enable_http1().wrap_connector(tcp);
-    // A notice is rare: no connection is kept for the next one.
-    Client::builder(TokioExecutor::new())
-        .pool_max_idle_per_host(0)
-        .build(connector)
+fn client() -> Client<Full<Bytes>> {
+    let plan = Plan {
+        roots: http_client::system_roots(),
+        plain_too: true,
+        connect_timeout: CONNECT_TIMEOUT,
+        // A notice is rare.
+        keep_alive: false,
+    };
+    plan.client()
 }
 
 impl Receiver for Webhook {
@@ -106,17 +90,6 @@ fn judge(status: StatusCode) -> Result<(), Undelivered> {
         reason: format!("it answered {status}"),
         again: status.is_server_error() || passes.contains(&status),
     })
-}
-
-/// An error with what led to it.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }
 
 #[cfg(test)]
