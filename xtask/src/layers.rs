@@ -17,7 +17,7 @@ struct Layer {
 const FOR_TESTS: [&str; 2] = ["crates/test-browser", "crates/test-support"];
 
 /// One line for each crate.
-const LAYERS: [Layer; 30] = [
+const LAYERS: [Layer; 31] = [
     Layer {
         krate: "crates/admin",
         may_use: &[],
@@ -89,6 +89,11 @@ const LAYERS: [Layer; 30] = [
         why: "merges and shows stacks; it knows no request, no worker and no terminal",
     },
     Layer {
+        krate: "crates/traces",
+        may_use: &["crates/http-client"],
+        why: "spans, who is traced, and the thread that sends them; it knows no connection and no worker",
+    },
+    Layer {
         krate: "crates/extension",
         may_use: &["crates/exchange"],
         why: "runs inside other people's Ruby; it knows workers and slots, and nothing of the front",
@@ -108,6 +113,7 @@ const LAYERS: [Layer; 30] = [
             "crates/metrics",
             "crates/proc",
             "crates/profiles",
+            "crates/traces",
         ],
         why: "serves requests; it never starts or ends a process, so it never uses the supervisor",
     },
@@ -127,6 +133,7 @@ const LAYERS: [Layer; 30] = [
             "crates/proc",
             "crates/profiles",
             "crates/supervisor",
+            "crates/traces",
         ],
         why: "puts the server together; the lab is a program of its own, which it executes",
     },
