@@ -75,7 +75,7 @@ const LAYERS: [Layer; 31] = [
     },
     Layer {
         krate: "crates/notify",
-        may_use: &["crates/exceptions", "crates/http-client"],
+        may_use: &["crates/exceptions", "crates/http-client", "crates/proc"],
         why: "tells receivers outside of the server what exceptions decides; it knows no front",
     },
     Layer {

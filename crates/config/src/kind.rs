@@ -1,6 +1,7 @@
 //! The kinds of values: how each is read from text, bounded, written and explained. Knows no setting.
 
 mod path_list;
+mod ratio;
 mod socket_address;
 mod text_forms;
 
@@ -88,6 +89,8 @@ pub enum Kind {
     FileMode,
     /// A part of a whole: `50%`.
     Percent,
+    /// A part of a whole, to a millionth: `0.01`.
+    Ratio,
     /// A list of texts; the words say what each is. Empty is `none`.
     Texts(&'static str),
     /// A list of paths, with a value of this kind each where there is one; see [`PathRules`](crate::PathRules).
@@ -132,6 +135,7 @@ impl Kind {
             | Self::Bytes { .. }
             | Self::AutoBytes { .. }
             | Self::Duration { .. }
+            | Self::Ratio
             | Self::Listen => true,
             Self::Maybe(kind) => kind.takes_numbers(),
             Self::Bool
@@ -178,6 +182,7 @@ impl Kind {
             Self::LogFields => "FIELD".to_owned(),
             Self::FileMode => "MODE|auto".to_owned(),
             Self::Percent => "N%".to_owned(),
+            Self::Ratio => "0..1".to_owned(),
             Self::Paths(None) => "PATH".to_owned(),
             Self::Paths(Some(values)) => format!("PATH={}", values.value_name()),
         }
@@ -228,6 +233,7 @@ impl Kind {
                     .to_owned()
             }
             Self::Percent => "a part from 1% to 100%".to_owned(),
+            Self::Ratio => ratio::ALLOWED.to_owned(),
             Self::Texts(what) => format!("a list of {what}, or \"none\" alone"),
             Self::Paths(values) => path_list::allowed(*values),
         }
@@ -267,13 +273,8 @@ impl Kind {
                 let time = Duration::from_millis(time.ok_or_else(|| self.out_of_range(text))?);
                 self.within(Value::Duration(time), *min <= time && time <= *max, text)
             }
-            Self::Percent => {
-                let number = text.strip_suffix('%').map(str::parse);
-                match number {
-                    Some(Ok(number @ 1..=100)) => Ok(Value::Number(number)),
-                    _ => Err(wrong()),
-                }
-            }
+            Self::Percent => ratio::percent(text).map(Value::Number).ok_or_else(wrong),
+            Self::Ratio => ratio::parse(text).map(Value::Number).ok_or_else(wrong),
             Self::Bool => text.parse().map(Value::Bool).map_err(|_| wrong()),
             Self::Text if text.is_empty() || text.chars().any(char::is_control) => Err(wrong()),
             Self::Text => Ok(Value::Text(text.to_owned())),
@@ -357,6 +358,7 @@ impl Kind {
             (Self::Maybe(kind), value) => kind.text(value),
             (Self::Bytes { .. } | Self::AutoBytes { .. }, Value::Number(size)) => size_text(*size),
             (Self::Percent, Value::Number(number)) => format!("{number}%"),
+            (Self::Ratio, Value::Number(millionths)) => ratio::text(*millionths),
             (Self::FileMode, Value::Number(mode)) => format!("{mode:04o}"),
             (_, Value::Number(number)) => number.to_string(),
             (_, Value::Duration(time)) => time_text(*time),

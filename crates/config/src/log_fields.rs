@@ -15,6 +15,10 @@ pub enum LogField {
     Referer,
     /// The request's id.
     RequestId,
+    /// The trace of the request.
+    TraceId,
+    /// Its span there.
+    SpanId,
     /// Bytes of the request's body.
     BytesIn,
     /// Bytes of the response's body that were sent.
@@ -49,6 +53,8 @@ pub(crate) const NAMES: &[&str] = &[
     "user_agent",
     "referer",
     "request_id",
+    "trace_id",
+    "span_id",
     "bytes_in",
     "bytes",
     "queue_ms",

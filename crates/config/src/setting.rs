@@ -14,7 +14,7 @@ const SHORT_FLAGS: [(&str, char); 4] = [
 ];
 
 /// Settings whose values have a password or a secret path.
-const ADDRESSES_WITH_SECRETS: [&str; 2] = ["exception_webhook", "smtp_url"];
+const ADDRESSES_WITH_SECRETS: [&str; 3] = ["exception_webhook", "otlp_endpoint", "smtp_url"];
 
 /// What a changed setting needs in a running server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +156,7 @@ impl Setting {
 fn without_secrets(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else {
         return match address {
-            "" | "none" => address.to_owned(),
+            "" | "auto" | "none" => address.to_owned(),
             _ => "(not shown)".to_owned(),
         };
     };

@@ -12,6 +12,7 @@ mod files;
 mod operations;
 mod server;
 mod tls;
+mod traces;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -39,6 +40,7 @@ use crate::table::files::files_settings;
 use crate::table::operations::operations_settings;
 use crate::table::server::server_settings;
 use crate::table::tls::tls_settings;
+use crate::table::traces::traces_settings;
 use crate::table_macro::settings;
 use crate::units::{GIB, KIB, MIB, MS, TIB};
 
@@ -336,6 +338,8 @@ operations_settings! { files_settings;
     /// `client` is the address of the peer, as in `REMOTE_ADDR`. `encoding` is how the front compressed the response,
     /// and `bytes` what was sent of it then. `bytes` and `bytes_in` are the sizes of the
     /// bodies of response and request, `queue_ms` and `app_ms` the times in the queue and in the application.
+    /// `trace_id` and `span_id` name the trace of the request and its span there, also where traces are not sent but the
+    /// client says `traceparent`: then `span_id` is the client's span.
     /// `route` and those after it are what `measure_requests` measures: the route as the application's framework
     /// names it, the times in the database, in views, in garbage collection and on the CPU, objects allocated and
     /// queries.

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use highball_config::{Kind, SETTINGS};
 
 /// The crates and folders of which the server consists.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 14] = [
+    "crates/traces/src",
     "crates/admin/src",
     "crates/cache/src",
     "crates/certificates/src",

@@ -10,6 +10,7 @@ use std::time::Instant;
 use config::Settings;
 use exchange::{Alarm, WorkerId};
 use metrics::{ApplicationTotals, Distribution, Source};
+use traces::Tracer;
 
 use crate::dispatch::Dispatcher;
 use crate::edges::Edges;
@@ -191,6 +192,11 @@ impl ApplicationFront {
             let fields = [("folder", Value::Text(&path))];
             self.log().event(Level::Warn, text, &fields);
         }
+    }
+
+    /// Has requests that begin be traced. Only the first call counts.
+    pub fn trace(&self, tracer: Tracer) {
+        let _ = self.application.tracer.set(tracer);
     }
 
     /// What the application has raised.

@@ -33,6 +33,7 @@ pub mod log;
 pub mod messages;
 pub mod metrics;
 pub mod net;
+mod random;
 pub mod remote;
 pub mod runtime;
 pub mod serve;

@@ -255,6 +255,7 @@ impl AccessLog {
                 if error.request_id.is_some() {
                     line.id(error.request_id);
                 }
+                line.trace(error.trace);
                 line.number("worker", error.worker.map(u64::from));
                 line.number("generation", error.generation.map(u64::from));
                 line.backtrace(error.backtrace, MAX_BACKTRACE_BYTES);
@@ -275,6 +276,7 @@ impl AccessLog {
                 if late.request_id.is_some() {
                     line.id(late.request_id);
                 }
+                line.trace(late.trace);
                 line.number("worker", late.worker.map(u64::from));
                 line.number("generation", late.generation.map(u64::from));
                 line.backtrace(late.backtrace, MAX_BACKTRACE_BYTES);

@@ -53,7 +53,7 @@ fn plan(settings: &Settings) -> Result<Plan> {
 }
 
 /// Takes lines from other threads to the log.
-fn log_complaints(log: Rc<AccessLog>) -> mpsc::Sender<String> {
+pub(crate) fn log_complaints(log: Rc<AccessLog>) -> mpsc::Sender<String> {
     let (lines, mut received) = mpsc::channel::<String>(MAX_COMPLAINTS);
     spawn_local(async move {
         while let Some(text) = received.recv().await {

@@ -21,6 +21,7 @@ mod sockets;
 mod startup;
 mod statsd;
 mod system;
+mod traces;
 mod translation;
 
 use std::process::ExitCode;

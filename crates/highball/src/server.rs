@@ -22,6 +22,7 @@ use crate::housekeeping::Housekeeping;
 use crate::statsd::Statsd;
 use crate::system::systemd::Manager;
 use crate::system::terminal::Terminal;
+use crate::traces::SharedExporter;
 
 /// The parts of a server.
 pub(crate) struct Server {
@@ -44,6 +45,8 @@ pub(crate) struct Server {
     pub(crate) certificates: SharedManager,
     /// What tells StatsD.
     pub(crate) statsd: Option<Rc<Statsd>>,
+    /// What sends traces.
+    pub(crate) exporter: SharedExporter,
     /// The terminal that debuggers in workers use.
     pub(crate) terminal: Option<Arc<Terminal>>,
 }

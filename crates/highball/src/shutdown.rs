@@ -14,6 +14,7 @@ use crate::application::{LEAST_GRACE, counted};
 use crate::changes::successor::Successor;
 use crate::server::Server;
 use crate::system::signals::{Stop, Stops};
+use crate::traces;
 
 /// A server that ends.
 pub(crate) struct Shutdown {
@@ -81,6 +82,8 @@ impl Shutdown {
         if let Some(statsd) = &server.statsd {
             statsd.tell();
         }
+        // Every request has ended.
+        traces::finish(&server.exporter).await;
         server.control.close();
         if let Some(terminal) = &server.terminal {
             terminal.restore();

@@ -250,6 +250,7 @@ async fn serve(
         state: booting.state,
         certificates: booting.certificates,
         statsd: booting.statsd,
+        exporter: booting.exporter,
         terminal: booting.setup.child_environment().terminal.clone(),
     });
     let upgrades = Upgrades {

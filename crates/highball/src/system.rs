@@ -1,6 +1,7 @@
 //! What this process has to do with the kernel and the service manager: its rights, its program, its signals.
 
 pub(crate) mod pid_file;
+pub(crate) mod private_file;
 pub(crate) mod privileges;
 pub(crate) mod program;
 pub(crate) mod signals;

@@ -1,14 +1,9 @@
 //! Who is told, as the settings say it: checked before anything starts. Connects to nothing.
 
-use std::fs;
-
 use http::Uri;
 use lettre::message::Mailbox;
 use lettre::transport::smtp::SmtpTransportBuilder;
 use lettre::{Address, SmtpTransport};
-
-/// Where the kernel says what this machine is called.
-const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// A setting that cannot be used. A password of it is not shown.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +53,7 @@ impl Plan {
         let mail = match mail_to {
             None => None,
             Some(to) => {
-                let host = host_name();
+                let host = proc::machine::host_name();
                 let from = match mail_from {
                     Some(from) => mailbox("exception_mail_from", from)?,
                     None => default_sender(&host)?,
@@ -110,14 +105,6 @@ fn default_sender(host: &str) -> Result<Mailbox, PlanError> {
     let address = Address::new("highball", host).or_else(|_| Address::new("highball", "localhost"));
     let unusable = |_| PlanError::Mailbox("exception_mail_from", format!("highball@{host}"));
     Ok(Mailbox::new(None, address.map_err(unusable)?))
-}
-
-fn host_name() -> String {
-    let name = fs::read_to_string(HOST_NAME).unwrap_or_default();
-    match name.trim() {
-        "" => "localhost".to_owned(),
-        name => name.to_owned(),
-    }
 }
 
 /// The address with TLS where the server offers it, and always where a password would be sent, unless it says otherwise

@@ -1,4 +1,4 @@
-//! The machine as a whole: its CPU time, memory, processor, load and IPv6.
+//! The machine as a whole: its name, CPU time, memory, processor, load and IPv6.
 
 use std::time::Duration;
 
@@ -31,6 +31,15 @@ impl From<&KernelStats> for MachineCpu {
             busy: ticks(cpu.user + cpu.nice + cpu.system + interrupts),
             steal: ticks(cpu.steal.unwrap_or(0)),
         }
+    }
+}
+
+/// What this machine is called; `localhost` where the kernel does not say.
+pub fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "localhost".to_owned(),
+        name => name.to_owned(),
     }
 }
 

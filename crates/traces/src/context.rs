@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-/// Bytes of a `traceparent` of version 00.
-const TRACEPARENT_BYTES: usize = 55;
+/// Characters of a `traceparent` of version 00.
+const TRACEPARENT_LENGTH: usize = 55;
 
 /// The id of a trace; never all zeros.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub struct Parent {
 impl Parent {
     /// Reads the value of a field `traceparent`; none of one that is wrong in any way (W3C Trace Context section 3.2).
     pub fn parse(value: &[u8]) -> Option<Self> {
-        let (known, rest) = value.split_at_checked(TRACEPARENT_BYTES)?;
+        let (known, rest) = value.split_at_checked(TRACEPARENT_LENGTH)?;
         let [b0, b1, b'-', fields @ ..] = known else {
             return None;
         };

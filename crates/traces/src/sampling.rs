@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::context::Parent;
 
 /// Nanoseconds of a second.
-const SECOND_NS: u64 = 1_000_000_000;
+const NANOSECONDS: u64 = 1_000_000_000;
 
 /// A part of all requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Rate {
     }
 
     fn take(&self, now_ns: u64) -> bool {
-        let second = (now_ns / SECOND_NS) & u64::from(u32::MAX);
+        let second = (now_ns / NANOSECONDS) & u64::from(u32::MAX);
         let limit = u64::from(self.per_second);
         let next = |taken: u64| match (taken >> 32 == second, taken & u64::from(u32::MAX)) {
             _ if limit == 0 => None,
@@ -94,7 +94,7 @@ impl Rate {
 mod tests {
     use super::*;
 
-    const NOW: u64 = 5 * SECOND_NS;
+    const NOW: u64 = 5 * NANOSECONDS;
 
     fn parent(sampled: bool) -> Option<Parent> {
         let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -128,7 +128,7 @@ mod tests {
         let none = Ratio::millionths(0);
         let asked = |now| sampler.at_head(parent(true), none, 0, now);
         assert_eq!([NOW; 3].map(asked), [true, true, false]);
-        assert!(asked(NOW + SECOND_NS));
+        assert!(asked(NOW + NANOSECONDS));
     }
 
     #[test]

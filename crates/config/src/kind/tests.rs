@@ -143,6 +143,36 @@ fn percentages() {
 }
 
 #[test]
+fn ratios() {
+    for (text, shown) in [
+        ("0", "0"),
+        ("1", "1"),
+        ("1.0", "1"),
+        ("0.01", "0.01"),
+        ("0.500", "0.5"),
+        ("00.000001", "0.000001"),
+    ] {
+        check(Kind::Ratio, text, Ok(shown));
+    }
+    for text in [
+        "",
+        ".",
+        ".5",
+        "1.",
+        "1.000001",
+        "2",
+        "-0.1",
+        "1%",
+        "1e-2",
+        "0.0000001",
+        "+1",
+    ] {
+        let expect = "is not allowed; expected a number from 0 to 1 with at most six decimals";
+        check(Kind::Ratio, text, Err(expect));
+    }
+}
+
+#[test]
 fn booleans() {
     check(Kind::Bool, "true", Ok("true"));
     check(Kind::Bool, "false", Ok("false"));

@@ -292,6 +292,7 @@ fn scalar(
                 Err(_) => None,
             }
         }
+        (DeValue::Float(number), Kind::Ratio) => Some(number.as_str().to_owned()),
         _ => None,
     };
     match text {

@@ -300,6 +300,11 @@ fn every_key_of_the_file_is_read() {
         exception_mail_to = "ops@a.example"
         exception_mail_from = "web@a.example"
         smtp_url = "smtps://mail.a.example"
+        otlp_endpoint = "https://traces.a.example/token"
+        otlp_headers_file = "traces.headers"
+        trace_sample = 0.25
+        trace_limit = 7
+        trace_service = "shop"
         error_pages = "errors"
         maintenance_file = "none"
         maintenance_allow = ["192.0.2.0/24", "::1"]
@@ -332,6 +337,7 @@ fn every_key_of_the_file_is_read() {
          max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB allow_trace=true http2=false header_timeout=1s \
          body_timeout=2s send_timeout=1500ms min_body_rate=1KB min_send_rate=none keep_alive_timeout=0 file_timeout=20s request_timeout=2m request_timeouts=/reports=5m,/up=5s request_grace=0 slow_request=250ms boot_timeout=1h drain_timeout=0 websocket_drain_timeout=3s \
          response_buffer_bytes=64KiB response_buffer_total_bytes=64MiB response_spool_max_bytes=1TiB spool_dir=/srv/spool spool_max_bytes=5GiB early_hints=true compression=false compression_types=text/*,*+json compression_min_bytes=4KiB compression_skip_authenticated=true access_log=false log_fields=client,app_ms log_file=log/highball.log log_filter_parameters=pin,card_ log_format=json request_id=false rails_log_to_stdout=true measure_requests=false public_files=static sendfile_roots=STORAGE,/srv/files accel_redirects=/protected=/srv/files exceptions=false exception_ignore=default,Mine::Gone release=1.2 exception_webhook=https://hooks.example/(not shown) exception_mail_to=ops@a.example exception_mail_from=web@a.example smtp_url=smtps://mail.a.example \
+         otlp_endpoint=https://traces.a.example/(not shown) otlp_headers_file=traces.headers trace_sample=0.25 trace_limit=7 trace_service=shop \
          error_pages=errors maintenance_file=none maintenance_allow=192.0.2.0/24,::1 maintenance_except=/up allow=/admin=10.0.0.0/8 192.0.2.7,/=all deny=/=198.51.100.0/24 \
          rate_limits=/login=5/m,/=100/s burst 200 by x-api-key basic_auth=/admin=config/htpasswd,/admin/open=none"
             .replace("STORAGE", &dir.join("storage").to_string_lossy())

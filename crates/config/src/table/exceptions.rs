@@ -3,7 +3,7 @@
 
 /// Adds these rows to those before them, and passes all on.
 macro_rules! exception_settings {
-    ($($rest:tt)*) => { access_settings! {
+    ($($rest:tt)*) => { traces_settings! {
         $($rest)*
 
         "Exceptions" {

@@ -11,6 +11,7 @@ use http::header::{self, HeaderName};
 use crate::http::forwarded;
 use crate::http::request::{Request, RequestBody};
 use crate::http::request_id::X_REQUEST_ID;
+use crate::http::trace;
 use crate::net::tls::facts::TlsFacts;
 
 /// The table of known keys, made once.
@@ -117,7 +118,8 @@ impl Env {
         // Repeated ones follow each other in a `HeaderMap`.
         let mut fields = request.headers.iter().peekable();
         while let Some((name, first)) = fields.next() {
-            let replaced = request.id.is_some() && *name == X_REQUEST_ID;
+            let replaced = request.id.is_some() && *name == X_REQUEST_ID
+                || request.trace.is_some() && trace::is_replaced(name);
             if replaced || forwarded::is_dropped(name, request.peer.trusted) {
                 untrusted_proxy |= forwarded::is_untrusted(name, request.peer.trusted);
                 continue;
@@ -156,6 +158,7 @@ impl Env {
             let key = self.keys.get(&X_REQUEST_ID).copied().unwrap_or(0);
             writer.field(key, b"HTTP_X_REQUEST_ID", id.as_bytes())?;
         }
+        write_trace(request, writer)?;
         if self.sendfile {
             // Rack::Sendfile believes no field of a request (CVE-2025-61780).
             writer.field(0, b"sendfile.type", b"X-Sendfile")?;
@@ -191,6 +194,21 @@ fn accel_mapping(settings: &Settings) -> String {
     let rules = settings.accel_redirects.iter();
     let rules = rules.map(|(path, folder)| format!("{}={}", slashed(folder), slashed(path)));
     rules.collect::<Vec<_>>().join(",")
+}
+
+/// Writes the trace that the application continues, if there is one.
+///
+/// # Errors
+/// The record does not fit.
+fn write_trace(request: &Request, writer: &mut Writer<'_>) -> Result<(), TooLarge> {
+    let Some(of) = &request.trace else {
+        return Ok(());
+    };
+    writer.field(0, b"HTTP_TRACEPARENT", of.context.traceparent().as_bytes())?;
+    match &*trace::tracestate(request) {
+        [] => Ok(()),
+        state => writer.field(0, b"HTTP_TRACESTATE", state),
+    }
 }
 
 /// Writes the part of the path that stands for the application, and the whole one, where it has only a part of all paths.

@@ -16,6 +16,8 @@ use crate::http::ended::{Ended, Sent};
 use crate::http::h1::state::ConnectionState;
 use crate::http::screen::Refusal;
 use crate::http::slow_request::keep_if_slow;
+use crate::http::spans;
+use crate::http::trace;
 use crate::http::transaction::Transaction;
 use crate::log::{Entry, filter};
 use crate::messages::ResponseEnd;
@@ -141,10 +143,12 @@ pub fn log_request(transaction: &Transaction, sent: Sent, outcome: Outcome) {
         transaction.application.counters.count(outcome, sent.status);
     }
     metrics::record(&ended);
-    keep_if_slow(&ended, || {
+    let target = || {
         let target = transaction.request.target();
         without_secrets(&transaction.edge, &transaction.application, target)
-    });
+    };
+    spans::record(&ended, target);
+    keep_if_slow(&ended, target);
     write_line(&ended);
 }
 
@@ -167,6 +171,7 @@ fn write_line(ended: &Ended<'_>) {
         value.flatten().map(HeaderValue::as_bytes)
     };
     let referer = field(LogField::Referer, header::REFERER);
+    let is_named = fields.contains(LogField::TraceId) || fields.contains(LogField::SpanId);
     application.log.record(&Entry {
         path: &without_secrets(&transaction.edge, application, request.target()),
         status: ended.sent.status.map(|status| status.as_u16()),
@@ -184,6 +189,7 @@ fn write_line(ended: &Ended<'_>) {
             .map(|referer| without_secrets(&transaction.edge, application, referer))
             .as_deref(),
         request_id: request.id.as_ref().map(HeaderValue::as_bytes),
+        trace: is_named.then(|| trace::ids(request)).flatten(),
         bytes_in: request.arrival().map(|arrival| arrival.body.bytes()),
         measures: ended.measures,
         ..Entry::new(

@@ -10,6 +10,7 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Uri, Version};
 use profiles::{Frame, Limits, StackTree};
 
+use crate::http::request_trace::RequestTrace;
 use crate::http::screen::RawTarget;
 use crate::net::tls::facts::TlsFacts;
 use crate::spool::Spool;
@@ -114,6 +115,8 @@ pub struct Request {
     mount: (u16, u16),
     /// Who sent it.
     pub peer: Arc<Peer>,
+    /// Its trace, where requests are traced.
+    pub trace: Option<Box<RequestTrace>>,
     /// The user whose password the front has checked.
     user: OnceLock<HeaderValue>,
     /// What is known once it has arrived whole.
@@ -134,6 +137,7 @@ impl Request {
             headers: head.headers,
             has_compressed: false,
             mount: (0, 0),
+            trace: None,
             peer,
             user: OnceLock::new(),
             arrival: OnceLock::new(),
@@ -171,6 +175,7 @@ impl Request {
             peer: Arc::clone(&self.peer),
             arrival,
             samples: OnceLock::new(),
+            trace: self.trace.clone(),
             user: self.user.clone(),
             has_compressed: self.has_compressed,
             mount: self.mount,

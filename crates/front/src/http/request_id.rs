@@ -7,9 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::BytesMut;
 use config::Settings;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::http::request::Peer;
+use crate::random::random;
 
 /// The field that carries it.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -18,16 +18,12 @@ pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_ID_BYTES: usize = 255;
 /// Random bytes of one id.
 const RANDOM_BYTES: usize = 10;
-/// Random bytes that are asked of the kernel at once: those of 256 ids.
-const POOL_BYTES: usize = 256 * RANDOM_BYTES;
 /// Bytes of the text of an id.
 const TEXT_BYTES: usize = 36;
 /// Texts share memory of this size, so that not each of them is an allocation; one that is kept keeps all of it.
 const SHARED_BYTES: usize = 64 * TEXT_BYTES;
 
 thread_local! {
-    /// Random bytes of the kernel that no id has used yet.
-    static POOL: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     /// Room for the texts of the next ids.
     static ROOM: RefCell<BytesMut> = RefCell::new(BytesMut::new());
 }
@@ -67,24 +63,6 @@ pub fn make() -> HeaderValue {
         room.split().freeze()
     });
     HeaderValue::from_maybe_shared(text).unwrap_or(HeaderValue::from_static("-"))
-}
-
-/// Takes random bytes out of the pool, and fills it where it is empty.
-fn random() -> [u8; RANDOM_BYTES] {
-    POOL.with_borrow_mut(|pool| {
-        let mut taken = [0; RANDOM_BYTES];
-        if pool.len() < RANDOM_BYTES {
-            pool.resize(POOL_BYTES, 0);
-            // Without them, on a kernel that has none yet, ids of the same millisecond could be equal.
-            let filled = getrandom(&mut *pool, GetRandomFlags::NONBLOCK).unwrap_or(0);
-            pool.truncate(filled);
-        }
-        let left = pool.len().saturating_sub(RANDOM_BYTES);
-        let last = &pool[left..];
-        taken[..last.len()].copy_from_slice(last);
-        pool.truncate(left);
-        taken
-    })
 }
 
 /// The text of a UUID version 7 of this time, in milliseconds since 1970, and these random bytes.

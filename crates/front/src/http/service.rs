@@ -23,6 +23,7 @@ use crate::http::response;
 use crate::http::response_body::ResponseBody;
 use crate::http::response_head::ResponseHead;
 use crate::http::screen::Refusal;
+use crate::http::trace;
 use crate::http::transaction::Transaction;
 use crate::messages::Admission;
 use crate::serve::cached::attempt::{Attempt, Verdict};
@@ -46,6 +47,7 @@ pub async fn answer(
     incoming: impl Body<Data = Bytes> + Unpin,
 ) -> Result<Response<ResponseBody>, ClientGone> {
     let routed = mount::mount(&mut transaction);
+    trace::begin(&mut transaction);
     compression::restore_validators(&mut transaction);
     let guard = AbandonGuard(&transaction);
     let answer = match run(&transaction, routed, incoming).await {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use config::LogFields;
 use exchange::measures::Measures;
+use traces::{SpanId, TraceId};
 
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,8 @@ pub struct Entry<'a> {
     pub referer: Option<&'a [u8]>,
     /// The request's id.
     pub request_id: Option<&'a [u8]>,
+    /// The trace, and the span there.
+    pub trace: Option<(TraceId, SpanId)>,
     /// How the response was compressed, if it was.
     pub encoding: Option<&'static str>,
     /// Bytes of the request's body.
@@ -98,6 +101,7 @@ impl<'a> Entry<'a> {
             user_agent: None,
             referer: None,
             request_id: None,
+            trace: None,
             encoding: None,
             bytes_in: None,
             measures: None,
@@ -119,6 +123,8 @@ pub struct AppError<'a> {
     pub generation: Option<u32>,
     /// The request's id.
     pub request_id: Option<&'a [u8]>,
+    /// The trace, and the span there, where the request is traced.
+    pub trace: Option<(TraceId, SpanId)>,
     /// The exception's class.
     pub class: &'a [u8],
     /// The exception's message; at most 8 KiB of it are logged.
@@ -144,6 +150,8 @@ pub struct Late<'a> {
     pub generation: Option<u32>,
     /// The request's id.
     pub request_id: Option<&'a [u8]>,
+    /// The trace, and the span there, where the request is traced.
+    pub trace: Option<(TraceId, SpanId)>,
     /// Where its thread is, a frame a line; at most 32 KiB of it are logged.
     pub backtrace: &'a [u8],
 }

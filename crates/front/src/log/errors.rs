@@ -10,6 +10,8 @@ use exchange::WorkerId;
 use exchange::scheduling::monotonic_ns;
 use http::HeaderValue;
 
+use traces::{SpanId, TraceId};
+
 use crate::http::request::Request;
 use crate::log::{AccessLog, AppError, Late};
 
@@ -23,6 +25,7 @@ pub fn app_error(log: &AccessLog, request: &Request, by: Option<WorkerId>, text:
         worker: by.map(|by| by.worker.into()),
         generation: by.map(|by| by.generation),
         request_id: request.id.as_ref().map(HeaderValue::as_bytes),
+        trace: ids(request),
         class: class.as_bytes(),
         message: message.as_bytes(),
         backtrace: backtrace.as_bytes(),
@@ -63,6 +66,13 @@ pub fn late(
         request_id: request
             .and_then(|request| request.id.as_ref())
             .map(HeaderValue::as_bytes),
+        trace: request.and_then(ids),
         backtrace: backtrace.unwrap_or("").as_bytes(),
     });
+}
+
+/// The trace of a request that is traced, and its span there.
+fn ids(request: &Request) -> Option<(TraceId, SpanId)> {
+    let context = &request.trace.as_ref()?.context;
+    Some((context.trace_id, context.span_id))
 }

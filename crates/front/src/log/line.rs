@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use traces::{SpanId, TraceId};
+
 use super::Format;
 use super::escape::{self, Quoting};
 
@@ -64,6 +66,14 @@ impl<'a> Line<'a> {
         self.out.extend_from_slice(quote);
         self.out.extend_from_slice(value);
         self.out.extend_from_slice(quote);
+    }
+
+    /// A trace and a span there; nothing where there is none.
+    pub(super) fn trace(&mut self, ids: Option<(TraceId, SpanId)>) {
+        if let Some((trace, span)) = ids {
+            self.word("trace_id", &trace.to_string());
+            self.word("span_id", &span.to_string());
+        }
     }
 
     /// A value of any bytes, where there may be none.

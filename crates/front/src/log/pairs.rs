@@ -38,6 +38,13 @@ pub(super) fn request(line: &mut Line<'_>, entry: &Entry<'_>) {
     if has(LogField::RequestId) {
         line.id(entry.request_id);
     }
+    for (field, key, id) in trace_ids(entry) {
+        match id {
+            Some(id) if has(field) => line.word(key, &id),
+            None if has(field) => line.number(key, None),
+            _ => {}
+        }
+    }
     if has(LogField::Client) {
         line.maybe_text("client", entry.client.map(str::as_bytes), MAX_FIELD_BYTES);
     }
@@ -58,6 +65,16 @@ pub(super) fn request(line: &mut Line<'_>, entry: &Entry<'_>) {
         line.maybe_text("referer", entry.referer, MAX_PATH_BYTES);
     }
     line.word("outcome", entry.outcome);
+}
+
+/// The trace of a request and its span there.
+pub(super) fn trace_ids(entry: &Entry<'_>) -> [(LogField, &'static str, Option<String>); 2] {
+    let trace = entry.trace.map(|(trace, _)| trace.to_string());
+    let span = entry.trace.map(|(_, span)| span.to_string());
+    [
+        (LogField::TraceId, "trace_id", trace),
+        (LogField::SpanId, "span_id", span),
+    ]
 }
 
 /// The pairs of what a request cost its worker.

@@ -33,6 +33,7 @@ const ERROR: AppError<'_> = AppError {
     worker: Some(1),
     generation: Some(1),
     request_id: None,
+    trace: None,
     class: b"Foo::Error",
     message: b"no \"x\"\nat all",
     backtrace: b"app.rb:3:in `call'\nrack.rb:1:in \x1b[31m'\n",
@@ -381,6 +382,7 @@ fn a_late_request_is_a_line_with_the_backtrace_of_its_thread() {
         worker: Some(1),
         generation: Some(2),
         request_id: None,
+        trace: None,
         backtrace: b"app.rb:3:in \x1b`call'\nrack.rb:1",
     };
     assert_eq!(

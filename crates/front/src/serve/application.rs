@@ -5,10 +5,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use config::{ParameterNames, Settings};
 use metrics::{ApplicationMetrics, ApplicationTotals, Distribution, Recorder};
+use traces::Tracer;
 
 use crate::counters::Counters;
 use crate::live_settings::LiveSettings;
@@ -42,6 +43,8 @@ pub struct Application {
     pub recorder: Recorder,
     /// The slowest requests, of all edges.
     pub slow_requests: Arc<SlowRequests>,
+    /// What traces its requests, if anything does; of all edges.
+    pub tracer: Arc<OnceLock<Tracer>>,
     /// The same of all edges.
     metrics: ApplicationMetrics,
     /// The counters of other edges.
@@ -63,6 +66,7 @@ pub(crate) struct ApplicationSeed {
     counters: Arc<Counters>,
     metrics: ApplicationMetrics,
     slow_requests: Arc<SlowRequests>,
+    tracer: Arc<OnceLock<Tracer>>,
 }
 
 impl ApplicationSeed {
@@ -91,6 +95,7 @@ impl ApplicationSeed {
             recorder: self.metrics.recorder(),
             metrics: self.metrics,
             slow_requests: self.slow_requests,
+            tracer: self.tracer,
             elsewhere: RefCell::default(),
             secret_parameters: RefCell::default(),
             own_secrets: RefCell::default(),
@@ -115,6 +120,7 @@ impl Application {
             counters: Arc::default(),
             metrics: ApplicationMetrics::default(),
             slow_requests: Arc::default(),
+            tracer: Arc::default(),
         };
         seed.gate.apply(&settings);
         seed.grow_with(log)
@@ -129,6 +135,7 @@ impl Application {
             counters,
             metrics: self.metrics.clone(),
             slow_requests: Arc::clone(&self.slow_requests),
+            tracer: Arc::clone(&self.tracer),
             settings: Settings::clone(&self.settings.get()),
             gate: Arc::clone(&self.gate),
             error_pages: Arc::clone(&self.error_pages),

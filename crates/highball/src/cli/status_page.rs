@@ -29,6 +29,10 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(page, "  on {listener}")?;
     }
     write_certificates(page, report)?;
+    let spans = counts(&report.spans);
+    if !spans.is_empty() {
+        writeln!(page, "  spans {spans}")?;
+    }
     if report.applications.is_empty() {
         return write_application(page, &report.all, report.now, Some(report.connections));
     }
@@ -336,6 +340,7 @@ mod tests {
                 warning: Some("it ends in 9 days, on 2026-12-01".into()),
             }],
             acme: Vec::new(),
+            spans: BTreeMap::from([("sent".into(), 12), ("queue_full".into(), 0)]),
             all,
             applications: Vec::new(),
         };
@@ -343,6 +348,7 @@ mod tests {
 highball 0.1.0 is serving /srv/app (production), pid 7, up 1 min 40 s
   on http://127.0.0.1:3000
   certificate a.test, *.b.test, until 2026-12-01 (warning: it ends in 9 days, on 2026-12-01)
+  spans sent 12
 
 generation 1, draining
   template     pid 8        ready     up 1 min 40 s

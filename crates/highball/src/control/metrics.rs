@@ -339,6 +339,16 @@ fn server(out: &mut Exposition, report: &Report) {
         "The version of the server, as a label.",
     );
     out.count(&[("version", &report.version)], 1);
+    if !report.spans.is_empty() {
+        out.metric(
+            "highball_spans_total",
+            Kind::Counter,
+            "Spans of requests, by what became of them: sent, or lost for one of the other reasons.",
+        );
+        for (result, count) in &report.spans {
+            out.count(&[("result", result)], *count);
+        }
+    }
     if report.certificates.is_empty() {
         return;
     }

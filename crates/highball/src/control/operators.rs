@@ -3,23 +3,20 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::io::{self, Read};
+use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::rc::Rc;
 
 use admin::{Access, Routes, Terms, Tokens, serve_listener};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use config::Settings;
-use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, spawn_local};
 
-use crate::system::privileges::User;
+use crate::system::private_file;
 
 /// The largest file of tokens in bytes.
 const MAX_TOKENS_FILE_BYTES: u64 = 64 * 1024;
@@ -186,33 +183,7 @@ fn access(settings: &Settings, dir: &Path) -> Result<Access> {
 
 /// Reads a file of tokens that other users cannot read.
 fn read_tokens(path: &Path) -> Result<Tokens> {
-    // Of a pipe that nobody writes into, opening would wait.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as i32)
-        .open(path)?;
-    let (facts, own) = (file.metadata()?, User::of_this_process().uid);
-    if !facts.is_file() {
-        bail!("it is not a regular file");
-    }
-    if facts.uid() != own && facts.uid() != 0 {
-        bail!(
-            "it belongs to uid {}: it must belong to the server's user (uid {own}) or to root",
-            facts.uid()
-        );
-    }
-    if facts.mode() & 0o027 != 0 {
-        bail!(
-            "its mode is {:04o}, so others can read or change it: chmod 0600 it",
-            facts.mode() & 0o7777
-        );
-    }
-    let mut text = String::new();
-    file.take(MAX_TOKENS_FILE_BYTES + 1)
-        .read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_TOKENS_FILE_BYTES {
-        bail!("it has more than {MAX_TOKENS_FILE_BYTES} bytes");
-    }
+    let text = private_file::read(path, MAX_TOKENS_FILE_BYTES)?;
     Ok(Tokens::parse(&text)?)
 }
 

@@ -40,6 +40,9 @@ pub(crate) struct Report {
     /// The certificates of TLS.
     #[serde(default)]
     pub(crate) certificates: Vec<CertificateStatus>,
+    /// What became of spans, by name, where traces are sent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) spans: BTreeMap<String, u64>,
 }
 
 /// One application at one moment.

@@ -1,6 +1,7 @@
 //! Gathers the status of a running server. Only reads.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,6 +10,7 @@ use certificates::Manager;
 use front::{ApplicationFront, ApplicationSnapshot, Front};
 use metrics::ApplicationTotals;
 use supervisor::{Process, Role};
+use traces::Queue;
 
 use crate::control::report::{ApplicationReport, NamedReport, Report};
 use crate::control::routes;
@@ -23,6 +25,8 @@ pub(crate) struct Reporter {
     /// `booting`, `serving`, `replaced` or `stopping`.
     pub(crate) state: Rc<Cell<&'static str>>,
     pub(crate) certificates: SharedManager,
+    /// Where spans are put, if any are sent.
+    pub(crate) traces: Option<Arc<Queue>>,
 }
 
 /// What keeps the certificates, from when the server serves.
@@ -98,6 +102,10 @@ impl Reporter {
             now: now.map_or(0, |elapsed| elapsed.as_secs()),
             connections: snapshot.connections,
             certificates: snapshot.certificates,
+            spans: self.traces.as_ref().map_or_else(BTreeMap::new, |queue| {
+                let counts = queue.counts().all();
+                counts.map(|(name, count)| (name.to_owned(), count)).into()
+            }),
             all,
             applications: if alone { Vec::new() } else { applications },
             ..self.fixed.clone()

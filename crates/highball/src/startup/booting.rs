@@ -39,6 +39,7 @@ use crate::statsd::Statsd;
 use crate::system::pid_file::PidFile;
 use crate::system::systemd::Manager;
 use crate::system::terminal::Terminal;
+use crate::traces::{self, SharedExporter};
 
 /// A server whose applications are being loaded.
 pub(super) struct Booting {
@@ -57,6 +58,7 @@ pub(super) struct Booting {
     pub(super) state: Rc<Cell<&'static str>>,
     pub(super) certificates: SharedManager,
     pub(super) statsd: Option<Rc<Statsd>>,
+    pub(super) exporter: SharedExporter,
     pub(super) sockets: Sockets,
     /// Looked at before the code is loaded: what is touched later may be newer than that code.
     pub(super) restart_files: Vec<RestartFile>,
@@ -96,6 +98,7 @@ impl Booting {
         }
         acme::check(&setup)?;
         exceptions::tell(&setup.settings, &hosted, &log)?;
+        let exporter = traces::start(&setup.settings, &setup.dir, &hosted, &log)?;
         let certificates = SharedManager::default();
         let state = Rc::new(Cell::new("booting"));
         announcement::loading(&log, &setup);
@@ -110,6 +113,7 @@ impl Booting {
             hosted: hosted.clone(),
             state: Rc::clone(&state),
             certificates: Rc::clone(&certificates),
+            traces: traces::queue(&exporter),
         });
         let statsd = Statsd::begin(&setup.settings, &reporter, &log)?;
         let queue = Rc::clone(&sinks.changes);
@@ -139,6 +143,7 @@ impl Booting {
             state,
             certificates,
             statsd,
+            exporter,
             sockets,
             replaced,
             pid_file,

@@ -8,6 +8,7 @@ use config::LogField;
 use super::words::{duration, escaped, split};
 use crate::log::MAX_FIELD_BYTES;
 use crate::log::entry::Entry;
+use crate::log::pairs::trace_ids;
 
 /// A request that waited for less is not said to have waited, in milliseconds.
 const LEAST_QUEUE: u128 = 10;
@@ -41,6 +42,11 @@ pub(super) fn notes(entry: &Entry<'_>) -> Vec<String> {
                 first.insert(0, ' ');
             }
             notes.extend(words);
+        }
+    }
+    for (field, key, id) in trace_ids(entry) {
+        if entry.fields.contains(field) {
+            notes.push(format!(" {key}={}", id.as_deref().unwrap_or("-")));
         }
     }
     if entry.fields.contains(LogField::Encoding) {

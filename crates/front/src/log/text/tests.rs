@@ -251,6 +251,7 @@ fn an_error_has_its_request_and_its_backtrace() {
         worker: Some(1),
         generation: Some(1),
         request_id: None,
+        trace: None,
         class: b"NoMethodError",
         message: b"undefined method \"x\" for nil",
         backtrace: b"app/models/book.rb:12:in `x'\n/var/gems/rack/lib/rack.rb:1:in \x1b[31m'\n",
