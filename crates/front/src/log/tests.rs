@@ -731,3 +731,52 @@ fn lines_of_one_of_several_applications_name_it() {
         .collect();
     assert_eq!(named, [false, true, true], "{text}");
 }
+
+#[test]
+fn a_line_names_the_trace_where_it_is_asked_for() {
+    let text = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let parent = traces::Parent::parse(text).unwrap();
+    let fields = LogFields::NONE
+        .with(LogField::TraceId)
+        .with(LogField::SpanId);
+    let traced = Entry {
+        trace: Some((parent.trace_id, parent.span_id)),
+        ..Entry::new(fields, b"GET", "ok")
+    };
+    let none = Entry::new(fields, b"GET", "ok");
+    let unasked = Entry {
+        fields: LogFields::NONE,
+        ..traced
+    };
+    for (format, entry, expected) in [
+        (
+            Format::Logfmt,
+            traced,
+            "trace_id=0af7651916cd43dd8448eb211c80319c span_id=b7ad6b7169203331",
+        ),
+        (
+            Format::Json,
+            traced,
+            "\"trace_id\":\"0af7651916cd43dd8448eb211c80319c\",\"span_id\":\"b7ad6b7169203331\"",
+        ),
+        (
+            Format::Text,
+            traced,
+            "trace_id=0af7651916cd43dd8448eb211c80319c span_id=b7ad6b7169203331",
+        ),
+        (Format::Logfmt, none, "trace_id=- span_id=-"),
+        (Format::Json, none, "\"trace_id\":null,\"span_id\":null"),
+    ] {
+        let line = logged(format, |log| log.record(&entry));
+        let words: Vec<_> = line.split_whitespace().collect();
+        assert!(words.join(" ").contains(expected), "{line}");
+    }
+    let line = logged(Format::Json, |log| log.record(&unasked));
+    assert!(!line.contains("trace_id"), "{line}");
+    let error = AppError {
+        trace: traced.trace,
+        ..ERROR
+    };
+    let line = logged(Format::Json, |log| log.app_error(&error));
+    assert!(line.contains("\"trace_id\":\"0af76519"), "{line}");
+}
