@@ -37,6 +37,8 @@ fn server() -> ServerBuilder {
     Server::application_of(Application::without_lint(SCRIBBLER))
         .workers(2)
         .threads(1)
+        // No room for others: the words are where the constants above say.
+        .setting("max_workers", "2")
 }
 
 /// Asserts that the server found `what`, and that it serves on with all its slots.

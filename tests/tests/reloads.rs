@@ -168,7 +168,7 @@ fn what_is_a_matter_of_processes_comes_with_a_new_generation() {
     let (changes, serves) = ran.stdout.split_at(ran.stdout.find("generation").unwrap());
     assert_eq!(
         changes,
-        "workers: 1 -> 3\nthreads: 1 -> 2\nqueue_limit: 256 -> 600\nmax_body_bytes: 1GiB -> 5\n"
+        "workers: 1 -> 3\nmax_workers: 2 -> 6\nthreads: 1 -> 2\nqueue_limit: 256 -> 600\nmax_body_bytes: 1GiB -> 5\n"
     );
     assert!(
         serves.starts_with("generation 2 serves with them after "),

@@ -63,6 +63,15 @@ pub enum Command {
         /// The application's name; by default all are restarted.
         application: Option<String>,
     },
+    /// Have a running server use another number of workers.
+    Scale {
+        /// Which server.
+        server: ServerArguments,
+        /// How many; none: as the settings say.
+        workers: Option<u16>,
+        /// The application's name, where there are several.
+        application: Option<String>,
+    },
     /// Have a running server read its settings again.
     Reload(ServerArguments),
     /// Replace a running server by another program.

@@ -79,7 +79,7 @@ fn commands_for_applications() -> [Command; 3] {
     [serve, check, init]
 }
 
-fn commands_for_servers() -> [Command; 12] {
+fn commands_for_servers() -> [Command; 13] {
     let status = Command::new("status")
         .about("Show a running server: processes, threads, queue and counters")
         .args(targets())
@@ -123,12 +123,34 @@ fn commands_for_servers() -> [Command; 12] {
         exceptions(),
         certificates,
         restart,
+        scale(),
         reload,
         upgrade,
         stop,
         maintenance(),
         purge(),
     ]
+}
+
+fn scale() -> Command {
+    let workers = Arg::new("workers")
+        .value_name("WORKERS")
+        .required(true)
+        .value_parser(|text: &str| match text.parse::<u16>() {
+            _ if text == "default" => Ok(text.to_owned()),
+            Ok(1..) => Ok(text.to_owned()),
+            _ => Err("a number from 1, or default for the setting workers"),
+        })
+        .help("How many workers there shall be, at most max_workers; default: as the setting workers says");
+    Command::new("scale")
+        .about("Use another number of workers, without a restart, until the setting workers changes or the server stops")
+        .arg(workers)
+        .args(targets())
+        .arg(text(
+            "application",
+            "NAME",
+            "The application, where the server has several",
+        ))
 }
 
 fn exceptions() -> Command {

@@ -55,6 +55,13 @@ pub(crate) fn command(name: &str, matches: &mut ArgMatches) -> Command {
             server: server(matches),
             application: matches.get_one("application").cloned(),
         },
+        "scale" => Command::Scale {
+            workers: matches
+                .remove_one::<String>("workers")
+                .and_then(|workers| workers.parse().ok()),
+            application: matches.remove_one("application"),
+            server: server(matches),
+        },
         "reload" => Command::Reload(server(matches)),
         "upgrade" => Command::Upgrade {
             binary: matches.remove_one("binary"),

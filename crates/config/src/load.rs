@@ -67,6 +67,11 @@ pub(crate) struct Item {
 }
 
 impl Settings {
+    /// Returns the most workers that there may be at once: `max_workers`, but not fewer than `workers`.
+    pub fn most_workers(&self) -> u16 {
+        self.max_workers.max(self.workers)
+    }
+
     /// Returns the time that a request for this path has: that of its rule in `request_timeouts`, else `request_timeout`.
     pub fn request_timeout_of(&self, path: &[u8]) -> Option<Duration> {
         let rule = self.request_timeouts.find(path);

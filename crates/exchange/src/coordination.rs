@@ -189,7 +189,7 @@ impl Coordination<'_> {
         }
         available.hide(worker);
         fence(Ordering::SeqCst);
-        let several = available.threads.stops.len() > 2;
+        let several = !self.out_of_band.is_single_worker();
         if self.anyone_waits()
             || !available.others_are_parked(thread)
             || several && !available.idle.any()

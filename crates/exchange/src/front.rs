@@ -34,6 +34,8 @@ pub struct Front {
     head: u64,
     /// What the workers were told: whether requests wait in the queue.
     queue_waits: Cell<bool>,
+    /// The same: whether a single worker is to serve.
+    single_worker: Cell<bool>,
     /// What the front itself knows of each slot.
     slots: Vec<Slot>,
     /// Free slots; the last one is taken first.
@@ -58,18 +60,21 @@ impl Front {
     pub fn with_doorbell(geometry: Geometry, doorbell: Doorbell) -> io::Result<Self> {
         let region = Region::create(geometry)?;
         let count = region.geometry().slots;
-        Ok(Self {
+        let front = Self {
             region,
             doorbell,
             tail: 0,
             head: 0,
             queue_waits: Cell::new(false),
+            single_worker: Cell::new(false),
             slots: vec![Slot::default(); usize::from(count)],
             // The lowest slots are used first, so that a quiet server touches little memory.
             free: (0..count).rev().collect(),
             memory: IdleMemory::new(count),
             findings: Findings::default(),
-        })
+        };
+        front.set_single_worker(geometry.workers == 1);
+        Ok(front)
     }
 
     /// Makes a fresh region of the same sizes, for workers that are still to come. Its publications continue those of
@@ -84,6 +89,7 @@ impl Front {
             fresh.region.slot_states().take_back(number, old.sequence);
         }
         fresh.set_queue_waits(self.queue_waits.get());
+        fresh.set_single_worker(self.single_worker.get());
         Ok(fresh)
     }
 
@@ -221,6 +227,12 @@ impl Front {
         self.region.out_of_band().set_queue_waits(waits);
     }
 
+    /// Says whether a single worker is to serve, which then works between requests although no other one is idle.
+    pub fn set_single_worker(&self, single: bool) {
+        self.single_worker.set(single);
+        self.region.out_of_band().set_single_worker(single);
+    }
+
     /// Wakes one more idle thread where requests wait: the thread that was woken for them may be stopped. Repairs what a dead
     /// or broken worker left of the idle bits.
     pub fn wake_another(&self) {
@@ -276,7 +288,7 @@ impl Front {
         }
         inspection.header();
         inspection.threads();
-        inspection.out_of_band(self.queue_waits.get());
+        inspection.out_of_band(self.queue_waits.get(), self.single_worker.get());
         self.corrupt()
     }
 }

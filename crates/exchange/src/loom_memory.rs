@@ -20,6 +20,7 @@ pub struct Memory {
     stops: Vec<Line<AtomicU32>>,
     turn: Line<AtomicU32>,
     queue_waits: Line<AtomicU32>,
+    single_worker: Line<AtomicU32>,
 }
 
 impl Memory {
@@ -53,6 +54,8 @@ impl Memory {
             stops: short(workers),
             turn: Line(AtomicU32::new(0)),
             queue_waits: Line(AtomicU32::new(0)),
+            // The last worker is the spare one.
+            single_worker: Line(AtomicU32::new(u32::from(workers <= 2))),
         }
     }
 
@@ -84,6 +87,7 @@ impl Memory {
             out_of_band: OutOfBand {
                 turn: &self.turn,
                 queue_waits: &self.queue_waits,
+                single_worker: &self.single_worker,
             },
         }
     }

@@ -241,6 +241,7 @@ impl Region {
             OutOfBand {
                 turn: &self.slice(self.offsets.turn, 1)[0],
                 queue_waits: &self.slice(self.offsets.queue_waits, 1)[0],
+                single_worker: &self.slice(self.offsets.single_worker, 1)[0],
             }
         }
     }

@@ -110,10 +110,11 @@ impl Edge {
         }
     }
 
-    /// The number of workers of all applications.
+    /// The most workers of all applications.
     fn workers(&self) -> usize {
         let all = self.applications().iter();
-        all.map(|one| usize::from(one.settings.get().workers)).sum()
+        all.map(|one| usize::from(one.settings.get().most_workers()))
+            .sum()
     }
 
     /// Puts these settings in force for connections, and for requests that are no application's.

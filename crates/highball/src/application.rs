@@ -110,6 +110,7 @@ impl Application {
             ruby: settings.ruby.clone(),
             library,
             workers: settings.workers,
+            most_workers: settings.most_workers(),
             boot_timeout: settings.boot_timeout,
             drain_timeout: self.drain_timeout(),
             limits: Limits {
@@ -220,9 +221,9 @@ fn shows_error_page(settings: &Settings, in_terminal: bool) -> bool {
     settings.environment == "development" && (is_safe || !settings.environment_is_default())
 }
 
-/// The capacity of an application that serves, in words.
-pub(crate) fn capacity(settings: &Settings, generation: u32) -> String {
-    let workers = counted(settings.workers.into(), "worker");
+/// The capacity of an application that serves with so many workers, in words.
+pub(crate) fn capacity(settings: &Settings, workers: u16, generation: u32) -> String {
+    let workers = counted(workers.into(), "worker");
     let threads = counted(settings.threads.into(), "thread");
     format!("{workers} x {threads}, generation {generation}")
 }

@@ -10,6 +10,7 @@ pub(crate) mod reload;
 pub(crate) mod restart;
 pub(crate) mod restart_file;
 pub(crate) mod saved_exceptions;
+pub(crate) mod scale;
 pub(crate) mod successor;
 pub(crate) mod upgrade;
 
@@ -61,6 +62,10 @@ impl Changes {
             let (answer, successor) = match &change {
                 Change::Restart(_) => (self.restart(&change).await, None),
                 Change::Reload => (reload::reload(&mut self).await, None),
+                Change::Scale { application, to } => (
+                    scale::scale(&self.server, application.as_deref(), *to).await,
+                    None,
+                ),
                 Change::Upgrade(binary) => {
                     let limit = self.boot_timeouts();
                     let descriptors = self.setup.child_environment().descriptors;
@@ -99,23 +104,7 @@ impl Changes {
         }
         if let (Change::Restart(Some(name)), true) = (change, done.is_empty() && failed.is_empty())
         {
-            let names: Vec<_> = self
-                .server
-                .hosted
-                .iter()
-                .filter_map(|one| one.name())
-                .collect();
-            return Progress::failed(match names.is_empty() {
-                true => format!(
-                    "there is no application {}: this server has a single one, without a name",
-                    name.escape_debug()
-                ),
-                false => format!(
-                    "there is no application {}; there are {}",
-                    name.escape_debug(),
-                    names.join(", ")
-                ),
-            });
+            return Progress::failed(no_application(&self.server, name));
         }
         match failed.is_empty() {
             true => Progress::done(done.join("\n") + "\n"),
@@ -157,8 +146,28 @@ impl Changes {
 /// Whether a change is one of this application.
 fn concerns(change: &Change, hosted: &Hosted) -> bool {
     match change {
-        Change::Restart(Some(name)) => hosted.name().as_ref() == Some(name),
-        Change::Restart(None) | Change::Reload | Change::Upgrade(_) => true,
+        Change::Restart(Some(name))
+        | Change::Scale {
+            application: Some(name),
+            ..
+        } => hosted.name().as_ref() == Some(name),
+        Change::Restart(None) | Change::Reload | Change::Scale { .. } | Change::Upgrade(_) => true,
+    }
+}
+
+/// The message about an application that is not there.
+fn no_application(server: &Server, name: &str) -> String {
+    let name = name.escape_debug();
+    let names = server.hosted.iter().filter_map(|one| one.name());
+    let names: Vec<_> = names.collect();
+    match names.is_empty() {
+        true => {
+            format!("there is no application {name}: this server has a single one, without a name")
+        }
+        false => format!(
+            "there is no application {name}; there are {}",
+            names.join(", ")
+        ),
     }
 }
 

@@ -9,10 +9,10 @@ use std::time::Instant;
 use exchange::Dispatcher;
 use front::ApplicationFront;
 use front::log::AccessLog;
-use supervisor::Supervisor;
+use supervisor::{Supervisor, scaled};
 use tokio::sync::Mutex;
 
-use crate::application::Application;
+use crate::application::{Application, capacity};
 use crate::housekeeping::Housekeeping;
 
 /// One application of a running server.
@@ -44,6 +44,19 @@ impl Hosted {
     /// Whether a generation of it serves.
     pub(crate) fn serves(&self) -> bool {
         self.serving.get().is_some()
+    }
+
+    /// How many workers there shall be: as many as an operator wants, or as the settings say.
+    pub(crate) fn wanted_workers(&self) -> u16 {
+        let application = self.application.borrow();
+        let settings = &application.settings;
+        let wanted = scaled(&self.supervisor).unwrap_or(settings.workers);
+        wanted.clamp(1, settings.most_workers())
+    }
+
+    /// Its capacity in words, with this generation.
+    pub(crate) fn capacity(&self, generation: u32) -> String {
+        capacity(&self.front.settings(), self.wanted_workers(), generation)
     }
 
     /// Its log.

@@ -80,6 +80,11 @@ fn main() -> ExitCode {
             server,
             application,
         } => client::restart(&server, application),
+        Command::Scale {
+            server,
+            workers,
+            application,
+        } => client::scale(&server, workers, application),
         Command::Dashboard(server) => dashboard_command::run(&server),
         Command::Purge { server, what } => client::purge(&server, what),
         Command::Reload(server) => client::reload(&server),

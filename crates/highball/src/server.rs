@@ -11,7 +11,7 @@ use front::Front;
 use front::log::AccessLog;
 use tokio::task::JoinSet;
 
-use crate::application::{LEAST_GRACE, capacity};
+use crate::application::LEAST_GRACE;
 use crate::changes::predecessor::PredecessorExit;
 use crate::control::operators::OperatorListeners;
 use crate::control::queue::ChangeQueue;
@@ -100,7 +100,7 @@ pub(crate) fn ready_line(hosted: &[Rc<Hosted>]) -> String {
         && only.name().is_none()
     {
         let generation = only.serving.get().unwrap_or_else(|| only.latest.get());
-        return format!("ready: {}", capacity(&only.front.settings(), generation));
+        return format!("ready: {}", only.capacity(generation));
     }
     let all = hosted.len();
     let serving = hosted

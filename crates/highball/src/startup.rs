@@ -73,6 +73,7 @@ pub(crate) async fn start(
     let queue = Rc::new(ChangeQueue::of(&log));
     queue.block("this server is still starting".to_owned());
     signals::watch_changes(&queue)?;
+    signals::watch_scaling(&queue)?;
     signals::watch_hangups(&stops, &queue)?;
     // Without it zombies are left, which is no reason not to serve.
     spawn_local(async { drop(orphans::reap().await) });
@@ -150,6 +151,15 @@ impl Replaced {
         let applications = &self.predecessor.greeting.applications;
         let found = name.and_then(|name| applications.get(name));
         found.is_some_and(|one| one.stopped)
+    }
+
+    /// The number of workers that an operator wants of the application of this name, if its setting is still this one.
+    fn scaled(&self, name: Option<&str>, setting: u16) -> Option<u16> {
+        let greeting = &self.predecessor.greeting;
+        let found = name.and_then(|name| greeting.applications.get(name));
+        let scaled = found.map_or(greeting.scaled, |one| one.scaled);
+        let scaled = scaled.filter(|scaled| scaled.setting == setting);
+        scaled.map(|scaled| scaled.workers)
     }
 
     /// What it means for the processes of that application.

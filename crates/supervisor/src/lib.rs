@@ -22,6 +22,7 @@ pub use runtime::inspections::{InspectError, MAX_PROFILE};
 pub use runtime::load::{BootError, Booted, Load, Plan, StartError};
 pub use runtime::orphans;
 pub use runtime::purges::Purging;
+pub use runtime::scale::{ScaleBusy, WorkerCount, scale, scaled, set_scale, worker_count};
 pub use runtime::status::{Generation, MemoryDetails, Process, Role};
 pub use runtime::supervisor::Supervisor;
 pub use runtime::template_process::TemplateProcess;

@@ -18,6 +18,7 @@ pub(crate) mod load;
 mod memory_usage;
 pub mod orphans;
 pub(crate) mod purges;
+pub(crate) mod scale;
 mod serving;
 mod shared;
 mod stall;

@@ -10,6 +10,8 @@ use crate::table::SETTINGS;
 
 /// The most threads of the front that `auto` gives; also the end of the range.
 const MAX_FRONT_THREADS: u64 = 8;
+/// The most threads of all workers of a generation.
+const MAX_THREADS: u64 = 16_383;
 
 /// Gives each address its hosts and its folder, and `PORT` to those that come from the file or the default. `has_ipv6` says
 /// whether this machine has IPv6.
@@ -73,8 +75,15 @@ pub(crate) fn auto(values: &mut [(Value, Origin)], cores: fn() -> u16) {
         values[setting_index("workers")].0 = Value::Number(workers);
     }
     let threads = number(values, "threads", || 1);
+    number(values, "max_workers", || max_workers(workers, threads));
     number(values, "queue_limit", || queue_limit(workers, threads));
     number(values, "front_threads", || front_threads(cores()));
+}
+
+/// The workers that `auto` leaves room for: twice as many, unless their threads have no place in one exchange.
+fn max_workers(workers: u64, threads: u64) -> u64 {
+    let room = (MAX_THREADS / threads).saturating_sub(1);
+    (2 * workers).min(room).max(workers)
 }
 
 /// The threads of the front that `auto` gives: a quarter of the cores, for the workers need the most of them.
@@ -145,6 +154,12 @@ fn setting_index(name: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_is_room_for_twice_as_many_workers_within_one_exchange() {
+        let room = [(1, 3), (4, 3), (1000, 16), (1024, 256)].map(|(w, t)| max_workers(w, t));
+        assert_eq!(room, [2, 8, 1022, 1024]);
+    }
 
     #[test]
     fn the_front_has_one_thread_up_to_seven_cores_and_then_one_for_four() {

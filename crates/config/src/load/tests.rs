@@ -118,6 +118,7 @@ fn defaults_need_no_source() {
     assert!(settings.trusted_proxies.contains_unix());
     let on_two_cores = Settings {
         workers: 2,
+        max_workers: 4,
         queue_limit: 600,
         ..settings
     };
@@ -190,6 +191,7 @@ fn every_key_of_the_file_is_read() {
         r#"
         listen = ["[::1]:80", 8080, "unix:tmp/a.sock"]
         workers = 2
+        max_workers = 7
         threads = 0x10
         environment = "test"
         ruby = "/usr/bin/ruby3.1"
@@ -333,7 +335,7 @@ fn every_key_of_the_file_is_read() {
     assert_eq!(
         texts.join(" "),
         "ruby=/usr/bin/ruby3.1 rackup=other.ru hooks=config/highball.rb user=app group=www-data pid_file=tmp/pids/server.pid unix_socket_mode=0620 unix_socket_group=www-data backlog=1000 max_connections=10 max_connections_per_address=5 trusted_proxies=none proxy_protocol=true front_threads=3 \
-         workers=2 threads=16 compact=false batch_scheduling=false max_retries=0 idle_timeout=30m worker_max_requests=5000 worker_max_age=6h worker_max_memory=300MiB memory_budget=2GiB tls_certificate_files=a.pem:a.key,certificates tls_min_version=1.3 tls_client_ca_file=clients.pem tls_client_verify=optional tls_redirect=false canonical_host=www.example.com hsts=2y; includeSubDomains tls_hosts=a.example,b.example acme_ask_url=http://127.0.0.1/ask acme_dns_command=bin/dns acme_directory=staging acme_contact=a@a.example acme_profile=shortlived acme_eab_key_id=kid acme_eab_key_file=eab acme_ca_file=ca.pem acme_storage=/srv/acme admin_listen=127.0.0.1:9180 admin_tokens_file=config/tokens admin_write=true metrics_listen=[::1]:9181 statsd=/run/statsd.sock statsd_interval=1m statsd_tags=false stop_delay=5s live_path=/live ready_path=/ready out_of_band_interval=100 rollout=worker-by-worker ready_check=/up warm_up=/projects restart_file=tmp/again queue_limit=7 priority_paths=/up,/health path_shares=/reports=50%,/slow=5% cache_bytes=32MiB cache_entry_bytes=64KiB cache_policy=standard max_header_bytes=8KiB \
+         workers=2 max_workers=7 threads=16 compact=false batch_scheduling=false max_retries=0 idle_timeout=30m worker_max_requests=5000 worker_max_age=6h worker_max_memory=300MiB memory_budget=2GiB tls_certificate_files=a.pem:a.key,certificates tls_min_version=1.3 tls_client_ca_file=clients.pem tls_client_verify=optional tls_redirect=false canonical_host=www.example.com hsts=2y; includeSubDomains tls_hosts=a.example,b.example acme_ask_url=http://127.0.0.1/ask acme_dns_command=bin/dns acme_directory=staging acme_contact=a@a.example acme_profile=shortlived acme_eab_key_id=kid acme_eab_key_file=eab acme_ca_file=ca.pem acme_storage=/srv/acme admin_listen=127.0.0.1:9180 admin_tokens_file=config/tokens admin_write=true metrics_listen=[::1]:9181 statsd=/run/statsd.sock statsd_interval=1m statsd_tags=false stop_delay=5s live_path=/live ready_path=/ready out_of_band_interval=100 rollout=worker-by-worker ready_check=/up warm_up=/projects restart_file=tmp/again queue_limit=7 priority_paths=/up,/health path_shares=/reports=50%,/slow=5% cache_bytes=32MiB cache_entry_bytes=64KiB cache_policy=standard max_header_bytes=8KiB \
          max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB allow_trace=true http2=false header_timeout=1s \
          body_timeout=2s send_timeout=1500ms min_body_rate=1KB min_send_rate=none keep_alive_timeout=0 file_timeout=20s request_timeout=2m request_timeouts=/reports=5m,/up=5s request_grace=0 slow_request=250ms boot_timeout=1h drain_timeout=0 websocket_drain_timeout=3s \
          response_buffer_bytes=64KiB response_buffer_total_bytes=64MiB response_spool_max_bytes=1TiB spool_dir=/srv/spool spool_max_bytes=5GiB early_hints=true compression=false compression_types=text/*,*+json compression_min_bytes=4KiB compression_skip_authenticated=true access_log=false log_fields=client,app_ms log_file=log/highball.log log_filter_parameters=pin,card_ log_format=json request_id=false rails_log_to_stdout=true measure_requests=false public_files=static sendfile_roots=STORAGE,/srv/files accel_redirects=/protected=/srv/files exceptions=false exception_ignore=default,Mine::Gone release=1.2 exception_webhook=https://hooks.example/(not shown) exception_mail_to=ops@a.example exception_mail_from=web@a.example smtp_url=smtps://mail.a.example \

@@ -130,6 +130,12 @@ macro_rules! server_settings {
         /// adapter `async`, the cache `:memory_store`, web-console.
         workers: u16 = Kind::AutoInteger { min: 0, max: 1024 }, default "auto", development "1", env ["WEB_CONCURRENCY"];
 
+            /// The most workers that `highball scale` and the signal TTIN may ask for while the server runs.
+            ///
+            /// `auto` is twice `workers`. Less than `workers` counts as `workers`. Room for a worker that is not there
+            /// costs address space and no memory.
+            max_workers: u16 = Kind::AutoInteger { min: 1, max: 2048 }, default "auto";
+
             /// The number of Ruby threads in each worker.
             ///
             /// A worker always has all of them, so `RAILS_MIN_THREADS` has no counterpart. `-t 0:5` is 5 threads.

@@ -12,12 +12,24 @@ pub struct OutOfBand<'a> {
     pub turn: &'a Line<AtomicU32>,
     /// 1 while requests wait that have no slot yet; written by the front when it changes.
     pub queue_waits: &'a Line<AtomicU32>,
+    /// 1 while a single worker is to serve; written by the front when it changes.
+    pub single_worker: &'a Line<AtomicU32>,
 }
 
 impl OutOfBand<'_> {
     /// Says whether requests wait that have no slot yet. The front's side.
     pub(crate) fn set_queue_waits(self, waits: bool) {
         self.queue_waits.store(u32::from(waits), Ordering::SeqCst);
+    }
+
+    /// Says whether a single worker is to serve. The front's side.
+    pub(crate) fn set_single_worker(self, single: bool) {
+        self.single_worker
+            .store(u32::from(single), Ordering::SeqCst);
+    }
+
+    pub(super) fn is_single_worker(self) -> bool {
+        self.single_worker.load(Ordering::SeqCst) != 0
     }
 
     pub(super) fn queue_waits(self) -> bool {

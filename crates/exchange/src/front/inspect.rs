@@ -54,6 +54,8 @@ pub enum Word {
     OutOfBand,
     /// Whether requests wait in the queue, which only the front writes.
     Queued,
+    /// Whether a single worker is to serve, which only the front writes.
+    SingleWorker,
 }
 
 impl fmt::Display for Corrupt {
@@ -73,6 +75,7 @@ impl fmt::Display for Corrupt {
             Word::Stop => "the stop mark",
             Word::OutOfBand => "the turn to work between requests",
             Word::Queued => "the mark of a waiting queue",
+            Word::SingleWorker => "the mark of a single worker",
         };
         f.write_str(name)?;
         match (self.word, self.index) {
@@ -220,8 +223,8 @@ impl<'a> Inspection<'a> {
         }
     }
 
-    /// Checks whose turn it is to work between requests, and what the workers were told of the queue.
-    pub(super) fn out_of_band(&self, queue_waits: bool) {
+    /// Checks whose turn it is to work between requests, and what the workers were told of the queue and of their number.
+    pub(super) fn out_of_band(&self, queue_waits: bool, single_worker: bool) {
         let words = self.region.out_of_band();
         let turn = words.turn.load(Ordering::Relaxed);
         if turn > u32::from(self.region.geometry().max_workers()) {
@@ -230,6 +233,11 @@ impl<'a> Inspection<'a> {
         let waits = words.queue_waits.load(Ordering::Relaxed);
         if waits != u32::from(queue_waits) {
             self.findings.report(Word::Queued, None, waits.into());
+        }
+        let single = words.single_worker.load(Ordering::Relaxed);
+        if single != u32::from(single_worker) {
+            self.findings
+                .report(Word::SingleWorker, None, single.into());
         }
     }
 }

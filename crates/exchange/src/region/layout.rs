@@ -93,6 +93,7 @@ pub(super) struct Offsets {
     pub(super) stops: usize,
     pub(super) turn: usize,
     pub(super) queue_waits: usize,
+    pub(super) single_worker: usize,
     pub(super) slots: usize,
     pub(super) slot: usize,
     pub(super) total: usize,
@@ -118,6 +119,7 @@ impl Offsets {
         let stops = take(usize::from(geometry.max_workers()) * LINE);
         let turn = take(LINE);
         let queue_waits = take(LINE);
+        let single_worker = take(LINE);
         let slots = take(0).next_multiple_of(PAGE);
         let slot = PAGE + geometry.request_bytes as usize + geometry.response_bytes as usize;
         Self {
@@ -133,6 +135,7 @@ impl Offsets {
             stops,
             turn,
             queue_waits,
+            single_worker,
             slots,
             slot,
             total: slots + slot * usize::from(geometry.slots),

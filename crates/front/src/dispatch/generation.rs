@@ -48,6 +48,13 @@ impl Generation {
         }
     }
 
+    /// Number of slots for the workers that shall serve: one to run and one to follow it for each thread. The others are for
+    /// workers that may be added.
+    pub(super) fn slots_in_use(&self) -> usize {
+        let slots = self.slots.numbers().len();
+        slots.min(2 * self.workers.target_threads().max(1))
+    }
+
     /// Number of slots that are taken, without those that leaving workers have: these do not count against the threads that
     /// serve.
     pub(super) fn engaged(&self) -> usize {

@@ -84,11 +84,13 @@ impl OpenGenerations {
     /// none without: a request that waited behind a busy thread could not go to the other generation's.
     fn roomiest(&self) -> Option<usize> {
         if let [only] = &self.all[..] {
-            return (only.routable && only.slots.is_sound()).then_some(0);
+            let has_room = only.engaged() < only.slots_in_use();
+            return (only.routable && only.slots.is_sound() && has_room).then_some(0);
         }
         let alone = self.routable().count() == 1;
         let routable = (0..).zip(&self.all);
         let routable = routable.filter(|(_, one)| one.routable && one.slots.is_sound());
+        let routable = routable.filter(|(_, one)| one.engaged() < one.slots_in_use());
         let idle = routable.filter_map(|(at, one)| match alone {
             true => Some((at, 0)),
             false => {

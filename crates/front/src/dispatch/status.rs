@@ -58,8 +58,7 @@ pub struct DispatcherStatus {
 impl DispatcherStatus {
     pub(super) fn of(state: &State) -> Self {
         let generations = &state.generations.all;
-        let slots = |generation: &Generation| generation.slots.numbers().len();
-        let all_slots = generations.iter().map(slots).sum();
+        let all_slots: usize = generations.iter().map(Generation::slots_in_use).sum();
         let taken: usize = generations.iter().map(|one| one.slots.taken()).sum();
         let unclaimed: usize = generations.iter().map(unclaimed).sum();
         let finishing = generations.iter();
@@ -74,7 +73,8 @@ impl DispatcherStatus {
             longest_queue: state.longest_queue,
             queue_limit: state.settings.queue_limit,
             slots: all_slots,
-            free_slots: all_slots - taken,
+            // Workers that leave may have more than there are for those that stay.
+            free_slots: all_slots.saturating_sub(taken),
             retries: state.crashes.retries,
             poison: state.crashes.poison.count(),
             next_start_s: state.outage.map(seconds),

@@ -27,6 +27,7 @@ impl exchange::Dispatcher for Dispatcher {
         let mut state = self.state.borrow_mut();
         if let Some(generation) = state.generations.get_mut(generation) {
             generation.workers.resize(workers);
+            generation.slots.exchange.set_single_worker(workers == 1);
         }
     }
 

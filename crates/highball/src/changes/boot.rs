@@ -11,7 +11,7 @@ use front::log::{Level, Value};
 use supervisor::{Booted, StartError};
 use tokio::sync::mpsc;
 
-use crate::application::{capacity, published};
+use crate::application::published;
 use crate::hosted::Hosted;
 
 /// How long an application that did not come up is left alone at first; this doubles with each attempt.
@@ -81,7 +81,7 @@ impl Hosted {
         }
         self.set_serving(generation);
         if application.table.is_some() {
-            let (capacity, ruby) = (capacity(&application.settings, generation), &booted.ruby);
+            let (capacity, ruby) = (self.capacity(generation), &booted.ruby);
             let text = format!("the application serves: {capacity}, ruby {ruby}");
             self.log().event(Level::Info, &text, &[]);
         }

@@ -40,6 +40,8 @@ pub(crate) struct Greeting {
     pub(crate) sockets: usize,
     /// How many workers fit into memory in addition to the server's own; `None` for all.
     pub(crate) workers: Option<u16>,
+    /// The number of workers that an operator wants, in place of that of the settings.
+    pub(crate) scaled: Option<Scaled>,
     /// The soft limit of descriptors that the first server was started with, before it raised its own.
     pub(crate) descriptors: Option<u64>,
 }
@@ -56,6 +58,17 @@ pub(crate) struct GreetedApplication {
     pub(crate) stopped: bool,
     /// How many of its workers fit into memory in addition to the server's own; `None` for all.
     pub(crate) workers: Option<u16>,
+    /// The number of workers that an operator wants, in place of that of the settings.
+    pub(crate) scaled: Option<Scaled>,
+}
+
+/// The number of workers that an operator wants.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Scaled {
+    /// The setting that it stands for; where that is another one by now, it holds no more.
+    pub(crate) setting: u16,
+    /// The number.
+    pub(crate) workers: u16,
 }
 
 /// A socket that is handed over; its descriptor comes with the message.

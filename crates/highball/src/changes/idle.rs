@@ -9,7 +9,6 @@ use front::{Activity, Front, IdleWatch};
 use supervisor::stop_serving;
 use tokio::time::sleep;
 
-use crate::application::capacity;
 use crate::changes::boot::{FIRST_RETRY_DELAY, is_stop};
 use crate::hosted::Hosted;
 
@@ -100,7 +99,7 @@ impl Hosted {
                 let text = format!(
                     "a request has started the application again in {:.2} s: {}",
                     began.elapsed().as_secs_f64(),
-                    capacity(&application.settings, self.latest.get())
+                    self.capacity(self.latest.get())
                 );
                 self.log().event(Level::Info, &text, &[]);
             }

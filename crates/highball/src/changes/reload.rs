@@ -8,6 +8,7 @@ use anyhow::Result;
 use config::{Reload, SETTINGS, Scope};
 use front::log::Level;
 use front::slot_bytes;
+use supervisor::{scaled, set_scale};
 
 use crate::application::Application;
 use crate::changes::{Changes, wait_for_previous};
@@ -124,17 +125,29 @@ async fn apply(
     // Larger requests need larger slots, which only a new exchange has.
     let grows = slot_bytes(&new.settings) > slot_bytes(old);
     let needs_generation = grows || changed.iter().any(|one| one.reload == Reload::Generation);
+    // The file has the last word.
+    let is_resized = changed
+        .iter()
+        .any(|one| matches!(one.name, "workers" | "max_workers"));
     if needs_generation {
         changes.wait_for_predecessor(&Change::Reload).await;
         wait_for_previous(&changes.server, hosted).await;
         let _turn = hosted.turn.lock().await;
         // A stopped one has them when it starts.
         if !hosted.is_stopped.get() {
-            hosted.launch(&new).await?;
+            let before = scaled(&hosted.supervisor);
+            if is_resized {
+                set_scale(&hosted.supervisor, None);
+            }
+            let launched = hosted.launch(&new).await;
+            launched.inspect_err(|_| set_scale(&hosted.supervisor, before))?;
             let (generation, seconds) = (hosted.latest.get(), began.elapsed().as_secs_f64());
             let text = format!("generation {generation} serves with them after {seconds:.2} s");
             outcome.generations.push(hosted.named(&text));
         }
+    }
+    if is_resized {
+        set_scale(&hosted.supervisor, None);
     }
     hosted
         .supervisor

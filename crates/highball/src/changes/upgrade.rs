@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use front::log::Level;
-use supervisor::Channel;
+use supervisor::{Channel, scaled};
 use tokio::process::Command;
 use tokio::runtime::Handle;
 
-use crate::changes::handover::{GreetedApplication, Greeting, HandedOver, VARIABLE, VERSION};
+use crate::changes::handover::{
+    GreetedApplication, Greeting, HandedOver, Scaled, VARIABLE, VERSION,
+};
 use crate::changes::saved_exceptions;
 use crate::changes::successor::Successor;
 use crate::control::messages::Progress;
@@ -130,9 +132,11 @@ impl Upgrades {
                 )
             })?;
             let generation = hosted.latest.get();
+            let setting = hosted.application.borrow().settings.workers;
+            let scaled = scaled(&hosted.supervisor).map(|workers| Scaled { setting, workers });
             greeting.generation = greeting.generation.max(generation);
             match hosted.name() {
-                None => greeting.workers = workers,
+                None => (greeting.workers, greeting.scaled) = (workers, scaled),
                 Some(name) => {
                     let serves = hosted.serving.get().is_some();
                     let application = GreetedApplication {
@@ -140,6 +144,7 @@ impl Upgrades {
                         serves,
                         stopped: hosted.is_stopped.get(),
                         workers,
+                        scaled,
                     };
                     greeting.applications.insert(name, application);
                 }

@@ -21,7 +21,9 @@ use crate::application::folder;
 use crate::cli::{api, print, status_page};
 use crate::control::directory::stream;
 use crate::control::inspection_routes::{ProfileProgress, ProfileRequest};
-use crate::control::messages::{Progress, Purge, Restart, StopServer, Upgrade};
+use crate::control::messages::{
+    Progress, Purge, Restart, Scale, StopServer, Upgrade, WantedWorkers,
+};
 use crate::control::name::ServerName;
 use crate::control::report::Report;
 use crate::control::search::{
@@ -106,6 +108,23 @@ pub(crate) fn read(server: &ServerArguments, path: &str) -> Result<serde_json::V
 /// As [`change`].
 pub(crate) fn restart(server: &ServerArguments, application: Option<String>) -> Result<()> {
     change(server, "/v1/restart", &Restart { application })
+}
+
+/// Has a server use another number of workers; none: as its settings say.
+///
+/// # Errors
+/// As [`change`].
+pub(crate) fn scale(
+    server: &ServerArguments,
+    workers: Option<u16>,
+    application: Option<String>,
+) -> Result<()> {
+    let default = || WantedWorkers::Word("default".to_owned());
+    let scale = Scale {
+        workers: workers.map_or_else(default, WantedWorkers::Number),
+        application,
+    };
+    change(server, "/v1/scale", &scale)
 }
 
 /// Has a server read its settings again.

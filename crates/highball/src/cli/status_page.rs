@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use supervisor::{Process, Role, Size};
 
-use crate::control::report::{ApplicationReport, Report, Thread};
+use crate::control::report::{ApplicationReport, Report, Thread, Workers};
 
 /// The page, with a newline at its end.
 pub(crate) fn render(report: &Report) -> String {
@@ -77,6 +77,26 @@ pub(crate) fn up(process: &Process, now: u64) -> String {
     age(now.saturating_sub(process.started))
 }
 
+/// How many workers there shall be, where that is not what the setting says.
+fn write_workers(page: &mut String, workers: &Workers) -> std::fmt::Result {
+    let Workers {
+        setting,
+        wanted,
+        allowed,
+        ..
+    } = workers;
+    if wanted != setting {
+        writeln!(page, "\nworkers: {wanted} (scaled from {setting})")?;
+    }
+    if allowed < wanted {
+        writeln!(
+            page,
+            "\nworkers: {allowed} of {wanted}, for memory_budget has no room for more"
+        )?;
+    }
+    Ok(())
+}
+
 /// The generations, processes and threads of an application, and what became of its requests.
 fn write_application(
     page: &mut String,
@@ -114,6 +134,7 @@ fn write_application(
             writeln!(page, "    thread {:<3} {}", thread.thread, activity(thread))?;
         }
     }
+    write_workers(page, &report.workers)?;
     if let Some(why) = &report.stopped {
         writeln!(page, "\nstopped: {why}; the next request starts it")?;
     }

@@ -13,9 +13,11 @@ use tokio::task::spawn_local;
 use crate::control::health::{self, Health};
 use crate::control::inspection_routes;
 use crate::control::inspections::InspectionRequest;
-use crate::control::messages::{HEARTBEAT, Progress, Purge, Restart, StopServer, Upgrade};
+use crate::control::messages::{
+    HEARTBEAT, Progress, Purge, Restart, Scale, StopServer, Upgrade, WantedWorkers,
+};
 use crate::control::purges::PurgeRequest;
-use crate::control::queue::{Change, ChangeQueue, ChangeRequest, Requester};
+use crate::control::queue::{Change, ChangeQueue, ChangeRequest, Requester, ScaleTo};
 use crate::control::report::Report;
 use crate::system::program::own_pid;
 use crate::system::signals::Stop;
@@ -43,7 +45,7 @@ pub(crate) fn routes(report: Rc<ReportSource>, health: Rc<Health>, sinks: Comman
         purges,
         inspections,
     } = sinks;
-    let [restarts, reloads, upgrades] = [(); 3].map(|()| Rc::clone(&changes));
+    let [restarts, reloads, scales, upgrades] = [(); 4].map(|()| Rc::clone(&changes));
     let routes = Routes::default()
         .open("/live", |_| ready(Ok(health::live())))
         .open("/ready", move |_| ready(Ok(health.ready())))
@@ -55,6 +57,7 @@ pub(crate) fn routes(report: Rc<ReportSource>, health: Rc<Health>, sinks: Comman
             restart(call, Rc::clone(&restarts))
         })
         .post("/v1/reload", move |call| reload(call, Rc::clone(&reloads)))
+        .post("/v1/scale", move |call| scale(call, Rc::clone(&scales)))
         .post("/v1/upgrade", move |call| {
             upgrade(call, Rc::clone(&upgrades))
         })
@@ -75,6 +78,23 @@ async fn restart(call: Call, queue: Rc<ChangeQueue>) -> Result<Answer, Problem> 
 async fn reload(call: Call, queue: Rc<ChangeQueue>) -> Result<Answer, Problem> {
     takes_nothing(&call)?;
     Ok(change(Change::Reload, &queue))
+}
+
+async fn scale(call: Call, queue: Rc<ChangeQueue>) -> Result<Answer, Problem> {
+    let Scale {
+        workers,
+        application,
+    } = call.json()?;
+    let to = match workers {
+        WantedWorkers::Number(workers) => ScaleTo::Workers(workers),
+        WantedWorkers::Word(word) if word == "default" => ScaleTo::Setting,
+        WantedWorkers::Word(_) | WantedWorkers::Missing => {
+            let text =
+                r#"say how many workers there shall be: {"workers":6}, or {"workers":"default"}"#;
+            return Err(Problem::bad_request(text));
+        }
+    };
+    Ok(change(Change::Scale { application, to }, &queue))
 }
 
 async fn upgrade(call: Call, queue: Rc<ChangeQueue>) -> Result<Answer, Problem> {

@@ -17,6 +17,31 @@ pub(crate) struct Restart {
     pub(crate) application: Option<String>,
 }
 
+/// The body of `POST /v1/scale`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Scale {
+    /// How many workers there shall be.
+    #[serde(default)]
+    pub(crate) workers: WantedWorkers,
+    /// The application's name, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) application: Option<String>,
+}
+
+/// A number of workers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum WantedWorkers {
+    /// This one.
+    Number(u16),
+    /// By a word: `default` for that of the settings.
+    Word(String),
+    /// It was not said.
+    #[default]
+    Missing,
+}
+
 /// The body of `POST /v1/upgrade`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

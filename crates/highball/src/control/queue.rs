@@ -23,8 +23,36 @@ pub(crate) enum Change {
     Restart(Option<String>),
     /// Read the settings again.
     Reload,
+    /// Have another number of workers in place.
+    Scale {
+        /// The application's name; none: the only one.
+        application: Option<String>,
+        /// How many.
+        to: ScaleTo,
+    },
     /// Let another program take over: the named one, by default the one that this server was started from.
     Upgrade(Option<PathBuf>),
+}
+
+/// How many workers there shall be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ScaleTo {
+    /// As many.
+    Workers(u16),
+    /// So many more than are wanted now; fewer if negative.
+    By(i16),
+    /// As many as the settings say.
+    Setting,
+}
+
+impl fmt::Display for ScaleTo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Workers(workers) => write!(f, "to {workers}"),
+            Self::By(more) => write!(f, "by {more:+}"),
+            Self::Setting => f.write_str("to the setting"),
+        }
+    }
 }
 
 impl fmt::Display for Change {
@@ -34,6 +62,7 @@ impl fmt::Display for Change {
             // A command may name anything.
             Self::Restart(Some(name)) => write!(f, "restart of {}", name.escape_debug()),
             Self::Reload => f.write_str("reload"),
+            Self::Scale { to, .. } => write!(f, "scale {to}"),
             Self::Upgrade(_) => f.write_str("upgrade"),
         }
     }
@@ -71,6 +100,30 @@ impl ChangeRequest {
     fn reply_waiting(&self, reason: &str) {
         let reason = reason.to_owned();
         self.reply(&Progress::Waiting { reason });
+    }
+
+    /// Adds another request of a signal for some more or fewer workers. Returns false if one of the two is not such a request.
+    fn add_step(&mut self, other: &Self) -> bool {
+        let (Requester::Signal(_), Requester::Signal(_)) = (&self.requester, &other.requester)
+        else {
+            return false;
+        };
+        match (&mut self.change, &other.change) {
+            (
+                Change::Scale {
+                    to: ScaleTo::By(steps),
+                    ..
+                },
+                Change::Scale {
+                    to: ScaleTo::By(more),
+                    ..
+                },
+            ) => {
+                *steps = steps.saturating_add(*more);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Whether no client waits for an answer.
@@ -155,6 +208,10 @@ impl ChangeQueue {
             return (self.log)(&format!("{request}; ignored: the server is stopping"));
         }
         let mut waiting = self.waiting.borrow_mut();
+        // Each signal counts: two are two workers more.
+        if waiting.iter_mut().any(|one| one.add_step(&request)) {
+            return;
+        }
         let mut one_is_there = false;
         waiting.retain(|one| {
             one.change != request.change

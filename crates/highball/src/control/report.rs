@@ -50,6 +50,9 @@ pub(crate) struct Report {
 pub(crate) struct ApplicationReport {
     /// The environment that it runs in.
     pub(crate) environment: String,
+    /// How many workers there shall be.
+    #[serde(default)]
+    pub(crate) workers: Workers,
     /// The generations, the oldest first.
     pub(crate) generations: Vec<Generation>,
     /// Each generation's template and workers; of a server, the front before them.
@@ -121,6 +124,19 @@ pub(crate) struct Thread {
     pub(crate) path: Option<String>,
     /// How long it has been running or finishing, in milliseconds.
     pub(crate) since_ms: Option<u64>,
+}
+
+/// How many workers there shall be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Workers {
+    /// By the setting `workers`.
+    pub(crate) setting: u16,
+    /// As an operator wants (`highball scale`), or by the setting.
+    pub(crate) wanted: u16,
+    /// As many of these as `memory_budget` allows.
+    pub(crate) allowed: u16,
+    /// At most (`max_workers`).
+    pub(crate) max: u16,
 }
 
 /// Requests that wait for a thread.

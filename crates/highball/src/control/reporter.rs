@@ -9,10 +9,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use certificates::Manager;
 use front::{ApplicationFront, ApplicationSnapshot, Front};
 use metrics::ApplicationTotals;
-use supervisor::{Process, Role};
+use supervisor::{Process, Role, worker_count};
 use traces::Queue;
 
-use crate::control::report::{ApplicationReport, NamedReport, Report};
+use crate::control::report::{ApplicationReport, NamedReport, Report, Workers};
 use crate::control::routes;
 use crate::hosted::Hosted;
 
@@ -122,6 +122,7 @@ fn named_report(hosted: &Hosted, processes: Vec<Process>) -> NamedReport {
     let totals = hosted.front.totals();
     let own = ApplicationReport {
         environment: settings.environment.clone(),
+        workers: workers(hosted),
         generations: hosted.supervisor.generations(),
         routes: routes::rows(&totals),
         totals: Arc::new(totals),
@@ -138,10 +139,33 @@ fn named_report(hosted: &Hosted, processes: Vec<Process>) -> NamedReport {
     }
 }
 
+/// How many workers there shall be.
+fn workers(hosted: &Hosted) -> Workers {
+    let settings = Rc::clone(&hosted.application.borrow().settings);
+    let (wanted, count) = (hosted.wanted_workers(), worker_count(&hosted.supervisor));
+    Workers {
+        setting: settings.workers,
+        wanted,
+        allowed: if count.wanted == wanted {
+            count.allowed
+        } else {
+            wanted
+        },
+        max: settings.most_workers(),
+    }
+}
+
 /// All applications in one.
 fn together(applications: &[NamedReport], snapshot: ApplicationSnapshot) -> ApplicationReport {
     let each = || applications.iter().map(|one| &one.own);
+    let sum = |of: fn(&Workers) -> u16| each().map(|one| of(&one.workers)).sum();
     let all = ApplicationReport {
+        workers: Workers {
+            setting: sum(|one| one.setting),
+            wanted: sum(|one| one.wanted),
+            allowed: sum(|one| one.allowed),
+            max: sum(|one| one.max),
+        },
         environment: each()
             .next()
             .map_or_else(String::new, |one| one.environment.clone()),

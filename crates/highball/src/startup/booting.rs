@@ -10,7 +10,7 @@ use admin::Routes;
 use anyhow::{Context, Result, bail};
 use front::log::{AccessLog, Level, Value};
 use front::{ApplicationFront, Front};
-use supervisor::{Booted, Note, Supervisor};
+use supervisor::{Booted, Note, Supervisor, set_scale};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::{JoinSet, spawn_local};
 
@@ -169,6 +169,9 @@ impl Booting {
             let name = hosted.name();
             let replaced = self.replaced.as_ref();
             let alongside = replaced.map(|replaced| replaced.alongside(name.as_deref()));
+            let setting = hosted.application.borrow().settings.workers;
+            let scaled = replaced.and_then(|replaced| replaced.scaled(name.as_deref(), setting));
+            set_scale(&hosted.supervisor, scaled);
             let start =
                 Rc::clone(hosted).start(number, alongside, self.is_needed(hosted), results.clone());
             self.boots.borrow_mut().spawn_local(start);

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use rustix::process::Signal;
+use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 
-use crate::control::queue::{Change, ChangeQueue, ChangeRequest, Requester};
+use crate::control::queue::{Change, ChangeQueue, ChangeRequest, Requester, ScaleTo};
 use crate::system::terminal::Terminal;
 
 /// How the server is to stop.
@@ -95,6 +96,30 @@ pub(crate) fn watch_changes(queue: &Rc<ChangeQueue>) -> Result<()> {
     Ok(())
 }
 
+/// From now on TTIN requests one worker more, and TTOU one fewer. Not in a server that writes to a terminal: there the kernel
+/// sends them to processes in the background.
+///
+/// # Errors
+/// The system refuses a handler.
+pub(crate) fn watch_scaling(queue: &Rc<ChangeQueue>) -> Result<()> {
+    if terminals().contains(&true) {
+        return Ok(());
+    }
+    for (signal, name, more) in [(Signal::TTIN, "TTIN", 1), (Signal::TTOU, "TTOU", -1)] {
+        let queue = Rc::clone(queue);
+        let mut signals = watch(SignalKind::from_raw(signal.as_raw()))?;
+        spawn_local(async move {
+            while signals.recv().await.is_some() {
+                let (application, to) = (None, ScaleTo::By(more));
+                let change = Change::Scale { application, to };
+                let requester = Requester::Signal(name);
+                queue.push(ChangeRequest { change, requester });
+            }
+        });
+    }
+    Ok(())
+}
+
 /// From now on HUP requests a reload; one that comes as the server's terminal closes requests a stop. Where HUP is ignored (nohup(1)) it stays ignored.
 ///
 /// # Errors
@@ -168,7 +193,7 @@ fn terminals() -> [bool; 3] {
     ]
 }
 
-fn watch(kind: SignalKind) -> Result<Signal> {
+fn watch(kind: SignalKind) -> Result<Signals> {
     signal(kind).context("cannot handle signals")
 }
 

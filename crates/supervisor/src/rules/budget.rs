@@ -127,6 +127,14 @@ impl Budget {
         self.other_server = other;
     }
 
+    /// There shall be `to` workers in place of `from`: those that come in addition start as memory allows.
+    pub(crate) fn scale(&mut self, from: u16, to: u16) {
+        if self.is_set() {
+            let now = self.affordable(from, self.bound);
+            self.missing = to.saturating_sub(now);
+        }
+    }
+
     /// Of so many workers those that there may be under this bound, at least one.
     pub(crate) fn affordable(&self, workers: u16, bound: Bound) -> u16 {
         let missing = match self.bound == bound {

@@ -48,7 +48,7 @@ impl Supervisor {
         let first = inner.fleet.finished();
         let plan = &load.plan;
         let rules = Rules {
-            places: plan.workers,
+            places: plan.most_workers,
             workers: self.limits.affordable(plan),
             boot_timeout: plan.boot_timeout,
             drain_timeout: plan.drain_timeout,
@@ -56,7 +56,7 @@ impl Supervisor {
             check: plan.check.is_some(),
         };
         let processes = Processes {
-            workers: (0..=plan.workers).map(|_| None).collect(),
+            workers: (0..=plan.most_workers).map(|_| None).collect(),
             load: Rc::new(load),
             exits: Exits::default(),
             template: None,

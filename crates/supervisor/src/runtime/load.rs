@@ -18,8 +18,10 @@ pub struct Plan {
     pub ruby: String,
     /// The folder of Highball's Ruby files; holds `highball/template.rb`.
     pub library: PathBuf,
-    /// The number of workers.
+    /// The number of workers, unless [`crate::scale`] says otherwise.
     pub workers: u16,
+    /// The most workers that there may be at once.
+    pub most_workers: u16,
     /// How long loading the application may take, and each start of a worker, until [`crate::Supervisor::apply_settings`] says
     /// otherwise.
     pub boot_timeout: Duration,

@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) inner: RefCell<Inner>,
     /// What the generation that serves was launched with.
     pub(crate) serving_load: RefCell<Option<Rc<Load>>>,
+    /// How many workers an operator wants, if that is not what the settings say.
+    pub(crate) scaled: Cell<Option<u16>>,
     /// What memory allows. Never borrowed while anything else is called.
     pub(crate) budget: RefCell<Budget>,
     /// Told after each event.
@@ -123,6 +125,7 @@ impl Shared {
                 processes: BTreeMap::new(),
             }),
             serving_load: RefCell::default(),
+            scaled: Cell::default(),
             budget: RefCell::new(Budget::new(Bound::None)),
             changed: watch::Sender::new(()),
         }

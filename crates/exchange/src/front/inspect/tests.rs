@@ -111,6 +111,13 @@ fn each_garbled_word_is_found_and_named() {
         (Word::OutOfBand, |front| {
             front.region.out_of_band().turn.store(4, Ordering::SeqCst)
         }),
+        (Word::SingleWorker, |front| {
+            front
+                .region
+                .out_of_band()
+                .single_worker
+                .store(2, Ordering::SeqCst)
+        }),
         (Word::Queued, |front| {
             front
                 .region

@@ -1182,9 +1182,21 @@ fn any_order_of_events_keeps_one_life_per_worker_and_comes_to_an_end() {
         assert!(pool.finished(), "seed {seed}: {pool:?}");
     }
     assert!(
-        retired > 5 && followed > 5 && hung > 100,
+        retired > 5 && followed > 5 && hung > 50,
         "{retired} {followed} {hung}"
     );
+}
+
+#[test]
+fn numbers_of_workers_have_no_gap_where_there_is_room_for_more() {
+    let mut pool = Pool::new(6, BOOT_TIMEOUT);
+    let now = Instant::now();
+    assert_eq!(pool.handle(resize(2, now), now), []);
+    assert_eq!(pool.workers().spare(), Some(2));
+    assert_eq!(pool.handle(Event::Booted, now), [fork(0, 1), fork(1, 1)]);
+    let forks = [fork(2, 1), fork(3, 1)];
+    assert_eq!(pool.handle(resize(4, now), now), forks);
+    assert_eq!(pool.workers().spare(), Some(4));
 }
 
 /// Kills of both workers and of their template.

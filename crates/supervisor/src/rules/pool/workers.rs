@@ -156,6 +156,19 @@ impl Workers {
         }
     }
 
+    /// Keeps the number free that follows the wanted ones, where nobody has it, so that numbers have no gap.
+    fn move_spare(&mut self, to: u16) {
+        if let Some(spare) = self.spare()
+            && self
+                .get_mut(to)
+                .is_some_and(|one| one.state == State::Absent)
+        {
+            self[spare].state = State::Absent;
+            self[to].state = State::Spare;
+            self[to].deaths = 0;
+        }
+    }
+
     /// Sets how many there shall be, and has those beyond that leave: `leaves` first, unless it is the only one that is
     /// ready, then those that are not ready, then the highest numbers.
     pub(super) fn resize(
@@ -166,6 +179,7 @@ impl Workers {
         actions: &mut Vec<Action>,
     ) {
         self.limit = limit;
+        self.move_spare(limit);
         let mut excess = self.wanted().saturating_sub(limit);
         for worker in &mut self.all {
             // These leave anyway.

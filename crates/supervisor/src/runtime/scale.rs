@@ -1,0 +1,119 @@
+//! The number of workers in place: more are forked from the template that is there, and those that are too many finish what
+//! they have. It restarts no worker, and loads no code.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::rules::fleet::{self, Fleet, Stage};
+use crate::runtime::load::Plan;
+use crate::runtime::shared::Shared;
+use crate::runtime::supervisor::Supervisor;
+
+/// How many workers there are and shall be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerCount {
+    /// As many as are wanted: by an operator, or by the settings.
+    pub wanted: u16,
+    /// As many as memory allows of them.
+    pub allowed: u16,
+    /// As many as serve.
+    pub ready: u16,
+}
+
+/// Why the number of workers cannot change now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a generation of workers is starting or draining; try again when it is done")]
+pub struct ScaleBusy;
+
+/// Sets how many workers an operator wants, from 1 to the most of the settings; `None`: as many as the settings say. It holds
+/// for generations to come too. Nothing happens now.
+pub fn set_scale(supervisor: &Supervisor, workers: Option<u16>) {
+    let shared = &supervisor.shared;
+    let plan = shared.serving_load.borrow().clone();
+    let before = plan.as_ref().map(|load| shared.wanted(&load.plan));
+    shared.scaled.set(workers);
+    if let Some((load, before)) = plan.as_ref().zip(before) {
+        let wanted = shared.wanted(&load.plan);
+        shared.budget.borrow_mut().scale(before, wanted);
+    }
+}
+
+/// The number that an operator wants, if that is not what the settings say.
+pub fn scaled(supervisor: &Supervisor) -> Option<u16> {
+    supervisor.shared.scaled.get()
+}
+
+/// Sets how many workers there shall be, and waits until as many serve as memory allows, for at most `limit`. Workers that are
+/// too many are not waited for. Without a generation that serves, the next one starts with that number.
+///
+/// # Errors
+/// A generation is on its way in or out: nothing has changed.
+pub async fn scale(
+    supervisor: &Supervisor,
+    workers: Option<u16>,
+    limit: Duration,
+) -> Result<WorkerCount, ScaleBusy> {
+    let shared = &supervisor.shared;
+    let (settled, serving) = {
+        let inner = shared.inner.borrow();
+        let fleet = &inner.fleet;
+        (fleet.is_settled(), serving(fleet))
+    };
+    let load = shared.serving_load.borrow().clone();
+    let Some((number, load)) = serving.zip(load) else {
+        set_scale(supervisor, workers);
+        return Ok(worker_count(supervisor));
+    };
+    if !settled {
+        return Err(ScaleBusy);
+    }
+    set_scale(supervisor, workers);
+    let allowed = supervisor.limits.affordable(&load.plan);
+    let leaves = None;
+    shared.dispatcher.resize(number, allowed);
+    shared.decide(fleet::Event::Resize {
+        workers: allowed,
+        leaves,
+    });
+    let are_ready = |fleet: &Fleet| {
+        let all = fleet.generations();
+        let own = all.get(number).filter(|one| one.stage == Stage::Serving);
+        own.is_none_or(|own| own.pool.workers().ready() >= own.pool.workers().limit())
+    };
+    // The caller compares what is ready with what is wanted.
+    let _ = timeout(limit, shared.until(are_ready)).await;
+    Ok(worker_count(supervisor))
+}
+
+/// How many workers there are and shall be, of the generation that serves.
+pub fn worker_count(supervisor: &Supervisor) -> WorkerCount {
+    let shared = &supervisor.shared;
+    let load = shared.serving_load.borrow().clone();
+    let Some(load) = load else {
+        return WorkerCount::default();
+    };
+    let inner = shared.inner.borrow();
+    let number = serving(&inner.fleet);
+    let own = number.and_then(|number| inner.fleet.generations().get(number));
+    WorkerCount {
+        wanted: shared.wanted(&load.plan),
+        allowed: supervisor.limits.affordable(&load.plan),
+        ready: own.map_or(0, |own| own.pool.workers().ready()),
+    }
+}
+
+/// The generation that serves.
+fn serving(fleet: &Fleet) -> Option<u32> {
+    let mut all = fleet.generations().iter();
+    let serving = all.find(|one| one.stage == Stage::Serving);
+    serving.map(|one| one.number)
+}
+
+impl Shared {
+    /// How many workers are wanted of a plan, whatever memory allows.
+    pub(crate) fn wanted(&self, plan: &Plan) -> u16 {
+        let wanted = self.scaled.get().unwrap_or(plan.workers);
+        wanted.clamp(1, plan.most_workers.max(1))
+    }
+}
