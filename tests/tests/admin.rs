@@ -195,11 +195,28 @@ fn real_answers_are_those_that_the_description_promises() {
             "{name}"
         );
     }
+    check(
+        "WorkersOfApplications",
+        &get("/v1/workers").expect(200).json(),
+    );
+    server.get("/").expect(200);
+    let routes = get("/v1/routes?application=").expect(200).json();
+    check("RoutesOfApplications", &routes);
+    assert_eq!(routes["applications"][0]["routes"][0]["requests"], 1);
+    check("Exceptions", &get("/v1/exceptions").expect(200).json());
+    assert!(get("/metrics").expect(200).text().contains("highball_info"));
+    for path in ["/v1/workers", "/v1/routes", "/v1/exceptions"] {
+        let unknown = get(&format!("{path}?application=shop"));
+        check("Error", &unknown.expect(404).json());
+    }
+    check("Error", &get("/v1/exceptions/none").expect(404).json());
     check("Error", &get("/nothing").expect(404).json());
     for (path, body) in [
         ("/v1/reload", "{}"),
         ("/v1/restart", "{\"application\":\"shop\"}"),
         ("/v1/purge", "{\"tag\":\"a\"}"),
+        ("/v1/scale", "{\"workers\":2}"),
+        ("/v1/scale", "{\"workers\":\"default\"}"),
         ("/v1/restart", ""),
     ] {
         let answer = ask(&address, "POST", path, body);

@@ -167,6 +167,33 @@ run lambda { |env|
 }
 
 #[test]
+fn memory_of_all_servers_of_the_user_is_shown_one_after_the_other() {
+    let [one, other] = [(); 2].map(|()| Server::app("run ->(_) { Test.text('hello') }").start());
+    // Of the machine there may be others.
+    let ran = one.command(&["memory", "--all", "--json"]);
+    let all: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    for server in [&one, &other] {
+        let mut all = all.as_array().expect("a list").iter();
+        let own = all.find(|memory| memory["pid"] == server.process().0);
+        let own = own.expect("the server is in the list");
+        assert_eq!(
+            own["processes"].as_array().map(Vec::len),
+            Some(3),
+            "{own:#}"
+        );
+    }
+    let page = other.command(&["memory", "--all"]).stdout;
+    for server in [&one, &other] {
+        let title = format!("pid {}: memory in MiB", server.process().0);
+        assert!(page.contains(&title), "{page}");
+    }
+    let last = page.lines().last().expect("a line");
+    assert!(last.contains(" servers: PSS "), "{page}");
+    let both = one.command(&["memory", "--all", "--pid", "1"]);
+    assert!(!both.status.success());
+}
+
+#[test]
 fn memory_shows_each_process_what_sharing_saves_and_a_leak() {
     const LEAKS: &str = r##"
 $shared = Array.new(64) { |at| "x" * (1 << 20) }

@@ -1,5 +1,6 @@
 //! `highball profile`, `backtraces` and `gc`: what workers say of themselves, also where they lie or die.
 
+use rustix::process::Signal;
 use serde_json::Value;
 use test_support::{Application, Events, Process, Program, Server, ServerBuilder, until};
 
@@ -176,4 +177,28 @@ fn answers_of_a_worker_that_lies_are_bounded_and_escaped() {
     // It is asked again as before, and serves.
     assert!(json(&server, &["gc"])[0]["answer"]["count"].is_u64());
     server.get("/").expect(200);
+}
+
+#[test]
+fn workers_that_hang_are_named_and_the_others_shown() {
+    let Busy { server, .. } = start(|server| server.workers(3));
+    let workers = server.status().ready_workers();
+    for hung in &workers[..2] {
+        hung.signal(Signal::STOP);
+    }
+    for command in ["backtraces", "gc"] {
+        // The command itself gives a silent server up after a bounded time: two are not waited for one after the other.
+        let all = json(&server, &[command]);
+        let all = all.as_array().expect("a list");
+        assert_eq!(all.len(), 3, "{command}: {all:#?}");
+        let hung = all.iter().filter(|one| one["error"].is_string());
+        let hung: Vec<String> = hung.map(|one| one["error"].to_string()).collect();
+        assert_eq!(hung.len(), 2, "{command}: {all:#?}");
+        assert!(hung[0].contains("10s"), "{command}: {hung:?}");
+        let shown = server.command(&[command]).stdout;
+        assert_eq!(shown.matches("worker ").count(), 3, "{command}: {shown}");
+    }
+    for hung in &workers[..2] {
+        hung.signal(Signal::CONT);
+    }
 }

@@ -37,6 +37,7 @@ fn top_shows_what_the_status_says_and_q_restores_the_terminal() {
             number("/slots/total")
         ),
         "threads 1 of 4 busy".to_owned(),
+        "saturation 25 %".to_owned(),
         "1 running, the longest first".to_owned(),
         "generations 1 serving".to_owned(),
     ] {

@@ -295,3 +295,129 @@ fn a_connection_ends_with_its_last_answer() {
         assert!(answer.ends_with("\"live\"\n"), "{answer}");
     });
 }
+
+#[test]
+fn a_token_elsewhere_than_in_its_field_lets_nobody_in() {
+    run(async {
+        let address = listen(Access::Token {
+            tokens: Tokens::parse(TOKEN).unwrap(),
+            write: true,
+        });
+        for (line, fields) in [
+            (format!("GET /v1/status?token={TOKEN}"), String::new()),
+            (
+                format!("GET /v1/status?access_token={TOKEN}"),
+                String::new(),
+            ),
+            (
+                "GET /v1/status".to_owned(),
+                format!("Cookie: token={TOKEN}\r\n"),
+            ),
+            ("GET /v1/status".to_owned(), format!("X-Token: {TOKEN}\r\n")),
+            (
+                format!("GET http://{TOKEN}@localhost/v1/status"),
+                String::new(),
+            ),
+            (
+                "POST /v1/echo".to_owned(),
+                format!("Authorization: Basic {TOKEN}\r\n"),
+            ),
+        ] {
+            let answer = ask(address, &request(&line, &fields, "")).await;
+            assert!(!answer.contains("200 OK"), "{line} {fields}: {answer}");
+            assert!(!answer.contains(TOKEN), "{line} {fields}: {answer}");
+        }
+    });
+}
+
+#[test]
+fn a_path_is_taken_as_it_is_written() {
+    run(async {
+        let address = listen(Access::Local);
+        for path in [
+            "/v1/../v1/status",
+            "/v1/%73tatus",
+            "//v1/status",
+            "/v1//status",
+            "/v1/status/",
+            "/V1/status",
+            "/v1/status%00",
+            "/live/..%2fv1/status",
+        ] {
+            let answer = ask(address, &request(&format!("GET {path}"), "", "")).await;
+            assert!(answer.starts_with("HTTP/1.1 404 "), "{path}: {answer}");
+        }
+        for method in ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"] {
+            let answer = ask(address, &request(&format!("{method} /v1/status"), "", "")).await;
+            assert!(answer.starts_with("HTTP/1.1 405 "), "{method}: {answer}");
+        }
+    });
+}
+
+#[test]
+fn a_body_of_100_megabytes_is_refused_without_being_taken() {
+    run(async {
+        let address = listen(Access::Local);
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let head = "POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 104857600\r\n\r\n";
+        client.write_all(head.as_bytes()).await.unwrap();
+        let piece = [b'x'; 65_536];
+        let mut sent = 0;
+        // The server answers and closes after a small part of it.
+        while sent < 104_857_600 && client.write_all(&piece).await.is_ok() {
+            sent += piece.len();
+        }
+        assert!(sent < 32 << 20, "{sent} bytes were taken");
+        let mut answer = Vec::new();
+        let _ = client.read_to_end(&mut answer).await;
+        let answer = String::from_utf8_lossy(&answer);
+        // A socket that is reset may have lost it.
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 413 "),
+            "{answer}"
+        );
+    });
+}
+
+#[test]
+fn requests_behind_one_without_a_token_are_not_answered() {
+    run(async {
+        let address = listen(Access::Token {
+            tokens: Tokens::parse(TOKEN).unwrap(),
+            write: true,
+        });
+        let without = "GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let with = format!(
+            "GET /v1/status HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+        );
+        let answer = ask(address, &format!("{without}{with}{with}")).await;
+        assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+        assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
+        // Pipelined requests with a token are answered in their order.
+        let last = request(
+            "GET /nothing",
+            &format!("Authorization: Bearer {TOKEN}\r\n"),
+            "",
+        );
+        let answer = ask(address, &format!("{with}{with}{last}")).await;
+        assert_eq!(answer.matches("HTTP/1.1 200").count(), 2, "{answer}");
+        assert!(answer.contains("HTTP/1.1 404"), "{answer}");
+    });
+}
+
+#[test]
+fn a_thousand_connections_leave_the_operator_a_place() {
+    run(async {
+        let address = listen(Access::Token {
+            tokens: Tokens::parse(TOKEN).unwrap(),
+            write: false,
+        });
+        let mut silent = Vec::new();
+        for _ in 0..1000 {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        let bearer = format!("Authorization: Bearer {TOKEN}\r\n");
+        let answer = ask(address, &request("GET /v1/status", &bearer, "")).await;
+        assert!(answer.ends_with("\"status\"\n"), "{answer}");
+    });
+}

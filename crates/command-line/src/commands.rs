@@ -37,6 +37,8 @@ pub enum Command {
     Memory {
         /// Which one.
         server: ServerArguments,
+        /// All that the user may reach, in its place.
+        all: bool,
         /// As JSON, for programs.
         json: bool,
     },

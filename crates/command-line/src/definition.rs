@@ -1,10 +1,9 @@
 //! The definition of the command line: commands, arguments and their help. From it come the parser, `--help`, completions for
 //! shells and the man pages. It reads no command line.
 
-use std::path::PathBuf;
+use clap::{Arg, ArgGroup, Command, ValueHint, value_parser};
 
-use clap::{Arg, ArgAction, ArgGroup, Command, ValueHint, value_parser};
-use config::SETTINGS;
+use crate::arguments::{dir, own_config, path, port, settings, switch, targets, text};
 
 /// The commands of the lab, a program of its own, and what each does.
 pub const LAB_COMMANDS: [(&str, &str); 5] = [
@@ -176,6 +175,10 @@ fn memory() -> Command {
              The kernel takes milliseconds to tell the memory of a large process.",
         )
         .args(targets())
+        .arg(
+            switch("all", "Show every server of your user; root's command shows those of all users")
+                .conflicts_with_all(["dir", "config", "pid", "socket"]),
+        )
         .arg(switch("json", "Print JSON, in bytes"))
 }
 
@@ -326,97 +329,4 @@ fn commands_for_people() -> [Command; 2] {
         Command::new("version").about("Print the version"),
         completion,
     ]
-}
-
-fn dir() -> Arg {
-    Arg::new("dir")
-        .value_name("DIR")
-        .value_parser(value_parser!(PathBuf))
-        .value_hint(ValueHint::DirPath)
-        .help("The application's folder [default: the current folder]")
-}
-
-/// A flag whose value is a path.
-fn path(name: &'static str) -> Arg {
-    Arg::new(name)
-        .long(name)
-        .value_name("FILE")
-        .value_parser(value_parser!(PathBuf))
-}
-
-fn config() -> Arg {
-    path("config").short('C').value_hint(ValueHint::FilePath)
-}
-
-fn own_config() -> Arg {
-    config()
-        .help("The file of settings [default: highball.toml or config/highball.toml, if it exists]")
-}
-
-/// The arguments that name a running server; only one of them may be given.
-fn targets() -> impl Iterator<Item = Arg> {
-    let targets = [
-        dir(),
-        config().help("The file of settings that the server was started with"),
-        Arg::new("pid")
-            .long("pid")
-            .value_name("PID")
-            .value_parser(value_parser!(i32).range(1..))
-            .help("The server's process"),
-        path("socket")
-            .value_name("PATH")
-            .value_hint(ValueHint::FilePath)
-            .help("A UNIX socket that the server listens on"),
-    ];
-    let names = ["dir", "config", "pid", "socket"];
-    targets.into_iter().map(move |target| {
-        let own = target.get_id().clone();
-        target.conflicts_with_all(names.iter().filter(|name| own != **name))
-    })
-}
-
-fn text(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).help(help)
-}
-
-fn switch(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name)
-        .long(name)
-        .action(ArgAction::SetTrue)
-        .help(help)
-}
-
-/// The port alone; `listen` is the setting.
-fn port() -> Arg {
-    Arg::new("port")
-        .short('p')
-        .long("port")
-        .value_name("PORT")
-        .value_parser(value_parser!(u16))
-        .help("The port to listen on: short for --listen PORT")
-        .help_heading("Listeners")
-}
-
-fn settings() -> impl Iterator<Item = Arg> {
-    SETTINGS.iter().map(|setting| {
-        let action = match setting.is_list() {
-            true => ArgAction::Append,
-            false => ArgAction::Set,
-        };
-        let long = setting.long();
-        let arg = Arg::new(setting.name)
-            .long(setting.flag())
-            .value_name(setting.value_name())
-            .action(action)
-            .help(setting.help())
-            .help_heading(setting.category);
-        let arg = match setting.short_flag() {
-            Some(short) => arg.short(short),
-            None => arg,
-        };
-        match long.is_empty() {
-            true => arg,
-            false => arg.long_help(format!("{}\n\n{long}", setting.help())),
-        }
-    })
 }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod commands;
 mod definition;
 mod matches;

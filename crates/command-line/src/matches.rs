@@ -39,6 +39,7 @@ pub(crate) fn command(name: &str, matches: &mut ArgMatches) -> Command {
             server: server(matches),
         },
         "memory" => Command::Memory {
+            all: matches.get_flag("all"),
             json: matches.get_flag("json"),
             server: server(matches),
         },

@@ -220,6 +220,11 @@ impl ApplicationFront {
         let limit = self.settings().websocket_drain_timeout;
         let leaving = self.dispatcher.leaving_for(limit);
         let alarms = self.dispatcher.turns().check_deadlines();
+        if self.settings().endpoint_load_metrics {
+            self.application
+                .saturation
+                .set(self.dispatcher.status().saturation);
+        }
         if let Some(hear) = self.on_alarm.get() {
             alarms.into_iter().for_each(hear);
         }

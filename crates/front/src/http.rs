@@ -10,6 +10,7 @@ pub mod forwarded;
 pub mod h1;
 pub mod h2;
 pub mod incoming;
+pub mod load_metrics;
 pub mod media_types;
 pub mod nobody;
 pub mod request;

@@ -11,6 +11,7 @@ use crate::application_front::ApplicationFront;
 use crate::dispatch::DispatcherStatus;
 use crate::front::Front;
 use crate::net::certificate_status::CertificateStatus;
+use crate::saturation::Saturation;
 use crate::serve::application::Application;
 use crate::serve::cached::CacheStatus;
 
@@ -35,6 +36,8 @@ pub struct Snapshot {
 pub struct ApplicationSnapshot {
     /// The queue.
     pub queue: Queue,
+    /// How much of the threads is in use.
+    pub saturation: Saturation,
     /// The exchange's slots.
     pub slots: Slots,
     /// Requests ended, by outcome.
@@ -163,6 +166,7 @@ impl ApplicationSnapshot {
         self.queue.length += other.queue.length;
         self.queue.longest = self.queue.longest.max(other.queue.longest);
         self.queue.limit += other.queue.limit;
+        self.saturation = self.saturation.and(other.saturation);
         self.slots.total += other.slots.total;
         self.slots.free += other.slots.free;
         add(&mut self.requests, other.requests);
@@ -200,6 +204,7 @@ impl ApplicationSnapshot {
                 longest: dispatcher.longest_queue,
                 limit: dispatcher.queue_limit,
             },
+            saturation: dispatcher.saturation,
             slots: Slots {
                 total: dispatcher.slots,
                 free: dispatcher.free_slots,

@@ -1,6 +1,7 @@
 //! The operators' API: how commands reach a running server, the API that both speak, and the queue of changes that are asked for.
 //! It carries no request of a client and makes no change itself.
 
+pub(crate) mod agent_check;
 pub(crate) mod api;
 pub(crate) mod custom_metrics;
 pub(crate) mod directory;
@@ -12,6 +13,7 @@ pub(crate) mod messages;
 pub(crate) mod metrics;
 pub(crate) mod name;
 pub(crate) mod operators;
+pub(crate) mod parts;
 pub(crate) mod places;
 pub(crate) mod purges;
 pub(crate) mod queue;

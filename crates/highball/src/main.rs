@@ -74,7 +74,10 @@ fn main() -> ExitCode {
             ..
         } => watch::run(server, interval),
         Command::Top { server, interval } => top::run(server, interval),
-        Command::Memory { server, json } => memory::run(&server, json),
+        Command::Memory {
+            all: true, json, ..
+        } => memory::run_all(json),
+        Command::Memory { server, json, .. } => memory::run(&server, json),
         Command::Certificates { server, json } => certificates::run(&server, json),
         Command::Restart {
             server,

@@ -23,7 +23,7 @@ use crate::changes::predecessor::{Names, Predecessor, PredecessorExit};
 use crate::changes::restart_file::RestartFile;
 use crate::changes::upgrade::Upgrades;
 use crate::control;
-use crate::control::api::{self, CommandSinks, ReportSource};
+use crate::control::api::{self, CommandSinks};
 use crate::control::directory::ControlDirectory;
 use crate::control::exceptions;
 use crate::control::health::Health;
@@ -31,6 +31,7 @@ use crate::control::inspections::{self, INSPECTIONS};
 use crate::control::name::ServerName;
 use crate::control::purges::{self, PURGES};
 use crate::control::queue::ChangeQueue;
+use crate::control::report::ReportSource;
 use crate::control::reporter::Reporter;
 use crate::control::socket::ControlSocket;
 use crate::dashboard::{self, pages::Dashboard};
@@ -174,7 +175,7 @@ impl Replaced {
 }
 
 /// The table of routes of a server.
-fn routes(reporter: Rc<Reporter>, health: Health, sinks: CommandSinks) -> Rc<Routes> {
+fn routes(reporter: Rc<Reporter>, health: &Rc<Health>, sinks: CommandSinks) -> Rc<Routes> {
     let hosted = reporter.hosted.clone();
     let dashboard = Rc::new(Dashboard {
         reporter: Rc::clone(&reporter),
@@ -185,7 +186,7 @@ fn routes(reporter: Rc<Reporter>, health: Health, sinks: CommandSinks) -> Rc<Rou
         let reporter = Rc::clone(&reporter);
         Box::pin(async move { reporter.report().await })
     });
-    let routes = api::routes(report, Rc::new(health), sinks);
+    let routes = api::routes(report, Rc::clone(health), sinks);
     let routes = control::metrics::add(routes, &metered);
     let routes = exceptions::add_routes(routes, &hosted);
     let routes = dashboard::pages::add(routes, &dashboard);
@@ -230,7 +231,10 @@ async fn serve(
     match booting.replaced {
         Some(Replaced { predecessor, names }) => {
             claim_names(&booting.control, setup, names, log).await?;
-            booting.operators.serve(&booting.routes, &booting.state);
+            let agent = booting.health.agent_source();
+            booting
+                .operators
+                .serve(&booting.routes, &booting.state, &agent);
             predecessor.say_serving().await?;
             context.serves();
             let (highball, pid) = (&predecessor.greeting.highball, predecessor.greeting.pid);

@@ -53,6 +53,18 @@ macro_rules! operations_settings {
             /// (`drain_timeout`). A second signal and `highball stop --now` end it at once.
             stop_delay: Duration = Kind::Duration { min: Duration::ZERO, max: DAY }, default "0", reload AtOnce, scope Server;
 
+            /// The address where HAProxy's `agent-check` learns how busy the server is, as a weight: an IP address with a port.
+            ///
+            /// Each connection gets one line, such as `up 70%`, and is closed. [docs/health.md](health.md#haproxy) says more.
+            agent_check_listen: Option<SocketAddr> = Kind::Maybe(&Kind::SocketAddress), default "none", reload Start, scope Server;
+
+            /// Whether responses to proxies in `trusted_proxies` that ask for it say how busy the application is
+            /// (`endpoint-load-metrics`).
+            ///
+            /// A request asks by `endpoint-load-metrics-format: TEXT` or `JSON` (ORCA, as Envoy reads it). Other clients
+            /// learn nothing.
+            endpoint_load_metrics: bool = Kind::Bool, default "false", reload AtOnce;
+
             /// The path where the server itself answers clients of `listen` whether its front works: with 200, always.
             ///
             /// The application never gets requests for it, on any host. `metrics_listen` has `/live` without this setting.

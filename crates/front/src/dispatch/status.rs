@@ -8,6 +8,7 @@ use exchange::front::Holder;
 use super::generation::Generation;
 use super::state::{State, seconds};
 use crate::http::request::Request;
+use crate::saturation::Saturation;
 
 /// A request that a worker has.
 pub struct RunningRequest {
@@ -39,6 +40,8 @@ pub struct DispatcherStatus {
     pub longest_queue: usize,
     /// How many may wait.
     pub queue_limit: usize,
+    /// How much of the threads is in use.
+    pub saturation: Saturation,
     /// Slots of all generations.
     pub slots: usize,
     /// Slots without a request.
@@ -72,6 +75,7 @@ impl DispatcherStatus {
             waiting: state.queue.len() + unclaimed,
             longest_queue: state.longest_queue,
             queue_limit: state.settings.queue_limit,
+            saturation: saturation(state),
             slots: all_slots,
             // Workers that leave may have more than there are for those that stay.
             free_slots: all_slots.saturating_sub(taken),
@@ -82,6 +86,25 @@ impl DispatcherStatus {
             finishing: finishing.collect(),
         }
     }
+}
+
+/// How much of the threads is in use. What leaving workers finish does not count, nor do their threads.
+fn saturation(state: &State) -> Saturation {
+    let mut all = Saturation {
+        waiting: state.queue.len(),
+        ..Saturation::default()
+    };
+    for one in state.generations.all.iter().filter(|one| one.routable) {
+        let unclaimed = unclaimed(one);
+        let after = one.deadlines.after_response(&one.slots);
+        let finishing = after.filter(|(by, _, _)| one.workers.serves(by.worker));
+        all = all.and(Saturation {
+            busy: one.engaged().saturating_sub(unclaimed) + finishing.count(),
+            waiting: unclaimed,
+            threads: one.workers.threads_up(),
+        });
+    }
+    all
 }
 
 /// Number of requests in slots that no worker has claimed.

@@ -16,6 +16,7 @@ use crate::http::access_log::log_request;
 use crate::http::body_memory::BodyMemory;
 use crate::http::ended::Sent;
 use crate::http::incoming::IncomingResponse;
+use crate::http::load_metrics;
 use crate::http::nobody::Nobody;
 use crate::http::request::{NO_DEADLINE, Request, RequestBody};
 use crate::http::request_id::{self, X_REQUEST_ID};
@@ -78,7 +79,8 @@ pub fn refuse(transaction: &Transaction, refusal: Refusal) -> Response<ResponseB
     finish(transaction, response)
 }
 
-/// What every response passes on its way out: it is compressed, and gets the request's id and what browsers are told of TLS.
+/// What every response passes on its way out: it is compressed, and gets the request's id and what browsers are
+/// told of TLS, and proxies of the load.
 fn finish(
     transaction: &Transaction,
     mut response: Response<ResponseBody>,
@@ -91,6 +93,7 @@ fn finish(
         entry.or_insert_with(|| id.clone());
     }
     redirect::promise_tls(transaction, response.headers_mut());
+    load_metrics::tell(transaction, response.headers_mut());
     response
 }
 

@@ -14,6 +14,7 @@ use traces::Tracer;
 use crate::counters::Counters;
 use crate::live_settings::LiveSettings;
 use crate::log::AccessLog;
+use crate::saturation::LatestSaturation;
 use crate::serve::cached::ResponseCache;
 use crate::serve::error_pages::ErrorPages;
 use crate::serve::files::ApplicationFiles;
@@ -41,6 +42,8 @@ pub struct Application {
     pub counters: Arc<Counters>,
     /// What its requests here cost.
     pub recorder: Recorder,
+    /// How much of its threads is in use; kept up to date where `endpoint_load_metrics` is set.
+    pub saturation: Arc<LatestSaturation>,
     /// The slowest requests, of all edges.
     pub slow_requests: Arc<SlowRequests>,
     /// What traces its requests, if anything does; of all edges.
@@ -65,6 +68,7 @@ pub(crate) struct ApplicationSeed {
     cache: Arc<ResponseCache>,
     counters: Arc<Counters>,
     metrics: ApplicationMetrics,
+    saturation: Arc<LatestSaturation>,
     slow_requests: Arc<SlowRequests>,
     tracer: Arc<OnceLock<Tracer>>,
 }
@@ -94,6 +98,7 @@ impl ApplicationSeed {
             counters: self.counters,
             recorder: self.metrics.recorder(),
             metrics: self.metrics,
+            saturation: self.saturation,
             slow_requests: self.slow_requests,
             tracer: self.tracer,
             elsewhere: RefCell::default(),
@@ -119,6 +124,7 @@ impl Application {
             name: None,
             counters: Arc::default(),
             metrics: ApplicationMetrics::default(),
+            saturation: Arc::default(),
             slow_requests: Arc::default(),
             tracer: Arc::default(),
         };
@@ -134,6 +140,7 @@ impl Application {
             name: self.log.application().map(str::to_owned),
             counters,
             metrics: self.metrics.clone(),
+            saturation: Arc::clone(&self.saturation),
             slow_requests: Arc::clone(&self.slow_requests),
             tracer: Arc::clone(&self.tracer),
             settings: Settings::clone(&self.settings.get()),

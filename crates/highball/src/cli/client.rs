@@ -27,7 +27,8 @@ use crate::control::messages::{
 use crate::control::name::ServerName;
 use crate::control::report::Report;
 use crate::control::search::{
-    SILENCE_TIMEOUT, connect_by_name, connect_to_process, no_sign_of_life, reachable,
+    SILENCE_TIMEOUT, connect_by_name, connect_to_all, connect_to_process, no_sign_of_life,
+    reachable,
 };
 use crate::system::working_folder::absolute;
 
@@ -52,6 +53,29 @@ pub(crate) fn report(server: &ServerArguments) -> Result<Box<Report>> {
     let connection = connect(server)?;
     let report = api::get(&connection, "/v1/status")?.json()?;
     report.context("the server closed the connection before its status came")
+}
+
+/// Asks each server that this user may reach for its status, and says on stderr which one does not answer.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn all_reports() -> Result<Vec<Report>> {
+    let mut reports = Vec::new();
+    for (pid, connection) in connect_to_all() {
+        let report = connection.and_then(|connection| {
+            let report = api::get(&connection, "/v1/status")?.json::<Report>()?;
+            report.context("it closed the connection before its status came")
+        });
+        match report {
+            Ok(report) => reports.push(report),
+            // A stderr that is closed is no reason not to show the others.
+            Err(error) => drop(writeln!(io::stderr(), "highball: process {pid}: {error:#}")),
+        }
+    }
+    if reports.is_empty() {
+        bail!("found no running server {}that answers", whose());
+    }
+    Ok(reports)
 }
 
 /// Asks a server where time goes: reads from this path, for the application and the worker that the arguments name.

@@ -7,6 +7,7 @@ use anyhow::Result;
 use command_line::ServerArguments;
 use supervisor::{Role, Size};
 
+use crate::application::counted;
 use crate::cli::memory_usage::{Memory, Row};
 use crate::cli::status_page::{name, up};
 use crate::cli::terminal::Output;
@@ -95,6 +96,34 @@ pub(crate) fn run(server: &ServerArguments, json: bool) -> Result<()> {
         false => render(&memory, Output::of_stdout()),
     };
     print(&text)
+}
+
+/// Prints the memory of every server that this user may reach, one after the other, and what they hold together.
+///
+/// # Errors
+/// There is none that answers.
+pub(crate) fn run_all(json: bool) -> Result<()> {
+    let reports = client::all_reports()?;
+    let all: Vec<Memory> = reports.iter().map(Memory::of).collect();
+    if json {
+        return print(&(serde_json::to_string_pretty(&all)? + "\n"));
+    }
+    let output = Output::of_stdout();
+    let mut pages: Vec<String> = all.iter().map(|memory| render(memory, output)).collect();
+    pages.push(together(&all));
+    print(&pages.join("\n"))
+}
+
+/// A line about all servers.
+fn together(all: &[Memory]) -> String {
+    let sum = |of: fn(&Memory) -> u64| Size(all.iter().map(of).sum());
+    format!(
+        "{}: PSS {}, private {}, swap {}\n",
+        counted(all.len(), "server"),
+        sum(|one| one.total.pss_bytes),
+        sum(|one| one.total.private_bytes),
+        sum(|one| one.total.swap_bytes)
+    )
 }
 
 /// The page, with a newline at its end.

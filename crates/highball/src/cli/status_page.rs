@@ -147,6 +147,7 @@ fn write_application(
     let (queue, slots) = (&report.queue, &report.slots);
     let (length, limit, longest) = (queue.length, queue.limit, queue.longest);
     write!(page, "\nqueue {length} of {limit}, longest {longest}")?;
+    write!(page, "; saturation {:.0} %", report.saturation * 100.0)?;
     write!(page, "; slots {} of {} free", slots.free, slots.total)?;
     match connections {
         Some(connections) => writeln!(page, "; connections {connections}")?,
@@ -335,6 +336,7 @@ mod tests {
                 longest: 4,
                 limit: 256,
             },
+            saturation: 1.5,
             slots: Slots { total: 4, free: 3 },
             counters: [("ok".to_owned(), 3), ("shed".to_owned(), 0)].into(),
             responses: [("2xx".to_owned(), 2), ("5xx".to_owned(), 1)].into(),
@@ -385,7 +387,7 @@ stopped: idle; the next request starts it
 
 no worker can serve: requests get 503; next start in 3 s
 
-queue 1 of 256, longest 4; slots 3 of 4 free; connections 5
+queue 1 of 256, longest 4; saturation 150 %; slots 3 of 4 free; connections 5
 requests ok 3; run again 2, of which 1 killed two workers
 responses 2xx 2, 5xx 1
 ";

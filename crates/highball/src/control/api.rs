@@ -2,7 +2,6 @@
 //! itself.
 
 use std::future::ready;
-use std::pin::Pin;
 use std::rc::Rc;
 
 use admin::{Answer, Call, Lines, Problem, Routes, json, lines, text};
@@ -16,9 +15,10 @@ use crate::control::inspections::InspectionRequest;
 use crate::control::messages::{
     HEARTBEAT, Progress, Purge, Restart, Scale, StopServer, Upgrade, WantedWorkers,
 };
+use crate::control::parts;
 use crate::control::purges::PurgeRequest;
 use crate::control::queue::{Change, ChangeQueue, ChangeRequest, Requester, ScaleTo};
-use crate::control::report::Report;
+use crate::control::report::{Report, ReportSource};
 use crate::system::program::own_pid;
 use crate::system::signals::Stop;
 
@@ -34,9 +34,6 @@ pub(crate) struct CommandSinks {
     pub(crate) inspections: mpsc::Sender<InspectionRequest>,
 }
 
-/// Makes the status report.
-pub(crate) type ReportSource = dyn Fn() -> Pin<Box<dyn Future<Output = Report>>>;
-
 /// Returns the table of routes: each line is a path of the API.
 pub(crate) fn routes(report: Rc<ReportSource>, health: Rc<Health>, sinks: CommandSinks) -> Routes {
     let CommandSinks {
@@ -46,13 +43,14 @@ pub(crate) fn routes(report: Rc<ReportSource>, health: Rc<Health>, sinks: Comman
         inspections,
     } = sinks;
     let [restarts, reloads, scales, upgrades] = [(); 4].map(|()| Rc::clone(&changes));
+    let whole = Rc::clone(&report);
     let routes = Routes::default()
         .open("/live", |_| ready(Ok(health::live())))
         .open("/ready", move |_| ready(Ok(health.ready())))
         .get("/v1/openapi.json", |_| {
             ready(Ok(text("application/json", OPENAPI)))
         })
-        .get("/v1/status", move |_| status(report()))
+        .get("/v1/status", move |_| status(whole()))
         .post("/v1/restart", move |call| {
             restart(call, Rc::clone(&restarts))
         })
@@ -63,7 +61,7 @@ pub(crate) fn routes(report: Rc<ReportSource>, health: Rc<Health>, sinks: Comman
         })
         .post("/v1/purge", move |call| purge(call, purges.clone()))
         .post("/v1/stop", move |call| stop(call, stops.clone()));
-    inspection_routes::add(routes, &inspections)
+    inspection_routes::add(parts::add(routes, &report), &inspections)
 }
 
 async fn status(report: impl Future<Output = Report>) -> Result<Answer, Problem> {
@@ -207,10 +205,13 @@ mod tests {
         };
         let report = Rc::new(|| Box::pin(ready(Report::default())) as _);
         let routes = routes(report, Rc::new(health), sinks);
-        let there: BTreeSet<String> = routes
-            .iter()
+        let routes = crate::control::exceptions::add_routes(routes, &[]);
+        let there = routes.iter();
+        let mut there: BTreeSet<String> = there
             .map(|route| format!("{} {}", route.method, route.path))
             .collect();
+        // Their handlers need a running server. The pages of the dashboard are for people, and no part of the API.
+        there.extend(["GET /metrics", "POST /v1/dashboard"].map(str::to_owned));
         let description: serde_json::Value = serde_json::from_str(OPENAPI).unwrap();
         let paths = description["paths"].as_object().unwrap().iter();
         let described: BTreeSet<String> = paths

@@ -14,7 +14,7 @@ use crate::hosted::Hosted;
 pub(crate) fn add_routes(routes: Routes, hosted: &[Rc<Hosted>]) -> Routes {
     let [listed, searched] = [hosted.to_vec(), hosted.to_vec()];
     routes
-        .get("/v1/exceptions", move |_| encoded(Ok(list(&listed))))
+        .get("/v1/exceptions", move |call| encoded(list(&listed, &call)))
         .get("/v1/exceptions/{group}", move |call| {
             encoded(group(&searched, &call))
         })
@@ -30,17 +30,24 @@ async fn encoded(value: Result<Value, Problem>) -> Result<Answer, Problem> {
     })
 }
 
-/// The groups of all applications, the latest first in each.
-fn list(hosted: &[Rc<Hosted>]) -> Value {
+/// The groups of all applications or of the one that is named, the latest first in each.
+fn list(hosted: &[Rc<Hosted>], call: &Call) -> Result<Value, Problem> {
+    let wanted = call.parameter("application");
+    let is_wanted =
+        |one: &&Rc<Hosted>| wanted.is_none_or(|wanted| one.name().unwrap_or_default() == wanted);
+    if !hosted.iter().any(|one| is_wanted(&one)) {
+        let text = "there is no application of this name: GET /v1/status has them";
+        return Err(Problem::new(StatusCode::NOT_FOUND, text));
+    }
     let (mut groups, mut unreadable) = (Vec::new(), 0);
-    for one in hosted {
+    for one in hosted.iter().filter(is_wanted) {
         let mut list = one.front.exceptions().list();
         unreadable += list["unreadable_reports"].as_u64().unwrap_or_default();
         if let Value::Array(own) = list["groups"].take() {
             groups.extend(own.into_iter().map(|group| named(group, one)));
         }
     }
-    value!({ "groups": groups, "unreadable_reports": unreadable })
+    Ok(value!({ "groups": groups, "unreadable_reports": unreadable }))
 }
 
 fn group(hosted: &[Rc<Hosted>], call: &Call) -> Result<Value, Problem> {

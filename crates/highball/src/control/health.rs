@@ -7,6 +7,7 @@ use admin::{Answer, json};
 use http::StatusCode;
 use serde::Serialize;
 
+use crate::control::agent_check::{AgentSource, AgentState};
 use crate::hosted::Hosted;
 
 /// What is known of the server's health.
@@ -40,6 +41,31 @@ impl Health {
         };
         let ready = reason.is_none();
         Readiness { ready, reason }
+    }
+
+    /// What agent checks tell.
+    pub(crate) fn agent_source(self: &Rc<Self>) -> Rc<AgentSource> {
+        let [state, saturation] = [(); 2].map(|()| Rc::clone(self));
+        Rc::new(AgentSource {
+            state: Box::new(move || state.agent_state()),
+            saturation: Box::new(move || saturation.saturation()),
+        })
+    }
+
+    fn agent_state(&self) -> AgentState {
+        match self.readiness().reason {
+            None => AgentState::Up,
+            // It still serves (`stop_delay`, `drain_timeout`).
+            Some(_) if self.state.get() == "stopping" => AgentState::Leaving,
+            Some(reason) => AgentState::Down(reason),
+        }
+    }
+
+    /// How much of the threads is in use, of the application that has the least left.
+    fn saturation(&self) -> f64 {
+        let all = self.hosted.iter().filter(|one| one.serves());
+        let ratios = all.map(|one| one.front.dispatcher().status().saturation.ratio());
+        ratios.fold(0.0, f64::max)
     }
 
     /// The answer to a probe: 200, or 503 if the server cannot serve.

@@ -217,10 +217,7 @@ fn gauges(out: &mut Exposition, applications: &[(&str, &ApplicationReport)]) {
     gauge(
         "highball_saturation_ratio",
         "Busy threads as a part of all; above 1 by requests that wait.",
-        |one| match one.threads.len() {
-            0 => 0.0,
-            all => (busy(one) + one.queue.length as f64) / all as f64,
-        },
+        |one| one.saturation,
     );
     gauge(
         "highball_generation",

@@ -1,4 +1,5 @@
-//! The addresses of operators over TCP: `admin_listen` with tokens, `metrics_listen` without. It binds them, hands them over
+//! The addresses of operators over TCP: `admin_listen` with tokens, `metrics_listen` without, and
+//! `agent_check_listen` for HAProxy. It binds them, hands them over
 //! to the server of an upgrade, and has their clients answered by the table of routes.
 
 use std::cell::{Cell, RefCell};
@@ -16,10 +17,14 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, spawn_local};
 
+use crate::control::agent_check::{self, AgentSource};
 use crate::system::private_file;
 
 /// The largest file of tokens in bytes.
 const MAX_TOKENS_FILE_BYTES: u64 = 64 * 1024;
+
+/// The setting of the address for load balancers.
+const AGENT_CHECK: &str = "agent_check_listen";
 
 /// An address of operators, by the setting that names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -38,6 +43,7 @@ fn wanted(settings: &Settings) -> impl Iterator<Item = OperatorAddress> {
     let named = [
         ("admin_listen", settings.admin_listen),
         ("metrics_listen", settings.metrics_listen),
+        (AGENT_CHECK, settings.agent_check_listen),
     ];
     named.into_iter().filter_map(|(setting, address)| {
         Some(OperatorAddress {
@@ -108,8 +114,19 @@ impl OperatorListeners {
 
     /// Answers their clients by these routes from now on. In the state `replaced` each connection ends with its next answer:
     /// its client finds the new server then.
-    pub(crate) fn serve(&self, routes: &Rc<Routes>, state: &Rc<Cell<&'static str>>) {
+    pub(crate) fn serve(
+        &self,
+        routes: &Rc<Routes>,
+        state: &Rc<Cell<&'static str>>,
+        agent: &Rc<AgentSource>,
+    ) {
         for one in &mut *self.listening.borrow_mut() {
+            if one.address.setting == AGENT_CHECK {
+                let (listener, agent) = (Rc::clone(&one.listener), Rc::clone(agent));
+                let task = spawn_local(agent_check::serve(listener, agent));
+                one.task = Some(task.abort_handle());
+                continue;
+            }
             let (listener, routes) = (Rc::clone(&one.listener), Rc::clone(routes));
             let (access, state) = (Rc::clone(&self.access), Rc::clone(state));
             let needs_token = one.address.setting == "admin_listen";
@@ -139,7 +156,10 @@ impl OperatorListeners {
         let listening = self.listening.borrow();
         let line = |one: &Listening| {
             let bound = one.listener.local_addr().unwrap_or(one.address.address);
-            format!("operators reach http://{bound} ({})", one.address.setting)
+            match one.address.setting.as_str() {
+                AGENT_CHECK => format!("agent checks are answered on {bound} ({AGENT_CHECK})"),
+                setting => format!("operators reach http://{bound} ({setting})"),
+            }
         };
         listening.iter().map(line).collect()
     }

@@ -1,6 +1,7 @@
 //! The status of a running server: the shape of `status --json`. Data only; `reporter.rs` gathers it.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use front::{ApplicationSnapshot, CacheStatus, CertificateStatus};
@@ -45,6 +46,9 @@ pub(crate) struct Report {
     pub(crate) spans: BTreeMap<String, u64>,
 }
 
+/// Makes the report of this moment.
+pub(crate) type ReportSource = dyn Fn() -> Pin<Box<dyn Future<Output = Report>>>;
+
 /// One application at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ApplicationReport {
@@ -61,6 +65,9 @@ pub(crate) struct ApplicationReport {
     pub(crate) threads: Vec<Thread>,
     /// The queue.
     pub(crate) queue: Queue,
+    /// Busy threads and waiting requests as a part of all threads: 1 where all are busy, more where requests wait.
+    #[serde(default)]
+    pub(crate) saturation: f64,
     /// The exchange's slots.
     pub(crate) slots: Slots,
     /// Requests that ended, by outcome.
@@ -188,6 +195,7 @@ impl ApplicationReport {
                 longest: front.queue.longest,
                 limit: front.queue.limit,
             },
+            saturation: front.saturation.ratio(),
             slots: Slots {
                 total: front.slots.total,
                 free: front.slots.free,

@@ -136,6 +136,29 @@ pub(crate) fn connect_to_process(pid: i32) -> Result<UnixStream> {
     Ok(connection)
 }
 
+/// Connects to each server that a command of this user may reach, by the numbers of their processes. A server that does not
+/// answer is there with the reason.
+pub(crate) fn connect_to_all() -> Vec<(i32, Result<UnixStream>)> {
+    let owner = reachable();
+    let is_reachable = |process: &PathBuf| {
+        let facts = std::fs::metadata(process);
+        facts.is_ok_and(|facts| owner.is_none_or(|owner| owner == facts.uid()))
+    };
+    let connect = |process: PathBuf| {
+        let pid: i32 = process.file_name()?.to_str()?.parse().ok()?;
+        let name = ServerName::Pid(pid_in_own_namespace(&process).unwrap_or(pid));
+        // Where nothing listens it is a command, or a server that starts.
+        let found = connect_through_process(&process, name, owner).transpose()?;
+        Some((pid, found.map(|found| found.connection)))
+    };
+    let mut found: Vec<_> = server_processes()
+        .filter(is_reachable)
+        .filter_map(connect)
+        .collect();
+    found.sort_by_key(|(pid, _)| *pid);
+    found
+}
+
 /// Connects to a name in the directory that a process keeps open; `None` where it has none, or where this user may not
 /// look into the process.
 fn connect_through_process(

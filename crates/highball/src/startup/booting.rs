@@ -56,6 +56,7 @@ pub(super) struct Booting {
     pub(super) manager: Rc<Manager>,
     pub(super) queue: Rc<ChangeQueue>,
     pub(super) state: Rc<Cell<&'static str>>,
+    pub(super) health: Rc<Health>,
     pub(super) certificates: SharedManager,
     pub(super) statsd: Option<Rc<Statsd>>,
     pub(super) exporter: SharedExporter,
@@ -117,15 +118,15 @@ impl Booting {
         });
         let statsd = Statsd::begin(&setup.settings, &reporter, &log)?;
         let queue = Rc::clone(&sinks.changes);
-        let health = Health {
+        let health = Rc::new(Health {
             state: Rc::clone(&state),
             hosted: hosted.clone(),
-        };
-        let routes = routes(reporter, health, sinks);
+        });
+        let routes = routes(reporter, &health, sinks);
         let control = control_socket(opened.directory, &routes).await?;
         let operators = OperatorListeners::new(opened.operators, &setup.settings, &setup.dir)?;
         if replaced.is_none() {
-            operators.serve(&routes, &state);
+            operators.serve(&routes, &state, &health.agent_source());
             claim_names(&control, &setup, Names::new(), &log).await?;
         }
         Ok(Self {
@@ -141,6 +142,7 @@ impl Booting {
             routes,
             queue,
             state,
+            health,
             certificates,
             statsd,
             exporter,

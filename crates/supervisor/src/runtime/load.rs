@@ -45,6 +45,14 @@ pub struct Plan {
     pub descriptors: Option<u64>,
 }
 
+impl Plan {
+    /// How many workers are wanted, whatever memory allows: as an operator says, or the settings.
+    pub(crate) fn wanted(&self, scaled: Option<u16>) -> u16 {
+        let wanted = scaled.unwrap_or(self.workers);
+        wanted.clamp(1, self.most_workers.max(1))
+    }
+}
+
 /// One load of the application: a generation.
 #[derive(Debug)]
 pub struct Load {

@@ -6,8 +6,6 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::rules::fleet::{self, Fleet, Stage};
-use crate::runtime::load::Plan;
-use crate::runtime::shared::Shared;
 use crate::runtime::supervisor::Supervisor;
 
 /// How many workers there are and shall be.
@@ -31,10 +29,12 @@ pub struct ScaleBusy;
 pub fn set_scale(supervisor: &Supervisor, workers: Option<u16>) {
     let shared = &supervisor.shared;
     let plan = shared.serving_load.borrow().clone();
-    let before = plan.as_ref().map(|load| shared.wanted(&load.plan));
+    let before = plan
+        .as_ref()
+        .map(|load| load.plan.wanted(shared.scaled.get()));
     shared.scaled.set(workers);
     if let Some((load, before)) = plan.as_ref().zip(before) {
-        let wanted = shared.wanted(&load.plan);
+        let wanted = load.plan.wanted(shared.scaled.get());
         shared.budget.borrow_mut().scale(before, wanted);
     }
 }
@@ -97,7 +97,7 @@ pub fn worker_count(supervisor: &Supervisor) -> WorkerCount {
     let number = serving(&inner.fleet);
     let own = number.and_then(|number| inner.fleet.generations().get(number));
     WorkerCount {
-        wanted: shared.wanted(&load.plan),
+        wanted: load.plan.wanted(shared.scaled.get()),
         allowed: supervisor.limits.affordable(&load.plan),
         ready: own.map_or(0, |own| own.pool.workers().ready()),
     }
@@ -108,12 +108,4 @@ fn serving(fleet: &Fleet) -> Option<u32> {
     let mut all = fleet.generations().iter();
     let serving = all.find(|one| one.stage == Stage::Serving);
     serving.map(|one| one.number)
-}
-
-impl Shared {
-    /// How many workers are wanted of a plan, whatever memory allows.
-    pub(crate) fn wanted(&self, plan: &Plan) -> u16 {
-        let wanted = self.scaled.get().unwrap_or(plan.workers);
-        wanted.clamp(1, plan.most_workers.max(1))
-    }
 }

@@ -221,6 +221,10 @@ impl Page<'_> {
             all_busy,
         ));
         facts.push((
+            format!("saturation {:.0} %", own.saturation * 100.0),
+            own.saturation > 1.0,
+        ));
+        facts.push((
             format!("slots {} of {} free", slots.free, slots.total),
             slots.free == 0,
         ));
