@@ -194,7 +194,10 @@ fn workers_that_hang_are_named_and_the_others_shown() {
         let hung = all.iter().filter(|one| one["error"].is_string());
         let hung: Vec<String> = hung.map(|one| one["error"].to_string()).collect();
         assert_eq!(hung.len(), 2, "{command}: {all:#?}");
-        assert!(hung[0].contains("10s"), "{command}: {hung:?}");
+        assert!(
+            hung.iter().all(|one| one.contains("not answered in time")),
+            "{command}: {hung:?}"
+        );
         let shown = server.command(&[command]).stdout;
         assert_eq!(shown.matches("worker ").count(), 3, "{command}: {shown}");
     }

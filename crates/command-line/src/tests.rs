@@ -238,7 +238,11 @@ fn the_other_commands_name_a_server() {
         json: false,
     };
     check("highball exceptions --group 5d41", exceptions);
-    check("highball memory --json", Command::Memory { server, json });
+    let all = false;
+    check(
+        "highball memory --json",
+        Command::Memory { server, all, json },
+    );
     let now = true;
     let server = ServerArguments {
         dir: Some("app".into()),

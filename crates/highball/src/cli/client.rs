@@ -5,8 +5,9 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::thread;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use command_line::{ServerArguments, ViewArguments};
 use config::CONFIG_FILES;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -60,13 +61,19 @@ pub(crate) fn report(server: &ServerArguments) -> Result<Box<Report>> {
 /// # Errors
 /// There is none.
 pub(crate) fn all_reports() -> Result<Vec<Report>> {
+    let ask = |connection: UnixStream| {
+        let report = api::get(&connection, "/v1/status")?.json::<Report>()?;
+        report.context("it closed the connection before its status came")
+    };
+    // All at once: each server that hangs is waited for.
+    let asked: Vec<_> = connect_to_all()
+        .into_iter()
+        .map(|(pid, connection)| (pid, thread::spawn(move || connection.and_then(ask))))
+        .collect();
     let mut reports = Vec::new();
-    for (pid, connection) in connect_to_all() {
-        let report = connection.and_then(|connection| {
-            let report = api::get(&connection, "/v1/status")?.json::<Report>()?;
-            report.context("it closed the connection before its status came")
-        });
-        match report {
+    for (pid, report) in asked {
+        let report = report.join();
+        match report.unwrap_or_else(|_| Err(anyhow!("its answer could not be read"))) {
             Ok(report) => reports.push(report),
             // A stderr that is closed is no reason not to show the others.
             Err(error) => drop(writeln!(io::stderr(), "highball: process {pid}: {error:#}")),
