@@ -1,5 +1,5 @@
 //! What several files of wire tests use beside `test-support`: clients of TLS and HTTP/2, an authority that signs
-//! certificates, a browser, pictures of terminals, applications that Rails generates, servers with several applications, operators' addresses.
+//! certificates, a browser, pictures of terminals, applications that Rails generates, servers with several applications, operators' addresses, Prometheus.
 //! Holds no test.
 
 #![forbid(unsafe_code)]
@@ -10,6 +10,7 @@ pub mod browser;
 pub mod bundle;
 pub mod http2;
 pub mod operators;
+pub mod prometheus;
 pub mod rails;
 pub mod several;
 pub mod terminal_picture;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use highball_tests::operators::{address, get};
 use rustix::process::Signal;
 use serde_json::Value;
-use test_support::{Application, Server, ServerBuilder};
+use test_support::{Application, Server, ServerBuilder, until};
 
 /// The log's line of a request for this target.
 fn logged(server: &Server, target: &str) -> Value {
@@ -82,8 +82,10 @@ fn route(server: &Server, name: &str) -> Value {
 
 #[test]
 fn ten_thousand_paths_are_at_most_201_routes() {
-    let server = Server::app("run ->(_) { [200, {}, []] }").setting("access_log", "false");
-    let server = server.start();
+    let server = Server::app("run ->(_) { [200, {}, []] }")
+        .setting("access_log", "false")
+        .setting("metrics_listen", "127.0.0.1:0")
+        .start();
     let mut client = server.connect();
     for batch in 0..100 {
         let requests: String = (0..100)
@@ -93,6 +95,14 @@ fn ten_thousand_paths_are_at_most_201_routes() {
         (0..100).for_each(|_| assert_eq!(client.response().status(), 200));
     }
     assert_eq!(client.get("/books/1").status(), 200);
+    let text = exposition(&server);
+    for metric in [
+        "highball_app_duration_seconds_count",
+        "highball_cpu_seconds_total",
+    ] {
+        let series = text.lines().filter(|line| line.starts_with(metric)).count();
+        assert!((2..=201).contains(&series), "{metric}: {series}");
+    }
     let rows = routes(&server);
     assert!(rows.len() <= 201, "{}", rows.len());
     let requests: u64 = rows.iter().filter_map(|row| row["requests"].as_u64()).sum();
@@ -238,6 +248,32 @@ fn promtool_finds_no_fault_in_the_metrics() {
             .text()
             .contains("highball_")
     );
+    server.stop();
+}
+
+#[test]
+fn the_age_of_the_queue_is_that_of_its_oldest_request() {
+    let application = Application::new("run ->(_) { Test.pass('work'); [200, {}, []] }");
+    let (mut events, mut gate) = (application.events(), application.gate("work"));
+    let server = Server::application_of(application)
+        .setting("metrics_listen", "127.0.0.1:0")
+        .start();
+    let age = || {
+        let name = "highball_queue_age_seconds{application=\"default\"}";
+        sample(&exposition(&server), name)
+    };
+    let mut running = server.ask("GET", "/");
+    events.wait();
+    assert_eq!(age(), 0.0);
+    let mut waiting = server.ask("GET", "/");
+    until("a request waits", || age() > 0.0);
+    let first = age();
+    until("it waits longer", || age() > first);
+    for client in [&mut running, &mut waiting] {
+        gate.admit(1);
+        client.response().expect(200);
+    }
+    assert_eq!(age(), 0.0);
     server.stop();
 }
 

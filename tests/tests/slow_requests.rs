@@ -95,6 +95,20 @@ fn a_slow_request_shows_where_it_spent_its_time() {
 }
 
 #[test]
+fn slow_requests_survive_a_restart_and_an_upgrade() {
+    let mut server = builder("200ms").start();
+    server.get("/hot").expect(200);
+    assert!(server.command(&["restart"]).status.success());
+    server.get("/wait").expect(200);
+    let before = slow(&server, &[]);
+    assert_eq!(before.len(), 2);
+    let ran = server.command(&["upgrade"]);
+    assert!(ran.status.success(), "{}", ran.output());
+    server.replaced_by(ran.process());
+    assert_eq!(slow(&server, &[]), before);
+}
+
+#[test]
 fn what_is_below_the_limit_or_without_one_is_not_listed() {
     let server = builder("10s").start();
     server.get("/hot").expect(200);

@@ -4,11 +4,14 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use highball_tests::operators::get;
 use rustix::process::Signal;
 use test_support::{
-    Application, Client, Process, Program, Ran, Server, ServerBuilder, TEST_TIMEOUT, binary, until,
+    Application, Client, Log, Process, Program, Ran, Server, ServerBuilder, TEST_TIMEOUT, binary,
+    ruby_library, until,
 };
 
 /// Answers with the path, writes down each request, and waits at `/long`. What the file `version` says may be no good.
@@ -333,6 +336,73 @@ fn a_program_that_is_no_server_is_backed_out_of() {
     );
     let ran = server.command(&["upgrade", "--binary", "nowhere"]);
     check(&ran, &["cannot run /", "/nowhere", "No such file"]);
+}
+
+/// A server of another version that is replaced: it hands over what the new one may not understand, does not say when it has
+/// left its operators, and ends with its stdin.
+const OTHER_VERSION: &str = r##"
+import json, os, socket, subprocess, sys
+here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+new = subprocess.Popen(sys.argv[1:], stdin=there, env=dict(os.environ, HIGHBALL_HANDOVER="stdin"))
+there.close()
+def send(message): here.send(json.dumps(message).encode())
+def state(part, text):
+    file = os.memfd_create("state")
+    os.write(file, text.encode())
+    os.lseek(file, 0, os.SEEK_SET)
+    socket.send_fds(here, [json.dumps({"State": part}).encode()], [file])
+    os.close(file)
+send({"version": 1, "highball": "9.9.9", "pid": os.getpid(), "generation": 3, "sockets": 0})
+assert b"Ready" in here.recv(4096)
+state("Totals", '{"format": 99, "applications": {"": {"outcomes": {"ok": 7}}}}')
+state("Exceptions", "no JSON")
+state("Colours", "{}")
+state("SlowRequests", '{"": [{"method": 5}]}')
+state("Totals", '{"format": 1, "applications": {"": {"outcomes": {"ok": 41, "invented": 5}}, "other": {}}}')
+send("Serve")
+assert b"Serving" in here.recv(4096)
+sys.stdin.read()
+new.terminate()
+new.wait()
+"##;
+
+#[test]
+fn what_another_version_has_gathered_begins_empty_and_is_logged() {
+    let application = application();
+    let mut old = Command::new("python3")
+        .args(["-c", OTHER_VERSION])
+        .arg(binary())
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args(["--metrics-listen", "127.0.0.1:0"])
+        .env_remove("HIGHBALL_BIN")
+        .env("HIGHBALL_RUBY_LIB", ruby_library())
+        .current_dir(application.path())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3: scripts/install test");
+    let log = Log::default();
+    log.follow(old.stdout.take().expect("a pipe"));
+    log.follow(old.stderr.take().expect("a pipe"));
+    for (part, reason) in [
+        ("Totals", "format 99"),
+        ("Exceptions", "no JSON of the kind"),
+        ("SlowRequests", "no JSON of the kind"),
+    ] {
+        log.wait(|line| {
+            let all = ["it begins empty in this server", part, reason];
+            all.iter().all(|text| line.contains(text))
+        });
+    }
+    let line = log.wait(|line| line.contains("(metrics_listen)"));
+    let (_, address) = line.split_once("http://").expect("an address");
+    let address = address.split(' ').next().expect("a word");
+    let text = get(address, "/metrics").expect(200).text();
+    assert!(text.contains("outcome=\"ok\"} 41\n"), "{text}");
+    assert!(!text.contains("invented"), "{text}");
+    drop(old.stdin.take());
+    assert!(old.wait().expect("it ends").success(), "{}", log.text());
 }
 
 #[test]

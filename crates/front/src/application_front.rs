@@ -1,7 +1,7 @@
 //! The front of one application: its dispatcher, and what the edge knows of it. It owns no connection, and starts and ends no
 //! process.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use config::Settings;
 use exchange::{Alarm, WorkerId};
-use metrics::{ApplicationTotals, Distribution, Source};
+use metrics::{ApplicationTotals, Distribution, EXCEPTIONS, EventCounter, Source};
 use traces::Tracer;
 
 use crate::dispatch::Dispatcher;
@@ -24,7 +24,7 @@ use crate::serve::cached::ResponseCache;
 use crate::serve::plan::ApplicationPlan;
 use crate::serve::public_folder::served::Published;
 use crate::serve::watch::Watch;
-use crate::slow_requests::SlowRequest;
+use crate::slow_requests::{SlowRequest, unix_seconds};
 
 /// Bytes of a slot in addition to the limits of a head: the fixed part, the addresses, the front's own fields.
 const RECORD_MARGIN_BYTES: usize = 16 * 1024;
@@ -40,8 +40,6 @@ pub struct ApplicationFront {
     dispatcher: Rc<Dispatcher>,
     /// Who hears of late requests, and of workers that stall.
     on_alarm: OnceCell<Box<dyn Fn(Alarm)>>,
-    /// What servers before this one have recorded.
-    before: RefCell<ApplicationTotals>,
     _doorbell: Doorbell,
 }
 
@@ -70,14 +68,19 @@ impl ApplicationFront {
             Rc::clone(responses),
         );
         let [_, bell] = dispatcher.files(None)?;
+        let application = Application::new(Rc::clone(settings), log)?;
+        let counting = Rc::clone(&application);
+        let exceptions = dispatcher.turns().exceptions();
+        exceptions.on_report(move |handled| {
+            counting.count(&EXCEPTIONS, if handled { "true" } else { "false" });
+        });
         Ok(Rc::new(Self {
             number,
             edges: OnceCell::new(),
-            application: Application::new(Rc::clone(settings), log)?,
+            application,
             _doorbell: runtime::watch(dispatcher.turns(), bell)?,
             dispatcher,
             on_alarm: OnceCell::new(),
-            before: RefCell::default(),
         }))
     }
 
@@ -136,30 +139,27 @@ impl ApplicationFront {
         }
     }
 
-    /// The same without what servers before this one have recorded.
-    pub fn own_totals(&self) -> ApplicationTotals {
-        let mut totals = self.totals();
-        totals.since(&self.before.borrow());
-        totals
-    }
-
     /// How long its requests took at this server, from their arrival to the end of the response.
     pub fn latency(&self) -> Distribution {
         self.application.latency()
     }
 
     /// Takes what a process of the application has counted outside of requests.
-    pub fn count(&self, source: Source, batch: &str) {
+    pub fn take_counts(&self, source: Source, batch: &str) {
         let counts = self.dispatcher.turns().counts();
         counts.borrow_mut().take_in(source, batch.as_bytes());
     }
 
     /// Adds what a server before this one has recorded.
     pub fn add_before(&self, totals: &ApplicationTotals) {
-        self.before.borrow_mut().add(totals);
         self.application.add_before(totals);
         let counts = self.dispatcher.turns().counts();
         counts.borrow_mut().add_before(&totals.custom);
+    }
+
+    /// Counts an event of one of [`metrics::OF_APPLICATION`].
+    pub fn count(&self, counter: &EventCounter, series: &str) {
+        self.application.count(counter, series);
     }
 
     /// Hides the values of these parameters too in the log, in place of those that an earlier generation named.
@@ -207,6 +207,17 @@ impl ApplicationFront {
     /// The slowest requests of the last hour, the slowest first.
     pub fn slow_requests(&self) -> Vec<SlowRequest> {
         self.application.slow_requests.list(Instant::now())
+    }
+
+    /// Takes the slowest requests away, for another server.
+    pub fn take_slow_requests(&self) -> Vec<SlowRequest> {
+        self.application.slow_requests.take(Instant::now())
+    }
+
+    /// Adds the slowest requests of another server.
+    pub fn merge_slow_requests(&self, slow: Vec<SlowRequest>) {
+        let now = (Instant::now(), unix_seconds());
+        self.application.slow_requests.merge(now, slow);
     }
 
     /// Responses that may be used again.

@@ -1,9 +1,10 @@
-//! Counters of requests that ended. They are read by `status` alone.
+//! Counters of requests that ended. They are only read by the status and the metrics.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::StatusCode;
+use metrics::Counts;
 
 use crate::failure::Outcome;
 
@@ -28,6 +29,14 @@ impl Counters {
         let class = status.map(|status| usize::from(status.as_u16() / 100));
         let class = class.and_then(|class| self.status_classes.get(class.checked_sub(1)?));
         class.map(add);
+    }
+
+    /// Adds what another server has counted, by the names of outcomes; others are left out.
+    pub fn add(&self, outcomes: &Counts) {
+        for (outcome, counter) in Outcome::ALL.iter().zip(&self.outcomes) {
+            let more = outcomes.get(outcome.name()).copied().unwrap_or(0);
+            counter.store(read(counter).saturating_add(more), Ordering::Relaxed);
+        }
     }
 
     /// The number of requests of each outcome, by its name.

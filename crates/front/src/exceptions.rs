@@ -19,6 +19,8 @@ pub struct Exceptions {
     groups: RefCell<Groups>,
     /// Who hears of what people are to be told.
     on_notice: OnceCell<Box<dyn Fn(Notice)>>,
+    /// Who counts them.
+    on_report: OnceCell<Box<dyn Fn(bool)>>,
 }
 
 impl Exceptions {
@@ -27,6 +29,9 @@ impl Exceptions {
         let Some(report) = Report::parse(report) else {
             return self.groups.borrow_mut().count_unreadable();
         };
+        if let Some(count) = self.on_report.get() {
+            count(report.handled);
+        }
         let path = request.full_path();
         let path = path.split(|&byte| byte == b'?').next().unwrap_or_default();
         let id = request.id.as_ref().map_or(&b""[..], HeaderValue::as_bytes);
@@ -53,6 +58,11 @@ impl Exceptions {
     /// Calls `hear` with what people are to be told. Only the first call counts.
     pub fn on_notice(&self, hear: impl Fn(Notice) + 'static) {
         let _ = self.on_notice.set(Box::new(hear));
+    }
+
+    /// Calls `count` with each exception that can be read: whether the application rescued it. Only the first call counts.
+    pub(crate) fn on_report(&self, count: impl Fn(bool) + 'static) {
+        let _ = self.on_report.set(Box::new(count));
     }
 
     /// All groups without their samples, as JSON, the latest first.

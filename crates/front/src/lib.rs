@@ -64,4 +64,4 @@ pub use serve::plan::ApplicationPlan;
 pub use serve::public_folder::served::Published;
 pub use shutdown::Unfinished;
 pub use slow_requests::{SlowRequest, SlowRequests};
-pub use snapshot::{ApplicationSnapshot, Snapshot};
+pub use snapshot::{ApplicationSnapshot, ServerCounts, Snapshot};

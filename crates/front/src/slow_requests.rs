@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use profiles::StackTree;
+use profiles::{Limits, StackTree, printable};
 use serde::{Deserialize, Serialize};
 
 /// Most requests that are kept.
@@ -13,6 +13,8 @@ const MAX_SLOW_REQUESTS: usize = 50;
 const KEEP_SLOW_REQUESTS: Duration = Duration::from_secs(3600);
 /// Most bytes of a path that are kept.
 pub(crate) const MAX_SLOW_PATH_BYTES: usize = 512;
+/// Most bytes of a method, a route and a request's id that are kept.
+pub(crate) const MAX_SLOW_WORD_BYTES: usize = 128;
 
 /// A slow request that has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +47,27 @@ pub struct SlowRequest {
     pub stacks: StackTree,
 }
 
+impl SlowRequest {
+    /// The same without more than this server would have kept.
+    fn bounded(self) -> Self {
+        let word = |text: String| printable(&text, MAX_SLOW_WORD_BYTES);
+        let fits = self.stacks.fits(Limits::REQUEST);
+        Self {
+            method: word(self.method),
+            path: printable(&self.path, MAX_SLOW_PATH_BYTES),
+            route: self.route.map(word),
+            request_id: self.request_id.map(word),
+            outcome: word(self.outcome),
+            stacks: if fits {
+                self.stacks
+            } else {
+                StackTree::default()
+            },
+            ..self
+        }
+    }
+}
+
 /// Those of one application.
 #[derive(Default)]
 pub struct SlowRequests(Mutex<Vec<(Instant, SlowRequest)>>);
@@ -62,6 +85,24 @@ impl SlowRequests {
     pub fn list(&self, now: Instant) -> Vec<SlowRequest> {
         let kept = self.kept(now);
         kept.iter().map(|(_, request)| request.clone()).collect()
+    }
+
+    /// Takes those of the hour before `now` away.
+    pub(crate) fn take(&self, now: Instant) -> Vec<SlowRequest> {
+        let kept = std::mem::take(&mut *self.kept(now)).into_iter();
+        kept.map(|(_, request)| request).collect()
+    }
+
+    /// Adds those of another server, at this moment and second since 1970, as if they had ended here, within this
+    /// server's bounds.
+    pub(crate) fn merge(&self, now: (Instant, u64), slow: Vec<SlowRequest>) {
+        for request in slow.into_iter().take(MAX_SLOW_REQUESTS) {
+            let age = Duration::from_secs(now.1.saturating_sub(request.ended));
+            let ended = now.0.checked_sub(age);
+            if let Some(ended) = ended.filter(|_| age < KEEP_SLOW_REQUESTS) {
+                self.add(ended, request.bounded());
+            }
+        }
     }
 
     fn kept(&self, now: Instant) -> MutexGuard<'_, Vec<(Instant, SlowRequest)>> {
@@ -112,5 +153,31 @@ mod tests {
         assert_eq!(times, expected);
         assert!((1..50).contains(&at(3700).len()));
         assert!(at(3800).is_empty());
+    }
+
+    #[test]
+    fn another_servers_requests_are_kept_for_the_rest_of_their_hour() {
+        let (slow, start) = (SlowRequests::default(), Instant::now());
+        let now = start + Duration::from_secs(7200);
+        let long = "\u{1b}".repeat(10_000);
+        let ended_before = |seconds: u64| SlowRequest {
+            ended: 1_000_000 - seconds,
+            path: long.clone(),
+            method: long.clone(),
+            ..request(seconds as f64)
+        };
+        let all = [10, 3000, 3600, 1_000_000].map(ended_before);
+        slow.merge((now, 1_000_000), all.into());
+        let kept = slow.take(now);
+        assert_eq!(kept.len(), 2);
+        let most = 4 * MAX_SLOW_PATH_BYTES;
+        assert!(
+            kept.iter()
+                .all(|one| one.path.len() <= most && one.method.len() <= most)
+        );
+        slow.merge((now, 1_000_000), kept);
+        assert_eq!(slow.list(now + Duration::from_secs(700)).len(), 1);
+        slow.merge((now, 1_000_000), (0..1000).map(|_| request(1.0)).collect());
+        assert!(slow.list(now).len() <= MAX_SLOW_REQUESTS);
     }
 }

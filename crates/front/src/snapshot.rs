@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::iter;
 
 use exchange::scheduling::monotonic_ns;
-use metrics::ApplicationTotals;
+use metrics::{ApplicationTotals, Events};
 use serde::Serialize;
 
 use crate::application_front::ApplicationFront;
 use crate::dispatch::DispatcherStatus;
+use crate::edge::Edge;
 use crate::front::Front;
 use crate::net::certificate_status::CertificateStatus;
 use crate::saturation::Saturation;
@@ -67,6 +68,8 @@ pub struct Queue {
     pub longest: usize,
     /// How many may wait.
     pub limit: usize,
+    /// Seconds that the oldest of them has waited; 0 where none waits.
+    pub age_s: f64,
 }
 
 /// Slots of the exchange.
@@ -116,13 +119,35 @@ impl std::ops::Deref for Snapshot {
     }
 }
 
-impl Front {
-    /// What became of the requests that are no application's, where there are several.
-    pub fn totals_of_no_application(&self) -> Option<ApplicationTotals> {
-        let edge = &self.edge;
-        edge.routes.as_ref().map(|_| edge.application.totals())
+/// Counts of a front that are no application's.
+pub struct ServerCounts<'a>(&'a Edge);
+
+impl<'a> ServerCounts<'a> {
+    /// Those of this front.
+    pub fn of(front: &'a Front) -> Self {
+        Self(&front.edge)
     }
 
+    /// What became of requests that are no application's, where there are several.
+    pub fn totals(&self) -> Option<ApplicationTotals> {
+        let routes = self.0.routes.as_ref();
+        routes.map(|_| self.0.application.totals())
+    }
+
+    /// Adds what a server before this one has recorded of such requests.
+    pub fn add_before(&self, totals: &ApplicationTotals) {
+        if self.0.routes.is_some() {
+            self.0.application.add_before(totals);
+        }
+    }
+
+    /// Counts of [`metrics::OF_SERVER`].
+    pub fn events(&self) -> &Events {
+        &self.0.tls.events
+    }
+}
+
+impl Front {
     /// The front at this moment.
     pub fn snapshot(&self) -> Snapshot {
         let mut all = self.applications()[0].snapshot();
@@ -167,6 +192,7 @@ impl ApplicationSnapshot {
         self.queue.longest = self.queue.longest.max(other.queue.longest);
         self.queue.limit += other.queue.limit;
         self.saturation = self.saturation.and(other.saturation);
+        self.queue.age_s = self.queue.age_s.max(other.queue.age_s);
         self.slots.total += other.slots.total;
         self.slots.free += other.slots.free;
         add(&mut self.requests, other.requests);
@@ -183,6 +209,7 @@ impl ApplicationSnapshot {
 
     fn of(application: &Application, dispatcher: DispatcherStatus) -> Self {
         let now = monotonic_ns();
+        let waited_s = |since_ns: u64| now.saturating_sub(since_ns) as f64 / 1e9;
         let since_ms = |since_ns: u64| now.saturating_sub(since_ns) / 1_000_000;
         let running = dispatcher.running.iter().map(|one| Running {
             generation: one.by.generation,
@@ -203,6 +230,7 @@ impl ApplicationSnapshot {
                 length: dispatcher.waiting,
                 longest: dispatcher.longest_queue,
                 limit: dispatcher.queue_limit,
+                age_s: dispatcher.oldest_ns.map_or(0.0, waited_s),
             },
             saturation: dispatcher.saturation,
             slots: Slots {

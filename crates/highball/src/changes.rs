@@ -9,7 +9,7 @@ pub(crate) mod predecessor;
 pub(crate) mod reload;
 pub(crate) mod restart;
 pub(crate) mod restart_file;
-pub(crate) mod saved_exceptions;
+pub(crate) mod saved_state;
 pub(crate) mod scale;
 pub(crate) mod successor;
 pub(crate) mod upgrade;

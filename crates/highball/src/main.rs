@@ -21,6 +21,7 @@ mod sockets;
 mod startup;
 mod statsd;
 mod system;
+mod totals;
 mod traces;
 mod translation;
 

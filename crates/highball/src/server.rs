@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::application::LEAST_GRACE;
 use crate::changes::predecessor::PredecessorExit;
+use crate::changes::saved_state::State;
 use crate::control::operators::OperatorListeners;
 use crate::control::queue::ChangeQueue;
 use crate::control::reporter::SharedManager;
@@ -37,6 +38,8 @@ pub(crate) struct Server {
     pub(crate) manager: Rc<Manager>,
     pub(crate) queue: Rc<ChangeQueue>,
     pub(crate) housekeeping: Housekeeping,
+    /// What it has gathered, for the server that replaces it.
+    pub(crate) gathered: Rc<State>,
     /// The end of the server that this one has replaced.
     pub(crate) predecessor: PredecessorExit,
     /// `booting`, `serving`, `replaced` or `stopping`, for the status.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use front::Unfinished;
 use front::log::{Level, Value};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout_at;
 
@@ -70,26 +71,31 @@ impl Shutdown {
             ),
         };
         server.log.event(Level::Info, &text, &[]);
-        tokio::select! {
-            biased;
-            () = self.aborted(limit, stop, stops) => {
-                server.front.end().await;
-                server.stop_workers(Duration::ZERO).await;
+        let (ended, counted) = oneshot::channel();
+        let end = async {
+            tokio::select! {
+                biased;
+                () = self.aborted(limit, stop, stops) => {
+                    server.front.end().await;
+                    server.stop_workers(Duration::ZERO).await;
+                }
+                () = self.drain(limit) => {}
+                () = self.pass_on_requests() => {}
             }
-            () = self.drain(limit) => {}
-            () = self.pass_on_requests() => {}
-        }
-        if let Some(statsd) = &server.statsd {
-            statsd.tell();
-        }
-        // Every request has ended.
-        traces::finish(&server.exporter).await;
+            if let Some(statsd) = &server.statsd {
+                statsd.tell();
+            }
+            // Every request has ended.
+            traces::finish(&server.exporter).await;
+            drop(ended);
+        };
+        tokio::join!(end, self.pass_on_counts(counted));
         server.control.close();
         if let Some(terminal) = &server.terminal {
             terminal.restore();
         }
         if let Some(successor) = self.successor {
-            successor.give_exceptions(&server.hosted).await;
+            successor.give_state(&server.gathered).await;
             successor.leave_open();
         }
     }
@@ -125,6 +131,13 @@ impl Shutdown {
         match &self.successor {
             Some(successor) => successor.pass_on_requests(&server.queue, &server.log).await,
             None => std::future::pending().await,
+        }
+    }
+
+    /// Returns when the end has come.
+    async fn pass_on_counts(&self, ended: oneshot::Receiver<()>) {
+        if let Some(successor) = &self.successor {
+            successor.give_counts(&self.server.gathered, ended).await;
         }
     }
 

@@ -19,10 +19,11 @@ use tokio::task::spawn_local;
 use crate::acme;
 use crate::changes::Changes;
 use crate::changes::boot::Alongside;
-use crate::changes::predecessor::{Names, Predecessor, PredecessorExit};
+use crate::changes::predecessor::{Gathered, Names, Predecessor, PredecessorExit};
 use crate::changes::restart_file::RestartFile;
 use crate::changes::upgrade::Upgrades;
 use crate::control;
+use crate::control::agent_check::AgentSource;
 use crate::control::api::{self, CommandSinks};
 use crate::control::directory::ControlDirectory;
 use crate::control::exceptions;
@@ -228,22 +229,17 @@ async fn serve(
     let mut pid_file = booting.pid_file;
     let (exit, exited) = PredecessorExit::new();
     let (name, named) = oneshot::channel();
+    let mut following = None;
     match booting.replaced {
         Some(Replaced { predecessor, names }) => {
             claim_names(&booting.control, setup, names, log).await?;
-            let agent = booting.health.agent_source();
-            booting
-                .operators
-                .serve(&booting.routes, &booting.state, &agent);
             predecessor.say_serving().await?;
             context.serves();
             let (highball, pid) = (&predecessor.greeting.highball, predecessor.greeting.pid);
             let text = format!("took over from highball {highball} (pid {pid})");
             log.event(Level::Info, &text, &[]);
             pid_file = take_pid_file(setup, log);
-            let (front, queue) = (Rc::clone(front), Rc::clone(&booting.queue));
-            let hosted = booting.hosted.clone();
-            spawn_local(predecessor.follow(front, hosted, queue, name, exited));
+            following = Some((predecessor, name, exited));
         }
         None => {
             announcement::how_to_stop(log, &names);
@@ -259,6 +255,7 @@ async fn serve(
         operators: booting.operators,
         manager: booting.manager,
         queue: booting.queue,
+        gathered: booting.gathered,
         housekeeping: Housekeeping::new().context("cannot start the runtime")?,
         predecessor: exit,
         state: booting.state,
@@ -267,6 +264,11 @@ async fn serve(
         exporter: booting.exporter,
         terminal: booting.setup.child_environment().terminal.clone(),
     });
+    if let Some((predecessor, name, exited)) = following {
+        let (own, routes) = (Rc::clone(&server), booting.routes);
+        let agent = booting.health.agent_source();
+        spawn_local(follow(own, routes, agent, predecessor, name, exited));
+    }
     let upgrades = Upgrades {
         server: Rc::clone(&server),
         program: context.program.clone(),
@@ -285,6 +287,25 @@ async fn serve(
         named,
         pid_file,
     })
+}
+
+/// Takes over what still comes from the server that this one replaces.
+async fn follow(
+    server: Rc<Server>,
+    routes: Rc<Routes>,
+    agent: Rc<AgentSource>,
+    predecessor: Predecessor,
+    named: oneshot::Sender<()>,
+    exited: mpsc::Receiver<()>,
+) {
+    let gathered = Gathered {
+        state: Rc::clone(&server.gathered),
+        log: Rc::clone(&server.log),
+    };
+    let (front, queue) = (Rc::clone(&server.front), Rc::clone(&server.queue));
+    let alone = || server.operators.serve(&routes, &server.state, &agent);
+    let followed = predecessor.follow(front, queue, gathered, alone, named, exited);
+    followed.await;
 }
 
 /// Writes the process number over that of the server that this one has replaced. A server that serves does not end for it.

@@ -81,7 +81,7 @@ impl Statsd {
     /// Tells how things are, and what has been counted since the last time.
     pub(crate) fn tell(&self) {
         let report = self.reporter.report_without_memory();
-        let totals: BTreeMap<_, _> = self.reporter.own_totals().into_iter().collect();
+        let totals = self.reporter.own_totals().applications;
         let mut lines = Lines::new(self.tags);
         for (name, now) in &totals {
             let mut since = now.clone();

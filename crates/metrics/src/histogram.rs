@@ -135,7 +135,7 @@ impl From<Sparse> for Distribution {
 impl Distribution {
     /// The number of times.
     pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
+        self.counts.iter().copied().fold(0, u64::saturating_add)
     }
 
     /// The sum of all times, in seconds.
@@ -172,9 +172,9 @@ impl Distribution {
             return None;
         }
         let rank = (share.clamp(0.0, 1.0) * count as f64).max(1.0);
-        let mut before = 0;
+        let mut before = 0_u64;
         let bucket = self.counts.iter().position(|&count| {
-            before += count;
+            before = before.saturating_add(count);
             before as f64 >= rank
         });
         let bucket = bucket.unwrap_or(BUCKETS - 1);
@@ -194,7 +194,8 @@ impl Distribution {
     pub fn classic(&self) -> [u64; CLASSIC_BOUNDS_S.len()] {
         CLASSIC_BOUNDS_S.map(|bound| {
             let nearest = (bound.log2() * f64::from(PER_OCTAVE)).round() as i32 - FIRST;
-            self.counts[..=nearest as usize].iter().sum()
+            let counts = self.counts[..=nearest as usize].iter().copied();
+            counts.fold(0, u64::saturating_add)
         })
     }
 

@@ -5,6 +5,7 @@
 
 mod application;
 mod custom;
+mod events;
 mod exposition;
 mod histogram;
 mod names;
@@ -17,6 +18,10 @@ pub use application::ApplicationMetrics;
 pub use custom::{
     Aggregate, CustomLabels, CustomMetric, CustomMetrics, CustomTotals, Definition, Dropped,
     MAX_METRICS, MAX_SERIES, Source, Value,
+};
+pub use events::{
+    Counts, EXCEPTIONS, EventCounter, EventTotals, Events, OF_APPLICATION, OF_SERVER,
+    REPLACED_WORKERS, RESTARTS, TLS_HANDSHAKES, events_since,
 };
 pub use exposition::{Exposition, Format, Kind, Labels};
 pub use histogram::{CLASSIC_BOUNDS_S, Distribution, Histogram};

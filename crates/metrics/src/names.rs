@@ -24,7 +24,8 @@ pub(crate) struct Names {
 #[derive(Default)]
 struct Known {
     numbers: HashMap<Box<[u8]>, usize>,
-    names: Vec<String>,
+    /// Each with whether it was made of a path.
+    names: Vec<(String, bool)>,
     /// How many of them were made of paths.
     paths: usize,
 }
@@ -42,10 +43,10 @@ impl Names {
         }
         let text = printable(name);
         // Two that differ in what is not printable are one route.
-        let number = match known.names.iter().position(|one| *one == text) {
+        let number = match known.names.iter().position(|(one, _)| *one == text) {
             Some(number) => number,
             None => {
-                known.names.push(text);
+                known.names.push((text, path));
                 known.paths += usize::from(path);
                 known.names.len() - 1
             }
@@ -56,11 +57,11 @@ impl Names {
         number
     }
 
-    /// The name of a number.
-    pub(crate) fn name(&self, number: usize) -> String {
+    /// The name of a number, and whether it was made of a path.
+    pub(crate) fn name(&self, number: usize) -> (String, bool) {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let name = known.names.get(number).cloned();
-        name.unwrap_or_else(|| OTHER.to_owned())
+        name.unwrap_or_else(|| (OTHER.to_owned(), false))
     }
 }
 
@@ -85,14 +86,15 @@ mod tests {
             names.number(format!("GET /{path}x").as_bytes(), true);
         }
         assert_eq!(names.number(b"GET /none", true), OTHER_NUMBER);
-        assert_eq!(names.name(names.number(b"GET /0x", true)), "GET /0x");
+        let first = names.name(names.number(b"GET /0x", true));
+        assert_eq!(first, ("GET /0x".to_owned(), true));
         let named = names.number(b"GET /books/:id", false);
-        assert_eq!(names.name(named), "GET /books/:id");
+        assert_eq!(names.name(named).0, "GET /books/:id");
         for route in 0..1_000 {
             names.number(format!("GET /named/{route}x").as_bytes(), false);
         }
         assert_eq!(names.number(b"one more", false), OTHER_NUMBER);
-        assert_eq!(names.name(OTHER_NUMBER), OTHER);
+        assert_eq!(names.name(OTHER_NUMBER).0, OTHER);
         assert_eq!(names.number(b"GET /books/:id", false), named);
     }
 
@@ -100,6 +102,6 @@ mod tests {
     fn names_have_no_control_characters() {
         let names = Names::default();
         let number = names.number(b"GET /a\n\x1b[31m\xff", false);
-        assert_eq!(names.name(number), "GET /a\u{fffd}\u{fffd}[31m\u{fffd}");
+        assert_eq!(names.name(number).0, "GET /a\u{fffd}\u{fffd}[31m\u{fffd}");
     }
 }

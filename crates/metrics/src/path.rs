@@ -10,18 +10,20 @@ const ID: &[u8] = b":id";
 
 /// A route on the stack.
 pub(crate) struct Text {
-    bytes: [u8; MAX_BYTES + METHOD_BYTES],
+    bytes: [u8; MAX_NAME_BYTES],
     length: usize,
 }
 
 /// Room for a method and a space.
 const METHOD_BYTES: usize = 16;
+/// The longest name of a route, in bytes.
+pub(crate) const MAX_NAME_BYTES: usize = MAX_BYTES + METHOD_BYTES;
 
 impl Text {
     /// Returns an empty one.
     pub(crate) fn new() -> Self {
         Self {
-            bytes: [0; MAX_BYTES + METHOD_BYTES],
+            bytes: [0; MAX_NAME_BYTES],
             length: 0,
         }
     }

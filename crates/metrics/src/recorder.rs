@@ -199,11 +199,12 @@ impl Record {
     pub(crate) fn routes(&self, names: &Names) -> impl Iterator<Item = (String, RouteTotals)> {
         let routes = self.routes.iter().enumerate();
         routes.filter_map(|(at, route)| {
-            let name = match at {
-                UNROUTED_PLACE => UNROUTED.to_owned(),
+            let (name, is_path) = match at {
+                UNROUTED_PLACE => (UNROUTED.to_owned(), false),
                 at => names.name(at),
             };
-            Some((name, route.get()?.read()))
+            let totals = route.get()?.read();
+            Some((name, RouteTotals { is_path, ..totals }))
         })
     }
 }
@@ -214,6 +215,7 @@ impl RouteRecord {
         let classes = CLASSES.iter().zip(&self.whole);
         let classes = classes.filter_map(|(name, one)| Some(((*name).to_owned(), known(one)?)));
         RouteTotals {
+            is_path: false,
             whole: classes.collect(),
             app: known(&self.app).unwrap_or_default(),
             failed: read(&self.failed),

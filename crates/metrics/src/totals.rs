@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::custom::CustomTotals;
+use crate::events::{self, Counts, EventTotals};
 use crate::histogram::Distribution;
 
 /// The names of the classes of a status; the first one: no response was sent.
@@ -49,7 +50,10 @@ impl CostTotals {
 
 /// What was recorded of a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RouteTotals {
+    /// Whether its name was made of a path.
+    pub is_path: bool,
     /// Times from arrival to the end of the response, by the class of the status.
     pub whole: BTreeMap<String, Distribution>,
     /// Times in the application.
@@ -63,7 +67,8 @@ pub struct RouteTotals {
 impl RouteTotals {
     /// All requests of the route that had arrived.
     pub fn count(&self) -> u64 {
-        self.whole.values().map(Distribution::count).sum()
+        let counts = self.whole.values().map(Distribution::count);
+        counts.fold(0, u64::saturating_add)
     }
 
     /// Their times: in the application, or as a whole where it ran none of them.
@@ -76,8 +81,10 @@ impl RouteTotals {
         times
     }
 
+    /// Adds what was recorded elsewhere; of classes that do not exist nothing.
     fn add(&mut self, other: &Self) {
-        for (class, more) in &other.whole {
+        let whole = other.whole.iter();
+        for (class, more) in whole.filter(|(class, _)| CLASSES.contains(&&***class)) {
             self.whole.entry(class.clone()).or_default().add(more);
         }
         self.app.add(&other.app);
@@ -91,17 +98,29 @@ impl RouteTotals {
                 one.since(less);
             }
         }
+        self.whole.retain(|_, one| one.count() > 0);
         self.app.since(&earlier.app);
         self.failed = self.failed.saturating_sub(earlier.failed);
         self.cost.combine(&earlier.cost, u64::saturating_sub);
+    }
+
+    /// Whether nothing was recorded.
+    fn is_empty(&self) -> bool {
+        let nothing = (0, 0, 0);
+        self.whole.is_empty() && (self.app.count(), self.failed, self.cost.requests) == nothing
     }
 }
 
 /// What was recorded of an application.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ApplicationTotals {
     /// Requests by their outcome.
-    pub outcomes: BTreeMap<String, u64>,
+    pub outcomes: Counts,
+    /// Requests that the response cache has looked at, by what became of them; empty where there is none.
+    pub cache: Counts,
+    /// What happened beside requests.
+    pub events: EventTotals,
     /// Times in the queue.
     pub queue: Distribution,
     /// By route.
@@ -112,26 +131,22 @@ pub struct ApplicationTotals {
 }
 
 impl ApplicationTotals {
-    /// Adds what another server, or another thread, has recorded.
-    pub fn add(&mut self, other: &Self) {
-        for (outcome, more) in &other.outcomes {
-            let count = self.outcomes.entry(outcome.clone()).or_default();
-            *count = count.saturating_add(*more);
-        }
+    /// Adds the routes and the times in the queue that another server, or another thread, has recorded.
+    pub(crate) fn add(&mut self, other: &Self) {
         self.queue.add(&other.queue);
         for (route, more) in &other.routes {
-            self.routes.entry(route.clone()).or_default().add(more);
+            let own = self.routes.entry(route.clone()).or_default();
+            own.is_path = more.is_path;
+            own.add(more);
         }
         self.custom.add(&other.custom);
     }
 
     /// Takes away what had been recorded `earlier` of the same.
     pub fn since(&mut self, earlier: &Self) {
-        for (outcome, less) in &earlier.outcomes {
-            if let Some(count) = self.outcomes.get_mut(outcome) {
-                *count = count.saturating_sub(*less);
-            }
-        }
+        events::since(&mut self.outcomes, &earlier.outcomes);
+        events::since(&mut self.cache, &earlier.cache);
+        events::events_since(&mut self.events, &earlier.events);
         self.queue.since(&earlier.queue);
         for (route, less) in &earlier.routes {
             if let Some(one) = self.routes.get_mut(route) {
@@ -139,6 +154,7 @@ impl ApplicationTotals {
             }
         }
         self.custom.since(&earlier.custom);
+        self.routes.retain(|_, route| !route.is_empty());
     }
 
     /// The time in all applications' requests together.

@@ -90,6 +90,11 @@ impl TryFrom<Plain> for StackTree {
 }
 
 impl StackTree {
+    /// Whether it holds no more than these limits allow.
+    pub fn fits(&self, limits: Limits) -> bool {
+        self.plain.nodes.len() <= limits.nodes && self.bytes <= limits.bytes
+    }
+
     /// Adds a stack, outermost frame first, which was seen so many times. Highball's own frames at its beginning are left out.
     /// A stack without another frame is not counted.
     pub fn add(&mut self, stack: impl IntoIterator<Item = Frame>, times: u32, limits: Limits) {

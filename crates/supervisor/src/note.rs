@@ -52,6 +52,14 @@ pub enum Note {
 }
 
 impl Note {
+    /// Why a worker is replaced, in a word, where this says that one is.
+    pub fn replacement(&self) -> Option<&'static str> {
+        match self {
+            Self::Worker { note, .. } => note.replacement(),
+            _ => None,
+        }
+    }
+
     /// Whether it is a warning: it may need an operator.
     pub fn is_warning(&self) -> bool {
         match self {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use highball_tests::authority::{Authority, Key, Signed};
+use highball_tests::operators;
 use highball_tests::tls::{Client, configuration, field, with_http_2};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, HandshakeKind};
@@ -251,6 +252,40 @@ fn sessions_are_resumed_by_tickets() {
             Some(HandshakeKind::Resumed)
         );
     }
+}
+
+#[test]
+fn handshakes_are_counted_by_result_and_version_over_an_upgrade() {
+    let mut one = Fixture::start(SOURCE, |builder| {
+        builder.setting("metrics_listen", "127.0.0.1:0")
+    });
+    let operators = operators::address(&one.server, "metrics_listen");
+    for version in [&TLS12, &TLS13, &TLS13] {
+        one.trusting = configuration(&one.authority, &[version], None);
+        for _ in 0..2 {
+            one.connect().get("a", "/").expect("an answer");
+        }
+    }
+    assert!(one.handshake("unknown.test").is_err());
+    let ran = one.server.command(&["upgrade"]);
+    assert!(ran.status.success(), "{}", ran.output());
+    one.server.replaced_by(ran.process());
+    one.connect().get("a", "/").expect("an answer");
+    let text = operators::get(&operators, "/metrics").expect(200).text();
+    let prefix = "highball_tls_handshakes_total";
+    let mut lines: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(prefix))
+        .collect();
+    lines.sort_unstable();
+    let expected = [
+        "{result=\"failed\",version=\"\"} 1",
+        "{result=\"full\",version=\"1.2\"} 1",
+        "{result=\"full\",version=\"1.3\"} 3",
+        "{result=\"resumed\",version=\"1.2\"} 1",
+        "{result=\"resumed\",version=\"1.3\"} 2",
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[test]

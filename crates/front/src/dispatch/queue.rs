@@ -45,6 +45,13 @@ impl Queue {
         self.ordinary.len() + self.priority.len() + shares + self.retries.len()
     }
 
+    /// The request of each lane that came first.
+    pub(super) fn firsts(&self) -> impl Iterator<Item = &Rc<PendingRequest>> {
+        let lanes = [&self.ordinary, &self.priority, &self.retries];
+        let lanes = lanes.into_iter().chain(&self.shares);
+        lanes.filter_map(VecDeque::front)
+    }
+
     /// How many requests wait in one lane.
     pub(super) fn waiting(&self, lane: Lane) -> usize {
         match lane {

@@ -1,11 +1,13 @@
 //! What the dispatcher has at one moment, for the status. It only reads.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use exchange::WorkerId;
 use exchange::front::Holder;
 
 use super::generation::Generation;
+use super::pending::PendingRequest;
 use super::state::{State, seconds};
 use crate::http::request::Request;
 use crate::saturation::Saturation;
@@ -36,6 +38,8 @@ pub struct FinishingThread {
 pub struct DispatcherStatus {
     /// Requests that wait: in the queue, and in slots that no worker has claimed yet.
     pub waiting: usize,
+    /// When the oldest of them arrived, nanoseconds of the monotonic clock.
+    pub oldest_ns: Option<u64>,
     /// The most that waited at once.
     pub longest_queue: usize,
     /// How many may wait.
@@ -63,7 +67,9 @@ impl DispatcherStatus {
         let generations = &state.generations.all;
         let all_slots: usize = generations.iter().map(Generation::slots_in_use).sum();
         let taken: usize = generations.iter().map(|one| one.slots.taken()).sum();
-        let unclaimed: usize = generations.iter().map(unclaimed).sum();
+        let unclaimed: Vec<_> = generations.iter().flat_map(unclaimed).collect();
+        let waiting = unclaimed.iter().copied().chain(state.queue.firsts());
+        let oldest_ns = waiting.filter_map(|request| request.request.arrived_ns());
         let finishing = generations.iter();
         let finishing = finishing.flat_map(|one| one.deadlines.after_response(&one.slots));
         let finishing = finishing.map(|(by, thread, since_ns)| FinishingThread {
@@ -72,7 +78,8 @@ impl DispatcherStatus {
             since_ns,
         });
         Self {
-            waiting: state.queue.len() + unclaimed,
+            waiting: state.queue.len() + unclaimed.len(),
+            oldest_ns: oldest_ns.min(),
             longest_queue: state.longest_queue,
             queue_limit: state.settings.queue_limit,
             saturation: saturation(state),
@@ -95,7 +102,7 @@ fn saturation(state: &State) -> Saturation {
         ..Saturation::default()
     };
     for one in state.generations.all.iter().filter(|one| one.routable) {
-        let unclaimed = unclaimed(one);
+        let unclaimed = unclaimed(one).count();
         let after = one.deadlines.after_response(&one.slots);
         let finishing = after.filter(|(by, _, _)| one.workers.serves(by.worker));
         all = all.and(Saturation {
@@ -107,14 +114,15 @@ fn saturation(state: &State) -> Saturation {
     all
 }
 
-/// Number of requests in slots that no worker has claimed.
-fn unclaimed(generation: &Generation) -> usize {
+/// Requests in slots that no worker has claimed.
+fn unclaimed(generation: &Generation) -> impl Iterator<Item = &Rc<PendingRequest>> {
     let slots = &generation.slots;
-    let waits = |&slot: &u16| {
-        slots.request(slot).is_some()
-            && slots.exchange.publication(slot).holder() == Holder::Unclaimed
-    };
-    slots.numbers().filter(waits).count()
+    let waits = |&slot: &u16| slots.exchange.publication(slot).holder() == Holder::Unclaimed;
+    let requests = |slot: u16| Some((slot, slots.request(slot)?));
+    let there = slots.numbers().filter_map(requests);
+    there
+        .filter(move |(slot, _)| waits(slot))
+        .map(|(_, request)| request)
 }
 
 fn running(generation: &Generation) -> impl Iterator<Item = RunningRequest> {

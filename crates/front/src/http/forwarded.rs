@@ -174,6 +174,7 @@ mod tests {
             protocol: None,
             client: None,
             asks_client: false,
+            is_resumed: false,
         };
         Peer {
             address: "192.0.2.1".to_owned(),

@@ -8,10 +8,7 @@ use http::HeaderValue;
 use profiles::printable;
 
 use crate::http::ended::Ended;
-use crate::slow_requests::{MAX_SLOW_PATH_BYTES, SlowRequest, unix_seconds};
-
-/// Most bytes of a method, a route and a request's id that are kept.
-const MAX_SLOW_WORD_BYTES: usize = 128;
+use crate::slow_requests::{MAX_SLOW_PATH_BYTES, MAX_SLOW_WORD_BYTES, SlowRequest, unix_seconds};
 
 /// Keeps the request if the application took as long for it as `slow_request` says. `path` returns its target without
 /// secrets.

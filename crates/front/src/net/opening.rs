@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use metrics::TLS_HANDSHAKES;
 use rustls::ServerConfig;
 use rustls::server::{Acceptor, ClientHello};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -100,15 +101,19 @@ pub(super) async fn open(
     match shaken.unwrap_or(Err(HandshakeError::TimeOut)) {
         Ok(None) => Ok(None),
         Ok(Some((stream, facts))) => {
+            edge.tls.events.count(&TLS_HANDSHAKES, facts.series());
             peer.tls = Some(Box::new(facts));
             Ok(Some((stream, peer)))
         }
         // A client that leaves has refused, and was not refused; a probe of a load balancer may do that each second.
         Err(HandshakeError::Io(error)) if left(&error) => Ok(None),
-        Err(error) => Err(Refused {
-            address: peer.address,
-            reason: error.to_string(),
-        }),
+        Err(error) => {
+            edge.tls.events.count(&TLS_HANDSHAKES, "failed/");
+            Err(Refused {
+                address: peer.address,
+                reason: error.to_string(),
+            })
+        }
     }
 }
 

@@ -9,6 +9,7 @@ pub mod x509;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use ::metrics::{Events, OF_SERVER};
 use config::{ClientVerification, Settings, TlsVersion};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::CertificateDer;
@@ -69,6 +70,8 @@ pub struct Tls {
     /// The line that says that a client speaks TLS to a port without.
     pub(crate) plain_port_line: Throttle,
     made: Mutex<Option<(Wanted, Arc<ServerConfig>)>>,
+    /// Counts of [`metrics::OF_SERVER`].
+    pub(crate) events: Events,
 }
 
 impl Tls {
@@ -80,6 +83,7 @@ impl Tls {
             port: OnceLock::new(),
             plain_port_line: Throttle::default(),
             made: Mutex::default(),
+            events: Events::of(&OF_SERVER),
         }
     }
 

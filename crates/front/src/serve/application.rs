@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 use config::{ParameterNames, Settings};
-use metrics::{ApplicationMetrics, ApplicationTotals, Distribution, Recorder};
+use metrics::{ApplicationMetrics, ApplicationTotals, Distribution, EventCounter, Recorder};
 use traces::Tracer;
 
 use crate::counters::Counters;
@@ -50,6 +50,8 @@ pub struct Application {
     pub tracer: Arc<OnceLock<Tracer>>,
     /// The same of all edges.
     metrics: ApplicationMetrics,
+    /// What became of its requests at servers before this one.
+    before: Counters,
     /// The counters of other edges.
     elsewhere: RefCell<Vec<Arc<Counters>>>,
     /// Parameters whose values are not logged: those of the settings and of the application.
@@ -99,6 +101,7 @@ impl ApplicationSeed {
             recorder: self.metrics.recorder(),
             metrics: self.metrics,
             saturation: self.saturation,
+            before: Counters::default(),
             slow_requests: self.slow_requests,
             tracer: self.tracer,
             elsewhere: RefCell::default(),
@@ -157,11 +160,16 @@ impl Application {
 
     /// What became of its requests at all edges, and what they cost, also at servers before this one.
     pub(crate) fn totals(&self) -> ApplicationTotals {
-        let mut totals = self.metrics.totals();
-        for (outcome, number) in self.outcomes() {
-            *totals.outcomes.entry(outcome.to_owned()).or_default() += number;
+        let before = self.before.outcomes();
+        let outcomes = self.outcomes().into_iter();
+        let all =
+            outcomes.map(|(name, count)| (name.to_owned(), count.saturating_add(before[name])));
+        let cache = self.cache.is_on().then(|| self.cache.counters.read());
+        ApplicationTotals {
+            outcomes: all.collect(),
+            cache: cache.unwrap_or_default(),
+            ..self.metrics.totals()
         }
-        totals
     }
 
     /// How long its requests took at all edges, from their arrival to the end of the response, at this server alone.
@@ -172,6 +180,13 @@ impl Application {
     /// Adds what a server before this one has recorded.
     pub(crate) fn add_before(&self, totals: &ApplicationTotals) {
         self.metrics.add_before(totals);
+        self.before.add(&totals.outcomes);
+        self.cache.counters.add_all(&totals.cache);
+    }
+
+    /// Counts an event of one of [`metrics::OF_APPLICATION`].
+    pub(crate) fn count(&self, counter: &EventCounter, series: &str) {
+        self.metrics.count(counter, series);
     }
 
     /// The number of responses of each class of status at all edges, such as `2xx`.

@@ -16,6 +16,7 @@ use ::cache::{Entry, Key, Policy, Purge, Store};
 use bytes::Bytes;
 use config::{CachePolicy, Settings};
 use http::HeaderMap;
+use metrics::Counts;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -208,5 +209,32 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl CacheCounters {
     fn add(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The requests that were looked at, by what became of them.
+    fn named(&self) -> [(&'static str, &AtomicU64); 4] {
+        [
+            ("hit", &self.hits),
+            ("stale", &self.stale),
+            ("validated", &self.validated),
+            ("miss", &self.misses),
+        ]
+    }
+
+    /// The same, read.
+    pub(crate) fn read(&self) -> Counts {
+        let read =
+            |(name, count): (&str, &AtomicU64)| (name.to_owned(), count.load(Ordering::Relaxed));
+        self.named().map(read).into()
+    }
+
+    /// Adds what another server has counted; unknown names are left out.
+    pub(crate) fn add_all(&self, counts: &Counts) {
+        for (name, count) in self.named() {
+            let more = counts.get(name).copied().unwrap_or(0);
+            let add = |count: u64| Some(count.saturating_add(more));
+            // It always has a new value.
+            let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        }
     }
 }

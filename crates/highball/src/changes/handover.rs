@@ -104,9 +104,9 @@ pub(crate) enum FromSuccessor {
 /// What the new server receives once it is ready, in this order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ToSuccessor {
-    /// Exceptions of the applications; a file with them comes with the message. Before [`ToSuccessor::Serve`], and once more at
-    /// the end.
-    Exceptions,
+    /// A part of what the old server has gathered; a file with it comes with the message. Before [`ToSuccessor::Serve`], and what
+    /// was gathered since at the end. Counts come each second between the two.
+    State(PartKind),
     /// Accept connections.
     Serve,
     /// The service manager listens to the new server from now on.
@@ -115,6 +115,20 @@ pub(crate) enum ToSuccessor {
     Connection(IdleConnection),
     /// A change that was requested of the old server, without waiting for an answer.
     Requested(Change),
+}
+
+/// A part of what a server has gathered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum PartKind {
+    /// Groups of exceptions.
+    Exceptions,
+    /// The slowest requests.
+    SlowRequests,
+    /// Counts since those that were given before.
+    Totals,
+    /// A later version's.
+    #[serde(other)]
+    Unknown,
 }
 
 impl Message for Greeting {}

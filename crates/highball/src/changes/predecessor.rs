@@ -4,26 +4,31 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use exchange::control;
+use front::log::{AccessLog, Level, Value};
 use front::{Front, Listener};
 use supervisor::Channel;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::changes::handover::{
-    FromSuccessor, Greeting, HandedOver, ToSuccessor, VARIABLE, VERSION,
+    FromSuccessor, Greeting, HandedOver, PartKind, ToSuccessor, VARIABLE, VERSION,
 };
-use crate::changes::saved_exceptions;
+use crate::changes::saved_state::{Part, State};
 use crate::control::directory::ControlDirectory;
 use crate::control::operators::OperatorSockets;
 use crate::control::queue::{ChangeQueue, ChangeRequest, Requester};
-use crate::hosted::Hosted;
 use crate::sockets::Inherited;
 use crate::system::privileges::User;
+
+/// How long the old server may go on answering operators: two that do so at once show different counts.
+const OPERATORS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a running server handed over to this one.
 #[derive(Debug)]
@@ -167,18 +172,26 @@ impl Predecessor {
         let _ = self.channel.receive::<ToSuccessor>().await;
     }
 
-    /// Takes over idle connections and requests for changes until it has exited. Drops `named` when the service manager
-    /// listens to this server, and `exit` at the end.
+    /// Takes over idle connections, requests for changes and counts until it has exited. Calls `alone` when it answers no
+    /// operator any more, drops `named` when the service manager listens to this server, and `exit` at the end.
     pub(crate) async fn follow(
         self,
         front: Rc<Front>,
-        hosted: Vec<Rc<Hosted>>,
         queue: Rc<ChangeQueue>,
+        gathered: Gathered,
+        alone: impl FnOnce(),
         named: oneshot::Sender<()>,
         exit: mpsc::Receiver<()>,
     ) {
         let _exit = exit;
-        self.wait_message().await;
+        {
+            let mut message = pin!(self.wait_message());
+            let waited = timeout(OPERATORS_TIMEOUT, &mut message).await;
+            alone();
+            if waited.is_err() {
+                message.await;
+            }
+        }
         drop(named);
         loop {
             let received = match self.channel.receive::<ToSuccessor>().await {
@@ -197,17 +210,17 @@ impl Predecessor {
                     let requester = Requester::Predecessor;
                     queue.push(ChangeRequest { change, requester });
                 }
-                ToSuccessor::Exceptions => take_exceptions(received, &hosted).await,
+                ToSuccessor::State(kind) => gathered.take(kind, received).await,
                 ToSuccessor::Serve | ToSuccessor::Named => {}
             }
         }
     }
 
-    /// Tells it that this server is ready, takes its exceptions, and waits until this server may serve.
+    /// Tells it that this server is ready, takes what it has gathered, and waits until this server may serve.
     ///
     /// # Errors
     /// It has exited, or sends something else.
-    pub(crate) async fn wait_turn(&self, hosted: &[Rc<Hosted>]) -> Result<()> {
+    pub(crate) async fn wait_turn(&self, gathered: &Gathered) -> Result<()> {
         let highball = env!("CARGO_PKG_VERSION").to_owned();
         self.channel
             .send(&FromSuccessor::Ready { highball }, &[])
@@ -216,10 +229,11 @@ impl Predecessor {
             let received = self.channel.receive::<ToSuccessor>().await?;
             match received {
                 Some(one) if matches!(one.message, ToSuccessor::Serve) => return Ok(()),
-                Some(one) if matches!(one.message, ToSuccessor::Exceptions) => {
-                    take_exceptions(one, hosted).await;
-                }
-                _ => bail!("the running server has exited, or has given the upgrade up"),
+                Some(one) => match one.message {
+                    ToSuccessor::State(kind) => gathered.take(kind, one).await,
+                    _ => bail!("the running server sent something else than what it has gathered"),
+                },
+                None => bail!("the running server has exited, or has given the upgrade up"),
             }
         }
     }
@@ -233,13 +247,37 @@ impl Predecessor {
     }
 }
 
-/// Takes the exceptions of the server that this one replaces. Where they cannot be read there are none: no reason not to serve.
-async fn take_exceptions(received: control::Received<ToSuccessor>, hosted: &[Rc<Hosted>]) {
-    let Ok(file) = received.only_fd() else { return };
-    // A large file takes its time, and clients wait for the front's thread.
-    let saved = spawn_blocking(move || saved_exceptions::read(file)).await;
-    if let Ok(Ok(saved)) = saved {
-        saved_exceptions::merge(hosted, saved);
+/// Where this server puts what the server before it has gathered.
+pub(crate) struct Gathered {
+    pub(crate) state: Rc<State>,
+    pub(crate) log: Rc<AccessLog>,
+}
+
+impl Gathered {
+    /// Takes a part. One that cannot be read begins empty here: no reason not to serve.
+    async fn take(&self, kind: PartKind, received: control::Received<ToSuccessor>) {
+        if let Err(error) = self.try_take(kind, received).await {
+            let text = "a part of what the old server has gathered was not taken over: it begins empty in this server";
+            let (part, reason) = (format!("{kind:?}"), format!("{error:#}"));
+            let fields = [
+                ("part", Value::Text(&part)),
+                ("reason", Value::Text(&reason)),
+            ];
+            self.log.event(Level::Warn, text, &fields);
+        }
+    }
+
+    async fn try_take(
+        &self,
+        kind: PartKind,
+        received: control::Received<ToSuccessor>,
+    ) -> Result<()> {
+        let file = received.only_fd()?;
+        // A large file takes its time, and clients wait for the front's thread.
+        match spawn_blocking(move || Part::read(kind, file)).await?? {
+            Some(part) => self.state.add(part),
+            None => Ok(()),
+        }
     }
 }
 

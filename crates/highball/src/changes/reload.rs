@@ -140,6 +140,7 @@ async fn apply(
                 set_scale(&hosted.supervisor, None);
             }
             let launched = hosted.launch(&new).await;
+            hosted.count_restart(launched.is_ok());
             launched.inspect_err(|_| set_scale(&hosted.supervisor, before))?;
             let (generation, seconds) = (hosted.latest.get(), began.elapsed().as_secs_f64());
             let text = format!("generation {generation} serves with them after {seconds:.2} s");

@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use exchange::Dispatcher;
 use front::log::{Level, Value};
+use metrics::RESTARTS;
 use supervisor::{Booted, GenerationNote, Load};
 
 use crate::application::{Application, published};
@@ -26,7 +27,9 @@ impl Hosted {
         let (began, before) = (Instant::now(), self.serving.get());
         // With the settings that the server uses: its folder and file may have others by now.
         let application = self.application.borrow().clone();
-        match self.launch(&application).await {
+        let launched = self.launch(&application).await;
+        self.count_restart(launched.is_ok());
+        match launched {
             Ok(booted) => {
                 let text = format!(
                     "generation {} serves after {:.2} s ({:.2} s to load)",
@@ -42,6 +45,12 @@ impl Hosted {
             }
             Err(error) => Err(self.named(&format!("{}: {error:#}", self.kept()))),
         }
+    }
+
+    /// Counts a restart; a reload can be one too.
+    pub(crate) fn count_restart(&self, ok: bool) {
+        self.front
+            .count(&RESTARTS, if ok { "ok" } else { "failed" });
     }
 
     /// The message about a generation that did not come up.

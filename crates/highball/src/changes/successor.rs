@@ -3,7 +3,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -12,14 +11,14 @@ use front::log::{AccessLog, Level};
 use front::{Front, IdleConnection};
 use supervisor::Channel;
 use tokio::process::Child;
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::changes::handover::{FromSuccessor, Greeting, HandedOver, ToSuccessor};
-use crate::changes::saved_exceptions::{self, SavedExceptions};
+use crate::changes::saved_state::{Part, State as GatheredState};
 use crate::control::messages::Progress;
 use crate::control::queue::{ChangeQueue, ChangeRequest};
-use crate::hosted::Hosted;
 
 /// How long a new server that is ready may take to accept connections.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,6 +26,8 @@ const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the new server may take to accept a request that is passed on to it.
 const PASS_ON_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a server that drains passes on what it has counted.
+const PASS_ON_COUNTS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a new server is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,24 +89,47 @@ impl Successor {
         }
     }
 
-    /// Gives it the exceptions of these applications, which forget them. Returns what was given.
-    pub(crate) async fn give_exceptions(&self, hosted: &[Rc<Hosted>]) -> SavedExceptions {
-        let saved = saved_exceptions::take(hosted);
-        if saved.is_empty() {
-            return saved;
+    /// Gives it what this server has gathered and not given before. Returns what has arrived; the rest stays here.
+    pub(crate) async fn give_state(&self, state: &GatheredState) -> Vec<Part> {
+        let mut given = Vec::new();
+        for part in state.take() {
+            given.extend(self.give(state, part).await);
         }
+        given
+    }
+
+    /// Gives it what this server counts, until `ended` comes.
+    pub(crate) async fn give_counts(
+        &self,
+        state: &GatheredState,
+        mut ended: oneshot::Receiver<()>,
+    ) {
+        while timeout(PASS_ON_COUNTS_INTERVAL, &mut ended).await.is_err() {
+            if let Some(part) = state.take_counts() {
+                self.give(state, part).await;
+            }
+        }
+    }
+
+    /// Gives it a part, and returns the part if it has arrived. To be awaited to its end: the part is on its way meanwhile.
+    async fn give(&self, state: &GatheredState, part: Part) -> Option<Part> {
         // Writing a large file takes its time.
-        let written = spawn_blocking(move || (saved_exceptions::write(&saved), saved)).await;
-        let Ok((file, saved)) = written else {
-            return SavedExceptions::default();
+        let written = spawn_blocking(move || (part.write(), part)).await;
+        let (file, part) = written.ok()?;
+        let send = async |file: OwnedFd| {
+            let (message, files) = (ToSuccessor::State(part.kind()), [file.as_fd()]);
+            let sent = timeout(PASS_ON_TIMEOUT, self.channel.send(&message, &files));
+            matches!(sent.await, Ok(Ok(())))
         };
-        if let Ok(file) = file {
-            let files = [file.as_fd()];
-            let sent = self.channel.send(&ToSuccessor::Exceptions, &files);
-            // A server that takes nothing has failed, which its next answer says.
-            let _ = timeout(PASS_ON_TIMEOUT, sent).await;
+        let arrived = match file {
+            Ok(file) => send(file).await,
+            Err(_) => false,
+        };
+        if arrived {
+            return Some(part);
         }
-        saved
+        state.take_back(part);
+        None
     }
 
     /// Lets it accept connections, and waits until it does.

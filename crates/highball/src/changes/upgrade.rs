@@ -17,7 +17,6 @@ use tokio::runtime::Handle;
 use crate::changes::handover::{
     GreetedApplication, Greeting, HandedOver, Scaled, VARIABLE, VERSION,
 };
-use crate::changes::saved_exceptions;
 use crate::changes::successor::Successor;
 use crate::control::messages::Progress;
 use crate::server::Server;
@@ -215,10 +214,13 @@ impl Upgrades {
                 bail!("the new server was not ready within {limit:?} (three times boot_timeout)")
             }
         };
-        // Before it serves: what it has been told of is not told again.
-        let given = successor.give_exceptions(&self.server.hosted).await;
+        // Before it serves: people who were told of an exception are not told again, and no count falls.
+        let state = &self.server.gathered;
+        state.totals.freeze();
+        let given = successor.give_state(state).await;
         if let Err(error) = successor.accept_connections().await {
-            saved_exceptions::merge(&self.server.hosted, given);
+            given.into_iter().for_each(|part| state.take_back(part));
+            state.totals.keep();
             return Err(error);
         }
         Ok(highball)

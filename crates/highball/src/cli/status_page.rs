@@ -335,6 +335,7 @@ mod tests {
                 length: 1,
                 longest: 4,
                 limit: 256,
+                age_s: 0.0,
             },
             saturation: 1.5,
             slots: Slots { total: 4, free: 3 },

@@ -7,13 +7,17 @@ use std::rc::Rc;
 
 use admin::{Answer, Call, Problem, Routes, text};
 use http::header::ACCEPT;
-use metrics::{ApplicationTotals, CostTotals, Exposition, Format, Kind, RouteTotals};
+use metrics::{
+    ApplicationTotals, CostTotals, EventCounter, EventTotals, Exposition, Format, Kind,
+    OF_APPLICATION, OF_SERVER, RouteTotals,
+};
 use supervisor::{Process, Role};
 
 use crate::control::custom_metrics;
 use crate::control::recent::Recent;
 use crate::control::report::{ApplicationReport, Report};
 use crate::control::reporter::Reporter;
+use crate::totals::ServerTotals;
 
 /// The label of the only application.
 const ONLY: &str = "default";
@@ -38,14 +42,18 @@ async fn answer(reporter: Rc<Reporter>, recent: Rc<Recent>, call: Call) -> Resul
 }
 
 /// The text.
-fn exposed(report: &Report, totals: &[(String, ApplicationTotals)], format: Format) -> String {
+fn exposed(report: &Report, totals: &ServerTotals, format: Format) -> String {
     let mut out = Exposition::new(format);
     let named: Vec<_> = totals
+        .applications
         .iter()
         .map(|(name, one)| (label(name), one))
         .collect();
     requests(&mut out, &named);
     costs(&mut out, &named);
+    let of_applications = named.iter().map(|(name, one)| (Some(*name), &one.events));
+    events(&mut out, &OF_APPLICATION, of_applications.collect());
+    events(&mut out, &OF_SERVER, vec![(None, &totals.events)]);
     let only = [(ONLY, &report.all)];
     let several = report.applications.iter();
     let several: Vec<_> = several.map(|one| (&*one.name, &one.own)).collect();
@@ -56,7 +64,7 @@ fn exposed(report: &Report, totals: &[(String, ApplicationTotals)], format: Form
     };
     gauges(&mut out, applications);
     memory(&mut out, report, applications);
-    caches(&mut out, applications);
+    caches(&mut out, applications, &named);
     server(&mut out, report);
     custom_metrics::expose(&mut out, &named);
     out.finish()
@@ -179,6 +187,25 @@ fn costs(out: &mut Exposition, applications: &[(&str, &ApplicationTotals)]) {
     }
 }
 
+/// What happened beside requests, of applications or of the server.
+fn events(
+    out: &mut Exposition,
+    counters: &[&EventCounter],
+    counted: Vec<(Option<&str>, &EventTotals)>,
+) {
+    for counter in counters {
+        out.metric(counter.metric, Kind::Counter, counter.help);
+        for (application, totals) in &counted {
+            let application = application.map(|name| ("application", name));
+            for (values, count) in totals.get(counter.metric).into_iter().flatten() {
+                let own = counter.labels.iter().copied().zip(values.split('/'));
+                let labels: Vec<_> = application.into_iter().chain(own).collect();
+                out.count(&labels, *count);
+            }
+        }
+    }
+}
+
 fn routes<'a>(
     applications: &'a [(&'a str, &'a ApplicationTotals)],
 ) -> impl Iterator<Item = (&'a str, &'a str, &'a RouteTotals)> {
@@ -205,6 +232,11 @@ fn gauges(out: &mut Exposition, applications: &[(&str, &ApplicationReport)]) {
         "highball_queue_limit",
         "Requests that may wait; more get 503.",
         |one| one.queue.limit as f64,
+    );
+    gauge(
+        "highball_queue_age_seconds",
+        "How long the oldest of the waiting requests has waited; 0 where none waits.",
+        |one| one.queue.age_s,
     );
     gauge("highball_threads", "Threads of ready workers.", |one| {
         one.threads.len() as f64
@@ -289,7 +321,11 @@ fn memory(out: &mut Exposition, report: &Report, applications: &[(&str, &Applica
 }
 
 /// The response caches.
-fn caches(out: &mut Exposition, applications: &[(&str, &ApplicationReport)]) {
+fn caches(
+    out: &mut Exposition,
+    applications: &[(&str, &ApplicationReport)],
+    counted: &[(&str, &ApplicationTotals)],
+) {
     let cached = applications.iter();
     let cached: Vec<_> = cached
         .filter_map(|(name, one)| Some((*name, one.cache.as_ref()?)))
@@ -308,16 +344,11 @@ fn caches(out: &mut Exposition, applications: &[(&str, &ApplicationReport)]) {
     out.metric(
         "highball_cache_responses_total",
         Kind::Counter,
-        "Requests that the response cache has looked at, by what became of them, since the server started.",
+        "Requests that the response cache has looked at, by what became of them.",
     );
-    for (name, cache) in &cached {
-        for (result, count) in [
-            ("hit", cache.hits),
-            ("stale", cache.stale),
-            ("validated", cache.validated),
-            ("miss", cache.misses),
-        ] {
-            out.count(&[("application", name), ("result", result)], count);
+    for (name, totals) in counted {
+        for (result, count) in &totals.cache {
+            out.count(&[("application", name), ("result", result)], *count);
         }
     }
 }

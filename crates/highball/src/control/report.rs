@@ -147,7 +147,7 @@ pub(crate) struct Workers {
 }
 
 /// Requests that wait for a thread.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Queue {
     /// Now.
     pub(crate) length: usize,
@@ -155,6 +155,9 @@ pub(crate) struct Queue {
     pub(crate) longest: usize,
     /// The greatest length allowed.
     pub(crate) limit: usize,
+    /// Seconds that the oldest request has waited; 0 where none waits.
+    #[serde(default)]
+    pub(crate) age_s: f64,
 }
 
 /// Slots of the exchange.
@@ -194,6 +197,7 @@ impl ApplicationReport {
                 length: front.queue.length,
                 longest: front.queue.longest,
                 limit: front.queue.limit,
+                age_s: front.queue.age_s,
             },
             saturation: front.saturation.ratio(),
             slots: Slots {

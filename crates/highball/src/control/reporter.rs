@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use certificates::Manager;
-use front::{ApplicationFront, ApplicationSnapshot, Front};
-use metrics::ApplicationTotals;
+use front::{ApplicationSnapshot, Front};
 use supervisor::{Process, Role, worker_count};
 use traces::Queue;
 
 use crate::control::report::{ApplicationReport, NamedReport, Report, Workers};
 use crate::control::routes;
 use crate::hosted::Hosted;
+use crate::totals::{ServerTotals, Totals};
 
 /// Gathers the status.
 pub(crate) struct Reporter {
@@ -27,32 +27,21 @@ pub(crate) struct Reporter {
     pub(crate) certificates: SharedManager,
     /// Where spans are put, if any are sent.
     pub(crate) traces: Option<Arc<Queue>>,
+    pub(crate) totals: Rc<Totals>,
 }
 
 /// What keeps the certificates, from when the server serves.
 pub(crate) type SharedManager = Rc<RefCell<Option<Manager>>>;
 
 impl Reporter {
-    /// What became of the requests of each application and what they cost, by its name; the name of an only one is empty.
-    pub(crate) fn totals(&self) -> Vec<(String, ApplicationTotals)> {
-        self.totals_by(ApplicationFront::totals)
+    /// What was counted, also by servers before this one.
+    pub(crate) fn totals(&self) -> Rc<ServerTotals> {
+        self.totals.shown()
     }
 
     /// The same without what servers before this one have counted.
-    pub(crate) fn own_totals(&self) -> Vec<(String, ApplicationTotals)> {
-        self.totals_by(ApplicationFront::own_totals)
-    }
-
-    fn totals_by(
-        &self,
-        of: fn(&ApplicationFront) -> ApplicationTotals,
-    ) -> Vec<(String, ApplicationTotals)> {
-        let named = |hosted: &Rc<Hosted>| (hosted.name().unwrap_or_default(), of(&hosted.front));
-        let mut totals: Vec<_> = self.hosted.iter().map(named).collect();
-        if let Some(nobody) = self.front.totals_of_no_application() {
-            totals.push(("(none)".to_owned(), nobody));
-        }
-        totals
+    pub(crate) fn own_totals(&self) -> ServerTotals {
+        self.totals.own()
     }
 
     /// Returns the status now. Waits for the kernel's figures of memory, for a bounded time.

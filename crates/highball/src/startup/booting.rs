@@ -10,6 +10,7 @@ use admin::Routes;
 use anyhow::{Context, Result, bail};
 use front::log::{AccessLog, Level, Value};
 use front::{ApplicationFront, Front};
+use metrics::REPLACED_WORKERS;
 use supervisor::{Booted, Note, Supervisor, set_scale};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::{JoinSet, spawn_local};
@@ -18,8 +19,9 @@ use super::{Replaced, announcement, control_socket, routes};
 use crate::acme;
 use crate::application::{Application, FIRST_GENERATION};
 use crate::changes::boot::{BootResult, none_came_up};
-use crate::changes::predecessor::Names;
+use crate::changes::predecessor::{Gathered, Names};
 use crate::changes::restart_file::RestartFile;
+use crate::changes::saved_state::State;
 use crate::control::api::CommandSinks;
 use crate::control::health::Health;
 use crate::control::operators::OperatorListeners;
@@ -60,6 +62,7 @@ pub(super) struct Booting {
     pub(super) certificates: SharedManager,
     pub(super) statsd: Option<Rc<Statsd>>,
     pub(super) exporter: SharedExporter,
+    pub(super) gathered: Rc<State>,
     pub(super) sockets: Sockets,
     /// Looked at before the code is loaded: what is touched later may be newer than that code.
     pub(super) restart_files: Vec<RestartFile>,
@@ -108,6 +111,7 @@ impl Booting {
             // The file is the running server's until this one serves.
             Some(_) => None,
         };
+        let gathered = State::of(&front, &hosted);
         let reporter = Rc::new(Reporter {
             fixed: Report::fixed(setup.dir.display().to_string(), sockets.names()),
             front: Rc::clone(&front),
@@ -115,6 +119,7 @@ impl Booting {
             state: Rc::clone(&state),
             certificates: Rc::clone(&certificates),
             traces: traces::queue(&exporter),
+            totals: Rc::clone(&gathered.totals),
         });
         let statsd = Statsd::begin(&setup.settings, &reporter, &log)?;
         let queue = Rc::clone(&sinks.changes);
@@ -146,6 +151,7 @@ impl Booting {
             certificates,
             statsd,
             exporter,
+            gathered,
             sockets,
             replaced,
             pid_file,
@@ -186,7 +192,11 @@ impl Booting {
             enough = self.wait_for_enough(first) => enough?,
             () = predecessor.wait_message() => bail!("the running server exited during its upgrade"),
         };
-        predecessor.wait_turn(&self.hosted).await?;
+        let gathered = Gathered {
+            state: Rc::clone(&self.gathered),
+            log: Rc::clone(&self.log),
+        };
+        predecessor.wait_turn(&gathered).await?;
         Ok(booted)
     }
 
@@ -291,7 +301,11 @@ fn supervise(front: &Rc<ApplicationFront>, terminal: Option<Arc<Terminal>>) -> R
     let (dispatcher, log) = (Rc::clone(front.dispatcher()), Rc::clone(front.log()));
     let debugged = terminal.clone();
     let has_debugger = move || debugged.as_ref().is_some_and(|one| one.has_debugger());
+    let counting = Rc::clone(front);
     let on_note = move |generation: u32, note: &Note| {
+        if let Some(cause) = note.replacement() {
+            counting.count(&REPLACED_WORKERS, cause);
+        }
         let level = match note.is_warning() {
             true => Level::Warn,
             false => Level::Info,
@@ -309,7 +323,7 @@ fn supervise(front: &Rc<ApplicationFront>, terminal: Option<Arc<Terminal>>) -> R
     supervisor.on_purge(purges::of_workers(front));
     let counting = Rc::clone(front);
     supervisor.on_counts(move |generation, worker, batch| {
-        counting.count((generation, worker), batch);
+        counting.take_counts((generation, worker), batch);
     });
     // Weak, for the supervisor has the front already.
     let alarmed = Rc::downgrade(&supervisor);

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::{Cost, Ended, Route};
+use crate::{Cost, Counts, Ended, MAX_ROUTES, RESTARTS, Route};
 
 const ENDED: Ended<'_> = Ended {
     method: "GET",
@@ -149,4 +149,51 @@ fn an_earlier_server_cannot_bring_more_routes_than_there_is_room_for() {
     let routes = metrics.totals().routes;
     assert_eq!(routes.len(), MAX_ROUTES + 1);
     assert_eq!(routes[OTHER].failed, 800);
+}
+
+#[test]
+fn routes_of_an_earlier_server_keep_their_places() {
+    let old = ApplicationMetrics::default();
+    let recorder = old.recorder();
+    for number in 0..MAX_ROUTES {
+        let path = format!("/page-{number}x");
+        let route = Route::Path(path.as_bytes());
+        recorder.record(&Ended { route, ..ENDED });
+        // A pattern without a parameter looks like a path.
+        let name = format!("/named-{number}x");
+        let route = Route::Named(name.as_bytes());
+        recorder.record(&Ended { route, ..ENDED });
+    }
+    let totals = old.totals();
+    let new = ApplicationMetrics::default();
+    new.add_before(&totals);
+    assert_eq!(new.totals(), totals);
+}
+
+#[test]
+fn what_no_server_records_is_left_out() {
+    let hostile = r#"{
+        "routes": {
+            "a\u001b[31m": { "failed": 1, "whole": { "2xx": { "counts": [[0, 18446744073709551615], [1, 5]], "sum_ns": 1 },
+                                                    "9xx": { "counts": [[0, 1]], "sum_ns": 1 } } },
+            "LONG": { "failed": 1 }
+        },
+        "events": { "highball_restarts_total": { "ok": 2, "invented": 3 }, "x": { "y": 1 } },
+        "outcomes": { "invented": 3 }, "unknown": 7
+    }"#;
+    let hostile = hostile.replace("LONG", &"x".repeat(10_000));
+    let totals: ApplicationTotals = serde_json::from_str(&hostile).expect("JSON");
+    let metrics = ApplicationMetrics::default();
+    metrics.add_before(&totals);
+    metrics.add_before(&totals);
+    let totals = metrics.totals();
+    let names: Vec<_> = totals.routes.keys().map(|name| &**name).collect();
+    assert_eq!(names, ["a\u{fffd}[31m", OTHER]);
+    let route = &totals.routes[names[0]];
+    assert_eq!((route.whole.len(), route.count()), (1, u64::MAX));
+    assert!(route.times().percentile(0.99).is_some());
+    assert_eq!(totals.outcomes, Counts::default());
+    let restarts = &totals.events[RESTARTS.metric];
+    assert_eq!((totals.events.len(), restarts["ok"]), (3, 4));
+    assert!(!restarts.contains_key("invented"));
 }

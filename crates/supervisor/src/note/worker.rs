@@ -106,6 +106,25 @@ impl WorkerNote {
         })
     }
 
+    /// Why the worker is replaced, in a word, where this says that it is.
+    pub(super) fn replacement(&self) -> Option<&'static str> {
+        match self {
+            Self::Ended { .. } => Some("died"),
+            Self::Retiring { why, .. } | Self::ReplacedAfterExit { why } => Some(match why {
+                RetireReason::Requests { .. } => "max_requests",
+                RetireReason::Age { .. } => "max_age",
+                RetireReason::Memory { .. } => "max_memory",
+                RetireReason::Budget { .. } => "memory_budget",
+            }),
+            Self::Stalled { stall, .. } => Some(match stall {
+                Stall::LateRequest => "late_request",
+                Stall::Unresponsive => "unresponsive",
+                Stall::BusyBetweenRequests => "busy_between_requests",
+            }),
+            _ => None,
+        }
+    }
+
     pub(super) fn is_warning(&self) -> bool {
         match self {
             Self::Retiring { .. } | Self::SuccessorStarted { .. } | Self::Prolonged { .. } => false,

@@ -2,9 +2,9 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as STANDARD;
-use rustls::ProtocolVersion;
 use rustls::pki_types::CertificateDer;
 use rustls::server::ServerConnection;
+use rustls::{HandshakeKind, ProtocolVersion};
 
 use crate::net::tls::x509::Details;
 
@@ -26,6 +26,8 @@ pub struct TlsFacts {
     pub client: Option<ClientCertificate>,
     /// Whether the client was asked for one.
     pub asks_client: bool,
+    /// Whether it went on with an earlier session.
+    pub is_resumed: bool,
 }
 
 /// A certificate that a client has shown, and that was checked.
@@ -52,6 +54,17 @@ impl TlsFacts {
             protocol: session.alpn_protocol().map(<[u8]>::to_vec),
             client: shown.and_then(<[_]>::first).map(ClientCertificate::of),
             asks_client,
+            is_resumed: session.handshake_kind() == Some(HandshakeKind::Resumed),
+        }
+    }
+
+    /// The series of [`metrics::TLS_HANDSHAKES`] that counts the handshake.
+    pub(crate) fn series(&self) -> &'static str {
+        match (self.is_resumed, self.version) {
+            (false, "TLSv1.2") => "full/1.2",
+            (false, _) => "full/1.3",
+            (true, "TLSv1.2") => "resumed/1.2",
+            (true, _) => "resumed/1.3",
         }
     }
 }

@@ -45,6 +45,7 @@ fn report() -> Report {
             length: 3,
             longest: 17,
             limit: 256,
+            age_s: 0.0,
         },
         slots: Slots { total: 4, free: 2 },
         ..ApplicationReport::default()

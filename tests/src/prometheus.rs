@@ -1,0 +1,106 @@
+//! Debian's Prometheus, which scrapes a server of a test and answers questions about it. Its storage is the test's own.
+
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use test_support::{Client, Directory, Log};
+
+/// How often it scrapes.
+const CONFIGURATION: &str = "\
+global:
+  scrape_interval: 250ms
+  scrape_timeout: 250ms
+scrape_configs:
+  - job_name: highball
+    static_configs: [{ targets: [\"TARGET\"] }]
+";
+
+/// A Prometheus that scrapes one address, until it is dropped.
+#[derive(Debug)]
+pub struct Prometheus {
+    process: Child,
+    address: SocketAddr,
+    _folder: Directory,
+}
+
+impl Prometheus {
+    /// Starts one that scrapes this address.
+    ///
+    /// # Panics
+    /// When the program is missing, or does not listen in time.
+    pub fn start(target: &str) -> Self {
+        let folder = Directory::new();
+        let configuration = CONFIGURATION.replace("TARGET", target);
+        let file = folder.write("prometheus.yml", configuration);
+        let mut process = Command::new("prometheus")
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!(
+                "--storage.tsdb.path={}",
+                folder.join("data").display()
+            ))
+            .arg("--web.listen-address=127.0.0.1:0")
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("prometheus: scripts/install test");
+        let log = Log::default();
+        log.follow(process.stderr.take().expect("a pipe"));
+        let line = log.wait(|line| line.contains("msg=\"Listening on\""));
+        let (_, address) = line.split_once("address=").expect("an address");
+        Self {
+            address: address.trim().parse().expect("an address"),
+            process,
+            _folder: folder,
+        }
+    }
+
+    /// The answer to a question now: labels and value of each series.
+    ///
+    /// # Panics
+    /// When it is no question that it can answer.
+    #[track_caller]
+    pub fn ask(&self, question: &str) -> Vec<(Value, f64)> {
+        let data = self.get(&format!("/api/v1/query?query={}", encoded(question)));
+        let series = data["result"].as_array().expect("series").iter();
+        let series = series.map(|one| {
+            let value = one["value"][1].as_str().expect("a value");
+            (one["metric"].clone(), value.parse().expect("a number"))
+        });
+        series.collect()
+    }
+
+    /// The names of all metrics that it has seen.
+    ///
+    /// # Panics
+    /// When it does not say.
+    #[track_caller]
+    pub fn names(&self) -> Vec<String> {
+        let data = self.get("/api/v1/label/__name__/values");
+        serde_json::from_value(data).expect("names")
+    }
+
+    #[track_caller]
+    fn get(&self, target: &str) -> Value {
+        let response = Client::connect(self.address).get(target);
+        let answer: Value = serde_json::from_str(&response.text()).expect("JSON");
+        assert_eq!(answer["status"], "success", "{target}: {answer}");
+        answer["data"].clone()
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        // Nothing that it has stored is wanted.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A question as a part of a URI.
+fn encoded(question: &str) -> String {
+    let bytes = question.bytes();
+    bytes.map(|byte| format!("%{byte:02X}")).collect()
+}
