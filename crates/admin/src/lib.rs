@@ -18,6 +18,6 @@ pub use access::{Access, Terms};
 pub use answer::{Answer, Body, Lines, Problem, json, lines, text};
 pub use call::Call;
 pub use connection::serve_connection;
-pub use listener::serve_listener;
+pub use listener::{ClientTask, serve_listener};
 pub use routes::{Rights, Route, Routes};
 pub use tokens::{Tokens, TokensError};

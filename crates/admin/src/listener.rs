@@ -1,10 +1,10 @@
 //! A listener over TCP: accepts operators' connections, each of which needs a place. It reads nothing.
 
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::task::spawn_local;
 
 use crate::access::Terms;
 use crate::clients::Clients;
@@ -14,12 +14,17 @@ use crate::routes::Routes;
 /// How long accepting pauses when no descriptor is left: clients of the applications need them more.
 const ADMIN_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// The work for one client, which is to be spawned.
+pub type ClientTask = Pin<Box<dyn Future<Output = ()>>>;
+
 /// Accepts connections and answers them, until it is dropped; then no further one is accepted, and those that are open end
 /// with their clients, or with their next answer where `terms` say so. `terms` is called for each request, for they may change.
+/// `spawn` spawns the work for each client: the server says what its panic would end.
 pub async fn serve_listener(
     listener: Rc<TcpListener>,
     routes: Rc<Routes>,
     terms: impl Fn() -> Terms + 'static,
+    spawn: impl Fn(ClientTask),
 ) {
     let terms = Rc::new(terms);
     let clients = Rc::new(Clients::default());
@@ -38,12 +43,12 @@ pub async fn serve_listener(
             .local_addr()
             .is_ok_and(|address| address.ip().to_canonical().is_loopback());
         let (routes, terms) = (Rc::clone(&routes), Rc::clone(&terms));
-        spawn_local(async move {
+        spawn(Box::pin(async move {
             let asked = |asked| place.asked(asked == Asked::WithToken);
             tokio::select! {
                 () = serve(socket, &routes, &*terms, loopback, &asked) => {}
                 () = place.until_lost() => {}
             }
-        });
+        }));
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use highball_admin::{
-    Access, Call, Routes, Terms, Tokens, json, lines, serve_connection, serve_listener,
+    Access, Call, ClientTask, Routes, Terms, Tokens, json, lines, serve_connection, serve_listener,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
@@ -39,13 +39,18 @@ fn listen(access: Access) -> std::net::SocketAddr {
     listen_with(move || access.clone())
 }
 
+/// Spawns the work for a client.
+fn spawn(work: ClientTask) {
+    spawn_local(work);
+}
+
 /// The same for clients who may do what `access` says at each request.
 fn listen_with(access: impl Fn() -> Access + 'static) -> std::net::SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a socket");
     listener.set_nonblocking(true).expect("a socket");
     let address = listener.local_addr().expect("a socket");
     let listener = Rc::new(TcpListener::from_std(listener).expect("a socket"));
-    let serve = serve_listener(listener, Rc::new(routes()), move || access().into());
+    let serve = serve_listener(listener, Rc::new(routes()), move || access().into(), spawn);
     spawn_local(serve);
     address
 }
@@ -288,7 +293,12 @@ fn a_connection_ends_with_its_last_answer() {
             access: Access::Open,
             is_last: true,
         };
-        spawn_local(serve_listener(Rc::new(listener), Rc::new(routes()), terms));
+        spawn_local(serve_listener(
+            Rc::new(listener),
+            Rc::new(routes()),
+            terms,
+            spawn,
+        ));
         let kept = request("GET /live", "", "").replace("Connection: close\r\n", "");
         let answer = ask(address, &kept).await;
         assert!(answer.contains("connection: close"), "{answer}");

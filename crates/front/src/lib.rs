@@ -13,6 +13,7 @@
 //! - `messages`: all that an edge (the first three) and the dispatcher say to each other; `remote`: between threads
 //! - `exceptions`: what the application raised, in groups
 //! - `log`: the access log, events and errors
+//! - `panics`: what a panic ends; `panic_hook`: ends it
 //! - `front`: puts them together; `edges`: the edges of other threads; `shutdown` ends it
 
 #![forbid(unsafe_code)]
@@ -33,6 +34,8 @@ pub mod log;
 pub mod messages;
 pub mod metrics;
 pub mod net;
+pub mod panic_hook;
+pub mod panics;
 mod random;
 pub mod remote;
 pub mod runtime;

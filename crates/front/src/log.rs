@@ -5,6 +5,7 @@
 //! where the writer cannot keep up, whole lines are dropped, counted, and the count is logged. No control
 //! character of a request or an application reaches the output raw.
 
+pub(crate) mod detached;
 mod entry;
 pub mod errors;
 mod escape;
@@ -30,6 +31,7 @@ use std::time::SystemTime;
 
 use config::{LogFormat, Settings};
 
+use detached::{DetachedLog, append_event};
 pub use entry::{AppError, Entry, Late, Level, Value};
 pub use filter::filter;
 use gathered::{Gathered, HAND_OVER_BYTES};
@@ -188,6 +190,17 @@ impl AccessLog {
             console: shared.console.clone(),
             is_first: false,
         })
+    }
+
+    /// Returns the same log for events of any thread.
+    pub(crate) fn detached(&self) -> DetachedLog {
+        let shared = &self.shared;
+        let terminal = shared.terminal.as_ref();
+        DetachedLog {
+            format: Arc::clone(&shared.shared_format),
+            style: terminal.map_or(Style::PLAIN, |one| one.style()),
+            writer: Arc::clone(&shared.writer),
+        }
     }
 
     /// The application that its lines name.
@@ -370,12 +383,5 @@ fn notify(format: Format, style: Style, notice: Notice, into: &mut Vec<u8>) {
     let mut pairs = Vec::new();
     pairs.extend(number.map(|(key, number)| (key, Value::Number(number))));
     pairs.extend(reason.map(|(key, error)| (key, Value::Text(error))));
-    let now = SystemTime::now();
-    if format == Format::Text {
-        return TextLine::begin(into, style, now).event(level, message, &pairs);
-    }
-    let mut stamp = stamp::Stamp::default();
-    let mut line = Line::begin(into, format, stamp.at(now));
-    event(&mut line, level, message, &pairs);
-    line.end();
+    append_event(into, format, style, (level, message), &pairs);
 }

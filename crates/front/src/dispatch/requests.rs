@@ -10,6 +10,7 @@ use super::turns::PASSES;
 use crate::failure::Failure;
 use crate::http::request::Request;
 use crate::messages::{Admission, Dispatch, Reply, SubmissionId};
+use crate::panics;
 
 /// The dispatcher's side to the edges of its own thread.
 pub struct Intake {
@@ -34,6 +35,7 @@ impl Intake {
         request: Arc<Request>,
         reply: Rc<dyn Reply>,
     ) -> Result<SubmissionId, Failure> {
+        let _scope = panics::with_what_is_shared();
         let mut state = self.state.borrow_mut();
         state.take_completed(PASSES);
         let request = state.requests.add(request, reply);
@@ -44,6 +46,7 @@ impl Intake {
 
 impl Dispatch for Intake {
     fn submit(&self, request: Arc<Request>, reply: Rc<dyn Reply>) -> SubmissionId {
+        let _scope = panics::with_what_is_shared();
         let state = &mut *self.state.borrow_mut();
         state.take_completed(PASSES);
         let request = state.requests.add(request, reply);
@@ -82,6 +85,7 @@ impl Dispatch for Intake {
     }
 
     fn consumed(&self, id: SubmissionId) {
+        let _scope = panics::with_what_is_shared();
         let state = &mut *self.state.borrow_mut();
         if let Some(request) = state.requests.get(id)
             && let Place::Slot { generation, slot } = request.place.get()
@@ -94,6 +98,7 @@ impl Dispatch for Intake {
     }
 
     fn client_left(&self, id: SubmissionId, certain: bool) {
+        let _scope = panics::with_what_is_shared();
         let state = &mut *self.state.borrow_mut();
         let Some(request) = state.requests.get(id) else {
             return;
@@ -118,6 +123,7 @@ impl Dispatch for Intake {
     }
 
     fn no_more(&self, id: SubmissionId) {
+        let _scope = panics::with_what_is_shared();
         if let Some(request) = self.state.borrow().requests.get(id) {
             // As where one is given up: a front that took this for a task it woke would sleep without a doorbell.
             request.reply.forget_waiter();
@@ -126,6 +132,7 @@ impl Dispatch for Intake {
     }
 
     fn abandon(&self, id: SubmissionId) {
+        let _scope = panics::with_what_is_shared();
         let state = &mut *self.state.borrow_mut();
         if let Some(request) = state.requests.get(id) {
             match request.place.get() {
@@ -145,6 +152,7 @@ impl Dispatch for Intake {
     }
 
     fn take_completed(&self) {
+        let _scope = panics::with_what_is_shared();
         self.state.borrow_mut().take_completed(PASSES);
     }
 }

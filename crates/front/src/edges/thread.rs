@@ -13,6 +13,7 @@ use super::{Command, EdgeParts, EdgeThread, Published};
 use crate::edge::{Edge, EdgeSeed};
 use crate::messages::Dispatch;
 use crate::net::reception::Reception;
+use crate::panics;
 use crate::remote::{self, EdgeEnd};
 use crate::runtime;
 
@@ -56,6 +57,7 @@ fn run(
     published: &Arc<Published>,
     started: &mpsc::Sender<io::Result<()>>,
 ) -> io::Result<()> {
+    panics::guard_thread();
     let runtime = runtime::build()?;
     runtime.block_on(async {
         let edge = seed.grow(end)?;

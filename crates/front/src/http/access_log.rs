@@ -22,6 +22,7 @@ use crate::http::transaction::Transaction;
 use crate::log::{Entry, filter};
 use crate::messages::ResponseEnd;
 use crate::metrics;
+use crate::panics::spawn_contained;
 use crate::serve::application::Application;
 
 /// What a line names in place of a client's address where the front asks for itself.
@@ -111,7 +112,7 @@ fn log_at_end(transaction: &Transaction, sent: Sent) {
         transaction: transaction.clone(),
         sent,
     };
-    tokio::task::spawn_local(async move {
+    spawn_contained(async move {
         let Transaction {
             request, response, ..
         } = &late.transaction;

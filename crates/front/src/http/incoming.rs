@@ -18,6 +18,7 @@ use crate::http::buffer::ResponseBuffer;
 use crate::http::response_head::ResponseHead;
 use crate::http::response_store::ResponseStore;
 use crate::messages::{Capacity, Dispatch, Reply, ResponseEnd, RunTimes, SubmissionId};
+use crate::panics::spawn_contained;
 use crate::shared_bytes::{ALWAYS_HELD, SharedBytes};
 use crate::spool::{BATCH_BYTES, Spool};
 
@@ -185,7 +186,7 @@ impl IncomingResponse {
         if self.waits_for_disk.replace(true) {
             return;
         }
-        tokio::task::spawn_local(async move {
+        spawn_contained(async move {
             let ready = poll_fn(|cx| match &mut self.buffer.borrow_mut().spool {
                 Some(spool) => spool.poll_ready(cx),
                 None => Poll::Ready(Ok(())),
@@ -204,7 +205,7 @@ impl IncomingResponse {
         if self.buffer.borrow().spool.is_none() || !memory_of(&self).is_short() {
             return;
         }
-        tokio::task::spawn_local(poll_fn(move |cx| {
+        spawn_contained(poll_fn(move |cx| {
             let mut buffer = self.buffer.borrow_mut();
             let settled = match &mut buffer.spool {
                 // Its reader hears of a failure.

@@ -27,6 +27,7 @@ use crate::http::screen::Refusal;
 use crate::http::trace;
 use crate::http::transaction::Transaction;
 use crate::messages::Admission;
+use crate::panics::spawn_contained;
 use crate::serve::cached::attempt::{Attempt, Verdict};
 use crate::serve::cached::lookup::Lookup;
 use crate::serve::{
@@ -241,7 +242,7 @@ fn validate_meanwhile(transaction: &Transaction, attempt: Attempt) {
         response: Rc::new(IncomingResponse::new(&transaction.edge.responses)),
         ..transaction.clone()
     };
-    tokio::task::spawn_local(async move {
+    spawn_contained(async move {
         let guard = AbandonGuard(&transaction);
         let answer = ask_for_cache(&transaction, attempt).await;
         guard.disarm();

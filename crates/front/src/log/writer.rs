@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::output::Output;
+use crate::panics;
 
 /// How much may wait for the output, in bytes.
 pub(super) const MAX_WAITING_BYTES: usize = 4 * 1024 * 1024;
@@ -64,7 +65,11 @@ impl Writer {
         let its_own = shared.clone();
         thread::Builder::new()
             .name("highball-log".to_owned())
-            .spawn(move || its_own.run(Lines::new(output), notice))?;
+            .spawn(move || {
+                // A server without a log would be worse than none.
+                panics::guard_thread();
+                its_own.run(Lines::new(output), notice);
+            })?;
         Ok(Self { shared })
     }
 

@@ -14,6 +14,7 @@ use crate::net::addresses::TooMany;
 use crate::net::newcomer::{Arrived, Detached, Newcomer};
 use crate::net::opening::{self, Refused};
 use crate::net::stream::Stream;
+use crate::panics::spawn_contained;
 
 /// Where one edge receives connections.
 pub(crate) struct Reception {
@@ -62,7 +63,7 @@ impl Reception {
         if self.stopped.get() {
             state.stop();
         }
-        tokio::task::spawn_local(served);
+        spawn_contained(served);
         Some(state)
     }
 
@@ -71,14 +72,14 @@ impl Reception {
         let Newcomer { stream, arrived } = newcomer;
         let (state, served) = self.serve(stream, arrived);
         state.free_buffers_when_idle();
-        tokio::task::spawn_local(served);
+        spawn_contained(served);
     }
 
     /// Does what must happen on the socket before HTTP, and serves the connection then.
     fn open(self: &Rc<Self>, stream: Stream, mut arrived: Arrived) {
         let all = Rc::clone(self);
         let opening = self.edge.connections.begin_opening();
-        tokio::task::spawn_local(async move {
+        spawn_contained(async move {
             let (peer, tls) = (arrived.peer, arrived.tls);
             let opened = tokio::select! {
                 () = opening.cut() => return,

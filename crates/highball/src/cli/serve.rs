@@ -38,6 +38,7 @@ fn start(arguments: ApplicationArguments, context: &mut StartupContext) -> Resul
     returns_memory.context("cannot start the allocator's thread")?;
     let log = AccessLog::open(&setup.settings, &setup.dir);
     let log = Rc::new(log.context("cannot open the log")?);
+    front::panic_hook::end_server(&log);
     let runtime = front::runtime::build().context("cannot start the runtime")?;
     let result = runtime.block_on(async {
         if let Some(started) = startup::start(setup, log, context, opened).await? {

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use exchange::WorkerId;
 use exchange::control::Inspect;
 use front::SlowRequest;
+use front::panics::spawn_contained;
 use profiles::{Profile, ReportError, StackTree, ThreadStack};
 use serde::{Deserialize, Serialize};
 use supervisor::{InspectError, MAX_PROFILE, Role};
@@ -151,7 +152,7 @@ pub(crate) async fn carry_out(
 ) {
     while let Some(InspectionRequest { what, done }) = requests.recv().await {
         let hosted = hosted.clone();
-        spawn_local(async move {
+        spawn_contained(async move {
             // Who asked may have left.
             let _ = done.send(inspect(&hosted, what).await);
         });

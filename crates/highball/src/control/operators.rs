@@ -13,6 +13,7 @@ use std::rc::Rc;
 use admin::{Access, Routes, Terms, Tokens, serve_listener};
 use anyhow::{Context, Result};
 use config::Settings;
+use front::panics::spawn_contained;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, spawn_local};
@@ -137,7 +138,7 @@ impl OperatorListeners {
                 },
                 is_last: state.get() == "replaced",
             };
-            let task = spawn_local(serve_listener(listener, routes, terms));
+            let task = spawn_local(serve_listener(listener, routes, terms, spawn_contained));
             one.task = Some(task.abort_handle());
         }
     }

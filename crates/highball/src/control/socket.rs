@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admin::{Access, Routes, serve_connection};
+use front::panics::spawn_contained;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, spawn_local};
@@ -222,7 +223,7 @@ async fn accept_clients(listener: Rc<UnixListener>, clients: Arc<Semaphore>, rou
                     refuse(&stream);
                     continue;
                 };
-                spawn_local(async move {
+                spawn_contained(async move {
                     if is_operator(&stream) {
                         serve_connection(stream, &routes, &|| Access::Local.into(), false).await;
                     }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use admin::{Access, Answer, Call, Lines, Problem, Routes, lines, serve_listener};
+use front::panics::spawn_contained;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
@@ -74,8 +75,9 @@ async fn start(
     spawn_local(async move {
         let session = Rc::new(session);
         let routes = Rc::new(of_session(&dashboard, &session));
+        let listener = Rc::new(listener);
         tokio::select! {
-            () = serve_listener(Rc::new(listener), routes, || Access::Open.into()) => {}
+            () = serve_listener(listener, routes, || Access::Open.into(), spawn_contained) => {}
             () = watch(&session, &lines, address) => {}
         }
         session.close();

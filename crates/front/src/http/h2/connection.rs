@@ -35,6 +35,7 @@ use crate::http::service::{self, ClientGone};
 use crate::http::transaction::Transaction;
 use crate::log::{Level, Value};
 use crate::net::connections::Resting;
+use crate::panics::contain;
 
 /// What one stream of a client may send before it is read, in bytes, and what all of a connection may.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
@@ -214,7 +215,7 @@ impl Driver<'_> {
             _open: self.streams.add(number, &client),
             client,
         };
-        self.tasks.spawn_local(stream.serve(request));
+        self.tasks.spawn_local(contain(stream.serve(request)));
     }
 
     /// Keeps the connection among the idle ones while no stream is open.
