@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use highball_tests::browser::keep_pictures;
-use test_support::{Application, Client, Fault, Response, Server};
+use test_support::{Application, Client, Fault, Response, Server, until};
 
 /// What a client of each coding sends, and the name of the coding.
 const CODINGS: [(&str, &str); 3] = [("zstd", "zstd"), ("gzip", "gzip"), ("br", "br")];
@@ -413,6 +413,59 @@ fn a_stored_page_is_compressed_once_for_each_coding() {
         assert!(accepting(&mut client, &target, "identity").body == page);
     }
     assert_eq!(server.status().number("/cache/misses"), 3);
+}
+
+#[test]
+fn a_small_public_file_is_compressed_once_for_each_coding_and_version() {
+    let application = Application::without_lint(PAGES);
+    for (name, rows) in [("short.css", 100), ("long.css", 5000)] {
+        application
+            .dir()
+            .write(&format!("static/{name}"), "a { color: red }\n".repeat(rows));
+    }
+    let server = Server::application_of(application)
+        .setting("public_files", "static")
+        .start();
+    let mut client = server.connect();
+    for path in ["/short.css", "/long.css"] {
+        let page = accepting(&mut client, path, "identity").body;
+        for (accepted, coding) in CODINGS {
+            // The random bytes that each compression adds are the same in all: there was one.
+            let responses: Vec<_> = (0..12)
+                .map(|_| accepting(&mut client, path, accepted))
+                .collect();
+            for response in &responses {
+                assert_eq!(response.field("content-encoding"), Some(coding));
+                assert_eq!(response.field("vary"), Some("accept-encoding"));
+                assert_eq!(response.field("etag"), responses[0].field("etag"));
+                assert_eq!(response.body, responses[0].body, "{path} {coding}");
+            }
+            assert!(plain(&responses[0]) == page, "{path} {coding}");
+            let length = ask(
+                &mut client,
+                "HEAD",
+                path,
+                &format!("Accept-Encoding: {accepted}\r\n"),
+            );
+            assert_eq!(length.field("content-encoding"), Some(coding));
+        }
+        assert!(accepting(&mut client, path, "identity").body == page);
+    }
+    let before = accepting(&mut client, "/short.css", "zstd");
+    server
+        .application()
+        .dir()
+        .write("static/short.css", "b { color: blue }\n".repeat(100));
+    until("the new file is served", || {
+        let response = accepting(&mut client, "/short.css", "zstd");
+        let is_new = response.field("etag") != before.field("etag");
+        let text = if is_new { "b {" } else { "a {" };
+        assert!(
+            plain(&response).starts_with(text.as_bytes()),
+            "the file of its tag"
+        );
+        is_new
+    });
 }
 
 #[test]

@@ -4,10 +4,8 @@
 //! framing promises.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use ::cache::Entry;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Body, Frame, SizeHint};
@@ -17,9 +15,9 @@ use crate::http::access_log::AccessLogGuard;
 use crate::http::transaction::Transaction;
 use crate::http::worker_body::{Cut, WorkerStream};
 use crate::serve::cached::attempt::Recorder;
-use crate::serve::cached::encoded::EncodedCopy;
 use crate::serve::compression::stream::{Broken, EncodedStream};
 use crate::serve::file_body::{Chunk, FileBody};
+use crate::serve::kept_body::{EncodedCopy, KeptBody};
 
 pub(super) enum Source {
     /// All of it, or what is left of it.
@@ -35,8 +33,8 @@ pub struct ResponseBody {
     pub(super) source: Source,
     /// Stores it as it passes.
     recorder: Option<Box<Recorder>>,
-    /// The stored response of which it is the whole body.
-    stored: Option<Arc<Entry>>,
+    /// What of it stays in memory, where it is the whole of that.
+    kept: Option<KeptBody>,
     /// Keeps it with that in the coding in which it is sent.
     copy: Option<Box<EncodedCopy>>,
     /// Bytes that may still be sent, where a length was declared.
@@ -58,7 +56,7 @@ impl ResponseBody {
         Self {
             source,
             recorder: None,
-            stored: None,
+            kept: None,
             copy: None,
             left,
             encoder: None,
@@ -71,7 +69,7 @@ impl ResponseBody {
         match &self.source {
             Source::Memory(whole) => {
                 if whole.as_ref().is_none_or(|whole| recorder.push(whole)) {
-                    self.stored = Some(recorder.store());
+                    self.kept = Some(KeptBody::Stored(recorder.store()));
                 }
             }
             Source::Stream(_) => self.recorder = Some(recorder),
@@ -103,14 +101,14 @@ impl ResponseBody {
         body
     }
 
-    /// Notes that this is the whole body of a stored response.
-    pub fn set_stored(&mut self, entry: &Arc<Entry>) {
-        self.stored = Some(Arc::clone(entry));
+    /// Notes that this is the whole of a body that stays in memory.
+    pub fn set_kept(&mut self, kept: KeptBody) {
+        self.kept = Some(kept);
     }
 
-    /// The stored response of which it is the whole body.
-    pub fn stored(&self) -> Option<&Arc<Entry>> {
-        self.stored.as_ref()
+    /// The body that stays in memory, where this is the whole of it.
+    pub fn kept(&self) -> Option<&KeptBody> {
+        self.kept.as_ref()
     }
 
     /// Returns a body of the front's own that is a file.
@@ -150,8 +148,8 @@ impl ResponseBody {
             file.keep_in_hyper();
         }
         self.encoder = Some(Box::new(encoder));
-        let stored = self.stored.take();
-        self.copy = stored.map(|entry| Box::new(EncodedCopy::new(entry, encoding)));
+        let kept = self.kept.take();
+        self.copy = kept.map(|kept| Box::new(EncodedCopy::new(kept, encoding)));
         self.log.encoding.set(Some(encoding));
     }
 

@@ -2,8 +2,7 @@
 //! here and in the files below. Off, it costs one look.
 
 pub mod attempt;
-pub mod encoded;
-mod key;
+pub(super) mod key;
 pub mod lookup;
 pub mod respond;
 
@@ -138,7 +137,14 @@ impl ResponseCache {
         }
     }
 
-    fn keep_encoded(&self, key: &Key, entry: &Entry, coding: &'static str, bytes: Bytes) {
+    /// Keeps the body of a stored response in a coding too; empty where that is no shorter.
+    pub(super) fn keep_encoded(
+        &self,
+        key: &Key,
+        entry: &Entry,
+        coding: &'static str,
+        bytes: Bytes,
+    ) {
         if let Some(store) = &mut *self.store() {
             store.keep_encoded(key, entry, coding, bytes);
         }

@@ -18,7 +18,6 @@ use self::accept::Coding;
 use crate::http::request::Request;
 use crate::http::response_body::ResponseBody;
 use crate::http::transaction::Transaction;
-use crate::serve::cached;
 
 /// Bodies up to this size are compressed on the edge's own thread, in less time than another one takes to wake.
 const INLINE_BYTES: usize = 32 * 1024;
@@ -84,7 +83,7 @@ pub fn encode(transaction: &Transaction, response: &mut Response<ResponseBody>) 
     }
     let body = response.body_mut();
     let name = coding.name();
-    if let Some(kept) = body.stored().and_then(|entry| entry.encoded(name)).cloned() {
+    if let Some(kept) = body.kept().and_then(|kept| kept.encoded(name)) {
         // An empty one: it would be no shorter.
         if !kept.is_empty() {
             body.replace(kept, name);
@@ -96,8 +95,8 @@ pub fn encode(transaction: &Transaction, response: &mut Response<ResponseBody>) 
     let is_encoded = match (small, coding) {
         (Some(plain), Coding::Zstd | Coding::Gzip) => {
             let encoded = edge.encoders.encode(coding, plain);
-            if let Some(entry) = body.stored() {
-                cached::encoded::keep(transaction, entry, name, encoded.clone());
+            if let Some(kept) = body.kept() {
+                kept.keep(transaction, name, encoded.clone());
             }
             encoded.map(|bytes| body.replace(bytes, name))
         }

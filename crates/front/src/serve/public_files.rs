@@ -12,6 +12,7 @@ use crate::http::forwarded;
 use crate::http::response_body::ResponseBody;
 use crate::http::transaction::Transaction;
 use crate::serve::file_body::{FileBody, read_parts};
+use crate::serve::kept_body::KeptBody;
 use crate::serve::public_folder::LOOKUP_TIMEOUT;
 use crate::serve::public_folder::file::{self, Answer, Content, KnownFile};
 use crate::serve::public_folder::served::Served;
@@ -42,7 +43,15 @@ pub async fn answer(transaction: &Transaction) -> Option<Response<ResponseBody>>
         Content::File { .. } | Content::Parts { .. } => {
             Box::pin(from_disk(transaction, &served, &file, answer)).await
         }
-        _ => Some(from_memory(transaction, answer)),
+        _ => {
+            let whole = answer.status == StatusCode::OK;
+            let mut response = from_memory(transaction, answer);
+            if whole {
+                let kept = KeptBody::File(served, file);
+                response.body_mut().set_kept(kept);
+            }
+            Some(response)
+        }
     }
 }
 

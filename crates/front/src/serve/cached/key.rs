@@ -16,7 +16,7 @@ const OF_THE_URL: [HeaderName; 5] = [
 ];
 
 /// The key of a request: the URL that its client used.
-pub(super) fn key(request: &Request) -> Key {
+pub(in crate::serve) fn key(request: &Request) -> Key {
     key_of(request, request.target())
 }
 

@@ -12,6 +12,7 @@ use crate::http::request_id::X_REQUEST_ID;
 use crate::http::response;
 use crate::http::response_body::ResponseBody;
 use crate::http::transaction::Transaction;
+use crate::serve::kept_body::KeptBody;
 use crate::serve::preconditions::{parse_date, range_holds};
 use crate::serve::ranges::{self, Wanted};
 use crate::serve::server_fields;
@@ -84,7 +85,7 @@ fn from_entry(
     let (status, body) = content(&request.method, &request.headers, entry, &mut fields);
     let mut body = ResponseBody::own(transaction, body, status, None);
     if status == entry.status {
-        body.set_stored(entry);
+        body.set_kept(KeptBody::Stored(Arc::clone(entry)));
     }
     let mut response = Response::new(body);
     *response.status_mut() = status;

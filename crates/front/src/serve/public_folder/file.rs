@@ -1,5 +1,6 @@
 //! A known file as what is answered with it: fields, form, and the part of it that the client wants. It opens no file.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,6 +22,8 @@ pub struct KnownFile {
     media_type: HeaderValue,
     /// Of each form, in their order.
     validators: Vec<Validators>,
+    /// The file as it is, in codings in which it was sent; empty where that is no shorter.
+    encoded: RefCell<Vec<(&'static str, Bytes)>>,
 }
 
 /// What is answered.
@@ -66,13 +69,32 @@ impl KnownFile {
         Self {
             media_type: HeaderValue::from_static(found.candidate.media_type),
             validators,
+            encoded: RefCell::default(),
             found: Arc::new(found),
         }
     }
 
     /// Bytes that it holds in memory.
     pub fn memory(&self) -> usize {
-        self.found.memory() + 256
+        let encoded = self.encoded.borrow();
+        let encoded: usize = encoded.iter().map(|(_, bytes)| bytes.len()).sum();
+        self.found.memory() + encoded + 256
+    }
+
+    /// The file as it is in a coding in which it was sent; empty where that is no shorter.
+    pub fn encoded(&self, coding: &str) -> Option<Bytes> {
+        let encoded = self.encoded.borrow();
+        let mut found = encoded.iter().filter(|(name, _)| *name == coding);
+        found.next().map(|(_, bytes)| bytes.clone())
+    }
+
+    /// Keeps it in a coding, for the store, which counts these bytes; false where it is kept already.
+    pub(super) fn keep_encoded(&self, coding: &'static str, bytes: Bytes) -> bool {
+        let is_new = self.encoded(coding).is_none();
+        if is_new {
+            self.encoded.borrow_mut().push((coding, bytes));
+        }
+        is_new
     }
 
     /// The length of a form, in bytes.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 
 use super::file::KnownFile;
@@ -96,6 +97,18 @@ impl Served {
     /// Notes that looking a path up ended; without a `meaning` with what is known.
     pub fn end(&self, path: &[u8], meaning: Option<Meaning>, now_ms: u64) {
         self.store.borrow_mut().end(path, meaning, now_ms);
+    }
+
+    /// Keeps the file that a path means in a coding in which it was sent. Without effect where it means another one by now.
+    pub fn keep_encoded(
+        &self,
+        path: &[u8],
+        file: &Rc<KnownFile>,
+        coding: &'static str,
+        encoded: Bytes,
+    ) {
+        let mut store = self.store.borrow_mut();
+        store.keep_encoded(path, file, coding, encoded);
     }
 
     /// Notes that the names are being looked up, and returns those that are known, if it is time for that.

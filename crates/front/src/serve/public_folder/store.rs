@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use bytes::Bytes;
+
 use super::file::KnownFile;
 
 /// Paths that are known at once.
@@ -90,6 +92,23 @@ impl Store {
         self.make_room();
     }
 
+    /// Keeps the file that a path means in a coding too. Without effect where it means another one by now.
+    pub fn keep_encoded(
+        &mut self,
+        path: &[u8],
+        file: &Rc<KnownFile>,
+        coding: &'static str,
+        encoded: Bytes,
+    ) {
+        let meaning = self.entries.get(path).map(|entry| &entry.meaning);
+        let is_meant = matches!(meaning, Some(Meaning::File(known)) if Rc::ptr_eq(known, file));
+        let bytes = encoded.len();
+        if is_meant && file.keep_encoded(coding, encoded) {
+            self.bytes += bytes;
+            self.make_room();
+        }
+    }
+
     /// Forgets what a path means.
     pub fn forget(&mut self, path: &[u8]) {
         if let Some(entry) = self.entries.remove(path) {
@@ -119,6 +138,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::public_folder::lookup::{Looked, Site};
 
     #[test]
     fn what_is_known_counts_until_it_is_old_or_looked_up_again() {
@@ -146,5 +166,66 @@ mod tests {
         let long = vec![b'a'; MAX_KEY_BYTES + 1];
         store.end(&long, Some(Meaning::Nothing), 1);
         assert!(store.fresh(&long, 0).is_none());
+    }
+
+    /// A file whose content of so many bytes is in memory.
+    fn file(bytes: usize) -> Meaning {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.css"), vec![b'a'; bytes]).unwrap();
+        let site = Site {
+            root: folder.path().canonicalize().unwrap(),
+            earlier: Vec::new(),
+            index: "index".to_owned(),
+            rack: 3,
+        };
+        match site.look(b"/a.css", None).unwrap() {
+            Looked::Found(found) => Meaning::File(Rc::new(KnownFile::new(found))),
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_file_is_kept_in_each_coding_once_and_counted() {
+        let mut store = Store::default();
+        let meaning = file(1000);
+        let Meaning::File(known) = meaning.clone() else {
+            unreachable!("a file")
+        };
+        store.end(b"/a", Some(meaning), 1);
+        let before = store.bytes;
+        assert_eq!(known.encoded("gzip"), None);
+        for _ in 0..2 {
+            store.keep_encoded(b"/a", &known, "gzip", Bytes::from_static(b"short"));
+            store.keep_encoded(b"/a", &known, "zstd", Bytes::new());
+        }
+        assert_eq!(known.encoded("gzip").as_deref(), Some(&b"short"[..]));
+        assert_eq!(known.encoded("zstd").as_deref(), Some(&b""[..]));
+        assert_eq!(store.bytes, before + 5);
+        // Another file of the same path has none of that, and the old one gets no more.
+        store.end(b"/a", Some(file(1000)), 2);
+        assert_eq!(store.bytes, before);
+        store.keep_encoded(b"/a", &known, "br", Bytes::from_static(b"shorter"));
+        assert_eq!((known.encoded("br"), store.bytes), (None, before));
+        store.forget(b"/a");
+        assert_eq!(store.bytes, 0);
+    }
+
+    #[test]
+    fn files_in_codings_stay_within_the_bound() {
+        let mut store = Store::default();
+        let length = 100 * 1024;
+        for at in 0..MAX_BYTES / length {
+            let path = format!("/{at}");
+            let meaning = file(length);
+            store.end(path.as_bytes(), Some(meaning.clone()), 1);
+            if let Meaning::File(known) = meaning {
+                for coding in ["gzip", "zstd", "br"] {
+                    let encoded = Bytes::from(vec![0; length - 1]);
+                    store.keep_encoded(path.as_bytes(), &known, coding, encoded);
+                    assert!(store.bytes <= MAX_BYTES);
+                }
+            }
+        }
+        assert!(store.bytes > MAX_BYTES / 4);
     }
 }
