@@ -61,31 +61,32 @@ pub enum End {
 
 /// Serves a connection whose preface has come, until it ends.
 pub async fn serve(edge: &Rc<Edge>, state: &Rc<ConnectionState>, streams: &Rc<Streams>) -> End {
+    let mut driver = match begin(edge, state, streams).await {
+        Some(connection) => Driver::new(edge, state, streams, connection),
+        None => return End::Killed,
+    };
+    streams.begun.set(true);
+    poll_fn(|cx| driver.poll(cx)).await
+}
+
+/// Waits until both sides have said how they begin. None where the connection must go at once.
+async fn begin(
+    edge: &Rc<Edge>,
+    state: &Rc<ConnectionState>,
+    streams: &Rc<Streams>,
+) -> Option<Connection<Wire, Bytes>> {
     let reading = Rc::clone(&streams.reading);
     let wire = Wire::new(state.io.clone(), reading, Rc::clone(&edge.clock));
-    let mut handshake = pin!(builder(&edge.settings.get()).handshake(wire));
-    let begun = poll_fn(|cx| {
+    // In a box of its own: a connection that has begun holds none of it.
+    let mut handshake = Box::pin(builder(&edge.settings.get()).handshake(wire));
+    poll_fn(|cx| {
         state.remember(cx);
         match state.killed.get() {
             true => Poll::Ready(None),
             false => handshake.as_mut().poll(cx).map(Result::ok),
         }
-    });
-    let Some(mut connection) = begun.await else {
-        return End::Killed;
-    };
-    streams.begun.set(true);
-    let mut driver = Driver {
-        edge,
-        state,
-        streams,
-        pings: connection.ping_pong(),
-        connection,
-        tasks: JoinSet::new(),
-        resting: None,
-        stopped: false,
-    };
-    poll_fn(|cx| driver.poll(cx)).await
+    })
+    .await
 }
 
 /// The limits of a connection.
@@ -120,7 +121,25 @@ struct Driver<'a> {
     stopped: bool,
 }
 
-impl Driver<'_> {
+impl<'a> Driver<'a> {
+    fn new(
+        edge: &'a Rc<Edge>,
+        state: &'a Rc<ConnectionState>,
+        streams: &'a Rc<Streams>,
+        mut connection: Connection<Wire, Bytes>,
+    ) -> Self {
+        Self {
+            edge,
+            state,
+            streams,
+            pings: connection.ping_pong(),
+            connection,
+            tasks: JoinSet::new(),
+            resting: None,
+            stopped: false,
+        }
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         self.state.remember(cx);
         self.edge.dispatcher.take_completed();

@@ -16,6 +16,7 @@ use http_body::Body;
 use super::stream::ClientStream;
 use super::streams::Streams;
 use crate::http::client_side::ClientSide;
+use crate::http::request_id::X_REQUEST_ID;
 use crate::http::response_body::ResponseBody;
 use crate::http::response_head::is_bodyless;
 
@@ -29,6 +30,14 @@ const CONNECTION_FIELDS: [HeaderName; 5] = [
     header::UPGRADE,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
+];
+
+/// Fields whose value is another one in each response. Kept among those that the connection repeats by their number (RFC 7541
+/// section 2.3.2) they would only fill that table, at both ends, for as long as the connection is open.
+const UNIQUE_FIELDS: [HeaderName; 3] = [
+    X_REQUEST_ID,
+    HeaderName::from_static("x-runtime"),
+    HeaderName::from_static("server-timing"),
 ];
 
 thread_local! {
@@ -45,9 +54,13 @@ pub(super) fn complete(headers: &mut HeaderMap) {
         headers.remove(name);
     }
     headers.remove(header::TE);
-    if !headers.contains_key(header::DATE) {
-        headers.insert(header::DATE, date());
+    for name in &UNIQUE_FIELDS {
+        if let Some(value) = headers.get_mut(name) {
+            value.set_sensitive(true);
+        }
     }
+    let date = headers.entry(header::DATE).or_insert_with(date);
+    date.set_sensitive(true);
 }
 
 /// The time as a field, made once a second.
@@ -175,4 +188,23 @@ fn is_over(stream: &ClientStream, to: &mut SendStream<Bytes>, cx: &mut Context<'
         stream.note_reset();
     }
     stream.is_gone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_in_each_response_fills_no_table_of_the_connection() {
+        let mut headers = HeaderMap::new();
+        for name in [&UNIQUE_FIELDS[..], &[header::CONTENT_TYPE]].concat() {
+            headers.insert(name, HeaderValue::from_static("value"));
+        }
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        complete(&mut headers);
+        assert_eq!(headers.len(), UNIQUE_FIELDS.len() + 2, "{headers:?}");
+        for (name, value) in &headers {
+            assert_eq!(value.is_sensitive(), name != header::CONTENT_TYPE, "{name}");
+        }
+    }
 }

@@ -24,6 +24,10 @@ impl AsyncRead for Raw {
         let count = inner.held.len().min(into.remaining());
         into.put_slice(&inner.held[..count]);
         inner.held.drain(..count);
+        if inner.held.is_empty() {
+            // Nothing is held back from now on.
+            inner.held = Vec::new();
+        }
         Poll::Ready(Ok(()))
     }
 }
