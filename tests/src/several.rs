@@ -56,6 +56,75 @@ pub fn start(applications: &[(&str, &str, &str)]) -> Several {
     several
 }
 
+/// A server that is to have an application for each host `NAME.test`.
+pub struct ByHost {
+    applications: Vec<Application>,
+    /// Their names and keys.
+    tables: Vec<(String, String)>,
+    settings: Vec<(String, String)>,
+}
+
+/// Makes applications of these names and sources, each for the host `NAME.test`.
+pub fn by_host(applications: &[(&str, &str)]) -> ByHost {
+    let tables = applications.iter().map(|(name, _)| {
+        let keys = format!("hosts = [\"{name}.test\"]");
+        ((*name).to_owned(), keys)
+    });
+    let made = applications.iter();
+    ByHost {
+        tables: tables.collect(),
+        applications: made.map(|(_, source)| Application::new(source)).collect(),
+        settings: Vec::new(),
+    }
+}
+
+impl ByHost {
+    /// Adds lines to the table of an application.
+    #[must_use]
+    pub fn keys(mut self, name: &str, keys: &str) -> Self {
+        let at = self.position(name);
+        self.tables[at].1 += &format!("\n{keys}");
+        self
+    }
+
+    /// Sets something for all applications.
+    #[must_use]
+    pub fn setting(mut self, name: &str, value: &str) -> Self {
+        self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The application of this name.
+    pub fn application(&self, name: &str) -> &Application {
+        &self.applications[self.position(name)]
+    }
+
+    /// Starts the server: some application has come up then.
+    pub fn start(self) -> Several {
+        let tables = self.tables.iter();
+        let tables: Vec<_> = tables.map(|(name, keys)| (&**name, &**keys)).collect();
+        prepared(self.applications, &tables, |mut builder| {
+            for (name, value) in &self.settings {
+                builder = builder.setting(name, value);
+            }
+            builder
+        })
+    }
+
+    /// Starts the server, and waits until all applications have come up.
+    pub fn start_all(self) -> Several {
+        let several = self.start();
+        several.until_all_serve();
+        several
+    }
+
+    fn position(&self, name: &str) -> usize {
+        let mut tables = self.tables.iter();
+        let found = tables.position(|(other, _)| other == name);
+        found.expect("an application of this name")
+    }
+}
+
 impl Several {
     /// Waits until a generation of each application serves.
     pub fn until_all_serve(&self) {

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use highball_tests::http2::{Http2, run};
-use highball_tests::several::{named, prepared, settings_file, start};
+use highball_tests::several::{Several, by_host, named, prepared, settings_file, start};
 use rustix::process::Signal;
 use serde_json::Value;
 use test_support::{Application, Client, until};
@@ -19,6 +19,11 @@ const HIJACKS: &str = r##"run lambda { |env|
     end
     [200, {}, []]
 }"##;
+
+/// Applications `one` and `two`, for the hosts `one.test` and `two.test`.
+fn one_and_two() -> Several {
+    by_host(&[("one", &named("one")), ("two", &named("two"))]).start_all()
+}
 
 #[test]
 fn requests_go_to_their_application_by_host_and_prefix() {
@@ -82,15 +87,9 @@ fn an_unknown_host_gets_421_and_an_unknown_path_404() {
 
 #[test]
 fn both_threads_of_the_front_serve_each_application() {
-    let applications = ["shop", "wiki"].map(|name| Application::new(&named(name)));
-    let tables = [
-        ("shop", "hosts = [\"shop.test\"]"),
-        ("wiki", "hosts = [\"wiki.test\"]"),
-    ];
-    let several = prepared(applications.into(), &tables, |builder| {
-        builder.setting("front_threads", "2")
-    });
-    several.until_all_serve();
+    let several = by_host(&[("shop", &named("shop")), ("wiki", &named("wiki"))])
+        .setting("front_threads", "2")
+        .start_all();
     // They alternate between the threads, and stay there.
     let mut clients: Vec<Client> = (0..4).map(|_| several.server.connect()).collect();
     for client in &mut clients {
@@ -137,11 +136,11 @@ fn caches_and_rate_limits_are_not_shared() {
         Test.text("NAME", headers: { "cache-control" => "public, max-age=60" })
     }"##;
     let [one, two] = ["one", "two"].map(|name| SOURCE.replace("NAME", name));
-    let limits = "cache_bytes = \"1MiB\"\nrate_limits = [\"/limited=1/h\"]\n";
-    let several = start(&[
-        ("one", &one, &format!("hosts = [\"one.test\"]\n{limits}")),
-        ("two", &two, &format!("hosts = [\"two.test\"]\n{limits}")),
-    ]);
+    let limits = "cache_bytes = \"1MiB\"\nrate_limits = [\"/limited=1/h\"]";
+    let several = by_host(&[("one", &one), ("two", &two)])
+        .keys("one", limits)
+        .keys("two", limits)
+        .start_all();
     for name in ["one", "two"] {
         let host = format!("{name}.test");
         for hits in [0, 1] {
@@ -156,19 +155,10 @@ fn caches_and_rate_limits_are_not_shared() {
 
 #[test]
 fn secrets_of_any_application_are_hidden_where_none_is_found() {
-    let [one, two] = [named("one"), named("two")];
-    let several = start(&[
-        (
-            "one",
-            &one,
-            "hosts = [\"one.test\"]\nlog_filter_parameters = [\"pin\"]",
-        ),
-        (
-            "two",
-            &two,
-            "hosts = [\"two.test\"]\nlog_filter_parameters = [\"card\"]",
-        ),
-    ]);
+    let several = by_host(&[("one", &named("one")), ("two", &named("two"))])
+        .keys("one", "log_filter_parameters = [\"pin\"]")
+        .keys("two", "log_filter_parameters = [\"card\"]")
+        .start_all();
     let target = |path: &str| format!("{path}?pin=1&card=2&token=3");
     several.get("other.test", &target("/lost")).expect(421);
     several.get("b a d", &target("/refused")).expect(400);
@@ -219,15 +209,11 @@ fn files_and_error_pages_are_each_applications_own() {
 #[test]
 fn a_full_queue_of_one_application_delays_no_other() {
     let waiting = "run lambda { |env| Test.pass(\"work\", \"call\"); Test.text(\"slow\") }";
-    let fast = named("fast");
-    let applications = vec![Application::new(waiting), Application::new(&fast)];
-    let (mut events, gate) = (applications[0].events(), applications[0].gate("work"));
-    let tables = [
-        ("slow", "hosts = [\"slow.test\"]\nqueue_limit = 1"),
-        ("fast", "hosts = [\"fast.test\"]"),
-    ];
-    let several = prepared(applications, &tables, |builder| builder);
-    several.until_all_serve();
+    let several =
+        by_host(&[("slow", waiting), ("fast", &named("fast"))]).keys("slow", "queue_limit = 1");
+    let slow = several.application("slow");
+    let (mut events, gate) = (slow.events(), slow.gate("work"));
+    let several = several.start_all();
     let mut running = several.ask("slow.test", "/");
     assert_eq!(events.wait(), "call");
     let mut queued = several.ask("slow.test", "/");
@@ -249,15 +235,9 @@ fn a_full_queue_of_one_application_delays_no_other() {
 #[test]
 fn an_application_that_crashes_all_the_time_costs_no_other_a_request() {
     let crashing = "run lambda { |env| Process.kill(:KILL, Process.pid); sleep }";
-    let sound = named("sound");
-    let several = start(&[
-        (
-            "crashing",
-            crashing,
-            "hosts = [\"crashing.test\"]\nmax_retries = 0",
-        ),
-        ("sound", &sound, "hosts = [\"sound.test\"]"),
-    ]);
+    let several = by_host(&[("crashing", crashing), ("sound", &named("sound"))])
+        .keys("crashing", "max_retries = 0")
+        .start_all();
     let (over, wrong) = (AtomicBool::new(false), AtomicUsize::new(0));
     let crashes = AtomicUsize::new(0);
     let address = several.server.address();
@@ -292,12 +272,7 @@ fn an_application_that_boots_late_is_tried_again_until_it_serves() {
         "raise \"not yet\" unless File.exist?(\"good\")\n{}",
         named("late")
     );
-    let applications = vec![Application::new(&source), Application::new(&named("other"))];
-    let tables = [
-        ("late", "hosts = [\"late.test\"]"),
-        ("other", "hosts = [\"other.test\"]"),
-    ];
-    let several = prepared(applications, &tables, |builder| builder);
+    let several = by_host(&[("late", &source), ("other", &named("other"))]).start();
     several.get("other.test", "/").expect(200);
     several
         .server
@@ -315,27 +290,17 @@ fn a_start_needs_one_application_even_at_its_second_attempt() {
         "unless File.exist?(\"again\")\nFile.write(\"again\", \"\")\nraise \"not yet\"\nend\n{}",
         named("late")
     );
-    let applications = [&*late, "sleep"].map(Application::new);
-    let tables = [
-        ("late", "hosts = [\"late.test\"]"),
-        ("hanging", "hosts = [\"hanging.test\"]"),
-    ];
     // It would not start before the other one has had its `boot_timeout`, and then not at all.
-    let several = prepared(applications.into(), &tables, |builder| builder);
+    let several = by_host(&[("late", &late), ("hanging", "sleep")]).start();
     several.get("late.test", "/").expect(200);
 }
 
 #[test]
 fn a_stop_does_not_wait_for_an_application_that_has_never_served() {
-    let applications = [&*named("sound"), "sleep"].map(Application::new);
-    let tables = [
-        ("sound", "hosts = [\"sound.test\"]"),
-        ("hanging", "hosts = [\"hanging.test\"]"),
-    ];
-    let several = prepared(applications.into(), &tables, |builder| {
-        let builder = builder.setting("drain_timeout", "1h");
-        builder.setting("request_timeout", "1h")
-    });
+    let several = by_host(&[("sound", &named("sound")), ("hanging", "sleep")])
+        .setting("drain_timeout", "1h")
+        .setting("request_timeout", "1h")
+        .start();
     several.get("sound.test", "/").expect(200);
     let mut waiting = several.ask("hanging.test", "/");
     until("it waits", || {
@@ -347,13 +312,9 @@ fn a_stop_does_not_wait_for_an_application_that_has_never_served() {
 
 #[test]
 fn attempts_without_a_folder_do_not_claim_that_another_generation_serves() {
-    let applications = [&*named("gone"), &named("other")].map(Application::new);
-    std::fs::remove_dir_all(applications[0].path()).expect("a folder");
-    let tables = [
-        ("gone", "hosts = [\"gone.test\"]"),
-        ("other", "hosts = [\"other.test\"]"),
-    ];
-    let several = prepared(applications.into(), &tables, |builder| builder);
+    let several = by_host(&[("gone", &named("gone")), ("other", &named("other"))]);
+    std::fs::remove_dir_all(several.application("gone").path()).expect("a folder");
+    let several = several.start();
     let log = several.server.log();
     let failed = log.wait(|line| line.contains("trying again in 2 s"));
     assert!(failed.contains("cannot open the folder"), "{failed}");
@@ -363,14 +324,12 @@ fn attempts_without_a_folder_do_not_claim_that_another_generation_serves() {
 #[test]
 fn a_stop_gives_requests_the_drain_timeout_of_their_application() {
     let slow = "run lambda { |env| Test.pass(\"work\", \"call\"); Test.text(\"slow\") }";
-    let applications = [slow, &named("other")].map(Application::new);
-    let (mut events, gate) = (applications[0].events(), applications[0].gate("work"));
-    let tables = [
-        ("slow", "hosts = [\"slow.test\"]\ndrain_timeout = \"1h\""),
-        ("other", "hosts = [\"other.test\"]\ndrain_timeout = \"0s\""),
-    ];
-    let several = prepared(applications.into(), &tables, |builder| builder);
-    several.until_all_serve();
+    let several = by_host(&[("slow", slow), ("other", &named("other"))])
+        .keys("slow", "drain_timeout = \"1h\"")
+        .keys("other", "drain_timeout = \"0s\"");
+    let slow = several.application("slow");
+    let (mut events, gate) = (slow.events(), slow.gate("work"));
+    let several = several.start_all();
     let mut running = several.ask("slow.test", "/");
     assert_eq!(events.wait(), "call");
     several.server.process().signal(Signal::TERM);
@@ -384,18 +343,12 @@ fn a_stop_gives_requests_the_drain_timeout_of_their_application() {
 #[test]
 fn a_stop_gives_hijacked_connections_the_time_of_their_application() {
     for front_threads in ["1", "2"] {
-        let applications = ["brief", "long"].map(|_| Application::new(HIJACKS));
-        let keys = |host: &str, time: &str| {
-            format!("hosts = [\"{host}\"]\nwebsocket_drain_timeout = \"{time}\"")
-        };
-        let (brief, long) = (keys("brief.test", "100ms"), keys("long.test", "1h"));
-        let tables = [("brief", &*brief), ("long", &*long)];
-        let several = prepared(applications.into(), &tables, |builder| {
-            builder
-                .setting("front_threads", front_threads)
-                .setting("drain_timeout", "1h")
-        });
-        several.until_all_serve();
+        let several = by_host(&[("brief", HIJACKS), ("long", HIJACKS)])
+            .keys("brief", "websocket_drain_timeout = \"100ms\"")
+            .keys("long", "websocket_drain_timeout = \"1h\"")
+            .setting("front_threads", front_threads)
+            .setting("drain_timeout", "1h")
+            .start_all();
         let mut brief = [several.hijack("brief.test"), several.hijack("brief.test")];
         let mut long = [several.hijack("long.test"), several.hijack("long.test")];
         several.server.process().signal(Signal::TERM);
@@ -411,12 +364,7 @@ fn a_stop_gives_hijacked_connections_the_time_of_their_application() {
 
 #[test]
 fn a_restart_of_all_does_not_wait_for_one_that_never_came_up() {
-    let applications = ["sleep", &*named("sound")].map(Application::new);
-    let tables = [
-        ("hanging", "hosts = [\"hanging.test\"]"),
-        ("sound", "hosts = [\"sound.test\"]"),
-    ];
-    let several = prepared(applications.into(), &tables, |builder| builder);
+    let several = by_host(&[("hanging", "sleep"), ("sound", &named("sound"))]).start();
     several.get("sound.test", "/").expect(200);
     let folder = several.server.dir().to_owned();
     let restarting = std::thread::spawn(move || {
@@ -439,12 +387,7 @@ fn a_restart_of_all_does_not_wait_for_one_that_never_came_up() {
 
 #[test]
 fn an_upgrade_does_not_wait_for_an_application_that_hangs_at_its_start() {
-    let applications = ["sleep", &*named("sound")].map(Application::new);
-    let tables = [
-        ("hanging", "hosts = [\"hanging.test\"]"),
-        ("sound", "hosts = [\"sound.test\"]"),
-    ];
-    let mut several = prepared(applications.into(), &tables, |builder| builder);
+    let mut several = by_host(&[("hanging", "sleep"), ("sound", &named("sound"))]).start();
     several.get("sound.test", "/").expect(200);
     let ran = several.server.command(&["upgrade"]);
     assert_eq!(ran.status.code(), Some(0), "{}", ran.output());
@@ -515,11 +458,7 @@ fn a_server_whose_applications_all_fail_does_not_start() {
 
 #[test]
 fn a_restart_of_one_application_leaves_the_others_alone() {
-    let [one, two] = [named("one"), named("two")];
-    let several = start(&[
-        ("one", &one, "hosts = [\"one.test\"]"),
-        ("two", &two, "hosts = [\"two.test\"]"),
-    ]);
+    let several = one_and_two();
     let before = several.processes("two");
     let ran = several.server.command(&["restart", "--application", "one"]);
     assert!(ran.status.success(), "{}", ran.output());
@@ -572,11 +511,7 @@ fn a_restart_of_one_application_leaves_the_others_alone() {
 
 #[test]
 fn a_reload_changes_one_application_and_names_it() {
-    let [one, two] = [named("one"), named("two")];
-    let several = start(&[
-        ("one", &one, "hosts = [\"one.test\"]"),
-        ("two", &two, "hosts = [\"two.test\"]"),
-    ]);
+    let several = one_and_two();
     let before = several.processes("two");
     let tables = [
         ("one", "hosts = [\"one.test\"]\nthreads = 2"),
@@ -646,15 +581,9 @@ fn status_and_log_name_each_application() {
 
 #[test]
 fn an_upgrade_under_load_takes_all_applications_along() {
-    let [one, two] = [named("one"), named("two")];
+    let (one, two) = (named("one"), named("two"));
     let broken = "raise 'it never boots'";
-    let applications = [&*one, &two, broken].map(Application::new);
-    let tables = [
-        ("one", "hosts = [\"one.test\"]"),
-        ("two", "hosts = [\"two.test\"]"),
-        ("broken", "hosts = [\"broken.test\"]"),
-    ];
-    let mut several = prepared(applications.into(), &tables, |builder| builder);
+    let mut several = by_host(&[("one", &one), ("two", &two), ("broken", broken)]).start();
     let both = |status: Value| {
         let serves = |at: usize| status["applications"][at]["generations"][0]["state"] == "serving";
         serves(0) && serves(1)
@@ -702,20 +631,13 @@ fn an_upgrade_under_load_takes_all_applications_along() {
 
 #[test]
 fn a_restart_closes_the_hijacked_connections_of_its_application_alone() {
-    let tables = [
-        ("one", "hosts = [\"one.test\"]"),
-        ("two", "hosts = [\"two.test\"]"),
-    ];
     for front_threads in ["1", "2"] {
-        let applications = ["one", "two"].map(|_| Application::new(HIJACKS));
-        let several = prepared(applications.into(), &tables, |builder| {
-            builder
-                .setting("front_threads", front_threads)
-                .setting("websocket_drain_timeout", "100ms")
-                // A test that waits for it fails.
-                .setting("drain_timeout", "1h")
-        });
-        several.until_all_serve();
+        let several = by_host(&[("one", HIJACKS), ("two", HIJACKS)])
+            .setting("front_threads", front_threads)
+            .setting("websocket_drain_timeout", "100ms")
+            // A test that waits for it fails.
+            .setting("drain_timeout", "1h")
+            .start_all();
         // They alternate between the threads: each application has one at each.
         let mut ones = [several.hijack("one.test"), several.hijack("one.test")];
         let mut twos = [several.hijack("two.test"), several.hijack("two.test")];

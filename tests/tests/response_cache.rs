@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use test_support::{Application, Client, Server, ServerBuilder, until};
+use test_support::{Application, Client, Events, Gate, Response, Server, ServerBuilder, until};
 
 /// Answers with what the query asks for, and counts: `body` says how often the application was asked.
 const COUNTS: &str = r##"
@@ -28,6 +28,57 @@ fn server(source: &str) -> ServerBuilder {
 
 fn started() -> Server {
     server(COUNTS).start()
+}
+
+/// Asks with these lines of the head.
+fn ask(server: &Server, target: &str, fields: &str) -> Response {
+    let mut client = server.connect();
+    client.send(format!("GET {target} HTTP/1.1\r\n{fields}\r\n\r\n"));
+    client.response()
+}
+
+/// Has the cache forget something, and returns what the command says.
+fn purge(server: &Server, arguments: &[&str]) -> String {
+    let ran = server.command(&[&["purge"], arguments].concat());
+    assert!(ran.status.success(), "{}", ran.output());
+    ran.stdout.trim().to_owned()
+}
+
+/// A server whose application waits with each request that wants it to.
+struct Waiting {
+    server: Server,
+    gate: Gate,
+    events: Events,
+}
+
+impl Waiting {
+    /// Starts one with so many threads.
+    fn start(threads: usize) -> Self {
+        let server = server(COUNTS).threads(threads).start();
+        let (gate, events) = (
+            server.application().gate("answer"),
+            server.application().events(),
+        );
+        Self {
+            server,
+            gate,
+            events,
+        }
+    }
+
+    /// A client whose request waits in the application.
+    fn begin(&mut self, target: &str) -> Client {
+        let client = self.server.ask("GET", target);
+        self.events.wait();
+        client
+    }
+
+    /// Has the application answer a request, and returns the body.
+    fn answered(&mut self, target: &str) -> String {
+        let mut client = self.begin(target);
+        self.gate.admit(1);
+        client.response().expect(200).text()
+    }
 }
 
 #[test]
@@ -69,9 +120,8 @@ fn x_accel_expires_decides_and_stays_in_the_server() {
         assert_eq!(server.get(never).text().trim(), count);
     }
     for count in ["4", "5"] {
-        let mut client = server.connect();
-        client.send("GET / HTTP/1.1\r\nHost: test\r\nX-Accel-Expires: 60\r\n\r\n");
-        assert_eq!(client.response().text().trim(), count);
+        let response = ask(&server, "/", "Host: test\r\nX-Accel-Expires: 60");
+        assert_eq!(response.text().trim(), count);
     }
 }
 
@@ -97,13 +147,7 @@ fn a_stored_response_has_the_id_of_the_request_that_it_answers() {
         }"##,
     )
     .start();
-    let ask = |id: &str| {
-        let mut client = server.connect();
-        client.send(format!(
-            "GET / HTTP/1.1\r\nHost: test\r\nX-Request-Id: {id}\r\n\r\n"
-        ));
-        client.response()
-    };
+    let ask = |id: &str| ask(&server, "/", &format!("Host: test\r\nX-Request-Id: {id}"));
     for id in ["one", "two"] {
         assert_eq!(ask(id).field("x-request-id"), Some(id));
     }
@@ -122,10 +166,8 @@ fn a_websocket_at_the_url_of_a_stored_page_reaches_the_application() {
     for _ in 0..2 {
         assert_eq!(server.get("/").text(), "page");
     }
-    let mut client = server.connect();
-    client
-        .send("GET / HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
-    assert_eq!(client.response().text(), "socket");
+    let upgrade = "Host: test\r\nConnection: Upgrade\r\nUpgrade: websocket";
+    assert_eq!(ask(&server, "/", upgrade).text(), "socket");
     assert_eq!(server.get("/").text(), "page");
 }
 
@@ -134,13 +176,7 @@ fn a_client_gets_304_or_a_part_of_what_is_stored() {
     let server = started();
     let target = "/?cache-control=public,max-age=60&etag=%22a%22";
     server.get(target).expect(200);
-    let ask = |fields: &str| {
-        let mut client = server.connect();
-        client.send(format!(
-            "GET {target} HTTP/1.1\r\nHost: test\r\n{fields}\r\n\r\n"
-        ));
-        client.response()
-    };
+    let ask = |fields: &str| ask(&server, target, &format!("Host: test\r\n{fields}"));
     assert_eq!(ask("If-None-Match: W/\"a\"").status(), 304);
     let part = ask("Range: bytes=0-0");
     assert_eq!((part.status(), part.text().as_str()), (206, "1"));
@@ -259,18 +295,13 @@ fn where_the_application_fails_a_stale_response_may_be_sent() {
 
 #[test]
 fn of_many_requests_for_what_is_stale_one_goes_to_the_application() {
-    let server = server(COUNTS).threads(4).start();
+    let mut waiting = Waiting::start(4);
     let target = "/?cache-control=public,max-age=60&waits=1";
-    let gate = server.application().gate("answer");
-    let mut events = server.application().events();
-    let mut first = server.ask("GET", target);
-    events.wait();
-    gate.admit(1);
-    first.response().expect(200);
-    assert!(server.command(&["purge", "--all"]).status.success());
-    let mut clients: Vec<Client> = (0..8).map(|_| server.ask("GET", target)).collect();
-    events.wait();
-    gate.admit(1);
+    waiting.answered(target);
+    purge(&waiting.server, &["--all"]);
+    let mut clients: Vec<Client> = (0..8).map(|_| waiting.server.ask("GET", target)).collect();
+    waiting.events.wait();
+    waiting.gate.admit(1);
     let bodies: BTreeSet<String> = clients
         .iter_mut()
         .map(|client| client.response().text())
@@ -280,21 +311,14 @@ fn of_many_requests_for_what_is_stale_one_goes_to_the_application() {
 
 #[test]
 fn a_request_does_not_wait_for_ever_for_anothers_response() {
-    let server = server(COUNTS).threads(2).start();
+    let mut waiting = Waiting::start(2);
     let target = "/?cache-control=public,max-age=60&waits=1";
-    let gate = server.application().gate("answer");
-    let mut events = server.application().events();
-    let mut first = server.ask("GET", target);
-    events.wait();
-    gate.admit(1);
-    first.response().expect(200);
-    assert!(server.command(&["purge", "--all"]).status.success());
-    let mut leads = server.ask("GET", target);
-    events.wait();
-    let mut waits = server.ask("GET", target);
+    waiting.answered(target);
+    purge(&waiting.server, &["--all"]);
+    let mut leads = waiting.begin(target);
     // It goes to the application itself in the end, while the first one still waits there.
-    events.wait();
-    gate.admit(2);
+    let mut waits = waiting.begin(target);
+    waiting.gate.admit(2);
     leads.response().expect(200);
     waits.response().expect(200);
 }
@@ -314,15 +338,12 @@ fn nothing_longer_than_the_limit_is_stored() {
 
 #[test]
 fn a_stored_response_is_sent_while_every_thread_is_busy() {
-    let server = server(COUNTS).threads(1).start();
+    let mut waiting = Waiting::start(1);
     let target = "/?cache-control=public,max-age=60";
-    server.get(target).expect(200);
-    let gate = server.application().gate("answer");
-    let mut events = server.application().events();
-    let mut busy = server.ask("GET", "/?waits=1");
-    events.wait();
-    assert_eq!(server.get(target).text().trim(), "1");
-    gate.admit(1);
+    waiting.server.get(target).expect(200);
+    let mut busy = waiting.begin("/?waits=1");
+    assert_eq!(waiting.server.get(target).text().trim(), "1");
+    waiting.gate.admit(1);
     busy.response().expect(200);
 }
 
@@ -341,11 +362,7 @@ fn a_purge_forgets_by_url_prefix_and_tag() {
             .map(|url| server.get(url).text())
             .collect::<Vec<_>>()
     };
-    let purge = |arguments: &[&str]| {
-        let ran = server.command(&[&["purge"], arguments].concat());
-        assert!(ran.status.success(), "{}", ran.output());
-        ran.stdout.trim().to_owned()
-    };
+    let purge = |arguments: &[&str]| purge(&server, arguments);
     let before = stored();
     assert_eq!(stored(), before);
     assert_eq!(purge(&["--url", &urls[0]]), "forgot the responses of 1 URL");
@@ -371,31 +388,21 @@ fn a_purge_forgets_by_url_prefix_and_tag() {
 
 #[test]
 fn what_was_asked_for_before_a_purge_is_not_stored_after_it() {
-    let server = server(COUNTS).threads(2).start();
+    let mut waiting = Waiting::start(2);
     let target = "/?cache-control=public,max-age=60&cache-tag=x&waits=1";
-    let gate = server.application().gate("answer");
-    let mut events = server.application().events();
-    let purge = |arguments: &[&str]| {
-        let ran = server.command(&[&["purge"], arguments].concat());
-        assert!(ran.status.success(), "{}", ran.output());
-    };
     for what in [
         &["--all"][..],
         &["--url", target],
         &["--prefix", "/"],
         &["--tag", "x"],
     ] {
-        let mut before = server.ask("GET", target);
-        events.wait();
-        purge(what);
-        gate.admit(1);
+        let mut before = waiting.begin(target);
+        purge(&waiting.server, what);
+        waiting.gate.admit(1);
         before.response().expect(200);
-        let mut after = server.ask("GET", target);
-        events.wait();
-        gate.admit(1);
-        let after = after.response().text();
-        assert_eq!(server.get(target).text(), after, "{what:?}");
-        purge(&["--all"]);
+        let after = waiting.answered(target);
+        assert_eq!(waiting.server.get(target).text(), after, "{what:?}");
+        purge(&waiting.server, &["--all"]);
     }
 }
 
@@ -438,11 +445,7 @@ fn the_host_and_a_proxys_word_on_it_tell_responses_apart() {
         }"##,
     )
     .start();
-    let ask = |fields: &str| {
-        let mut client = server.connect();
-        client.send(format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n"));
-        client.response().text()
-    };
+    let ask = |fields: &str| ask(&server, "/", fields).text();
     for _ in 0..2 {
         assert_eq!(ask("Host: a"), "a");
         assert_eq!(ask("Host: b"), "b");
