@@ -146,6 +146,12 @@ bench-front: ## Measure TLS, HTTP/2, files, bodies, cache and compression beside
 	$(MAKE) build
 	$(HIGHBALL)-lab bench lab/bench/front.toml $(BENCH)
 
+.PHONY: bench-before
+bench-before: ## Measure this server beside the one from before TLS, which it builds first; writes target/bench/before
+	scripts/install bench
+	$(MAKE) build
+	scripts/bench-before $(BENCH)
+
 .PHONY: bench-restart
 bench-restart: ## Measure what restarts of Redmine at 60 % load do to its latency; writes docs/reliability/restart.md
 	scripts/install bench

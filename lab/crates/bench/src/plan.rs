@@ -194,9 +194,10 @@ mod tests {
         assert_eq!((performance.parts.len(), targets.sum::<usize>()), (8, 20));
         let front = shipped("front.toml");
         let restart = shipped("restart.toml");
+        let before = shipped("before.toml");
         assert_eq!(performance.output, Path::new("docs"));
         assert_eq!(restart.output, Path::new("docs/reliability"));
-        for benchmark in [performance, front, restart] {
+        for benchmark in [performance, front, restart, before] {
             for part in &benchmark.parts {
                 assert!(part.subject().starts_with("highball"), "{}", part.id);
                 assert!(!part.targets.is_empty(), "{}", part.id);
