@@ -11,7 +11,7 @@ use crate::panics::{self, Ends};
 const EXIT_CODE: i32 = 101;
 
 /// Has panics end this process, with a line in the log and exit code 101: from now on those of this thread, and those of
-/// threads that call [`panics::guard_thread`]. For the program that is the server.
+/// other threads that serve. For the program that is the server.
 pub fn end_server(log: &AccessLog) {
     panics::guard_thread();
     let log = log.detached();
