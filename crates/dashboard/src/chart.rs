@@ -5,6 +5,7 @@ use serde::Serialize;
 
 mod drawing;
 pub(crate) mod heat;
+pub(crate) mod hours;
 pub(crate) mod lines;
 pub(crate) mod time;
 

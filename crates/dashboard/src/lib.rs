@@ -9,11 +9,14 @@ mod series;
 mod text;
 mod view;
 
-pub use model::{
-    Application, Cache, Certificate, ExceptionGroup, ExceptionSample, Mark, Model, Queue, Route,
-    Server, SlowRequest, Thread, Worker,
+pub use model::opened::{
+    ExceptionCause, ExceptionSample, Opened, OpenedException, OpenedSlowRequest, TraceLine,
 };
-pub use page::{PageError, live, page};
-pub use resource::{HEADERS, Resource, resource};
+pub use model::{
+    Application, Cache, Certificate, ExceptionGroup, Mark, Model, Queue, Route, Server,
+    SlowRequest, Thread, Worker,
+};
+pub use page::{PageError, live, login, page};
+pub use resource::{FLAME_POLICY, HEADERS, Resource, resource};
 pub use series::{Bucket, Measured, Point, Reading, Recorder, STEP_S, Series, percentile};
-pub use view::{Period, RouteOrder, View};
+pub use view::{Alone, Period, RouteOrder, View};

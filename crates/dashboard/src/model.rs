@@ -5,6 +5,9 @@
 use std::collections::BTreeMap;
 
 use crate::series::Measured;
+use opened::Opened;
+
+pub(crate) mod opened;
 
 /// A server at one moment.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +26,10 @@ pub struct Model {
     pub outcomes: BTreeMap<String, u64>,
     /// Responses by the class of their status, such as `5xx`.
     pub responses: BTreeMap<String, u64>,
+    /// What the page shows alone, where it does.
+    pub opened: Option<Opened>,
+    /// Whether the reader has signed in, and can sign out.
+    pub has_session: bool,
 }
 
 /// The server.
@@ -158,8 +165,12 @@ pub struct Route {
     pub view_s: Option<f64>,
     /// Queries of a request, on average; absent where nothing tells.
     pub queries: Option<f64>,
+    /// CPU time of the threads that ran it.
+    pub cpu_s: Option<f64>,
     /// How much of it was garbage collection.
     pub gc_s: Option<f64>,
+    /// Objects that a request allocates, on average.
+    pub objects: Option<f64>,
     /// Requests that ended as an error.
     pub errors: u64,
 }
@@ -177,44 +188,25 @@ pub struct ExceptionGroup {
     pub location: String,
     /// How many there were.
     pub count: u64,
-    /// How many of them in the last hour.
-    pub last_hour: u64,
+    /// How many there were in each of the last hours, that of the current one first.
+    pub hours: Vec<u64>,
     /// When the first came.
     pub first: u64,
     /// When the last came.
     pub last: u64,
     /// The release of the last one.
     pub release: Option<String>,
-    /// Some of them, the newest first.
-    pub samples: Vec<ExceptionSample>,
-}
-
-/// One exception.
-#[derive(Clone, Debug, Default)]
-pub struct ExceptionSample {
-    /// When.
-    pub at: u64,
-    /// Its message.
-    pub message: String,
-    /// Method and path.
-    pub request: String,
-    /// The id of the request.
-    pub request_id: String,
-    /// The route.
-    pub route: Option<String>,
-    /// Release, parameters and what else is known: name and text.
-    pub facts: Vec<(String, String)>,
-    /// Backtrace and causes, a line each.
-    pub backtrace: Vec<String>,
 }
 
 /// A slow request.
 #[derive(Clone, Debug, Default)]
 pub struct SlowRequest {
+    /// By which its page is found: no other one has it.
+    pub key: String,
     /// When it ended.
     pub at: u64,
     /// The id by which logs name it.
-    pub id: String,
+    pub id: Option<String>,
     /// Method and path.
     pub request: String,
     /// The route.
@@ -233,10 +225,6 @@ pub struct SlowRequest {
     pub worker: Option<u16>,
     /// How often its thread was looked at.
     pub samples: u32,
-    /// What the thread ran, as text.
-    pub stack: String,
-    /// The address of a flame graph on this server: a picture in SVG.
-    pub flame: Option<String>,
 }
 
 /// Something that happened to the whole server or an application: a deploy, a restart, an upgrade.

@@ -27,11 +27,11 @@
 
   function attributes(old, fresh) {
     for (const {name, value} of fresh.attributes) {
-      if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+      // Whether details are open is the reader's choice.
+      if (name !== "open" && old.getAttribute(name) !== value) old.setAttribute(name, value);
     }
     for (const {name} of [...old.attributes]) {
-      // Whether details are open is the reader's choice.
-      if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+      if (name !== "open" && !fresh.hasAttribute(name)) old.removeAttribute(name);
     }
   }
 
@@ -77,7 +77,7 @@
     if (answer.status === 401 || answer.status === 403) {
       over = true;
       say("Ended");
-      alarm("The server no longer accepts the key of this page. Run `highball dashboard` again for a new address.");
+      alarm("The server no longer accepts this page. Reload it to sign in; or run `highball dashboard` again for a new address.");
       return;
     }
     if (!answer.ok) throw new Error("status " + answer.status);

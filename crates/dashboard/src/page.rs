@@ -1,40 +1,38 @@
-//! From the model to HTML. Everything that is shown is escaped in one place, the formatter of the template; nothing in the
+//! From the model to HTML. Everything that is shown is escaped in one place, the formatter of the templates; nothing in a
 //! page needs a style or a script of its own, so that the strictest policy of contents holds.
 
-use std::sync::OnceLock;
-
-use minijinja::value::{Serde, ValueKind};
-use minijinja::{AutoEscape, Environment, Error, HtmlEscape, Output, State, Value};
+use minijinja::context;
 use serde::Serialize;
 
 use crate::chart::Chart;
+use crate::model::opened::Opened;
 use crate::model::{Application, Mark, Model};
 use crate::series::Measured;
-use crate::text::{age, ago, is_printable, moment};
+use crate::text::{age, ago, moment};
 use crate::view::{Period, View};
-use events::{ExceptionView, SlowView};
+use exception::ExceptionPage;
+use slow::SlowPage;
 use table::Table;
+use template::fill;
 use tiles::Tile;
+
+pub use template::PageError;
 
 mod charts;
 mod events;
+mod exception;
 mod facts;
 mod routes;
+mod slow;
 mod table;
+mod template;
 mod tiles;
 mod workers;
-
-const TEMPLATE: &str = include_str!("page.html");
-
-/// The template and what is put into it do not fit: a mistake in this crate.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot make the page of the dashboard: {0}")]
-pub struct PageError(#[from] Error);
 
 /// Returns the whole page.
 ///
 /// # Errors
-/// The template is wrong, which tests exclude.
+/// A template is wrong, which tests exclude.
 pub fn page(model: &Model, view: &View) -> Result<String, PageError> {
     render(model, view, true)
 }
@@ -42,63 +40,99 @@ pub fn page(model: &Model, view: &View) -> Result<String, PageError> {
 /// Returns the part of the page that changes, which its script asks for every two seconds.
 ///
 /// # Errors
-/// The template is wrong, which tests exclude.
+/// A template is wrong, which tests exclude.
 pub fn live(model: &Model, view: &View) -> Result<String, PageError> {
     render(model, view, false)
 }
 
+/// Returns the page on which a reader signs in, with what was wrong the last time.
+///
+/// # Errors
+/// A template is wrong, which tests exclude.
+pub fn login(problem: Option<&str>) -> Result<String, PageError> {
+    fill("login.html", context! { problem })
+}
+
 fn render(model: &Model, view: &View, whole: bool) -> Result<String, PageError> {
-    let content = Content::of(model, view, whole);
-    let template = environment().get_template("page.html")?;
-    Ok(template.render(Serde(&content))?)
-}
-
-/// The template, which is read once.
-fn environment() -> &'static Environment<'static> {
-    static ENVIRONMENT: OnceLock<Environment<'static>> = OnceLock::new();
-    ENVIRONMENT.get_or_init(|| {
-        let mut environment = Environment::new();
-        environment.set_formatter(write_escaped);
-        environment
-            .add_template("page.html", TEMPLATE)
-            .expect("the template is part of the program and tested");
-        environment
-    })
-}
-
-/// Writes a value into the page. Texts are escaped, and what is not printable in them is replaced.
-fn write_escaped(
-    out: &mut Output<'_>,
-    state: &mut State<'_, '_>,
-    value: &Value,
-) -> Result<(), Error> {
-    let text = value.as_str().filter(|_| value.kind() == ValueKind::String);
-    match text {
-        Some(text) if !value.is_safe() && matches!(state.auto_escape(), AutoEscape::Html) => {
-            let printable = |character| match is_printable(character) {
-                true => character,
-                false => char::REPLACEMENT_CHARACTER,
-            };
-            let text: String = text.chars().map(printable).collect();
-            write!(out, "{}", HtmlEscape(&text)).map_err(Error::from)
+    let framed = Framed {
+        whole,
+        title: String::new(),
+        taken: moment(model.server.now),
+        query: view.query(),
+        has_session: model.has_session,
+        content: (),
+    };
+    match &model.opened {
+        None => {
+            let overview = Overview::of(model, view);
+            let title = format!("{} · Highball", overview.name);
+            framed.with(title, overview).render("overview.html")
         }
-        _ => minijinja::escape_formatter(out, state, value),
+        Some(Opened::Exception(opened)) => {
+            let title = format!("{} · Highball", opened.group.class);
+            let page = ExceptionPage::of(opened, model, view);
+            framed.with(title, page).render("exception.html")
+        }
+        Some(Opened::Slow(opened)) => {
+            let title = format!("{} · Highball", opened.request.request);
+            let page = SlowPage::of(opened, model, view);
+            framed.with(title, page).render("slow.html")
+        }
+        Some(Opened::Missing) => {
+            let back = view.of_all().link();
+            let page = MissingPage { back };
+            framed
+                .with("Not found".to_owned(), page)
+                .render("missing.html")
+        }
     }
 }
 
-/// What the template is given.
+/// What every template within the frame is given.
 #[derive(Debug, Serialize)]
-struct Content<'a> {
+struct Framed<T> {
     /// Whether the whole page is wanted, and not only what changes.
     whole: bool,
     title: String,
+    taken: String,
+    query: String,
+    has_session: bool,
+    #[serde(flatten)]
+    content: T,
+}
+
+impl<T: Serialize> Framed<T> {
+    fn with<C>(self, title: String, content: C) -> Framed<C> {
+        Framed {
+            whole: self.whole,
+            title,
+            taken: self.taken,
+            query: self.query,
+            has_session: self.has_session,
+            content,
+        }
+    }
+
+    fn render(&self, template: &str) -> Result<String, PageError> {
+        fill(template, self)
+    }
+}
+
+/// The page of something that is not kept.
+#[derive(Debug, Serialize)]
+struct MissingPage {
+    back: String,
+}
+
+/// What the page with everything consists of.
+#[derive(Debug, Serialize)]
+struct Overview<'a> {
+    name: &'a str,
     version: &'a str,
     state: &'a str,
     /// State, folder, process, since when.
     about: String,
     listeners: &'a [String],
-    taken: String,
-    query: String,
     navigation: Vec<Link>,
     periods: Vec<Link>,
     alarms: Vec<String>,
@@ -107,8 +141,8 @@ struct Content<'a> {
     marks: Vec<MarkView>,
     applications: Option<Table>,
     routes: Table,
-    exceptions: Vec<ExceptionView<'a>>,
-    slow: Vec<SlowView<'a>>,
+    exceptions: Table,
+    slow: Table,
     workers: Table,
     tables: Vec<Table>,
 }
@@ -182,8 +216,8 @@ impl<'a> Scope<'a> {
     }
 }
 
-impl<'a> Content<'a> {
-    fn of(model: &'a Model, view: &'a View, whole: bool) -> Self {
+impl<'a> Overview<'a> {
+    fn of(model: &'a Model, view: &'a View) -> Self {
         let scope = Scope::of(model, view);
         let server = &model.server;
         let name = match &scope.applications[..] {
@@ -192,14 +226,11 @@ impl<'a> Content<'a> {
         };
         let up = age(server.now.saturating_sub(server.started));
         Self {
-            whole,
-            title: format!("{name} · Highball"),
+            name,
             version: &server.version,
             state: &server.state,
             about: format!("{} · pid {} · up {up}", server.dir, server.pid),
             listeners: &server.listeners,
-            taken: moment(server.now),
-            query: view.query(),
             navigation: navigation(&scope),
             periods: periods(view),
             alarms: alarms(&scope),

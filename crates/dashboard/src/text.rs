@@ -102,6 +102,14 @@ pub(crate) fn ago(at: u64, now: u64) -> String {
     }
 }
 
+/// The beginning of a text, of at most so many characters.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{} …", &text[..end]),
+    }
+}
+
 /// Whether a character may stand in the page as it is. Control characters do nothing good there, and those that change the
 /// direction of writing make a text look like another.
 pub(crate) fn is_printable(character: char) -> bool {
@@ -145,6 +153,12 @@ mod tests {
             [0.5, 20.0, 2000.0, 0.0].map(round),
             ["0.5", "20", "2000", "0"]
         );
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!(shortened("äöü", 3), "äöü");
+        assert_eq!(shortened("äöüß", 3), "äöü …");
     }
 
     #[test]

@@ -5,8 +5,8 @@ use form_urlencoded::Serializer;
 
 /// A name in a query may have so many bytes.
 const MAX_APPLICATION_BYTES: usize = 200;
-/// The id of a group of exceptions may have so many bytes.
-const MAX_GROUP_BYTES: usize = 64;
+/// The id of a group of exceptions or a slow request may have so many bytes.
+const MAX_ID_BYTES: usize = 64;
 
 /// What a page shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,8 +21,17 @@ pub struct View {
     pub ascending: bool,
     /// Whether all routes are shown, and not only the first ones.
     pub all_routes: bool,
-    /// The group of exceptions that the page shows alone, by its id.
-    pub exception: Option<String>,
+    /// What the page shows alone; everything without it.
+    pub alone: Option<Alone>,
+}
+
+/// What has a page of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Alone {
+    /// A group of exceptions, by its id.
+    Exception(String),
+    /// A slow request, by its key.
+    Slow(String),
 }
 
 /// How much time charts show.
@@ -44,6 +53,8 @@ pub enum RouteOrder {
     Count,
     /// Requests a second.
     Rate,
+    /// The mean.
+    Mean,
     /// The median.
     P50,
     /// The 95th percentile.
@@ -59,17 +70,22 @@ pub enum RouteOrder {
     View,
     /// Queries a request.
     Queries,
+    /// The share of CPU time.
+    Cpu,
     /// The share of garbage collection.
     Gc,
+    /// Objects that a request allocates.
+    Objects,
     /// The share of errors.
     Errors,
 }
 
 impl RouteOrder {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Name,
         Self::Count,
         Self::Rate,
+        Self::Mean,
         Self::P50,
         Self::P95,
         Self::P99,
@@ -77,7 +93,9 @@ impl RouteOrder {
         Self::Database,
         Self::View,
         Self::Queries,
+        Self::Cpu,
         Self::Gc,
+        Self::Objects,
         Self::Errors,
     ];
 
@@ -87,6 +105,7 @@ impl RouteOrder {
             Self::Name => "name",
             Self::Count => "count",
             Self::Rate => "rate",
+            Self::Mean => "mean",
             Self::P50 => "p50",
             Self::P95 => "p95",
             Self::P99 => "p99",
@@ -94,7 +113,9 @@ impl RouteOrder {
             Self::Database => "database",
             Self::View => "view",
             Self::Queries => "queries",
+            Self::Cpu => "cpu",
             Self::Gc => "gc",
+            Self::Objects => "objects",
             Self::Errors => "errors",
         }
     }
@@ -116,9 +137,10 @@ impl View {
                 }
                 ("order", "ascending") => view.ascending = true,
                 ("routes", "all") => view.all_routes = true,
-                ("exception", id) if id.len() <= MAX_GROUP_BYTES => {
-                    view.exception = Some(id.to_owned()).filter(|id| !id.is_empty());
+                ("exception", id) if is_id(id) => {
+                    view.alone = Some(Alone::Exception(id.to_owned()));
                 }
+                ("slow", key) if is_id(key) => view.alone = Some(Alone::Slow(key.to_owned())),
                 _ => {}
             }
         }
@@ -143,8 +165,10 @@ impl View {
         if self.all_routes {
             query.append_pair("routes", "all");
         }
-        if let Some(id) = &self.exception {
-            query.append_pair("exception", id);
+        match &self.alone {
+            Some(Alone::Exception(id)) => drop(query.append_pair("exception", id)),
+            Some(Alone::Slow(key)) => drop(query.append_pair("slow", key)),
+            None => {}
         }
         query.finish()
     }
@@ -152,6 +176,23 @@ impl View {
     /// A link to this page.
     pub(crate) fn link(&self) -> String {
         format!("?{}", self.query())
+    }
+
+    /// The page of one exception or slow request of an application.
+    pub(crate) fn of_one(&self, application: Option<&str>, alone: Alone) -> Self {
+        Self {
+            application: application.map(str::to_owned).or(self.application.clone()),
+            alone: Some(alone),
+            ..self.clone()
+        }
+    }
+
+    /// The page with everything.
+    pub(crate) fn of_all(&self) -> Self {
+        Self {
+            alone: None,
+            ..self.clone()
+        }
     }
 
     /// A page that is sorted by a column: the other way round, where this one is. Names are sorted from A to Z at first,
@@ -168,6 +209,10 @@ impl View {
     }
 }
 
+fn is_id(text: &str) -> bool {
+    (1..=MAX_ID_BYTES).contains(&text.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,9 +225,12 @@ mod tests {
             order: RouteOrder::P95,
             ascending: true,
             all_routes: true,
-            exception: Some("0a1b".into()),
+            alone: Some(Alone::Exception("0a1b".into())),
         };
         assert_eq!(View::parse(&view.query()), view);
+        let slow = view.of_one(None, Alone::Slow("17-250000".into()));
+        assert_eq!(View::parse(&slow.query()), slow);
+        assert_eq!(slow.of_all(), view.of_all());
         for order in RouteOrder::ALL {
             let view = View::default().sorted_by(order);
             assert_eq!(View::parse(&view.query()), view);
@@ -193,6 +241,7 @@ mod tests {
     #[test]
     fn a_query_without_sense_is_the_usual_page() {
         let long = format!("application={}", "a".repeat(MAX_APPLICATION_BYTES + 1));
+        let long_id = format!("slow={}", "a".repeat(MAX_ID_BYTES + 1));
         for query in [
             "",
             "%",
@@ -200,6 +249,8 @@ mod tests {
             "sort",
             "period=year&x=1",
             &long,
+            &long_id,
+            "slow=&exception=",
             "application=",
             "&&=&",
         ] {

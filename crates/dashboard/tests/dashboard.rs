@@ -4,7 +4,7 @@
 //! The tests in headless Chromium keep pictures in `target/artifacts`. They need the packages of `scripts/install test`; a
 //! missing one fails them.
 
-use dashboard::{HEADERS, View, live, page, resource};
+use dashboard::{HEADERS, View, live, login, page, resource};
 
 #[path = "dashboard/fixtures.rs"]
 mod fixtures;
@@ -46,12 +46,14 @@ fn the_page_has_all_sections_with_the_figures_of_the_model() {
         "worker 1 replaced: private memory 333.0 MiB exceeds",
         "<h2>Routes</h2>",
         "All 200 routes</a>",
+        "<h2>Exceptions</h2>",
+        "<a href=\"?exception=",
         "NoMethodError",
-        "412 times",
-        "app&#x2f;models&#x2f;order.rb:53:in `total&#x27;",
-        "highball exceptions",
+        ">412<",
+        "app&#x2f;models&#x2f;order.rb:Order#total",
+        "<h2>Slow requests</h2>",
+        "<a href=\"?slow=k0\"",
         "8.4 s",
-        "<img src=\"&#x2f;dashboard&#x2f;slow&#x2f;s0.svg\"",
         "worker 0",
         "&#x2f;export.xlsx for 12 s",
         "1 idle",
@@ -74,9 +76,87 @@ fn the_live_part_is_that_of_the_page() {
 }
 
 #[test]
+fn an_exception_has_a_page_with_its_samples() {
+    let page = shown(
+        &fixtures::opened_exception(),
+        "application=shop&exception=0a",
+    );
+    let parts = [
+        "<title>NoMethodError · Highball</title>",
+        "<a href=\"?application=shop\">All figures</a>",
+        "<h1><bdi>NoMethodError",
+        "KeyError in app&#x2f;models&#x2f;order.rb:price",
+        "412 times",
+        "12 in this hour",
+        "highball exceptions",
+        "id=\"chart-hours-title\"",
+        "<details id=\"sample-",
+        "POST &#x2f;orders&#x2f;8841",
+        "<h3>Parameters</h3>",
+        "[FILTERED]",
+        "<li class=\"own\"><bdi>app&#x2f;models&#x2f;order.rb:40",
+        "<li><bdi>&#x2f;var&#x2f;lib&#x2f;gems",
+        "Caused by <bdi>KeyError",
+    ];
+    expect_in_order(&page, &parts);
+    assert_eq!(page.matches(" open>").count(), 1, "the newest is open");
+}
+
+#[test]
+fn a_slow_request_has_a_page_with_a_flame_graph_and_text() {
+    let model = fixtures::opened_slow();
+    let page = shown(&model, "slow=k0");
+    let parts = [
+        "<a href=\"?\">All figures</a>",
+        "<h1><bdi>GET &#x2f;reports&#x2f;0?from",
+        "8.4 s",
+        "<dt>Request id</dt><dd><bdi>s0",
+        "<img src=\"dashboard&#x2f;flame.svg?slow=k0\" alt=\"Flame graph",
+        "<pre id=\"stack\"",
+        "ReportsController#show",
+    ];
+    expect_in_order(&page, &parts);
+    let part = live(&model, &View::parse("slow=k0")).expect("the template fits");
+    assert!(part.trim_start().starts_with("<main id=\"live\"") && page.contains(part.trim()));
+}
+
+#[test]
+fn what_is_no_longer_kept_has_a_page_that_says_so() {
+    let gone = dashboard::Model {
+        opened: Some(dashboard::Opened::Missing),
+        ..fixtures::empty()
+    };
+    let page = shown(&gone, "exception=0a");
+    expect_in_order(&page, &["All figures</a>", "It is not kept, or no longer"]);
+}
+
+#[test]
+fn who_has_signed_in_can_sign_out() {
+    let signed_in = dashboard::Model {
+        has_session: true,
+        ..fixtures::empty()
+    };
+    let form = "<form method=\"post\" action=\"dashboard/sign-out\">";
+    assert!(shown(&signed_in, "").contains(form));
+    assert!(!shown(&fixtures::empty(), "").contains(form));
+    let asked = login(None).expect("the template fits");
+    let parts = [
+        "<form method=\"post\" action=\"dashboard\">",
+        "type=\"password\"",
+    ];
+    expect_in_order(&asked, &parts);
+    assert!(!asked.contains("role=\"alert\"") && !asked.contains("<script"));
+    let again = login(Some(fixtures::HOSTILE)).expect("the template fits");
+    assert!(again.contains("&lt;script&gt;") && !again.contains("<script"));
+}
+
+#[test]
 fn every_text_from_outside_is_escaped() {
-    for query in ["", "application=second&sort=name", "period=day&routes=all"] {
-        let page = shown(&fixtures::hostile(), query);
+    let pages = ["", "application=second&sort=name", "period=day&routes=all"];
+    let pages = pages.map(|query| shown(&fixtures::hostile(), query));
+    let opened = fixtures::hostile_opened();
+    let opened = opened.map(|model| shown(&model, "slow=%22%3E%3Cscript%3Ealert(1)"));
+    for page in pages.iter().chain(&opened) {
         assert!(page.contains("&lt;script&gt;alert(1)"), "the text is shown");
         assert_eq!(page.matches("<script").count(), 1, "{page}");
         for part in [
@@ -107,6 +187,8 @@ fn the_page_needs_nothing_that_its_policy_forbids() {
         fixtures::empty(),
         fixtures::many(),
         fixtures::hostile(),
+        fixtures::opened_exception(),
+        fixtures::opened_slow(),
     ] {
         let page = shown(&model, "");
         for part in [
@@ -125,7 +207,7 @@ fn the_page_needs_nothing_that_its_policy_forbids() {
             .skip(1)
             .chain(page.split("href=\"").skip(1));
         for address in with_sources.filter_map(|rest| rest.split('"').next()) {
-            let own = ["?", "#", "dashboard/", "data:,", "&#x2f;"];
+            let own = ["?", "#", "dashboard/", "dashboard&#x2f;", "data:,"];
             assert!(
                 own.iter().any(|start| address.starts_with(start)),
                 "{address}"

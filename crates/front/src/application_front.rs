@@ -220,6 +220,11 @@ impl ApplicationFront {
         self.application.slow_requests.merge(now, slow);
     }
 
+    /// What `look` takes of each of these, in the same order, without a copy of them.
+    pub fn of_slow_requests<T>(&self, look: impl Fn(&SlowRequest) -> Option<T>) -> Vec<T> {
+        self.application.slow_requests.of_each(Instant::now(), look)
+    }
+
     /// Responses that may be used again.
     pub fn cache(&self) -> &ResponseCache {
         &self.application.cache

@@ -66,6 +66,7 @@ fn head(view: &View, order: RouteOrder) -> Head {
         RouteOrder::Name => "Route",
         RouteOrder::Count => "Requests",
         RouteOrder::Rate => "A second",
+        RouteOrder::Mean => "Mean",
         RouteOrder::P50 => "p50",
         RouteOrder::P95 => "p95",
         RouteOrder::P99 => "p99",
@@ -73,7 +74,9 @@ fn head(view: &View, order: RouteOrder) -> Head {
         RouteOrder::Database => "Database",
         RouteOrder::View => "Views",
         RouteOrder::Queries => "Queries",
+        RouteOrder::Cpu => "CPU",
         RouteOrder::Gc => "GC",
+        RouteOrder::Objects => "Objects",
         RouteOrder::Errors => "Errors",
     };
     let direction = if view.ascending {
@@ -101,6 +104,14 @@ fn views(route: &Route) -> Option<f64> {
     share(route.view_s?, route.total_s)
 }
 
+fn cpu(route: &Route) -> Option<f64> {
+    share(route.cpu_s?, route.total_s)
+}
+
+fn mean(route: &Route) -> Option<f64> {
+    share(route.total_s, route.count as f64)
+}
+
 fn collection(route: &Route) -> Option<f64> {
     share(route.gc_s?, route.total_s)
 }
@@ -119,6 +130,7 @@ fn compare(order: RouteOrder, a: &Route, b: &Route) -> Ordering {
         RouteOrder::Name => a.name.cmp(&b.name),
         RouteOrder::Count => a.count.cmp(&b.count),
         RouteOrder::Rate => a.rate.total_cmp(&b.rate),
+        RouteOrder::Mean => by(&mean),
         RouteOrder::P50 => by(&|route| route.p50_s),
         RouteOrder::P95 => by(&|route| route.p95_s),
         RouteOrder::P99 => by(&|route| route.p99_s),
@@ -126,7 +138,9 @@ fn compare(order: RouteOrder, a: &Route, b: &Route) -> Ordering {
         RouteOrder::Database => by(&database),
         RouteOrder::View => by(&views),
         RouteOrder::Queries => by(&|route| route.queries),
+        RouteOrder::Cpu => by(&cpu),
         RouteOrder::Gc => by(&collection),
+        RouteOrder::Objects => by(&|route| route.objects),
         RouteOrder::Errors => by(&errors),
     }
 }
@@ -143,6 +157,7 @@ fn row(application: Option<&str>, route: &Route, total: f64) -> Row {
         cells: vec![
             Cell::number(route.count),
             Cell::number(figure(route.rate)),
+            Cell::number(maybe_duration(mean(route))),
             Cell::number(maybe_duration(route.p50_s)),
             Cell::number(maybe_duration(route.p95_s)),
             Cell::number(maybe_duration(route.p99_s)),
@@ -150,7 +165,9 @@ fn row(application: Option<&str>, route: &Route, total: f64) -> Row {
             text(database(route), percent),
             text(views(route), percent),
             text(route.queries, figure),
+            text(cpu(route), percent),
             text(collection(route), percent),
+            text(route.objects, figure),
             text(errors(route), percent)
                 .bad_if(errors(route).is_some_and(|share| share > MANY_ERRORS)),
         ],

@@ -1,8 +1,9 @@
 //! Made-up servers: one under load, one that nobody has asked anything, and many applications with awkward names.
 
 use dashboard::{
-    Application, Bucket, Cache, Certificate, ExceptionGroup, ExceptionSample, Mark, Measured,
-    Model, Point, Queue, Route, Server, SlowRequest, Thread, Worker,
+    Application, Bucket, Cache, Certificate, ExceptionCause, ExceptionGroup, ExceptionSample, Mark,
+    Measured, Model, Opened, OpenedException, OpenedSlowRequest, Point, Queue, Route, Server,
+    SlowRequest, Thread, TraceLine, Worker,
 };
 
 /// The time of all of them.
@@ -81,24 +82,14 @@ pub(crate) fn hostile() -> Model {
         message: text(),
         location: text(),
         release: Some(text()),
-        samples: vec![ExceptionSample {
-            message: text(),
-            request: text(),
-            request_id: text(),
-            route: Some(text()),
-            facts: vec![(text(), text())],
-            backtrace: vec![text()],
-            ..ExceptionSample::default()
-        }],
         ..ExceptionGroup::default()
     }];
     application.slow = vec![SlowRequest {
-        id: text(),
+        key: text(),
+        id: Some(text()),
         request: text(),
         route: Some(text()),
         outcome: text(),
-        stack: text(),
-        flame: Some(format!("/{HOSTILE}")),
         ..SlowRequest::default()
     }];
     application.measured.recent.truncate(1);
@@ -296,6 +287,8 @@ fn routes() -> Vec<Route> {
             database_s: (index % 5 != 4).then_some(total_s * 0.09 * (index % 9) as f64),
             view_s: (index % 5 != 4).then_some(total_s * 0.05 * (index % 7) as f64),
             queries: (index % 5 != 4).then_some((index * 3 % 17) as f64),
+            cpu_s: Some(total_s * 0.06 * (index % 11) as f64),
+            objects: Some((index * 1_237 % 9_000) as f64),
             gc_s: Some(total_s * 0.013 * (index % 4) as f64),
             errors: if index % 6 == 5 { count / 40 } else { 0 },
         }
@@ -310,27 +303,12 @@ fn exceptions() -> Vec<ExceptionGroup> {
         message: message.into(),
         location: "app/models/order.rb:Order#total".into(),
         count: 412 / (index + 1),
-        last_hour: 12 / (index + 1),
+        hours: (0..24)
+            .map(|hour| (12 + hour * 7 % 30) / (index + 1))
+            .collect(),
         first: NOW - 86_400 * (index + 1),
         last: NOW - 40 * (index + 1),
         release: Some("9be2d11".into()),
-        samples: vec![ExceptionSample {
-            at: NOW - 40 * (index + 1),
-            message: message.into(),
-            request: "POST /orders/8841".into(),
-            request_id: "019ab0c4-7d1e-7c3b-9a55-3f8e2f6f1c11".into(),
-            route: Some("/orders/:id".into()),
-            facts: vec![
-                ("Release".into(), "9be2d11".into()),
-                (
-                    "Parameters".into(),
-                    "{\"id\"=>\"8841\", \"card\"=>\"[FILTERED]\"}".into(),
-                ),
-            ],
-            backtrace: (0..14)
-                .map(|line| format!("app/models/order.rb:{}:in `total'", 40 + line))
-                .collect(),
-        }],
     };
     vec![
         group(
@@ -352,10 +330,10 @@ fn exceptions() -> Vec<ExceptionGroup> {
 }
 
 fn slow() -> Vec<SlowRequest> {
-    let request = |index: u64| {
-        SlowRequest {
+    let request = |index: u64| SlowRequest {
+        key: format!("k{index}"),
         at: NOW - 30 * (index + 1),
-        id: format!("s{index}"),
+        id: Some(format!("s{index}")),
         request: format!("GET /reports/{index}?from=2026-01-01&to=2026-11-23&detail=everything"),
         route: Some("reports#show".into()),
         duration_ms: 8_400 / (index + 1),
@@ -365,11 +343,124 @@ fn slow() -> Vec<SlowRequest> {
         outcome: "ok".into(),
         worker: Some(0),
         samples: 20,
-        stack: "20  100 %  Rack::Handler#call\n18   90 %    ReportsController#show\n17   85 %      Report#rows (app/models/report.rb:88)\n 1    5 %      Report#title".into(),
-        flame: (index == 0).then(|| "/dashboard/slow/s0.svg".into()),
-    }
     };
     (0..4).map(request).collect()
+}
+
+/// The page of a group of exceptions.
+pub(crate) fn opened_exception() -> Model {
+    let line = |is_own: bool, text: &str| TraceLine {
+        text: text.to_owned(),
+        is_own,
+    };
+    let gem = "/var/lib/gems/3.1.0/gems/activerecord-7.1.3/lib/active_record/relation/calculations.rb:88:in `block in pluck'";
+    let backtrace: Vec<_> = (0..40)
+        .map(|number| match number % 9 {
+            0 => line(
+                true,
+                &format!("app/models/order.rb:{}:in `total'", 40 + number),
+            ),
+            _ => line(false, gem),
+        })
+        .collect();
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let sample = |number: u64| ExceptionSample {
+        at: NOW - 40 * (number + 1),
+        message: "undefined method `price' for nil:NilClass".into(),
+        request: "POST /orders/8841".into(),
+        request_id: format!("019ab0c4-7d1e-7c3b-9a55-3f8e2f6f1c1{number}"),
+        facts: vec![pair("Route", "/orders/:id"), pair("Worker", "2")],
+        values: vec![
+            (
+                "Parameters".into(),
+                vec![pair("id", "8841"), pair("card", "[FILTERED]")],
+            ),
+            ("Header fields".into(), vec![pair("User-Agent", "curl/8")]),
+        ],
+        backtrace: backtrace.clone(),
+        causes: vec![ExceptionCause {
+            class: "KeyError".into(),
+            message: "key not found: :price".into(),
+            backtrace: backtrace[..5].to_vec(),
+        }],
+    };
+    Model {
+        opened: Some(Opened::Exception(OpenedException {
+            group: exceptions().remove(0),
+            application: None,
+            cause: Some(("KeyError".into(), "app/models/order.rb:price".into())),
+            route: Some("/orders/:id".into()),
+            is_handled: false,
+            samples: (0..5).map(sample).collect(),
+        })),
+        ..server()
+    }
+}
+
+/// The page of a slow request.
+pub(crate) fn opened_slow() -> Model {
+    Model {
+        opened: Some(Opened::Slow(OpenedSlowRequest {
+            request: slow().remove(0),
+            application: None,
+            stack: "20  100 %  Rack::Handler#call\n18   90 %    ReportsController#show\n17   85 %      Report#rows (app/models/report.rb:88)\n".repeat(20),
+        })),
+        ..server()
+    }
+}
+
+/// The pages of their own with hostile texts wherever a text can be.
+pub(crate) fn hostile_opened() -> [Model; 2] {
+    let text = || HOSTILE.to_owned();
+    let line = || TraceLine {
+        text: text(),
+        is_own: true,
+    };
+    let exception = OpenedException {
+        group: ExceptionGroup {
+            id: text(),
+            class: text(),
+            message: text(),
+            location: text(),
+            release: Some(text()),
+            ..ExceptionGroup::default()
+        },
+        application: Some(text()),
+        cause: Some((text(), text())),
+        route: Some(text()),
+        is_handled: true,
+        samples: vec![ExceptionSample {
+            message: text(),
+            request: text(),
+            request_id: text(),
+            facts: vec![(text(), text())],
+            values: vec![(text(), vec![(text(), text())])],
+            backtrace: vec![line()],
+            causes: vec![ExceptionCause {
+                class: text(),
+                message: text(),
+                backtrace: vec![line()],
+            }],
+            ..ExceptionSample::default()
+        }],
+    };
+    let slow = OpenedSlowRequest {
+        request: SlowRequest {
+            key: text(),
+            id: Some(text()),
+            request: text(),
+            route: Some(text()),
+            outcome: text(),
+            samples: 1,
+            ..SlowRequest::default()
+        },
+        application: Some(text()),
+        stack: text(),
+    };
+    [Opened::Exception(exception), Opened::Slow(slow)].map(|opened| Model {
+        opened: Some(opened),
+        ..server()
+    })
 }
 
 /// Waves of load, with a pause of a minute in which the server was stopped.

@@ -6,7 +6,9 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use dashboard::{HEADERS, Model, View, live, page, resource};
+use dashboard::{Alone, HEADERS, Model, View, live, page, resource};
+
+use crate::fixtures;
 
 /// What the server answers; written by the test, read by the server's thread.
 #[derive(Debug)]
@@ -86,18 +88,19 @@ fn content(
 ) -> (&'static str, &'static str, String) {
     let shared = shared.lock().expect("no thread panics with it");
     let view = View::parse(query);
+    let model = match &view.alone {
+        Some(Alone::Exception(_)) => fixtures::opened_exception(),
+        Some(Alone::Slow(_)) => fixtures::opened_slow(),
+        None => shared.model.clone(),
+    };
     if let Some(status) = shared.failure {
         return (status, "text/plain", status.to_owned());
     }
     let html = "text/html; charset=utf-8";
     match path.strip_prefix("/dashboard") {
-        Some("") => ("200 OK", html, page(&shared.model, &view).expect("a page")),
-        Some("/live") => (
-            "200 OK",
-            html,
-            live(&shared.model, &view).expect("its live part"),
-        ),
-        Some("/slow/s0.svg") => ("200 OK", "image/svg+xml", FLAME.to_owned()),
+        Some("") => ("200 OK", html, page(&model, &view).expect("a page")),
+        Some("/live") => ("200 OK", html, live(&model, &view).expect("its live part")),
+        Some("/flame.svg") => ("200 OK", "image/svg+xml", FLAME.to_owned()),
         Some("/page.js") if shared.no_script => ("200 OK", "text/javascript", String::new()),
         Some(name) => match resource(name.trim_start_matches('/')) {
             Some(found) => ("200 OK", found.content_type, found.body.to_owned()),

@@ -10,24 +10,10 @@ use crate::dashboard::routes::routes;
 
 /// What the dashboard shows of this status.
 pub(super) fn model(report: &Report, history: &History) -> Model {
-    let front = report
-        .all
-        .processes
-        .iter()
-        .find(|one| one.role == Role::Front);
     let several = &report.applications;
     let applications = applications(report).into_iter();
     Model {
-        server: Server {
-            version: report.version.clone(),
-            pid: report.pid,
-            state: report.state.clone(),
-            dir: report.dir.clone(),
-            now: report.now,
-            started: front.map_or(report.now, |front| front.started),
-            listeners: report.listeners.clone(),
-            connections: report.connections as u64,
-        },
+        server: server(report),
         applications: applications
             .map(|(name, own)| {
                 let named = several.iter().find(|one| one.name == name);
@@ -45,6 +31,23 @@ pub(super) fn model(report: &Report, history: &History) -> Model {
         certificates: certificates(report),
         outcomes: report.all.counters.clone(),
         responses: report.all.responses.clone(),
+        ..Model::default()
+    }
+}
+
+/// The server of this status.
+pub(super) fn server(report: &Report) -> Server {
+    let mut processes = report.all.processes.iter();
+    let front = processes.find(|one| one.role == Role::Front);
+    Server {
+        version: report.version.clone(),
+        pid: report.pid,
+        state: report.state.clone(),
+        dir: report.dir.clone(),
+        now: report.now,
+        started: front.map_or(report.now, |front| front.started),
+        listeners: report.listeners.clone(),
+        connections: report.connections as u64,
     }
 }
 

@@ -1,35 +1,76 @@
-//! From the slow requests that the front keeps to what the dashboard shows of them. Pure.
+//! From the slow requests that the front keeps to what the dashboard shows of them: a list, one with its stacks, its flame
+//! graph. Pure.
 
 use std::path::Path;
 
-use dashboard::SlowRequest;
+use dashboard::{Opened, OpenedSlowRequest, SlowRequest};
+use front::ApplicationFront;
+use profiles::{StackTree, flame_graph, stacks_text};
 
-/// The slowest ones are shown, at most so many of an application.
-const SHOWN: usize = 20;
-
-/// The slow requests of an application, the slowest first. Files in its folder are named relative to that.
-pub(super) fn requests(all: Vec<front::SlowRequest>, folder: &Path) -> Vec<SlowRequest> {
-    let shown = all.into_iter().take(SHOWN);
-    shown.map(|request| shown_of(request, folder)).collect()
+/// The slow requests of an application, the slowest first.
+pub(super) fn requests(front: &ApplicationFront) -> Vec<SlowRequest> {
+    front.of_slow_requests(|request| Some(shown(request)))
 }
 
-fn shown_of(mut request: front::SlowRequest, folder: &Path) -> SlowRequest {
+/// The one with this key.
+pub(super) fn find(front: &ApplicationFront, key: &str) -> Option<front::SlowRequest> {
+    let with_key = |one: &front::SlowRequest| (key_of(one) == key).then(|| one.clone());
+    front.of_slow_requests(with_key).into_iter().next()
+}
+
+/// What its page shows. Files in the application's folder are named relative to that.
+pub(super) fn opened(
+    request: front::SlowRequest,
+    folder: &Path,
+    application: Option<String>,
+) -> Opened {
+    Opened::Slow(OpenedSlowRequest {
+        application,
+        request: shown(&request),
+        stack: stacks_text(&relative(request.stacks, folder)),
+    })
+}
+
+/// Its flame graph, in SVG.
+pub(super) fn flame(request: front::SlowRequest, folder: &Path) -> String {
+    let (title, took) = (target(&request), duration_ms(&request));
+    let note = format!("{took} ms, {} samples", request.stacks.samples());
+    flame_graph(&relative(request.stacks, folder), &title, &note)
+}
+
+fn relative(mut stacks: StackTree, folder: &Path) -> StackTree {
     if let Some(folder) = folder.to_str() {
-        request.stacks.make_relative(folder);
+        stacks.make_relative(folder);
     }
+    stacks
+}
+
+/// What no two requests of an hour have in common: an id may be a client's own choice, or none.
+fn key_of(request: &front::SlowRequest) -> String {
+    format!("{}-{:.0}", request.ended, request.app_ms * 1000.0)
+}
+
+fn target(request: &front::SlowRequest) -> String {
+    format!("{} {}", request.method, request.path)
+}
+
+fn duration_ms(request: &front::SlowRequest) -> u64 {
+    (request.queue_ms + request.app_ms) as u64
+}
+
+fn shown(request: &front::SlowRequest) -> SlowRequest {
     SlowRequest {
+        key: key_of(request),
         at: request.ended,
-        id: request.request_id.unwrap_or_default(),
-        request: format!("{} {}", request.method, request.path),
-        route: request.route,
-        duration_ms: (request.queue_ms + request.app_ms) as u64,
+        id: request.request_id.clone(),
+        request: target(request),
+        route: request.route.clone(),
+        duration_ms: duration_ms(request),
         queue_ms: request.queue_ms as u64,
         database_ms: request.db_ms.map(|ms| ms as u64),
         status: request.status,
-        outcome: request.outcome,
+        outcome: request.outcome.clone(),
         worker: request.worker,
         samples: request.stacks.samples(),
-        stack: profiles::stacks_text(&request.stacks),
-        flame: None,
     }
 }
