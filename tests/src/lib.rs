@@ -8,6 +8,7 @@ pub mod authority;
 pub mod background;
 pub mod browser;
 pub mod bundle;
+pub mod dashboard;
 pub mod http2;
 pub mod operators;
 pub mod prometheus;

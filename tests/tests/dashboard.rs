@@ -1,14 +1,13 @@
 //! `highball dashboard`: who gets its pages, that its figures are those of `status --json`, and how it ends. In headless
 //! Chromium too; pictures are kept in `target/artifacts`. Needs the packages of `scripts/install test`.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::io::Read;
 
 use anyhow::{Result, ensure};
 use highball_tests::browser::Browser;
-use rustix::process::Signal;
+use highball_tests::dashboard::{Dashboard, figure};
 use serde_json::json;
-use test_support::{Application, Client, Gated, Process, Server, binary, until};
+use test_support::{Application, Client, Gated, Server, until};
 
 /// `/wait` waits at the gate, `/bad` raises, the rest is answered at once.
 const APPLICATION: &str = r##"run lambda { |env|
@@ -16,93 +15,6 @@ const APPLICATION: &str = r##"run lambda { |env|
   raise KeyError, "no <b>such</b> key" if env["PATH_INFO"] == "/bad"
   Test.text("ok")
 }"##;
-
-/// A running `highball dashboard`; killed when dropped.
-struct Dashboard {
-    command: Child,
-    /// Host and port, and the target with the key.
-    host: String,
-    target: String,
-}
-
-impl Dashboard {
-    /// Runs the command and waits for the address that it prints.
-    #[track_caller]
-    fn open(server: &Server) -> Self {
-        let mut command = Command::new(binary())
-            .arg("dashboard")
-            .current_dir(server.dir())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the command starts");
-        let stdout = command.stdout.as_mut().expect("stdout is piped");
-        let mut line = String::new();
-        BufReader::new(stdout)
-            .read_line(&mut line)
-            .expect("an address");
-        let address = line.trim().strip_prefix("http://");
-        let address = address.unwrap_or_else(|| panic!("no address: {line:?}"));
-        let (host, target) = address.split_once('/').expect("a path");
-        Self {
-            host: host.to_owned(),
-            target: format!("/{target}"),
-            command,
-        }
-    }
-
-    fn address(&self) -> String {
-        format!("http://{}{}", self.host, self.target)
-    }
-
-    /// Sends a request with these further lines of its head.
-    fn send(&self, method: &str, target: &str, fields: &str) -> test_support::Response {
-        let mut client = Client::connect(self.host.as_str());
-        let host = &self.host;
-        client.send(format!(
-            "{method} {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{fields}\r\n"
-        ));
-        client.response_to(method)
-    }
-
-    /// Exchanges the key for the cookie, as a line of a head.
-    #[track_caller]
-    fn enter(&self) -> String {
-        let entered = self.send("GET", &self.target, "");
-        assert_eq!(entered.expect(303).field("location"), Some("/dashboard"));
-        let cookie = entered.field("set-cookie").expect("a cookie");
-        assert!(
-            cookie.ends_with("; Path=/dashboard; HttpOnly; SameSite=Strict"),
-            "{cookie}"
-        );
-        let pair = cookie.split(';').next().expect("a pair");
-        format!("Cookie: {pair}\r\n")
-    }
-
-    /// Ends the command as Ctrl-C does.
-    fn interrupt(&mut self) {
-        Process(self.command.id()).signal(Signal::TERM);
-        self.command.wait().expect("it ends");
-    }
-}
-
-impl Drop for Dashboard {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.command.kill();
-        let _ = self.command.wait();
-    }
-}
-
-/// The value of a figure at the top of a page.
-#[track_caller]
-fn figure(page: &str, name: &str) -> String {
-    let start = format!("data-figure=\"{name}\">");
-    let rest = page.split(&start).nth(1);
-    let rest = rest.unwrap_or_else(|| panic!("no {name} in {page}"));
-    rest.split('<').next().expect("its end").to_owned()
-}
 
 #[test]
 fn a_key_opens_the_dashboard_once_for_one_browser() {
@@ -277,6 +189,112 @@ fn live_figures_are_those_of_the_status() {
     }
     waiting.gate.open();
     held.response().expect(200);
+}
+
+/// Each request computes for a second.
+const SLOW: &str = r##"
+def rows_of(report, rows = 0)
+  rows += 1 until Process.clock_gettime(Process::CLOCK_MONOTONIC) > report
+end
+
+run lambda { |env|
+  rows_of(Process.clock_gettime(Process::CLOCK_MONOTONIC) + 1)
+  Test.text("ok")
+}
+"##;
+
+/// The address that the link in a list leads to: the first one that begins so.
+#[track_caller]
+fn link(page: &str, start: &str) -> String {
+    let start = format!("<a href=\"{start}");
+    let at = page.find(&start);
+    let at = at.unwrap_or_else(|| panic!("no {start} in {page}"));
+    let rest = &page[at + "<a href=\"".len()..];
+    rest.split('"')
+        .next()
+        .expect("its end")
+        .replace("&amp;", "&")
+}
+
+#[test]
+fn an_exception_is_opened_with_its_samples() {
+    let server = Server::app(APPLICATION).start();
+    for _ in 0..3 {
+        server.get("/bad?password=secret&q=shoes").expect(500);
+    }
+    let dashboard = Dashboard::open(&server);
+    let cookie = dashboard.enter();
+    let get = |target: &str| dashboard.send("GET", target, &cookie);
+    let list = get("/dashboard").expect(200).text();
+    assert!(
+        !list.contains("shoes"),
+        "samples are on a page of their own"
+    );
+    let target = format!("/dashboard{}", link(&list, "?exception="));
+    let page = get(&target).expect(200).text();
+    for part in [
+        "<h1><bdi>KeyError",
+        "no &lt;b&gt;such&lt;&#x2f;b&gt; key",
+        "3 times",
+        "3 in this hour",
+        "GET &#x2f;bad",
+        "<dd><bdi>shoes",
+        "[FILTERED]",
+        "<li class=\"own\"><bdi>config.ru:",
+    ] {
+        assert!(page.contains(part), "no {part:?} in {page}");
+    }
+    assert!(!page.contains("secret") && !page.contains("data-figure"));
+    let live = target.replace("/dashboard?", "/dashboard/live?");
+    assert!(page.contains("3 times") && get(&live).expect(200).text().contains("3 times"));
+    for gone in ["?exception=0", "?exception=", "?slow=1-1"] {
+        let page = get(&format!("/dashboard{gone}")).expect(200).text();
+        let is_list = page.contains("data-figure");
+        assert_eq!(page.contains("It is not kept"), !is_list, "{gone}");
+        assert_eq!(is_list, gone == "?exception=");
+    }
+}
+
+#[test]
+fn a_slow_request_is_opened_with_its_flame_graph() {
+    let application = Application::new(SLOW);
+    let server = Server::application_of(application)
+        .setting("slow_request", "200ms")
+        .start();
+    server.get("/report?year=2026&token=secret").expect(200);
+    let dashboard = Dashboard::open(&server);
+    let cookie = dashboard.enter();
+    let get = |target: &str| dashboard.send("GET", target, &cookie);
+    let list = get("/dashboard").expect(200).text();
+    let link = link(&list, "?slow=");
+    let page = get(&format!("/dashboard{link}")).expect(200).text();
+    let picture = format!("<img src=\"dashboard&#x2f;flame.svg{link}\"");
+    for part in [
+        "GET &#x2f;report?year=2026",
+        "rows_of",
+        &picture,
+        "<dt>Samples of its thread</dt>",
+    ] {
+        assert!(page.contains(part), "no {part:?} in {page}");
+    }
+    assert!(!page.contains("secret"));
+    let svg = get(&format!("/dashboard/flame.svg{link}"));
+    assert_eq!(svg.expect(200).field("content-type"), Some("image/svg+xml"));
+    let policy = svg.values("content-security-policy").join(";");
+    assert!(
+        policy.starts_with("default-src 'none'") && !policy.contains("script"),
+        "{policy}"
+    );
+    let text = svg.text();
+    assert!(
+        text.contains("rows_of") && !text.contains("<script"),
+        "{text}"
+    );
+    for none in ["", "?slow=", "?slow=1-1", "?exception=0"] {
+        get(&format!("/dashboard/flame.svg{none}")).expect(404);
+    }
+    let refused = dashboard.send("GET", &format!("/dashboard/flame.svg{link}"), "");
+    assert!(!refused.expect(401).text().contains("rows_of"));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A request for a route, read completely and within bounds. It carries nothing out.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
@@ -14,6 +16,7 @@ pub struct Call {
     /// What stands in the path for the route's `{name}`.
     part: Option<String>,
     local: bool,
+    peer: Option<IpAddr>,
 }
 
 impl Call {
@@ -23,7 +26,23 @@ impl Call {
             body,
             part,
             local,
+            peer: None,
         }
+    }
+
+    /// The same from this address.
+    pub(crate) fn with_peer(self, peer: Option<IpAddr>) -> Self {
+        Self { peer, ..self }
+    }
+
+    /// The address that it came from; `None` of a socket that has none.
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.peer
+    }
+
+    /// Its body.
+    pub fn body(&self) -> &[u8] {
+        &self.body
     }
 
     /// Whether it came over the control socket.

@@ -2,6 +2,7 @@
 //! carries nothing out by itself.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use http::header::{CONNECTION, HeaderValue};
@@ -50,7 +51,20 @@ pub async fn serve_connection(
     terms: &impl Fn() -> Terms,
     loopback: bool,
 ) {
-    serve(socket, routes, terms, loopback, &|_| {}).await;
+    let reached = Reached {
+        loopback,
+        peer: None,
+    };
+    serve(socket, routes, terms, reached, &|_| {}).await;
+}
+
+/// How a client has reached this server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reached {
+    /// Only this machine reaches the address that it has named.
+    pub(crate) loopback: bool,
+    /// Its own address.
+    pub(crate) peer: Option<IpAddr>,
 }
 
 /// The same; `asked` is called when the head of a request has come.
@@ -58,13 +72,13 @@ pub(crate) async fn serve(
     socket: impl AsyncRead + AsyncWrite + Unpin,
     routes: &Routes,
     terms: &impl Fn() -> Terms,
-    loopback: bool,
+    reached: Reached,
     asked: &impl Fn(Asked),
 ) {
     let socket = TokioIo::new(Paced::new(socket, ADMIN_SEND_TIMEOUT));
     let service = service_fn(|request: Request<Incoming>| async move {
         let Terms { access, is_last } = terms();
-        let answer = answer(request, routes, &access, loopback, asked).await;
+        let answer = answer(request, routes, &access, reached, asked).await;
         let mut answer = answer.unwrap_or_else(Problem::into_answer);
         // Who shows no token gets no second attempt on the same connection.
         if is_last || answer.status() == StatusCode::UNAUTHORIZED {
@@ -87,11 +101,11 @@ async fn answer(
     request: Request<Incoming>,
     routes: &Routes,
     access: &Access,
-    loopback: bool,
+    reached: Reached,
     asked: &impl Fn(Asked),
 ) -> Result<Answer, Problem> {
     let (head, body) = request.into_parts();
-    let admitted = access.admit(&head, loopback);
+    let admitted = access.admit(&head, reached.loopback);
     asked(match (&admitted, access) {
         (Ok(()), Access::Token { .. }) => Asked::WithToken,
         _ => Asked::WithoutToken,
@@ -117,5 +131,6 @@ async fn answer(
         }
     };
     let local = matches!(access, Access::Local);
-    route.answer(Call::new(head, body, part, local)).await
+    let call = Call::new(head, body, part, local).with_peer(reached.peer);
+    route.answer(call).await
 }

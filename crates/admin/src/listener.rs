@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 use crate::access::Terms;
 use crate::clients::Clients;
-use crate::connection::{Asked, serve};
+use crate::connection::{Asked, Reached, serve};
 use crate::routes::Routes;
 
 /// How long accepting pauses when no descriptor is left: clients of the applications need them more.
@@ -42,11 +42,13 @@ pub async fn serve_listener(
         let loopback = socket
             .local_addr()
             .is_ok_and(|address| address.ip().to_canonical().is_loopback());
+        let peer = Some(peer.ip());
+        let reached = Reached { loopback, peer };
         let (routes, terms) = (Rc::clone(&routes), Rc::clone(&terms));
         spawn(Box::pin(async move {
             let asked = |asked| place.asked(asked == Asked::WithToken);
             tokio::select! {
-                () = serve(socket, &routes, &*terms, loopback, &asked) => {}
+                () = serve(socket, &routes, &*terms, reached, &asked) => {}
                 () = place.until_lost() => {}
             }
         }));

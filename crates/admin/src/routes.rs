@@ -54,6 +54,14 @@ impl Routes {
         self.add(Method::GET, path, Rights::Open, handler)
     }
 
+    /// Adds a route that everybody may use, such as a form to sign in.
+    pub fn open_post<F>(self, path: &'static str, handler: impl Fn(Call) -> F + 'static) -> Self
+    where
+        F: Future<Output = Result<Answer, Problem>> + 'static,
+    {
+        self.add(Method::POST, path, Rights::Open, handler)
+    }
+
     /// Adds a route that only reads.
     pub fn get<F>(self, path: &'static str, handler: impl Fn(Call) -> F + 'static) -> Self
     where

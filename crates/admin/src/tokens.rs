@@ -12,7 +12,7 @@ const MAX_TOKEN_LENGTH: usize = 256;
 const MAX_TOKENS: usize = 32;
 
 /// The tokens that are accepted. None accepts nobody.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Tokens(Vec<[u8; 32]>);
 
 impl std::fmt::Debug for Tokens {

@@ -16,7 +16,9 @@ pub use model::{
     Application, Cache, Certificate, ExceptionGroup, Mark, Model, Queue, Route, Server,
     SlowRequest, Thread, Worker,
 };
-pub use page::{PageError, live, login, page};
+pub use page::{PageError, live, login, page, token_of_form};
 pub use resource::{FLAME_POLICY, HEADERS, Resource, resource};
-pub use series::{Bucket, Measured, Point, Reading, Recorder, STEP_S, Series, percentile};
+pub use series::recorder::Recorder;
+pub use series::saved::{DamagedHistory, Saved};
+pub use series::{Bucket, Measured, Point, Reading, STEP_S, Series, percentile};
 pub use view::{Alone, Period, RouteOrder, View};

@@ -53,6 +53,13 @@ pub fn login(problem: Option<&str>) -> Result<String, PageError> {
     fill("login.html", context! { problem })
 }
 
+/// The token in the body of the form for signing in.
+pub fn token_of_form(body: &[u8]) -> Option<String> {
+    let mut fields = form_urlencoded::parse(body);
+    let token = fields.find(|(name, _)| name == "token");
+    token.map(|(_, token)| token.trim().to_owned())
+}
+
 fn render(model: &Model, view: &View, whole: bool) -> Result<String, PageError> {
     let framed = Framed {
         whole,

@@ -4,7 +4,10 @@
 //! Readings are cumulative, as those of Prometheus are. A counter that is lower than before has begun again; what it
 //! counts now has then come since.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+
+pub(crate) mod recorder;
+pub(crate) mod saved;
 
 /// How far apart readings are to be taken, in seconds.
 pub const STEP_S: u64 = 5;
@@ -12,6 +15,8 @@ pub const STEP_S: u64 = 5;
 const RECENT_POINTS: usize = 120;
 /// Points of the last day: five minutes each.
 const DAY_POINTS: usize = 288;
+/// Seconds of a day.
+pub(crate) const DAY_S: u64 = 86_400;
 /// How much time a point of the day has, in seconds.
 const DAY_STEP_S: f64 = 300.0;
 /// A reading has at most so many buckets; what is beyond is left out.
@@ -91,13 +96,6 @@ pub struct Series {
     day: VecDeque<Point>,
     /// The point of the day that is not full yet.
     open: Option<Point>,
-}
-
-/// The rings of a server: one of each application, and one of all together.
-#[derive(Clone, Debug, Default)]
-pub struct Recorder {
-    all: Series,
-    applications: BTreeMap<String, Series>,
 }
 
 impl Reading {
@@ -258,6 +256,30 @@ impl Series {
         }
     }
 
+    /// Puts what an earlier server has measured before what this one has. `now` is in seconds of the UNIX epoch.
+    fn restore(&mut self, earlier: Measured, now: u64) {
+        let is_new = self.day.is_empty() && self.open.is_none();
+        let recent_s = RECENT_POINTS as u64 * STEP_S;
+        put_before(
+            &mut self.recent,
+            earlier.recent,
+            (now, recent_s),
+            RECENT_POINTS,
+        );
+        // The point that is not full yet counts as the first one of those that are there.
+        let open = self.open.take();
+        let has_open = open.is_some();
+        self.day.extend(open);
+        put_before(&mut self.day, earlier.day, (now, DAY_S), DAY_POINTS);
+        let goes_on = |last: &Point| {
+            last.seconds < DAY_STEP_S
+                && (has_open || now.saturating_sub(last.at) < DAY_STEP_S as u64)
+        };
+        if (is_new || has_open) && self.day.back().is_some_and(goes_on) {
+            self.open = self.day.pop_back();
+        }
+    }
+
     /// What it holds now.
     pub fn measured(&self) -> Measured {
         Measured {
@@ -267,43 +289,33 @@ impl Series {
     }
 }
 
+/// Puts earlier points before those that are there. Clocks may have been set: only those count that are not older than
+/// `length_s` seconds, not of the future, and in their order.
+fn put_before(
+    ring: &mut VecDeque<Point>,
+    earlier: Vec<Point>,
+    (now, length_s): (u64, u64),
+    limit: usize,
+) {
+    let mut last = now.saturating_sub(length_s);
+    let end = ring.front().map_or(now, |first| first.at.saturating_sub(1));
+    let mut kept = VecDeque::new();
+    for point in earlier {
+        if point.at > last && point.at <= end {
+            last = point.at;
+            push_bounded(&mut kept, point, limit);
+        }
+    }
+    while kept.len() + ring.len() > limit && kept.pop_front().is_some() {}
+    kept.append(ring);
+    *ring = kept;
+}
+
 fn push_bounded(ring: &mut VecDeque<Point>, point: Point, limit: usize) {
     if ring.len() == limit {
         ring.pop_front();
     }
     ring.push_back(point);
-}
-
-impl Recorder {
-    /// Takes the readings of all applications at one moment. Those of applications that are no longer named are forgotten.
-    pub fn record(&mut self, readings: impl IntoIterator<Item = (String, Reading)>) {
-        let mut before = std::mem::take(&mut self.applications);
-        let mut together: Option<Point> = None;
-        for (name, reading) in readings {
-            let mut series = before.remove(&name).unwrap_or_default();
-            if let Some(point) = series.record(reading) {
-                together = Some(match together {
-                    None => point,
-                    Some(sum) => sum.beside(&point),
-                });
-            }
-            self.applications.insert(name, series);
-        }
-        if let Some(point) = together {
-            self.all.push(point);
-        }
-    }
-
-    /// All applications together.
-    pub fn all(&self) -> Measured {
-        self.all.measured()
-    }
-
-    /// One application.
-    pub fn of(&self, application: &str) -> Measured {
-        let found = self.applications.get(application);
-        found.map(Series::measured).unwrap_or_default()
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Certificates that come by themselves: from settings to the crate `certificates`, and what that crate asks of the front.
 //! Orders nothing itself.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ use tokio::task::spawn_local;
 
 use crate::setup::Setup;
 use crate::sockets::Sockets;
+use crate::system::state_folder::state_folder;
 
 /// Lines for the log that the front has not taken yet; more are dropped.
 const MAX_LOG_LINES: usize = 256;
@@ -133,7 +134,9 @@ pub(crate) fn stored(setup: &Setup) -> Result<Vec<CertificateStatus>> {
 fn storage(setup: &Setup) -> Result<PathBuf> {
     let settings: &Settings = &setup.settings;
     let Some(set) = &settings.acme_storage else {
-        return default_storage(setup);
+        let folder = state_folder(setup);
+        let folder = folder.context("there is no folder for certificates: set acme_storage")?;
+        return Ok(folder.join("acme"));
     };
     let path = PathBuf::from(set);
     let real = path.canonicalize().unwrap_or_else(|_| path.clone());
@@ -143,36 +146,6 @@ fn storage(setup: &Setup) -> Result<PathBuf> {
         );
     }
     Ok(path)
-}
-
-fn default_storage(setup: &Setup) -> Result<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(folders) = variable("STATE_DIRECTORY") {
-        // systemd separates several with colons.
-        let first = std::env::split_paths(&folders).next();
-        return Ok(first.unwrap_or_default().join("acme"));
-    }
-    let common = Path::new("/var/lib/highball");
-    if rustix::process::geteuid().is_root()
-        || rustix::fs::access(common, rustix::fs::Access::WRITE_OK).is_ok()
-    {
-        return Ok(common.join("acme"));
-    }
-    if let Some(state) = variable("XDG_STATE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-    {
-        return Ok(state.join("highball/acme"));
-    }
-    // Of the user that the server has become, where it changed the user.
-    let mut own = setup.child_environment().variables.iter();
-    let home = own
-        .find(|(name, _)| name == "HOME")
-        .map(|(_, home)| PathBuf::from(home));
-    let home = home.or_else(|| variable("HOME").map(PathBuf::from));
-    let home = home.filter(|home| home.is_absolute());
-    let home = home.context("there is no folder for certificates: set acme_storage")?;
-    Ok(home.join(".local/state/highball/acme"))
 }
 
 /// What the manager of certificates asks of the front.

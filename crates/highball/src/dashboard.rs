@@ -4,9 +4,13 @@
 mod applications;
 mod exceptions;
 pub(crate) mod history;
+pub(crate) mod keeping;
+pub(crate) mod listening;
 mod model;
 pub(crate) mod opening;
 pub(crate) mod pages;
 mod routes;
 mod session;
+pub(crate) mod sign_in;
 mod slow;
+mod storage;

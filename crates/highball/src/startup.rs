@@ -23,18 +23,19 @@ use crate::changes::predecessor::{Gathered, Names, Predecessor, PredecessorExit}
 use crate::changes::restart_file::RestartFile;
 use crate::changes::upgrade::Upgrades;
 use crate::control;
-use crate::control::agent_check::AgentSource;
 use crate::control::api::{self, CommandSinks};
 use crate::control::directory::ControlDirectory;
 use crate::control::exceptions;
 use crate::control::health::Health;
 use crate::control::inspections::{self, INSPECTIONS};
 use crate::control::name::ServerName;
+use crate::control::operators::Endpoints;
 use crate::control::purges::{self, PURGES};
 use crate::control::queue::ChangeQueue;
 use crate::control::report::ReportSource;
 use crate::control::reporter::Reporter;
 use crate::control::socket::ControlSocket;
+use crate::dashboard::keeping::{self, Keeping};
 use crate::dashboard::{self, pages::Dashboard};
 use crate::housekeeping::Housekeeping;
 use crate::server::Server;
@@ -79,9 +80,7 @@ pub(crate) async fn start(
     signals::watch_hangups(&stops, &queue)?;
     // Without it zombies are left, which is no reason not to serve.
     spawn_local(async { drop(orphans::reap().await) });
-    for text in &opened.warnings {
-        log.event(Level::Warn, text, &[]);
-    }
+    announcement::warnings(&log, &opened.warnings);
     let (purges, purged) = mpsc::channel(PURGES);
     let (inspections, inspected) = mpsc::channel(INSPECTIONS);
     let sinks = CommandSinks {
@@ -175,8 +174,12 @@ impl Replaced {
     }
 }
 
-/// The table of routes of a server.
-fn routes(reporter: Rc<Reporter>, health: &Rc<Health>, sinks: CommandSinks) -> Rc<Routes> {
+/// The table of routes of a server, and what its dashboard shows.
+fn routes(
+    reporter: Rc<Reporter>,
+    health: &Rc<Health>,
+    sinks: CommandSinks,
+) -> (Rc<Routes>, Rc<Dashboard>) {
     let hosted = reporter.hosted.clone();
     let dashboard = Rc::new(Dashboard {
         reporter: Rc::clone(&reporter),
@@ -192,11 +195,27 @@ fn routes(reporter: Rc<Reporter>, health: &Rc<Health>, sinks: CommandSinks) -> R
     let routes = exceptions::add_routes(routes, &hosted);
     let routes = dashboard::pages::add(routes, &dashboard);
     let routes = Rc::new(dashboard::opening::add(routes, &dashboard));
-    spawn_local(dashboard::history::keep(
-        Rc::clone(&dashboard.history),
-        Rc::clone(&dashboard.reporter),
-    ));
-    routes
+    (routes, dashboard)
+}
+
+/// Begins to measure what the dashboard shows, and to keep it in the file of the settings.
+fn measure(dashboard: &Dashboard, setup: &Setup, log: &Rc<AccessLog>, replaces: bool) {
+    let (history, reporter) = (&dashboard.history, &dashboard.reporter);
+    let (read, reported) = (Rc::clone(history), Rc::clone(reporter));
+    spawn_local(dashboard::history::keep(read, reported, replaces));
+    let Some(path) = keeping::file(setup) else {
+        return;
+    };
+    let server = (&reporter.state, log);
+    let size = (setup.applications.len(), replaces);
+    match Keeping::start(path, history, server, size) {
+        Ok(keeping) => drop(spawn_local(keeping)),
+        Err(error) => {
+            let text =
+                format!("the history of the dashboard is not kept: no thread for it: {error}");
+            log.event(Level::Warn, &text, &[]);
+        }
+    }
 }
 
 /// Opens the control socket, under this process's name only.
@@ -265,9 +284,8 @@ async fn serve(
         terminal: booting.setup.child_environment().terminal.clone(),
     });
     if let Some((predecessor, name, exited)) = following {
-        let (own, routes) = (Rc::clone(&server), booting.routes);
-        let agent = booting.health.agent_source();
-        spawn_local(follow(own, routes, agent, predecessor, name, exited));
+        let (own, endpoints) = (Rc::clone(&server), booting.endpoints);
+        spawn_local(follow(own, endpoints, predecessor, name, exited));
     }
     let upgrades = Upgrades {
         server: Rc::clone(&server),
@@ -292,8 +310,7 @@ async fn serve(
 /// Takes over what still comes from the server that this one replaces.
 async fn follow(
     server: Rc<Server>,
-    routes: Rc<Routes>,
-    agent: Rc<AgentSource>,
+    endpoints: Endpoints,
     predecessor: Predecessor,
     named: oneshot::Sender<()>,
     exited: mpsc::Receiver<()>,
@@ -303,7 +320,7 @@ async fn follow(
         log: Rc::clone(&server.log),
     };
     let (front, queue) = (Rc::clone(&server.front), Rc::clone(&server.queue));
-    let alone = || server.operators.serve(&routes, &server.state, &agent);
+    let alone = || server.operators.serve(&endpoints, &server.state);
     let followed = predecessor.follow(front, queue, gathered, alone, named, exited);
     followed.await;
 }

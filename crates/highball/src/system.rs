@@ -5,6 +5,7 @@ pub(crate) mod private_file;
 pub(crate) mod privileges;
 pub(crate) mod program;
 pub(crate) mod signals;
+pub(crate) mod state_folder;
 pub(crate) mod systemd;
 pub(crate) mod terminal;
 pub(crate) mod trusted_file;

@@ -46,6 +46,26 @@ macro_rules! operations_settings {
             /// Without it they are parts of the name, for servers that know no tags: `orders.web:3|c`.
             statsd_tags: bool = Kind::Bool, default "true", reload Start, scope Server;
 
+            /// The address of the dashboard for people on other machines, who sign in with a token of
+            /// `dashboard_tokens_file`: an IP address with a port.
+            ///
+            /// Without TLS: give it a private network or a proxy. On a loopback address a client, or the proxy, must name it
+            /// `localhost` or by its IP address. [docs/dashboard.md](dashboard.md) says more.
+            dashboard_listen: Option<SocketAddr> = Kind::Maybe(&Kind::SocketAddress), default "none", reload Start, scope Server;
+
+            /// The file with the tokens with which people sign in at `dashboard_listen`, one a line.
+            ///
+            /// Its form and who may own and read it are those of `admin_tokens_file`. Without any token nobody is let in. A
+            /// reload reads it again; if the tokens have changed, all must sign in again.
+            dashboard_tokens_file: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload AtOnce, scope Server;
+
+            /// The folder of the file in which the dashboard's last day outlives the server: `auto`, a path, or `none`.
+            ///
+            /// `auto` is `dashboard` in the first of these that is there: `STATE_DIRECTORY` (systemd), `/var/lib/highball`,
+            /// `highball` in `XDG_STATE_HOME` or `~/.local/state`; without any the history is kept in memory alone. A
+            /// relative path begins at the application's folder. The file has at most 1 MB for each application.
+            dashboard_history: Option<String> = Kind::Maybe(&Kind::Text), default "auto", development "none", reload Start, scope Server;
+
             /// How long the server goes on serving after it was asked to stop, while `/ready` says already that it is not
             /// ready.
             ///

@@ -1,5 +1,6 @@
 //! Readings and rings in tables; no clock runs.
 
+use super::recorder::Recorder;
 use super::*;
 
 fn bucket(up_to_s: f64, count: u64) -> Bucket {
@@ -140,4 +141,69 @@ fn all_applications_together_are_their_sum() {
         Measured::default(),
         "no second reading"
     );
+}
+
+#[test]
+fn a_later_server_goes_on_where_the_earlier_one_ended() {
+    let mut earlier = Recorder::default();
+    for step in 0..=100 {
+        earlier.record([("shop".to_owned(), reading(step, step * 10))]);
+    }
+    let saved = earlier.series();
+    let end = 1_000_000 + 100 * STEP_S;
+    let restored = |pause_s: u64| {
+        let mut later = Recorder::default();
+        later.restore(saved.clone(), end + pause_s);
+        for step in 0..=1 {
+            let next = reading(step, step * 10);
+            let at = end + pause_s + step * STEP_S;
+            later.record([("shop".to_owned(), Reading { at, ..next })]);
+        }
+        later.of("shop")
+    };
+    let soon = restored(60);
+    assert_eq!(soon.recent.len(), 101);
+    assert_eq!((soon.recent[99].at, soon.recent[100].at), (end, end + 65));
+    assert_eq!(soon.day.len(), 2, "one full, and one that goes on");
+    assert_eq!(soon.day[1].seconds, 205.0, "the pause is not measured");
+    let later = restored(1_000);
+    assert_eq!(
+        later.recent.len(),
+        1,
+        "the others are older than ten minutes"
+    );
+    assert_eq!(later.day.len(), 3, "what was open has ended");
+    assert_eq!(
+        restored(2 * 86_400).day.len(),
+        1,
+        "all are older than a day"
+    );
+}
+
+#[test]
+fn restored_points_lie_before_those_that_are_there() {
+    let mut series = Series::default();
+    for step in 0..=70 {
+        series.record(reading(step, step));
+    }
+    let first = series.measured().recent[0].at;
+    let at = |at: u64| Point {
+        at,
+        seconds: DAY_STEP_S,
+        ..Point::default()
+    };
+    let points: Vec<Point> = [first - 300, first - 200, first - 250, first, first + 10]
+        .map(at)
+        .into();
+    let earlier = Measured {
+        recent: points.clone(),
+        day: points,
+    };
+    series.restore(earlier, first + 350);
+    let measured = series.measured();
+    let times = |points: &[Point]| points.iter().take(3).map(|one| one.at).collect::<Vec<_>>();
+    assert_eq!(times(&measured.recent), [first - 200, first, first + 5]);
+    assert_eq!(times(&measured.day)[..2], [first - 300, first - 200]);
+    assert!(measured.day.is_sorted_by_key(|one| one.at));
+    assert!(measured.recent.len() <= RECENT_POINTS);
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use dashboard::{Bucket, Mark, Measured, Reading, Recorder, STEP_S};
+use dashboard::{Bucket, Mark, Measured, Reading, Recorder, STEP_S, Saved};
 
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -21,6 +21,8 @@ const READING_INTERVAL: Duration = Duration::from_secs(STEP_S);
 const READINGS_A_MEASURE: u64 = 6;
 /// The newest marks that are kept.
 const MAX_MARKS: usize = 100;
+/// How long a mark is kept in a file, in seconds: as long as what is drawn.
+const MARK_LIFETIME_S: u64 = 86_400;
 
 /// What a server has seen of itself.
 #[derive(Default)]
@@ -42,13 +44,16 @@ struct Seen {
     rates: RouteRates,
 }
 
-/// Takes readings until it is dropped.
-pub(crate) async fn keep(history: Rc<History>, reporter: Rc<Reporter>) {
+/// Takes readings until it is dropped. A server that `replaces` another one has nothing to read before it serves.
+pub(crate) async fn keep(history: Rc<History>, reporter: Rc<Reporter>, replaces: bool) {
     let since = Instant::now();
     let mut ticks = interval(READING_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for number in 0_u64.. {
         ticks.tick().await;
+        if replaces && reporter.state.get() == "booting" {
+            continue;
+        }
         let report = match number % READINGS_A_MEASURE {
             0 => reporter.report().await,
             _ => reporter.report_without_memory(),
@@ -90,7 +95,25 @@ impl History {
         self.recorder.borrow_mut().record(readings);
     }
 
-    fn mark(&self, mark: Mark) {
+    /// Puts what an earlier server has seen before what this one has. `now` is in seconds of the UNIX epoch.
+    pub(super) fn restore(&self, saved: Saved, now: u64) {
+        self.recorder.borrow_mut().restore(saved.series, now);
+        let own = self.marks.take();
+        let is_shown = |mark: &Mark| (now.saturating_sub(MARK_LIFETIME_S)..=now).contains(&mark.at);
+        let earlier = saved.marks.into_iter().filter(is_shown);
+        earlier.chain(own).for_each(|mark| self.mark(mark));
+    }
+
+    /// What a later server can go on from.
+    pub(super) fn saved(&self) -> Saved {
+        Saved {
+            marks: self.marks(),
+            series: self.recorder.borrow().series(),
+        }
+    }
+
+    /// Notes what happened.
+    pub(super) fn mark(&self, mark: Mark) {
         let mut marks = self.marks.borrow_mut();
         if marks.len() == MAX_MARKS {
             marks.pop_front();
@@ -238,6 +261,34 @@ mod tests {
         assert_eq!((point.requests, point.errors, point.rate()), (60, 0, 12.0));
         assert_eq!(point.memory_bytes, Some(5), "the last that was measured");
         assert!(history.marks().is_empty());
+    }
+
+    #[test]
+    fn an_earlier_history_comes_before_what_was_seen() {
+        let mark = |at: u64, text: &str| Mark {
+            at,
+            text: text.into(),
+            application: None,
+        };
+        let earlier = History::default();
+        earlier.take(&report(100, 1, 7, None), Duration::from_secs(0));
+        earlier.take(&report(105, 1, 7, None), Duration::from_secs(5));
+        let mut saved = earlier.saved();
+        saved.marks = vec![
+            mark(1_000, "yesterday"),
+            mark(1_200, "earlier"),
+            mark(90_000_000, "in the future"),
+        ];
+        let history = History::default();
+        history.mark(mark(1_300, "own"));
+        history.restore(saved, 1_110 + MARK_LIFETIME_S);
+        let texts: Vec<String> = history.marks().into_iter().map(|one| one.text).collect();
+        assert_eq!(texts, ["earlier", "own"]);
+        assert!(history.of("shop").day.is_empty(), "older than a day");
+        let history = History::default();
+        history.restore(earlier.saved(), 1_110);
+        assert_eq!(history.of("shop"), earlier.of("shop"));
+        assert_eq!(history.all(), earlier.all());
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(super) fn of_session(dashboard: &Rc<Dashboard>, session: &Rc<Session>) -> Ro
                 async move {
                     match session.admit(call.head(), call.parameter("key"))? {
                         Admission::Admitted => answer(dashboard, part, call, false).await,
-                        Admission::Exchanged(cookie) => Ok(to_the_page(&cookie)),
+                        Admission::Exchanged(cookie) => Ok(to_the_page(Some(&cookie))),
                     }
                 }
             })
@@ -171,7 +171,7 @@ async fn flame(dashboard: &Dashboard, view: &View) -> Result<Answer, Problem> {
     Ok(answer)
 }
 
-fn failed(text: &str) -> Problem {
+pub(super) fn failed(text: &str) -> Problem {
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, text)
 }
 
@@ -179,13 +179,13 @@ fn no_such_file() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "the dashboard has no such file")
 }
 
-/// Leads to the page, whose address has no key.
-fn to_the_page(cookie: &str) -> Answer {
+/// Leads to the page, whose address has no key, with this value of `Set-Cookie`.
+pub(super) fn to_the_page(cookie: Option<&str>) -> Answer {
     let mut answer = with_headers(text("text/plain", ""));
     *answer.status_mut() = StatusCode::SEE_OTHER;
     let fields = answer.headers_mut();
     fields.insert(LOCATION, HeaderValue::from_static(PATH));
-    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+    if let Some(Ok(cookie)) = cookie.map(HeaderValue::from_str) {
         fields.insert(SET_COOKIE, cookie);
     }
     answer

@@ -119,13 +119,7 @@ impl Session {
     }
 
     fn has_cookie(&self, head: &Parts) -> bool {
-        let fields = head.headers.get_all(COOKIE).iter();
-        let pairs = fields.filter_map(|field| field.to_str().ok());
-        let mut pairs = pairs.flat_map(|field| field.split(';'));
-        pairs.any(|pair| {
-            let pair = pair.trim().split_once('=');
-            pair.is_some_and(|(name, value)| name == self.cookie_name && is(&self.cookie, value))
-        })
+        cookies(head, &self.cookie_name).any(|value| is(&self.cookie, value))
     }
 
     /// How long nobody has looked at it.
@@ -143,20 +137,31 @@ fn denied(text: &str) -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, text)
 }
 
-/// Whether a secret is this one, in constant time.
-fn is(secret: &Tokens, sent: &str) -> bool {
+/// The values of the cookies of this name.
+pub(super) fn cookies<'a>(head: &'a Parts, name: &'a str) -> impl Iterator<Item = &'a str> {
+    let fields = head.headers.get_all(COOKIE).iter();
+    let pairs = fields.filter_map(|field| field.to_str().ok());
+    let pairs = pairs.flat_map(|field| field.split(';'));
+    pairs.filter_map(move |pair| {
+        let (key, value) = pair.trim().split_once('=')?;
+        (key == name).then_some(value)
+    })
+}
+
+/// Whether a secret is this one, or one of these, in constant time.
+pub(super) fn is(secret: &Tokens, sent: &str) -> bool {
     secret.accept(format!("Bearer {sent}").as_bytes())
 }
 
 /// Whether a browser says that a page of another origin made the request. Who types an address or follows a link in another
 /// program is of none.
-fn is_from_another_origin(head: &Parts) -> bool {
+pub(super) fn is_from_another_origin(head: &Parts) -> bool {
     let site = head.headers.get("sec-fetch-site");
     site.is_some_and(|site| site != "same-origin" && site != "none")
 }
 
 /// Random bytes as text.
-fn secret() -> Result<String, NoSecret> {
+pub(super) fn secret() -> Result<String, NoSecret> {
     let mut bytes = [0; SECRET_BYTES];
     match getrandom(&mut bytes, GetRandomFlags::empty()) {
         Ok(SECRET_BYTES) => Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),

@@ -13,6 +13,13 @@ use crate::system::program::own_pid;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// What people should know about this server's settings.
+pub(super) fn warnings(log: &AccessLog, texts: &[String]) {
+    for text in texts {
+        log.event(Level::Warn, text, &[]);
+    }
+}
+
 /// Says that the application is being loaded.
 pub(super) fn loading(log: &AccessLog, setup: &Setup) {
     let settings = &setup.settings;

@@ -6,7 +6,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admin::Routes;
 use anyhow::{Context, Result, bail};
 use front::log::{AccessLog, Level, Value};
 use front::{ApplicationFront, Front};
@@ -15,7 +14,7 @@ use supervisor::{Booted, Note, Supervisor, set_scale};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::{JoinSet, spawn_local};
 
-use super::{Replaced, announcement, control_socket, routes};
+use super::{Replaced, announcement, control_socket, measure, routes};
 use crate::acme;
 use crate::application::{Application, FIRST_GENERATION};
 use crate::changes::boot::{BootResult, none_came_up};
@@ -24,12 +23,13 @@ use crate::changes::restart_file::RestartFile;
 use crate::changes::saved_state::State;
 use crate::control::api::CommandSinks;
 use crate::control::health::Health;
-use crate::control::operators::OperatorListeners;
+use crate::control::operators::{Endpoints, OperatorListeners};
 use crate::control::purges;
 use crate::control::queue::ChangeQueue;
 use crate::control::report::Report;
 use crate::control::reporter::{Reporter, SharedManager};
 use crate::control::socket::ControlSocket;
+use crate::dashboard::listening;
 use crate::exceptions;
 use crate::hosted::Hosted;
 use crate::housekeeping::Housekeeping;
@@ -53,12 +53,11 @@ pub(super) struct Booting {
     pub(super) boots: RefCell<JoinSet<()>>,
     pub(super) control: ControlSocket,
     pub(super) operators: OperatorListeners,
-    /// What the control socket and the operators' addresses answer by.
-    pub(super) routes: Rc<Routes>,
+    /// What the operators' addresses answer by.
+    pub(super) endpoints: Endpoints,
     pub(super) manager: Rc<Manager>,
     pub(super) queue: Rc<ChangeQueue>,
     pub(super) state: Rc<Cell<&'static str>>,
-    pub(super) health: Rc<Health>,
     pub(super) certificates: SharedManager,
     pub(super) statsd: Option<Rc<Statsd>>,
     pub(super) exporter: SharedExporter,
@@ -127,11 +126,18 @@ impl Booting {
             state: Rc::clone(&state),
             hosted: hosted.clone(),
         });
-        let routes = routes(reporter, &health, sinks);
+        let (routes, dashboard) = routes(reporter, &health, sinks);
+        measure(&dashboard, &setup, &log, replaced.is_some());
         let control = control_socket(opened.directory, &routes).await?;
         let operators = OperatorListeners::new(opened.operators, &setup.settings, &setup.dir)?;
+        announcement::warnings(&log, &operators.warnings());
+        let endpoints = Endpoints {
+            pages: Rc::new(listening::routes(&dashboard, operators.sign_in())),
+            routes,
+            agent: health.agent_source(),
+        };
         if replaced.is_none() {
-            operators.serve(&routes, &state, &health.agent_source());
+            operators.serve(&endpoints, &state);
             claim_names(&control, &setup, Names::new(), &log).await?;
         }
         Ok(Self {
@@ -144,10 +150,9 @@ impl Booting {
             boots: RefCell::default(),
             control,
             operators,
-            routes,
+            endpoints,
             queue,
             state,
-            health,
             certificates,
             statsd,
             exporter,
