@@ -37,16 +37,6 @@ pub(crate) async fn every_layout(browser: &Browser, server: &Server) -> Result<(
             }
         }
     }
-    // Those of the guide (docs/pictures).
-    server.change(|shared| shared.model = fixtures::busy());
-    for (name, size, scheme) in [
-        ("dashboard-guide", (1120, 1290), "light"),
-        ("dashboard-guide-phone", (390, 1100), "dark"),
-    ] {
-        browser.emulate(size.0, scheme).await?;
-        browser.go(&server.address("")).await?;
-        browser.keep_top(name, size).await?;
-    }
     Ok(())
 }
 
