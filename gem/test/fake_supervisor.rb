@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "io/nonblock"
+
 # Runs a real template in a process of its own and plays the supervisor and the front for it.
 class FakeSupervisor
   TEMPLATE = File.expand_path("../lib/highball/template.rb", __dir__)
@@ -66,6 +68,8 @@ class FakeSupervisor
   # Asks for a worker: the socket on which it would speak.
   def worker_socket(number = 0)
     ours, theirs = UNIXSocket.pair(:SEQPACKET)
+    # As the real one: a worker waits for room in it.
+    theirs.nonblock = false
     send({ Fork: { worker: number } }, theirs)
     theirs.close
     @workers[number] = ours

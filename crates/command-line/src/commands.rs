@@ -110,6 +110,8 @@ pub enum Command {
         view: ViewArguments,
         /// How long, in seconds.
         seconds: u32,
+        /// Which time counts.
+        mode: ProfileMode,
     },
     /// Show where all threads are.
     Backtraces(ViewArguments),
@@ -132,6 +134,15 @@ pub enum Command {
     Completion(Shell),
     /// A command of the lab, with everything that was given to it.
     Lab(Vec<OsString>),
+}
+
+/// Which time a profile counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProfileMode {
+    /// CPU time.
+    Cpu,
+    /// Time as it passes.
+    Wall,
 }
 
 /// What is forgotten of a response cache.

@@ -193,22 +193,18 @@ fn commands_for_observers() -> [Command; 4] {
         .args(targets())
         .args([svg(), speedscope(), switch("json", "Print JSON")])
         .arg(of_application());
-    let seconds = Arg::new("seconds")
-        .long("seconds")
-        .value_name("SECONDS")
+    let seconds = text("seconds", "SECONDS", "How long to sample")
         .value_parser(value_parser!(u32).range(1..=300))
-        .default_value("10")
-        .help("How long to sample");
+        .default_value("10");
+    let time = "Which time counts: cpu, that of computing; wall, also that of waiting";
+    let mode = text("mode", "MODE", time)
+        .value_parser(["cpu", "wall"])
+        .default_value("cpu");
     let profile = Command::new("profile")
         .about("Sample one worker while it serves, and show which methods take its time")
         .args(targets())
-        .args([
-            seconds,
-            worker(),
-            svg(),
-            speedscope(),
-            switch("json", "Print JSON"),
-        ])
+        .args([seconds, mode, worker()])
+        .args([svg(), speedscope(), switch("json", "Print JSON")])
         .arg(of_application());
     let backtraces = Command::new("backtraces")
         .about("Show where all threads of all workers are now")

@@ -15,7 +15,9 @@ use std::path::Path;
 use clap::error::ErrorKind;
 
 pub use clap_complete::Shell;
-pub use commands::{ApplicationArguments, Command, MaintenanceArguments, MaintenanceState, Purge};
+pub use commands::{
+    ApplicationArguments, Command, MaintenanceArguments, MaintenanceState, ProfileMode, Purge,
+};
 pub use definition::{LAB_COMMANDS, definition};
 pub use server_arguments::{ServerArguments, ViewArguments};
 

@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use config::{SETTINGS, Setting};
 
 use crate::commands::{
-    ApplicationArguments, Command, MaintenanceArguments, MaintenanceState, Purge,
+    ApplicationArguments, Command, MaintenanceArguments, MaintenanceState, ProfileMode, Purge,
 };
 use crate::server_arguments::{ServerArguments, ViewArguments};
 
@@ -75,6 +75,7 @@ pub(crate) fn command(name: &str, matches: &mut ArgMatches) -> Command {
         "slow" => slow(matches),
         "profile" => Command::Profile {
             seconds: matches.remove_one("seconds").unwrap_or_default(),
+            mode: profile_mode(matches),
             view: view(matches),
         },
         "backtraces" => Command::Backtraces(view(matches)),
@@ -87,6 +88,13 @@ pub(crate) fn command(name: &str, matches: &mut ArgMatches) -> Command {
         "version" => Command::Version,
         "completion" => Command::Completion(shell(matches)),
         _ => Command::Serve(application(matches)),
+    }
+}
+
+fn profile_mode(matches: &ArgMatches) -> ProfileMode {
+    match matches.get_one::<String>("mode").map(String::as_str) {
+        Some("wall") => ProfileMode::Wall,
+        _ => ProfileMode::Cpu,
     }
 }
 

@@ -20,8 +20,8 @@ mod messages;
 mod shorten;
 
 pub use messages::{
-    ExceptionRules, FromTemplate, FromWorker, Inspect, PublicFolder, Purge, Purged, Start,
-    ToTemplate, ToWorker,
+    ExceptionRules, FromTemplate, FromWorker, Inspect, ProfileMode, PublicFolder, Purge, Purged,
+    Start, ToTemplate, ToWorker,
 };
 
 /// Longest message in bytes.

@@ -23,10 +23,11 @@ mod messages;
 mod process;
 mod respond;
 mod ruby;
+mod sampler;
 mod worker;
 mod worker_thread;
 
-/// Defines `Highball::Native` and `Highball::WorkerThread`. Ruby calls it when it loads the extension.
+/// Defines `Highball::Native`, `Highball::WorkerThread` and `Highball::Sampler`. Ruby calls it when it loads the extension.
 #[unsafe(no_mangle)]
 pub extern "C" fn Init_highball() {
     // SAFETY: Ruby calls with the GVL; all names are literals.
@@ -81,6 +82,32 @@ pub extern "C" fn Init_highball() {
             ],
         );
         define_worker_thread(highball);
+        define_sampler(highball);
+    }
+}
+
+/// Defines `Highball::Sampler`.
+///
+/// # Safety
+/// Called by `Init_highball` with the GVL; `highball` is the module.
+unsafe fn define_sampler(highball: ruby::Value) {
+    // SAFETY: the caller keeps the rules; all names are literals.
+    unsafe {
+        let class = rb_define_class_under(highball, c"Sampler".as_ptr(), rb_cObject);
+        rb_undef_alloc_func(class);
+        ruby::define_singleton(class, c"new", A1(sampler::new));
+        ruby::define_methods(
+            class,
+            &[
+                (c"add", A2(sampler::add)),
+                (c"start", A0(sampler::start)),
+                (c"stop", A0(sampler::stop)),
+                (c"watch", A3(sampler::watch)),
+                (c"overdue", A1(sampler::overdue)),
+                (c"node", A1(sampler::node)),
+                (c"figures", A0(sampler::figures)),
+            ],
+        );
     }
 }
 

@@ -46,8 +46,17 @@ pub(crate) unsafe fn binary(bytes: &[u8]) -> Value {
 /// # Safety
 /// The rules. May raise.
 pub(crate) unsafe fn text(text: &str) -> Value {
+    // SAFETY: the caller keeps the rules.
+    unsafe { utf8(text.as_bytes()) }
+}
+
+/// A new string that is said to be UTF-8; whether it is valid is for Ruby code to find out.
+///
+/// # Safety
+/// The rules. May raise.
+pub(crate) unsafe fn utf8(bytes: &[u8]) -> Value {
     // SAFETY: as in `binary`.
-    unsafe { rb_utf8_str_new(pointer(text.as_bytes()), text.len() as _) }
+    unsafe { rb_utf8_str_new(pointer(bytes), bytes.len() as _) }
 }
 
 /// The one frozen string with these bytes: what hash literals in Ruby code have for keys.

@@ -8,7 +8,9 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use exchange::Region;
-use exchange::control::{self, Error, FromWorker, Inspect, Purge, Purged, Received, ToWorker};
+use exchange::control::{
+    self, Error, FromWorker, Inspect, ProfileMode, Purge, Purged, Received, ToWorker,
+};
 use exchange::worker::Worker;
 use rb_sys::{rb_eRuntimeError, rb_thread_wait_fd};
 
@@ -187,7 +189,7 @@ pub(crate) unsafe extern "C" fn report(_: Value, text: Value) -> Value {
 
 /// `Native.next_message`: waits for the supervisor: `[:backtrace, thread, slot, sequence]` where it wants to know where a
 /// thread is, see [`ToWorker::Backtrace`]; `[:purged, id, result]` where it answers [`purge`], the result being a number, nil
-/// without a cache, or false; `[:inspect, id, kind, milliseconds]` where it wants to know how this process is, see
+/// without a cache, or false; `[:inspect, id, kind, milliseconds, mode]` where it wants to know how this process is, see
 /// [`ToWorker::Inspect`]; nil at the end.
 ///
 /// # Safety
@@ -240,18 +242,20 @@ unsafe fn as_array(message: &ToWorker) -> Value {
                 array(&[messages::symbol("purged"), unsigned(id), result])
             }
             ToWorker::Inspect { id, what } => {
-                let (kind, milliseconds) = match what {
-                    Inspect::Profile { milliseconds } => ("profile", unsigned(milliseconds)),
-                    Inspect::Backtraces => ("backtraces", NIL),
-                    Inspect::Gc => ("gc", NIL),
+                let (kind, profile) = match what {
+                    Inspect::Profile { milliseconds, mode } => {
+                        let mode = match mode {
+                            ProfileMode::Cpu => "cpu",
+                            ProfileMode::Wall => "wall",
+                        };
+                        ("profile", [unsigned(milliseconds), ruby::text(mode)])
+                    }
+                    Inspect::Backtraces => ("backtraces", [NIL; 2]),
+                    Inspect::Gc => ("gc", [NIL; 2]),
                 };
-                let kind = ruby::text(kind);
-                array(&[
-                    messages::symbol("inspect"),
-                    unsigned(id),
-                    kind,
-                    milliseconds,
-                ])
+                let (inspect, kind) = (messages::symbol("inspect"), ruby::text(kind));
+                let [milliseconds, mode] = profile;
+                array(&[inspect, unsigned(id), kind, milliseconds, mode])
             }
         }
     }

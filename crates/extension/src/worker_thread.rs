@@ -52,7 +52,8 @@ pub(crate) struct State {
     pub(crate) head: RefCell<Head>,
 }
 
-struct DataType(rb_data_type_t);
+/// The type of objects of this crate, as Ruby wants it described.
+pub(crate) struct DataType(pub(crate) rb_data_type_t);
 
 // SAFETY: never written after its making.
 unsafe impl Sync for DataType {}

@@ -93,7 +93,11 @@ fn main() -> ExitCode {
         Command::Purge { server, what } => client::purge(&server, what),
         Command::Reload(server) => client::reload(&server),
         Command::Slow { view, number } => slow::run(&view, number),
-        Command::Profile { view, seconds } => profile::run(&view, seconds),
+        Command::Profile {
+            view,
+            seconds,
+            mode,
+        } => profile::run(&view, seconds, mode),
         Command::Backtraces(view) => workers::backtraces(&view),
         Command::Gc(view) => workers::gc(&view),
         Command::Upgrade { server, binary } => client::upgrade(&server, binary.as_deref()),

@@ -25,7 +25,7 @@ pub struct ReportError {
 /// What a worker's threads did, as its sampler saw it.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    /// Where its threads were while they ran requests.
+    /// Where its threads were while they ran requests, or computed.
     pub tree: StackTree,
     /// Samples of threads that waited for a request.
     pub idle: u32,
@@ -35,10 +35,14 @@ pub struct Profile {
     pub wall_us: u64,
     /// CPU time that sampling took, in microseconds.
     pub cpu_us: u64,
+    /// CPU time of its threads, in microseconds; 0 where time as it passes was counted.
+    pub used_us: u64,
+    /// How many stacks were read. One stands for several samples where none could be read for a while.
+    pub taken: u32,
 }
 
 impl Profile {
-    /// Reads a report: a line `profile IDLE DROPPED WALL CPU`, then lines `f BACKTRACE-LINE` and `n PARENT FRAME SAMPLES`.
+    /// Reads a report: a line `profile IDLE DROPPED WALL CPU USED TAKEN`, then lines `f BACKTRACE-LINE` and `n PARENT FRAME SAMPLES`.
     /// Frames count from 0, nodes from 1; the parent 0 stands for none. A name is there before it is used.
     ///
     /// # Errors
@@ -52,10 +56,12 @@ impl Profile {
             let wrong = ReportError { line: at + 1 };
             match line.split_once(' ').unwrap_or((line, "")) {
                 ("profile", figures) if at == 0 => {
-                    let [idle, dropped, wall_us, cpu_us] = numbers(figures).ok_or(wrong)?;
+                    let [idle, dropped, wall_us, cpu_us, used_us, taken] =
+                        numbers(figures).ok_or(wrong)?;
                     let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
                     (profile.idle, profile.dropped) = (count(idle), count(dropped));
                     (profile.wall_us, profile.cpu_us) = (wall_us, cpu_us);
+                    (profile.used_us, profile.taken) = (used_us, count(taken));
                 }
                 ("f", text) => frames.push(Frame::parse(text)),
                 ("n", figures) => {
@@ -167,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_profile_of_a_worker_is_read() {
-        let report = "profile 7 0 1000000 20000\nf /x/lib/highball/runner.rb:1:in `run'\nn 0 0 0\n\
+        let report = "profile 7 0 1000000 20000 500000 3\nf /x/lib/highball/runner.rb:1:in `run'\nn 0 0 0\n\
                       f /a.rb:1:in `call'\nn 1 1 2\nf /a.rb:2:in `hot'\nn 2 2 5\n";
         let profile = Profile::read(report).unwrap();
         assert_eq!((profile.idle, profile.tree.samples()), (7, 7));
@@ -182,15 +188,15 @@ mod tests {
             ("", 1),
             ("f x", 1),
             ("profile 1 2 3", 1),
-            ("profile 1 2 3 4 5", 1),
-            ("profile 1 2 3 -4", 1),
-            ("profile 1 2 3 4\nprofile 1 2 3 4", 2),
-            ("profile 1 2 3 4\nn 0 0 1", 2),
-            ("profile 1 2 3 4\nf x\nn 1 0 1", 3),
-            ("profile 1 2 3 4\nf x\nn 0 1 1", 3),
-            ("profile 1 2 3 4\nf x\nn 0 0 99999999999", 3),
-            ("profile 1 2 3 4\nf x\nn 0 0 18446744073709551616", 3),
-            ("profile 1 2 3 4\n\n", 2),
+            ("profile 1 2 3 4 5 6 7", 1),
+            ("profile 1 2 3 -4 5 6", 1),
+            ("profile 1 2 3 4 5 6\nprofile 1 2 3 4 5 6", 2),
+            ("profile 1 2 3 4 5 6\nn 0 0 1", 2),
+            ("profile 1 2 3 4 5 6\nf x\nn 1 0 1", 3),
+            ("profile 1 2 3 4 5 6\nf x\nn 0 1 1", 3),
+            ("profile 1 2 3 4 5 6\nf x\nn 0 0 99999999999", 3),
+            ("profile 1 2 3 4 5 6\nf x\nn 0 0 18446744073709551616", 3),
+            ("profile 1 2 3 4 5 6\n\n", 2),
         ] {
             let error = Profile::read(report).err();
             assert_eq!(error, Some(ReportError { line }), "{report:?}");
@@ -200,7 +206,7 @@ mod tests {
     #[test]
     fn a_profile_beyond_the_bounds_keeps_its_samples() {
         let nodes = Limits::PROFILE.nodes + 100;
-        let mut report = String::from("profile 0 0 1 1\nf x\nn 0 0 0\n");
+        let mut report = String::from("profile 0 0 1 1 1 1\nf x\nn 0 0 0\n");
         for number in 1..nodes {
             report += &format!("f x{number}\nn 1 {number} 1\n");
         }

@@ -27,11 +27,12 @@ module Highball
       @runners = runners
     end
 
-    # Answers the question `id`, a profile from a thread of its own. `milliseconds` is how long that takes.
-    def answer(id, kind, milliseconds)
+    # Answers the question `id`, a profile from a thread of its own. `milliseconds` is how long that takes, `mode` which
+    # time counts, see Profiler.
+    def answer(id, kind, milliseconds, mode)
       case kind
       when "profile"
-        thread = Thread.new { reply(id) { Profiler.new(@runners.dup).run(milliseconds) } }
+        thread = Thread.new { reply(id) { Profiler.new(@runners, mode).run(milliseconds) } }
         thread.name = "highball profiler"
       when "backtraces" then reply(id) { backtraces }
       when "gc" then reply(id) { garbage_collector }

@@ -27,7 +27,7 @@ module Highball
       @control = control
       @terminal = start.terminal
       @worker_threads = []
-      @runners = []
+      @runners = Array.new(@threads)
       @inspection = Inspection.new(@runners)
       @out_of_band = OutOfBand.new(start.out_of_band) { collect } if start.out_of_band
       @error_page = ErrorPage.new(start.app) if start.error_page

@@ -187,6 +187,17 @@ pub enum ToWorker {
     },
 }
 
+/// Which time of a worker's threads a profile counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProfileMode {
+    /// CPU time: what computes.
+    #[default]
+    Cpu,
+    /// Time as it passes: what computes and what waits.
+    Wall,
+}
+
 /// What a worker is to say of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Inspect {
@@ -194,6 +205,8 @@ pub enum Inspect {
     Profile {
         /// Length of that time.
         milliseconds: u32,
+        /// Which time counts.
+        mode: ProfileMode,
     },
     /// Where each of its threads is now.
     Backtraces,

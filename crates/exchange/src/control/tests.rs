@@ -109,7 +109,10 @@ fn every_message_arrives_as_it_was_sent() {
         },
         ToWorker::Inspect {
             id: u32::MAX,
-            what: Inspect::Profile { milliseconds: 10 },
+            what: Inspect::Profile {
+                milliseconds: 10,
+                mode: ProfileMode::Wall,
+            },
         },
         ToWorker::Inspect {
             id: 0,

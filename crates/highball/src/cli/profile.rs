@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use command_line::ViewArguments;
+use command_line::{ProfileMode as Mode, ViewArguments};
+use exchange::control::ProfileMode;
 use profiles::{StackTree, flame_graph, methods, methods_text, speedscope};
 
 use crate::cli::{client, print};
@@ -19,9 +20,13 @@ const SHOWN_METHODS: usize = 20;
 ///
 /// # Errors
 /// There is no server, it cannot tell, or a file cannot be written.
-pub(crate) fn run(view: &ViewArguments, seconds: u32) -> Result<()> {
+pub(crate) fn run(view: &ViewArguments, seconds: u32, mode: Mode) -> Result<()> {
     let request = ProfileRequest {
         seconds,
+        mode: match mode {
+            Mode::Cpu => ProfileMode::Cpu,
+            Mode::Wall => ProfileMode::Wall,
+        },
         application: view.application.clone(),
         worker: view.worker,
     };
@@ -37,10 +42,19 @@ pub(crate) fn run(view: &ViewArguments, seconds: u32) -> Result<()> {
     let table = methods(&profile.stacks);
     let samples = profile.stacks.samples();
     let table = match samples {
-        0 => "No thread ran a request meanwhile.\n".to_owned(),
+        0 => nothing_sampled(profile.mode).to_owned(),
         samples => methods_text(&table, samples, SHOWN_METHODS),
     };
     print(&format!("{title}: {note}\n\n{table}"))
+}
+
+fn nothing_sampled(mode: ProfileMode) -> &'static str {
+    match mode {
+        ProfileMode::Cpu => {
+            "Its request threads used next to no CPU time. --mode wall shows what they wait for.\n"
+        }
+        ProfileMode::Wall => "No thread ran a request meanwhile.\n",
+    }
 }
 
 /// Samples a second of each thread, as gem/lib/highball/profiler.rb counts them.
@@ -48,13 +62,20 @@ const RATE: f64 = 99.0;
 
 fn summary(profile: &WorkerProfile) -> String {
     let (busy, idle) = (profile.stacks.samples(), profile.idle);
-    let share = 100.0 * f64::from(busy) / f64::from(busy.saturating_add(idle).max(1));
+    let activity = match profile.cpu_seconds {
+        Some(cpu) => format!("{cpu:.1} s of CPU time in request threads"),
+        None => {
+            let all = busy.saturating_add(idle).max(1);
+            let share = 100.0 * f64::from(busy) / f64::from(all);
+            format!("threads busy {share:.0} % of the time")
+        }
+    };
     let dropped = match profile.dropped {
         0 => String::new(),
         dropped => format!(", {dropped} samples of too many different stacks left out"),
     };
     format!(
-        "{:.1} s, threads busy {share:.0} % of the time, {busy} samples{dropped}; sampling took {:.1} % of a core",
+        "{:.1} s, {activity}, {busy} samples{dropped}; sampling took {:.1} % of a core",
         profile.seconds,
         100.0 * profile.overhead,
     )

@@ -4,6 +4,7 @@
 use std::pin::pin;
 
 use admin::{Answer, Call, Problem, Routes, json, lines};
+use exchange::control::ProfileMode;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use supervisor::MAX_PROFILE;
@@ -19,6 +20,8 @@ use crate::control::messages::HEARTBEAT;
 pub(crate) struct ProfileRequest {
     /// How long to sample.
     pub(crate) seconds: u32,
+    /// Which time counts.
+    pub(crate) mode: ProfileMode,
     /// The application's name; by default all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) application: Option<String>,
@@ -31,6 +34,7 @@ impl Default for ProfileRequest {
     fn default() -> Self {
         Self {
             seconds: 10,
+            mode: ProfileMode::Cpu,
             application: None,
             worker: None,
         }
@@ -96,6 +100,7 @@ async fn read(call: Call, what: Wanted, sink: Sink) -> Result<Answer, Problem> {
 async fn profile(call: Call, sink: Sink) -> Result<Answer, Problem> {
     let ProfileRequest {
         seconds,
+        mode,
         application,
         worker,
     } = call.json()?;
@@ -106,7 +111,7 @@ async fn profile(call: Call, sink: Sink) -> Result<Answer, Problem> {
     }
     let milliseconds = seconds * 1000;
     let question = Inspection {
-        what: Wanted::Profile { milliseconds },
+        what: Wanted::Profile { milliseconds, mode },
         application,
         worker,
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use exchange::WorkerId;
-use exchange::control::Inspect;
+use exchange::control::{Inspect, ProfileMode};
 use front::SlowRequest;
 use front::panics::spawn_contained;
 use profiles::{Profile, ReportError, StackTree, ThreadStack};
@@ -42,6 +42,8 @@ pub(crate) enum Wanted {
     Profile {
         /// How long.
         milliseconds: u32,
+        /// Which time counts.
+        mode: ProfileMode,
     },
     /// Where all threads are.
     Backtraces,
@@ -87,13 +89,20 @@ pub(crate) struct WorkerProfile {
     pub(crate) worker: WorkerName,
     /// How long it was sampled, in seconds.
     pub(crate) seconds: f64,
-    /// Samples of threads that waited for a request.
+    /// Which time was counted.
+    pub(crate) mode: ProfileMode,
+    /// CPU time of its request threads meanwhile, in seconds; none where time as it passes was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_seconds: Option<f64>,
+    /// How many stacks were read. One stands for several samples where none could be read for a while.
+    pub(crate) stacks_read: u32,
+    /// Samples of threads that waited for a request, in mode `wall`.
     pub(crate) idle: u32,
     /// Samples without room in the worker.
     pub(crate) dropped: u32,
     /// The share of one core that sampling took.
     pub(crate) overhead: f64,
-    /// Where its threads were while they ran requests.
+    /// Where its threads were while they ran requests, or computed.
     pub(crate) stacks: StackTree,
 }
 
@@ -164,9 +173,9 @@ async fn inspect(hosted: &[Rc<Hosted>], question: Inspection) -> Result<Inspecte
     let hosted = named(hosted, question.application.as_deref())?;
     match question.what {
         Wanted::Slow { number } => slow(&hosted, number).map(Inspected::Slow),
-        Wanted::Profile { milliseconds } => {
+        Wanted::Profile { milliseconds, mode } => {
             let (own, worker) = busiest(&workers(&hosted, question.worker)?);
-            let profile = profile(&own, worker, milliseconds).await?;
+            let profile = profile(&own, worker, milliseconds, mode).await?;
             Ok(Inspected::Profile(Box::new(profile)))
         }
         Wanted::Backtraces => {
@@ -277,10 +286,12 @@ async fn profile(
     own: &Hosted,
     worker: WorkerName,
     milliseconds: u32,
+    mode: ProfileMode,
 ) -> Result<WorkerProfile, String> {
     let most = MAX_PROFILE.as_millis() as u32;
     let what = Inspect::Profile {
         milliseconds: milliseconds.min(most),
+        mode,
     };
     let mut profile = ask(own, &worker, what, Profile::read)
         .await
@@ -289,6 +300,9 @@ async fn profile(
     Ok(WorkerProfile {
         worker,
         seconds: profile.wall_us as f64 / 1e6,
+        mode,
+        cpu_seconds: (mode == ProfileMode::Cpu).then_some(profile.used_us as f64 / 1e6),
+        stacks_read: profile.taken,
         idle: profile.idle,
         dropped: profile.dropped,
         overhead: profile.overhead(),

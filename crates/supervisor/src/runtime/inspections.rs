@@ -129,7 +129,7 @@ impl Inspections {
 /// The time that an answer has.
 pub(crate) fn time_for(what: Inspect) -> Duration {
     match what {
-        Inspect::Profile { milliseconds } => {
+        Inspect::Profile { milliseconds, .. } => {
             Duration::from_millis(milliseconds.into()).min(MAX_PROFILE) + INSPECTION_TIMEOUT
         }
         Inspect::Backtraces | Inspect::Gc => INSPECTION_TIMEOUT,
@@ -138,9 +138,14 @@ pub(crate) fn time_for(what: Inspect) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use exchange::control::ProfileMode;
+
     use super::*;
 
-    const PROFILE: Inspect = Inspect::Profile { milliseconds: 1000 };
+    const PROFILE: Inspect = Inspect::Profile {
+        milliseconds: 1000,
+        mode: ProfileMode::Cpu,
+    };
 
     fn id(message: &ToWorker) -> u32 {
         match message {
