@@ -1,5 +1,6 @@
 //! What several files of wire tests use beside `test-support`: clients of TLS and HTTP/2, an authority that signs
-//! certificates, a browser, pictures of terminals, applications that Rails generates, servers with several applications, operators' addresses, Prometheus.
+//! certificates, a browser, pictures of terminals, applications that Rails generates, servers with several applications, operators'
+//! addresses, Prometheus, stacks of profiles.
 //! Holds no test.
 
 #![forbid(unsafe_code)]
@@ -14,5 +15,6 @@ pub mod operators;
 pub mod prometheus;
 pub mod rails;
 pub mod several;
+pub mod stacks;
 pub mod terminal_picture;
 pub mod tls;

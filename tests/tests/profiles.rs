@@ -1,7 +1,11 @@
 //! `highball profile`, `backtraces` and `gc`: what workers say of themselves, also where they lie or die.
 
+use std::path::Path;
+
+use highball_tests::stacks::share;
 use rustix::process::Signal;
 use serde_json::Value;
+use test_browser::Browser;
 use test_support::{Application, Events, Process, Program, Server, ServerBuilder, until};
 
 /// `/hot` computes until its worker ends; `/lie/...` has the worker answer something else.
@@ -9,6 +13,11 @@ const BUSY: &str = r##"
 def hot
   Test.tell("hot")
   loop { @turns = @turns.to_i + 1 }
+end
+
+def wait_for_others
+  Test.tell("wait")
+  sleep
 end
 
 LIES = {
@@ -19,12 +28,29 @@ LIES = {
 
 run lambda { |env|
   hot if env["PATH_INFO"] == "/hot"
+  wait_for_others if env["PATH_INFO"] == "/wait"
   if (lie = LIES[env["PATH_INFO"].delete_prefix("/lie/")])
     Highball::Inspection.define_method(:backtraces) { lie }
   end
   Test.text("ok")
 }
 "##;
+
+/// The schema of speedscope's files, from its package 1.25.0 (MIT licence).
+const SPEEDSCOPE_SCHEMA: &str = include_str!("profiles/speedscope-file-format.schema.json");
+
+/// What a browser has drawn: for each frame its title and its width on the page.
+const DRAWN: &str = r#"
+const drawn = [...document.querySelectorAll("g")].map(group => ({
+  title: group.querySelector("title")?.textContent,
+  width: group.querySelector("rect").getBoundingClientRect().width,
+}));
+return {
+  all: drawn.find(frame => /^\d+ samples/.test(frame.title))?.width,
+  without_title: drawn.filter(frame => !frame.title || !(frame.width > 0)).length,
+  frames: drawn.slice(0, 60),
+};
+"#;
 
 struct Busy {
     server: Server,
@@ -91,12 +117,86 @@ fn a_profile_names_the_hot_method_and_writes_its_files() {
         svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.contains("hot"),
         "{svg}"
     );
+    in_browser(&server.dir().join("a.svg"));
     let file: Value = serde_json::from_str(&server.application().read("a.json")).expect("JSON");
+    let schema: Value = serde_json::from_str(SPEEDSCOPE_SCHEMA).expect("JSON");
+    let schema = jsonschema::validator_for(&schema).expect("a schema");
+    let errors: Vec<_> = schema
+        .iter_errors(&file)
+        .map(|one| one.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{errors:?}\n{file:#}");
+    assert!(!schema.is_valid(&serde_json::json!({"profiles": 1})));
     let profile = &file["profiles"][0];
     let (samples, weights) = (&profile["samples"], &profile["weights"]);
     assert_eq!(
         samples.as_array().map(Vec::len),
         weights.as_array().map(Vec::len)
+    );
+}
+
+/// Chromium draws the flame graph, with a title on each frame.
+fn in_browser(picture: &Path) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let seen = runtime.block_on(async {
+        let browser = Browser::open().await?;
+        browser.visit(picture).await?;
+        let seen = browser.run(DRAWN).await?;
+        browser.keep_picture("profile_flame_graph", 1200).await?;
+        browser.close().await?;
+        anyhow::Ok(seen)
+    });
+    let seen = seen.expect("a browser");
+    assert_eq!(seen["without_title"], 0, "{seen}");
+    let hot = seen["frames"].as_array().expect("frames").iter();
+    let hot: Vec<&Value> = hot
+        .filter(|frame| {
+            frame["title"]
+                .as_str()
+                .is_some_and(|title| title.contains("hot\n"))
+        })
+        .collect();
+    // It takes nearly the whole picture.
+    let wide = |frame: &&Value| frame["width"].as_f64() > seen["all"].as_f64().map(|all| 0.9 * all);
+    assert!(hot.iter().any(wide), "{seen}");
+}
+
+#[test]
+fn what_waits_is_in_wall_time_and_not_in_cpu_time() {
+    let Busy { server, mut events } = start(|server| server.threads(2));
+    let _hot = server.ask("GET", "/hot");
+    assert_eq!(events.wait(), "hot");
+    let _waits = server.ask("GET", "/wait");
+    assert_eq!(events.wait(), "wait");
+    let wall = json(&server, &["profile", "--seconds", "1", "--mode", "wall"]);
+    assert!(share(&wall["stacks"], "wait_for_others") >= 0.4, "{wall}");
+    assert!(share(&wall["stacks"], "hot") >= 0.4, "{wall}");
+    let cpu = json(&server, &["profile", "--seconds", "2"]);
+    assert_eq!(cpu["mode"], "cpu");
+    assert!(share(&cpu["stacks"], "wait_for_others") <= 0.01, "{cpu}");
+    assert!(share(&cpu["stacks"], "hot") >= 0.9, "{cpu}");
+    let figure = |name: &str| cpu[name].as_f64().expect("a number");
+    let a_second = figure("stacks_read") / figure("cpu_seconds");
+    assert!(
+        a_second >= 70.0,
+        "{a_second} stacks for a second of CPU time: {cpu}"
+    );
+}
+
+#[test]
+fn a_worker_that_waits_has_no_profile_of_cpu_time() {
+    let Busy { server, mut events } = start(|server| server);
+    let _waits = server.ask("GET", "/wait");
+    assert_eq!(events.wait(), "wait");
+    let ran = server.command(&["profile", "--seconds", "1"]);
+    assert!(ran.status.success(), "{}", ran.output());
+    assert!(
+        ran.stdout.contains("--mode wall shows what they wait for"),
+        "{}",
+        ran.output()
     );
 }
 

@@ -1,5 +1,6 @@
 //! Slow requests: which are listed, where they spent their time, and what is never sampled or shown.
 
+use highball_tests::stacks::share;
 use serde_json::Value;
 use test_support::{Application, Server, ServerBuilder, until};
 
@@ -40,33 +41,6 @@ fn slow(server: &Server, arguments: &[&str]) -> Vec<Value> {
     let ran = server.command(&all);
     assert!(ran.status.success(), "{}", ran.output());
     serde_json::from_str(&ran.stdout).expect("JSON")
-}
-
-/// The share of the samples that have this method anywhere in their stack.
-fn share(stacks: &Value, method: &str) -> f64 {
-    let (frames, nodes) = (
-        &stacks["frames"],
-        stacks["nodes"].as_array().expect("nodes"),
-    );
-    let has = |node: &Value| {
-        let mut at = Some(node);
-        while let Some(node) = at {
-            let frame = node["frame"].as_u64().expect("a frame") as usize;
-            if frames[frame]["method"]
-                .as_str()
-                .is_some_and(|name| name.ends_with(method))
-            {
-                return true;
-            }
-            at = node["parent"]
-                .as_u64()
-                .map(|parent| &nodes[parent as usize]);
-        }
-        false
-    };
-    let own = |node: &Value| node["own"].as_f64().expect("samples");
-    let with: f64 = nodes.iter().filter(|node| has(node)).map(own).sum();
-    with / nodes.iter().map(own).sum::<f64>()
 }
 
 #[test]
