@@ -38,4 +38,8 @@ pub struct ApplicationTable {
     pub prefix: String,
     /// Variables of its processes.
     pub variables: Vec<(String, String)>,
+    /// The user of its processes; `None` for the server's.
+    pub user: Option<String>,
+    /// Their group; `None` for the one of `user` in the system's table.
+    pub group: Option<String>,
 }

@@ -57,6 +57,10 @@ pub trait Dispatcher {
     /// as `sequence`.
     fn hijacked(&self, worker: WorkerId, slot: u32, sequence: u64, socket: OwnedFd);
 
+    /// Opens the body of the request in `slot`, for reading from its start, if this worker has claimed it as `sequence` and the
+    /// body lies in a file.
+    fn body(&self, worker: WorkerId, slot: u16, sequence: u32) -> Option<OwnedFd>;
+
     /// Takes the worker's answer to [`Alarm::Late`] or [`Alarm::Slow`]: where the thread is that runs the request in `slot`, claimed as
     /// `sequence`. Without a line where it does not run that request any more.
     fn traced(&self, worker: WorkerId, slot: u16, sequence: u32, backtrace: &[String]);

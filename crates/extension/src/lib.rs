@@ -132,6 +132,7 @@ unsafe fn define_worker_thread(highball: ruby::Value) {
                 (c"hijacked?", A0(methods::hijacked)),
                 (c"env", A0(methods::env)),
                 (c"input_path", A0(methods::input_path)),
+                (c"ask_for_body", A0(methods::ask_for_body)),
                 (c"respond", A4(respond::respond)),
                 (c"head", A3(respond::head)),
                 (c"hints", A2(respond::hints)),

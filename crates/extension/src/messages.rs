@@ -160,6 +160,7 @@ unsafe fn fields(start: &Start) -> Value {
                 start.terminal.as_deref().map_or(NIL, |path| text(path)),
             ),
             ("error_page", boolean(start.error_page)),
+            ("own_user", boolean(start.own_user)),
             ("measure_requests", boolean(start.measure_requests)),
             (
                 "exceptions",

@@ -4,7 +4,7 @@
 
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use exchange::Region;
@@ -189,7 +189,8 @@ pub(crate) unsafe extern "C" fn report(_: Value, text: Value) -> Value {
 
 /// `Native.next_message`: waits for the supervisor: `[:backtrace, thread, slot, sequence]` where it wants to know where a
 /// thread is, see [`ToWorker::Backtrace`]; `[:purged, id, result]` where it answers [`purge`], the result being a number, nil
-/// without a cache, or false; `[:inspect, id, kind, milliseconds, mode]` where it wants to know how this process is, see
+/// without a cache, or false; `[:body, thread, sequence, descriptor]` where it answers `WorkerThread#ask_for_body`, see
+/// [`ToWorker::Body`]; `[:inspect, id, kind, milliseconds, mode]` where it wants to know how this process is, see
 /// [`ToWorker::Inspect`]; nil at the end.
 ///
 /// # Safety
@@ -207,6 +208,12 @@ pub(crate) unsafe extern "C" fn next_message(_: Value) -> Value {
                 Ok(None) => return NIL,
                 Ok(Some(received)) => {
                     let Received { message, fds } = received;
+                    if let ToWorker::Body { thread, sequence } = message {
+                        let file = fds.into_iter().next().map(IntoRawFd::into_raw_fd);
+                        let file = file.map_or(NIL, fixnum);
+                        let kind = messages::symbol("body");
+                        return array(&[kind, fixnum(thread), unsigned(sequence), file]);
+                    }
                     drop(fds);
                     return as_array(&message);
                 }
@@ -241,6 +248,8 @@ unsafe fn as_array(message: &ToWorker) -> Value {
                 };
                 array(&[messages::symbol("purged"), unsigned(id), result])
             }
+            // It has a descriptor, which its receiver takes.
+            ToWorker::Body { .. } => NIL,
             ToWorker::Inspect { id, what } => {
                 let (kind, profile) = match what {
                     Inspect::Profile { milliseconds, mode } => {
@@ -374,7 +383,7 @@ pub(crate) unsafe extern "C" fn pidfd(_: Value, pid: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
     unsafe {
         match process::pidfd(number(pid)) {
-            Ok(descriptor) => fixnum(std::os::fd::IntoRawFd::into_raw_fd(descriptor)),
+            Ok(descriptor) => fixnum(descriptor.into_raw_fd()),
             Err(error) => raise_io("pidfd_open", &error),
         }
     }

@@ -68,7 +68,7 @@ impl ApplicationFront {
             Rc::clone(responses),
         );
         let [_, bell] = dispatcher.files(None)?;
-        let application = Application::new(Rc::clone(settings), log)?;
+        let application = Application::new(Rc::clone(settings), log, plan.reader)?;
         let counting = Rc::clone(&application);
         let exceptions = dispatcher.turns().exceptions();
         exceptions.on_report(move |handled| {

@@ -23,6 +23,7 @@ use crate::net::descriptors;
 use crate::net::tls::Tls;
 use crate::serve::application::Application;
 use crate::serve::compression::pool::Encoders;
+use crate::serve::reader::Reader;
 use crate::serve::routes::{Routes, Served};
 use crate::spool;
 pub(crate) use seed::EdgeSeed;
@@ -68,7 +69,8 @@ impl Edge {
         dispatcher: Rc<dyn Dispatch>,
         responses: Rc<ResponseStore>,
     ) -> io::Result<Rc<Self>> {
-        let application = Application::new(Rc::clone(&settings), Rc::clone(&log))?;
+        let application =
+            Application::new(Rc::clone(&settings), Rc::clone(&log), Reader::default())?;
         let served = Served {
             application,
             routes: None,

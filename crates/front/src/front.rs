@@ -20,6 +20,7 @@ use crate::net::certificate_watch::{self, TlsStartError};
 use crate::net::tls::certificates::Certificates;
 use crate::serve::application::Application;
 use crate::serve::plan::ApplicationPlan;
+use crate::serve::reader::Reader;
 use crate::serve::routes::{Routes, Served};
 
 /// The front of one server.
@@ -48,6 +49,7 @@ impl Front {
             prefix: String::new(),
             settings: Rc::clone(&settings),
             generation,
+            reader: Reader::default(),
         };
         Self::of_applications(settings, log, &[plan])
     }
@@ -79,7 +81,11 @@ impl Front {
             _ => {
                 let all = applications.iter().map(|one| Rc::clone(&one.application));
                 Served {
-                    application: Application::new(Rc::clone(&settings), Rc::clone(&log))?,
+                    application: Application::new(
+                        Rc::clone(&settings),
+                        Rc::clone(&log),
+                        Reader::default(),
+                    )?,
                     routes: Some(Routes::new(plans, all.collect())),
                 }
             }

@@ -65,6 +65,7 @@ pub use serve::cached::{CacheStatus, ResponseCache};
 pub use serve::file_threads::FileThreads;
 pub use serve::plan::ApplicationPlan;
 pub use serve::public_folder::served::Published;
+pub use serve::reader::Reader;
 pub use shutdown::Unfinished;
 pub use slow_requests::{SlowRequest, SlowRequests};
 pub use snapshot::{ApplicationSnapshot, ServerCounts, Snapshot};

@@ -20,6 +20,7 @@ pub(crate) mod probes;
 pub mod public_files;
 pub mod public_folder;
 pub mod ranges;
+pub mod reader;
 pub(crate) mod redirect;
 pub mod routes;
 pub mod server_fields;

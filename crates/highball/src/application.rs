@@ -13,10 +13,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use config::{ApplicationTable, Listen, MemoryBudget, Rollout, Settings};
 use exchange::control::{ExceptionRules, Start};
-use front::ApplicationPlan;
+use front::{ApplicationPlan, Reader};
 use supervisor::{Bound, Limits, Load, Plan};
 
 use crate::changes::handover::VARIABLE;
+use crate::launchers;
+use crate::system::privileges::User;
 use crate::system::systemd;
 use crate::system::terminal::Terminal;
 
@@ -31,6 +33,8 @@ pub(crate) const LEAST_GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct ChildEnvironment {
     /// The soft limit of descriptors, where it differs from the front's own.
     pub(crate) descriptors: Option<u64>,
+    /// The user of the processes, where it is not the front's.
+    pub(crate) user: Option<User>,
     /// Variables that name the user.
     pub(crate) variables: Vec<(String, String)>,
     /// The terminal that debuggers in workers use, in `development` and `test`.
@@ -127,7 +131,7 @@ impl Application {
             check: settings.ready_check.clone(),
             own_variables: systemd::VARIABLES
                 .into_iter()
-                .chain([VARIABLE])
+                .chain([VARIABLE, launchers::VARIABLE])
                 .map(str::to_owned)
                 .collect(),
             variables: self.variables(),
@@ -155,6 +159,7 @@ impl Application {
             prefix,
             settings: Rc::clone(&self.settings),
             generation,
+            reader: Reader::of(self.child_environment.user.map(|user| user.uid)),
         }
     }
 
@@ -170,7 +175,10 @@ impl Application {
         unix_sockets: &[PathBuf],
     ) -> Result<Load> {
         let settings = &self.settings;
-        let unix_sockets: Result<_> = unix_sockets.iter().map(|path| text(path)).collect();
+        let own_user = self.child_environment.user.is_some();
+        // Another user may not remove them.
+        let unix_sockets = unix_sockets.iter().filter(|_| !own_user);
+        let unix_sockets: Result<_> = unix_sockets.map(|path| text(path)).collect();
         let terminal = self.child_environment.terminal.as_ref();
         let start = Start {
             app: code.dir,
@@ -191,6 +199,7 @@ impl Application {
             error_page: shows_error_page(settings, terminal.is_some()),
             measure_requests: settings.measure_requests,
             exceptions: settings.exceptions.then(|| exception_rules(settings)),
+            own_user,
         };
         Ok(Load {
             start,

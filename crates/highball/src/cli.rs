@@ -9,6 +9,7 @@ pub(crate) mod exceptions_page;
 pub(crate) mod help;
 pub(crate) mod init;
 pub(crate) mod lab;
+pub(crate) mod launcher;
 mod live;
 pub(crate) mod maintenance;
 pub(crate) mod memory;

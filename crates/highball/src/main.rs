@@ -14,6 +14,7 @@ mod dashboard;
 mod exceptions;
 mod hosted;
 mod housekeeping;
+mod launchers;
 mod server;
 mod setup;
 mod shutdown;
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 
 use cli::{
     certificates, check, client, dashboard as dashboard_command, exceptions_page, help, init, lab,
-    maintenance, memory, profile, serve, slow, top, watch, workers,
+    launcher, maintenance, memory, profile, serve, slow, top, watch, workers,
 };
 use command_line::Command;
 use tikv_jemallocator::Jemalloc;
@@ -40,6 +41,9 @@ use tikv_jemallocator::Jemalloc;
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
+    if launcher::is_wanted() {
+        return exit_code(launcher::run(std::env::args_os()));
+    }
     let command = match command_line::parse(std::env::args_os()) {
         Ok(command) => command,
         Err(answer) if !answer.use_stderr() => {
@@ -109,6 +113,10 @@ fn main() -> ExitCode {
         Command::Completion(shell) => help::completion(shell),
         Command::Lab(arguments) => lab::become_lab(&arguments),
     };
+    exit_code(result)
+}
+
+fn exit_code(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

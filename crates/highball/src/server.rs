@@ -20,6 +20,7 @@ use crate::control::reporter::SharedManager;
 use crate::control::socket::ControlSocket;
 use crate::hosted::Hosted;
 use crate::housekeeping::Housekeeping;
+use crate::launchers::Launchers;
 use crate::statsd::Statsd;
 use crate::system::systemd::Manager;
 use crate::system::terminal::Terminal;
@@ -42,6 +43,8 @@ pub(crate) struct Server {
     pub(crate) gathered: Rc<State>,
     /// The end of the server that this one has replaced.
     pub(crate) predecessor: PredecessorExit,
+    /// What starts the processes of applications with users of their own.
+    pub(crate) launchers: Launchers,
     /// `booting`, `serving`, `replaced` or `stopping`, for the status.
     pub(crate) state: Rc<Cell<&'static str>>,
     /// What keeps the certificates.

@@ -23,6 +23,8 @@ pub(crate) struct Setup<S = Rc<Settings>> {
     pub(crate) settings: S,
     /// At least one.
     pub(crate) applications: Vec<Application<S>>,
+    /// What processes of applications get that have the server's user.
+    child_environment: ChildEnvironment,
     /// To load it again.
     arguments: ApplicationArguments,
 }
@@ -80,6 +82,7 @@ impl Setup<Settings> {
             config: config.and_then(|path| path.canonicalize().ok()),
             settings: loaded.server,
             applications,
+            child_environment: ChildEnvironment::default(),
             arguments: again,
         })
     }
@@ -96,6 +99,7 @@ impl Setup<Settings> {
                 .into_iter()
                 .map(Application::share)
                 .collect(),
+            child_environment: self.child_environment,
             arguments: self.arguments,
         }
     }
@@ -109,15 +113,27 @@ impl Setup {
         || Setup::load(arguments)
     }
 
-    /// What all processes of applications get from this one.
+    /// What processes of applications get from this one that have its user.
     pub(crate) fn child_environment(&self) -> &ChildEnvironment {
-        &self.applications[0].child_environment
+        &self.child_environment
     }
 
-    /// Sets what all processes of applications get from this one.
+    /// Sets what processes of applications get from this one. Those with a user of their own get something else in addition.
     pub(crate) fn set_child_environment(&mut self, environment: &ChildEnvironment) {
+        self.child_environment = environment.clone();
         for application in &mut self.applications {
             application.child_environment = environment.clone();
+        }
+    }
+
+    /// Sets the same as in the setup that a running server was started with: users do not change while it runs.
+    pub(crate) fn keep_child_environment(&mut self, old: &Setup) {
+        self.set_child_environment(&old.child_environment);
+        for application in &mut self.applications {
+            let mut all = old.applications.iter();
+            if let Some(known) = all.find(|one| one.name() == application.name()) {
+                application.child_environment = known.child_environment.clone();
+            }
         }
     }
 }

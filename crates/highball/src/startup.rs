@@ -277,6 +277,7 @@ async fn serve(
         gathered: booting.gathered,
         housekeeping: Housekeeping::new().context("cannot start the runtime")?,
         predecessor: exit,
+        launchers: booting.launchers,
         state: booting.state,
         certificates: booting.certificates,
         statsd: booting.statsd,

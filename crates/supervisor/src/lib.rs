@@ -6,10 +6,13 @@
 
 #![forbid(unsafe_code)]
 
+mod launcher;
 mod note;
 mod rules;
 mod runtime;
 
+pub use launcher::handle::{Introduced, Launcher};
+pub use launcher::service as launcher_service;
 pub use note::{GenerationNote, Note, TemplateNote, WorkerNote};
 pub use rules::budget::{Bound, Held};
 pub use rules::limits::{Limits, RetireReason};

@@ -17,6 +17,7 @@ mod limit_check;
 pub(crate) mod load;
 mod memory_usage;
 pub mod orphans;
+mod process_memory;
 pub(crate) mod purges;
 pub(crate) mod scale;
 mod serving;

@@ -149,6 +149,10 @@ impl Dispatcher for Recorder {
         self.call(format!("hijacked {worker} {slot} {sequence}"));
     }
 
+    fn body(&self, _: WorkerId, _: u16, _: u32) -> Option<OwnedFd> {
+        None
+    }
+
     fn traced(&self, id: WorkerId, slot: u16, sequence: u32, backtrace: &[String]) {
         let (worker, backtrace) = (name(id), backtrace.join(" "));
         self.call(format!("traced {worker} {slot} {sequence} {backtrace}"));
@@ -780,7 +784,7 @@ fn a_check_boots_the_template_alone() {
     run(async {
         let app = tempfile::tempdir().unwrap();
         let (load, _release) = load(&plan(), 1, "serves", app.path());
-        let mut template = TemplateProcess::spawn(&load).unwrap();
+        let mut template = TemplateProcess::spawn(&load, None).await.unwrap();
         let booted = template.boot(&load, false, TEST_TIMEOUT).await.unwrap();
         assert_eq!(booted.held.len(), 1);
         assert!(is_alive(booted.pid));

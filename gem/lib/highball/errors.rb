@@ -25,6 +25,9 @@ module Highball
   # The server has not answered that its response cache has forgotten something: what it has may be old.
   class PurgeFailed < Error; end
 
+  # The server has not sent the body of a request, which lies in a file of its own.
+  class BodyMissing < Error; end
+
   # The most causes of an exception that are described: a chain of causes may be a circle.
   CAUSES = 10
   private_constant :CAUSES

@@ -9,13 +9,15 @@ module Highball
   # Delivers a response that the extension does not deliver in one call: bodies that are enumerated, files,
   # streaming bodies, and connections that the application takes over. It closes the body, whatever happens.
   class Response
-    def initialize(worker_thread, env, status, headers, body)
+    # `names_files`: the front may open files that are bodies, by their paths.
+    def initialize(worker_thread, env, status, headers, body, names_files: true)
       @worker_thread = worker_thread
       @claim = worker_thread.claim_of(env)
       @env = env
       @status = status
       @headers = headers
       @body = body
+      @names_files = names_files
       @closed = false
     end
 
@@ -114,7 +116,7 @@ module Highball
 
     # The absolute path of a body that is a file; the front sends it.
     def file
-      return unless @body.respond_to?(:to_path)
+      return unless @names_files && @body.respond_to?(:to_path)
 
       # A wrapper responds to it whatever it wraps.
       path = @body.to_path

@@ -11,13 +11,16 @@ module Highball
   # A process that the application forks meanwhile and that comes back here, by an exception, exit or a return, is no
   # worker: its exception goes on to its end, and the request stays its parent's.
   class Runner
-    def initialize(app, worker_thread, out_of_band = nil, error_page = nil, exceptions = nil)
+    # `bodies` opens bodies in files where this process has another user than the front; then it also reads files of
+    # responses itself.
+    def initialize(app, worker_thread, out_of_band = nil, error_page = nil, exceptions = nil, bodies: nil)
       @app = app
       @worker_thread = worker_thread
       @out_of_band = out_of_band
       @error_page = error_page
       @exceptions = exceptions
       @metrics = Highball.metrics
+      @bodies = bodies
     end
 
     # Runs requests until the worker is told to stop.
@@ -49,13 +52,13 @@ module Highball
       status = headers = error = input = nil
       begin
         # The extension leaves a body that lies in a file to Ruby.
-        input = env["rack.input"] = File.open(@worker_thread.input_path, "rb") unless env["rack.input"]
+        input = env["rack.input"] = open_body unless env["rack.input"]
         status, headers, body = @app.call(env)
         @exceptions.report_rendered(env) if @exceptions && status != 200
         tell_counts
         # The common response in one call; false says that it is another one.
         unless body.instance_of?(Array) && @worker_thread.respond(env, status, headers, body)
-          Response.new(@worker_thread, env, status, headers, body).deliver
+          Response.new(@worker_thread, env, status, headers, body, names_files: !@bodies).deliver
         end
       rescue Exception => error # rubocop:disable Lint/RescueException -- each must be answered
         answer_error(env, error)
@@ -66,6 +69,10 @@ module Highball
       end
       after(env, status, headers, error)
       raise error if SignalException === error
+    end
+
+    def open_body
+      @bodies ? @bodies.open(@worker_thread) : File.open(@worker_thread.input_path, "rb")
     end
 
     def answer_error(env, error)

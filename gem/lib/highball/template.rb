@@ -29,7 +29,7 @@ module Highball
     Start = Struct.new(
       :app, :config_ru, :environment, :hooks, :threads, :compact_heap, :low_priority, :warm_up,
       :early_hints, :rails_log_to_stdout, :out_of_band, :generation,
-      :unix_sockets, :terminal, :error_page, :measure_requests, :exceptions,
+      :unix_sockets, :terminal, :error_page, :measure_requests, :exceptions, :own_user,
       keyword_init: true
     )
 
@@ -206,6 +206,8 @@ module Highball
     # The front is gone, or was about to start this process and failed.
     def leave
       @leaving = true
+      # A launcher's child does not see the front's end, and may not remove its files.
+      exit!(0) if @start&.own_user
       SocketFiles.remove_dead(@start.unix_sockets) if @start && SocketFiles.wait_for_end_of(@front)
       exit!(0)
     end

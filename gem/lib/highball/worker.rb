@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "bodies"
 require_relative "connection"
 require_relative "debugger"
 require_relative "empty_input"
@@ -31,6 +32,7 @@ module Highball
       @inspection = Inspection.new(@runners)
       @out_of_band = OutOfBand.new(start.out_of_band) { collect } if start.out_of_band
       @error_page = ErrorPage.new(start.app) if start.error_page
+      @bodies = Bodies.new(start.threads) if start.own_user
       @exceptions = ExceptionReporter::Rules.new(start.app, *start.exceptions) if start.exceptions
     end
 
@@ -80,7 +82,7 @@ module Highball
     def run_thread(worker_thread)
       @runners[worker_thread.number] = Thread.current
       exceptions = ExceptionReporter.new(worker_thread, @exceptions) if @exceptions
-      Runner.new(@app, worker_thread, @out_of_band, @error_page, exceptions).run
+      Runner.new(@app, worker_thread, @out_of_band, @error_page, exceptions, bodies: @bodies).run
     end
 
     # Takes the supervisor's messages. Waits for them without Ruby's lock.
@@ -107,6 +109,8 @@ module Highball
         Native.backtrace(slot, sequence, backtrace(index, slot, sequence))
       when :purged
         @purges.answer(*rest)
+      when :body
+        @bodies.answer(*rest)
       when :inspect
         @inspection.answer(*rest)
       end

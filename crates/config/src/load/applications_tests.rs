@@ -29,7 +29,7 @@ fn load(file: &str, flags: &[(&str, &str)]) -> Result<ServerSettings, String> {
 #[test]
 fn a_table_goes_over_the_file_and_a_flag_over_the_table() {
     let file = "threads = 2\nqueue_limit = 7\nworkers = 3\n[[application]]\npath = \"/srv/shop/current\"\n\
-                hosts = [\"Shop.test\"]\nthreads = 5\nworkers = 4\n[application.variables]\nA = \"b\"\n\
+                hosts = [\"Shop.test\"]\nthreads = 5\nworkers = 4\nuser = \"shop\"\n[application.variables]\nA = \"b\"\n\
                 [[application]]\npath = \"wiki\"\nprefix = \"/wiki/\"\n";
     let all = load(file, &[("workers", "9")]).unwrap();
     let [shop, wiki] = &all.applications[..] else {
@@ -50,6 +50,10 @@ fn a_table_goes_over_the_file_and_a_flag_over_the_table() {
     assert_eq!(
         (shop.table.prefix.as_str(), wiki.table.prefix.as_str()),
         ("", "/wiki")
+    );
+    assert_eq!(
+        (shop.table.user.as_deref(), wiki.table.user.as_deref()),
+        (Some("shop"), None)
     );
     assert!(
         wiki.table.path.is_absolute(),
@@ -77,8 +81,16 @@ fn what_is_wrong_with_an_application_names_line_and_remedy() {
         "highball.toml:3: listen: it belongs to the server: write it above",
     );
     check(
-        "[[application]]\npath = \"a\"\nuser = \"www\"\n",
-        "highball.toml:3: user: all applications of a server run as its user",
+        "[[application]]\npath = \"a\"\nuser = 1\n",
+        "highball.toml:3: application: user: expected a text, found",
+    );
+    check(
+        "[[application]]\npath = \"a\"\nuser = \"\"\n",
+        "highball.toml:3: application: user and group may not be empty",
+    );
+    check(
+        "[[application]]\npath = \"a\"\ngroup = \"www\"\n",
+        "highball.toml:3: application: group is set without user",
     );
     check(
         "[[application]]\npath = \"a\"\nthread = 1\n",

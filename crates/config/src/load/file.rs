@@ -163,6 +163,8 @@ fn application(
             "path" => raw.path = texts().pop(),
             "prefix" => raw.prefix = texts().pop(),
             "hosts" => raw.hosts = texts(),
+            "user" => raw.user = texts().pop(),
+            "group" => raw.group = texts().pop(),
             "variables" => {
                 raw.variables = variables(value, place, errors);
                 continue;
@@ -246,17 +248,11 @@ fn wrong(place: Place, message: String) -> ConfigError {
 
 /// A setting of the server stands in the table of an application.
 fn of_the_server(place: Place, setting: &'static str) -> ConfigError {
-    let message = match setting {
-        "user" | "group" => {
-            "all applications of a server run as its user: write it above the first [[application]], or start a server of its \
-             own for this application"
-        }
-        _ => "it belongs to the server: write it above the first [[application]]",
-    };
+    let message = "it belongs to the server: write it above the first [[application]]".to_owned();
     ConfigError::Value {
         place,
         setting,
-        message: message.to_owned(),
+        message,
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct RawApplication {
     pub(crate) hosts: Vec<Text>,
     pub(crate) prefix: Option<Text>,
     pub(crate) variables: Vec<(String, String)>,
+    pub(crate) user: Option<Text>,
+    pub(crate) group: Option<Text>,
     /// Its settings.
     pub(crate) raws: Vec<Raw>,
 }
@@ -43,6 +45,8 @@ impl RawApplication {
             hosts: Vec::new(),
             prefix: None,
             variables: Vec::new(),
+            user: None,
+            group: None,
             raws: Vec::new(),
         }
     }
@@ -100,12 +104,23 @@ impl RawApplication {
                 String::new()
             }),
         };
+        if let (Some((place, _)), None) = (&self.group, &self.user) {
+            let message = "group is set without user; set user too".to_owned();
+            refuse(place, message);
+        }
+        for (place, text) in [&self.user, &self.group].into_iter().flatten() {
+            if text.is_empty() {
+                refuse(place, "user and group may not be empty".to_owned());
+            }
+        }
         let application = ApplicationTable {
             name,
             path,
             hosts,
             prefix,
             variables: self.variables,
+            user: self.user.map(|(_, text)| text),
+            group: self.group.map(|(_, text)| text),
         };
         if let Some(text) = conflict(&application, others) {
             refuse(&self.place, text);

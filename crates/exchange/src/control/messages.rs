@@ -71,6 +71,10 @@ pub struct Start {
     /// How exceptions are reported; `None`: not at all.
     #[serde(default)]
     pub exceptions: Option<Box<ExceptionRules>>,
+    /// Whether the processes have another user than the front: then a worker gets bodies in files by [`FromWorker::Body`], and
+    /// reads the files of responses itself.
+    #[serde(default)]
+    pub own_user: bool,
 }
 
 /// How a worker reports exceptions of the application.
@@ -178,6 +182,14 @@ pub enum ToWorker {
         /// What became of it.
         result: Purged,
     },
+    /// The answer to [`FromWorker::Body`]. Its descriptor: the body, to be read from its start; none where the request is
+    /// another one by now, or there are no descriptors left.
+    Body {
+        /// As asked.
+        thread: u16,
+        /// As asked.
+        sequence: u32,
+    },
     /// Say how this process is. Answered by [`FromWorker::Inspected`], more than once.
     Inspect {
         /// Names the answer.
@@ -265,6 +277,15 @@ pub enum FromWorker {
         sequence: u32,
         /// Where the thread is, innermost first; empty where it does not run that request any more.
         backtrace: Vec<String>,
+    },
+    /// Open the body of a request, which lies in a file of the front. Answered by [`ToWorker::Body`].
+    Body {
+        /// The thread that runs the request, from 0.
+        thread: u16,
+        /// Slot of the request in the exchange.
+        slot: u16,
+        /// The slot's sequence number at the claim.
+        sequence: u32,
     },
     /// Have the response cache forget something. Answered by [`ToWorker::Purged`].
     Purge {

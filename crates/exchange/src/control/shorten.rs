@@ -46,6 +46,7 @@ impl Message for FromWorker {
             FromWorker::Backtrace { backtrace, .. } => shorten_backtrace(backtrace, budget),
             FromWorker::Ready { .. }
             | FromWorker::Hijack { .. }
+            | FromWorker::Body { .. }
             | FromWorker::Purge { .. }
             | FromWorker::Inspected { .. }
             | FromWorker::Counts { .. } => {}

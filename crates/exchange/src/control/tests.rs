@@ -72,6 +72,11 @@ fn every_message_arrives_as_it_was_sent() {
             slot: 3,
             sequence: u64::MAX,
         },
+        FromWorker::Body {
+            thread: 1,
+            slot: 3,
+            sequence: 4_294_967_295,
+        },
         FromWorker::Backtrace {
             slot: 3,
             sequence: u32::MAX,
@@ -98,6 +103,10 @@ fn every_message_arrives_as_it_was_sent() {
             thread: 2,
             slot: 3,
             sequence: u32::MAX,
+        },
+        ToWorker::Body {
+            thread: 1,
+            sequence: 4_294_967_295,
         },
         ToWorker::Purged {
             id: u32::MAX,

@@ -14,7 +14,7 @@ use crate::children;
 use crate::errors::{raise_over, raise_refused};
 use crate::messages::send_from_worker;
 use crate::respond;
-use crate::ruby::{self, Message, NIL, Value, boolean, bytes, copied, fixnum};
+use crate::ruby::{self, Message, NIL, Value, boolean, bytes, copied, fixnum, unsigned};
 
 /// `worker_thread.number`: its number in its worker.
 ///
@@ -91,6 +91,28 @@ pub(crate) unsafe extern "C" fn input_path(this: Value) -> Value {
             }
             _ => NIL,
         }
+    }
+}
+
+/// `worker_thread.ask_for_body`: asks the front for the body of the request that it holds, which lies in a file. Returns the
+/// sequence number that the answer has ([`exchange::control::ToWorker::Body`]).
+///
+/// # Safety
+/// Called by Ruby. Raises where it holds no request.
+pub(crate) unsafe extern "C" fn ask_for_body(this: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe {
+        let own = state(this);
+        let Some(claim) = own.job.get().map(|job| job.claim) else {
+            raise_over()
+        };
+        let message = FromWorker::Body {
+            thread: own.thread.number(),
+            slot: claim.slot,
+            sequence: claim.sequence,
+        };
+        send_from_worker(own.joined.control, message, &[]);
+        unsigned(claim.sequence)
     }
 }
 

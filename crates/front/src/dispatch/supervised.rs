@@ -18,7 +18,7 @@ use super::shutdown::last_deadline;
 use super::state::{State, seconds};
 use super::turns::PASSES;
 use crate::failure::Failure;
-use crate::http::request::NO_DEADLINE;
+use crate::http::request::{NO_DEADLINE, RequestBody};
 use crate::log::{AccessLog, Level, Value};
 use crate::serve::check;
 
@@ -135,6 +135,18 @@ impl exchange::Dispatcher for Dispatcher {
         let expected =
             current.is_some_and(|request| !request.is_abandoned() && !request.has_ended());
         generation.hijacks.arrived(slot, sequence, socket, expected);
+    }
+
+    fn body(&self, by: WorkerId, slot: u16, sequence: u32) -> Option<OwnedFd> {
+        let state = self.state.borrow();
+        let slots = &state.generations.get(by.generation)?.slots;
+        let request = slots.request(slot)?;
+        let run = slots.run(slot)?;
+        let is_its = run.by == by && run.sequence == sequence;
+        match &request.request.arrival().filter(|_| is_its)?.body {
+            RequestBody::File(file) => file.reopen().ok(),
+            RequestBody::Inline(_) => None,
+        }
     }
 
     fn traced(&self, by: WorkerId, slot: u16, sequence: u32, backtrace: &[String]) {

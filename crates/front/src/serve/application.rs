@@ -20,6 +20,7 @@ use crate::serve::error_pages::ErrorPages;
 use crate::serve::files::ApplicationFiles;
 use crate::serve::gate::Gate;
 use crate::serve::public_folder::PublicFolder;
+use crate::serve::reader::Reader;
 use crate::slow_requests::SlowRequests;
 
 /// One application, as one edge serves it.
@@ -34,6 +35,8 @@ pub struct Application {
     pub error_pages: Arc<ErrorPages>,
     /// Files that the application names.
     pub files: ApplicationFiles,
+    /// For whom files that the application names are read.
+    pub reader: Reader,
     /// The application's public folder.
     pub public_folder: PublicFolder,
     /// Responses that may be used again.
@@ -64,6 +67,7 @@ pub struct Application {
 pub(crate) struct ApplicationSeed {
     /// The name in its lines of the log.
     name: Option<String>,
+    reader: Reader,
     settings: Settings,
     gate: Arc<Gate>,
     error_pages: Arc<ErrorPages>,
@@ -94,8 +98,9 @@ impl ApplicationSeed {
             log,
             gate: self.gate,
             error_pages: self.error_pages,
-            files: ApplicationFiles::new()?,
-            public_folder: PublicFolder::new()?,
+            files: ApplicationFiles::new(self.reader)?,
+            public_folder: PublicFolder::new(self.reader)?,
+            reader: self.reader,
             cache: self.cache,
             counters: self.counters,
             recorder: self.metrics.recorder(),
@@ -118,13 +123,14 @@ impl Application {
     ///
     /// # Errors
     /// The threads that read files cannot be started.
-    pub fn new(settings: Rc<Settings>, log: Rc<AccessLog>) -> io::Result<Rc<Self>> {
+    pub fn new(settings: Rc<Settings>, log: Rc<AccessLog>, reader: Reader) -> io::Result<Rc<Self>> {
         let seed = ApplicationSeed {
             cache: Arc::new(ResponseCache::new(&settings)),
             settings: Settings::clone(&settings),
             gate: Arc::default(),
             error_pages: Arc::default(),
             name: None,
+            reader,
             counters: Arc::default(),
             metrics: ApplicationMetrics::default(),
             saturation: Arc::default(),
@@ -141,6 +147,7 @@ impl Application {
         self.elsewhere.borrow_mut().push(Arc::clone(&counters));
         ApplicationSeed {
             name: self.log.application().map(str::to_owned),
+            reader: self.reader,
             counters,
             metrics: self.metrics.clone(),
             saturation: Arc::clone(&self.saturation),

@@ -21,6 +21,7 @@ use self::named::NamedFile;
 use crate::net::descriptors;
 use crate::serve::file_body::{FileBody, Piece, Rest};
 use crate::serve::file_threads::{FileThreads, FreeThread};
+use crate::serve::reader::Reader;
 use crate::serve::waiting::WaitingCount;
 
 /// Threads that open, read and close these files.
@@ -50,6 +51,7 @@ pub enum FileError {
 #[derive(Debug)]
 pub struct ApplicationFiles {
     threads: Rc<FileThreads>,
+    reader: Reader,
     /// Files that wait for a thread to be opened.
     waiting: WaitingCount,
 }
@@ -68,13 +70,14 @@ pub struct FileLimits {
 }
 
 impl ApplicationFiles {
-    /// With threads of their own, none of which has started.
+    /// With threads of their own, none of which has started. Opens files that `reader` may read.
     ///
     /// # Errors
     /// As [`FileThreads::new`].
-    pub fn new() -> io::Result<Self> {
+    pub fn new(reader: Reader) -> io::Result<Self> {
         Ok(Self {
             threads: Rc::new(FileThreads::new("highball-files", FILE_THREADS)?),
+            reader,
             waiting: WaitingCount::default(),
         })
     }
@@ -92,9 +95,10 @@ impl ApplicationFiles {
     ) -> Result<(FileBody, FileFacts), FileError> {
         let opened = async {
             let thread = self.free_thread(limits.waiting).await?;
+            let reader = self.reader;
             let work = self
                 .threads
-                .begin(thread, move || open(&file, declared, limits.unread));
+                .begin(thread, move || open(&file, reader, declared, limits.unread));
             work.await?
         };
         let opened = timeout(limits.open, opened).await;
@@ -119,6 +123,7 @@ const FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 /// Opens the file and reads its first piece. Blocks.
 fn open(
     file: &NamedFile,
+    reader: Reader,
     declared: Option<u64>,
     unread: u64,
 ) -> Result<(Piece, FileFacts), FileError> {
@@ -135,6 +140,7 @@ fn open(
         let kind = io::ErrorKind::InvalidInput;
         return Err(io::Error::new(kind, "not a regular file").into());
     }
+    reader.check(&file, &metadata)?;
     let end = declared.unwrap_or(metadata.len());
     if end > metadata.len() {
         return Err(FileError::TooShort);

@@ -4,6 +4,8 @@ use std::rc::Rc;
 
 use config::{HostPattern, Settings};
 
+use crate::serve::reader::Reader;
+
 /// What the front of an application is made from.
 pub struct ApplicationPlan {
     /// Its name, where there are several.
@@ -16,4 +18,6 @@ pub struct ApplicationPlan {
     pub settings: Rc<Settings>,
     /// Its first generation.
     pub generation: u32,
+    /// For whom files that it names are read.
+    pub reader: Reader,
 }

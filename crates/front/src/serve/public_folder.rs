@@ -28,6 +28,7 @@ use self::served::{Published, Served};
 use self::store::Meaning;
 use crate::clock::Clock;
 use crate::serve::file_threads::FileThreads;
+use crate::serve::reader::Reader;
 use crate::serve::waiting::WaitingCount;
 
 /// Threads that look for these files.
@@ -43,6 +44,7 @@ const MAX_EARLIER: usize = 5;
 /// The public folder of an application, if it has one that is served.
 pub struct PublicFolder {
     threads: Rc<FileThreads>,
+    reader: Reader,
     served: RefCell<Option<Rc<Served>>>,
     /// The folders that were served, the last one at the end.
     served_before: RefCell<VecDeque<Arc<Path>>>,
@@ -54,8 +56,9 @@ impl PublicFolder {
     ///
     /// # Errors
     /// As [`FileThreads::new`].
-    pub fn new() -> io::Result<Self> {
+    pub fn new(reader: Reader) -> io::Result<Self> {
         Ok(Self {
+            reader,
             threads: Rc::new(FileThreads::new("highball-public", LOOKUP_THREADS)?),
             served: RefCell::default(),
             served_before: RefCell::default(),
@@ -87,7 +90,7 @@ impl PublicFolder {
             });
             let found = timeout(LOOKUP_TIMEOUT, found).await.ok()?.ok()?;
             let (root, earlier) = found?;
-            Some(Served::new(root, earlier, &folder))
+            Some(Served::new(root, earlier, &folder, self.reader))
         };
         let served = opened.await.map(Rc::new);
         if let Some(served) = &served {

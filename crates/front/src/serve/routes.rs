@@ -166,6 +166,7 @@ mod tests {
     use config::{HostPattern, Settings};
 
     use super::*;
+    use crate::serve::reader::Reader;
 
     fn table(plans: &[(&[&str], &str)]) -> Table {
         let mut table = Table::default();
@@ -177,6 +178,7 @@ mod tests {
                 prefix: (*prefix).to_owned(),
                 settings: Rc::new(Settings::for_tests()),
                 generation: 1,
+                reader: Reader::default(),
             };
             table.add(&plan, number);
         }

@@ -16,6 +16,7 @@ use crate::serve::application::Application;
 use crate::serve::error_pages::STATUSES;
 use crate::serve::file_threads::FileThreads;
 use crate::serve::gate::maintenance::{FORMS, Pages};
+use crate::serve::reader::Reader;
 use crate::serve::watched_files::WatchedFile;
 
 /// How often the files are looked at.
@@ -148,11 +149,19 @@ impl Watch {
     }
 
     /// What is known of these files.
-    fn latest(&self, wanted: &[(Purpose, PathBuf)]) -> Vec<(PathBuf, WatchedFile)> {
+    fn latest(&self, wanted: &[(Purpose, PathBuf)]) -> Vec<(PathBuf, WatchedFile, Reader)> {
         let missing = WatchedFile::Missing;
         let known = |path: &Path| self.known.get(path).unwrap_or(&missing).clone();
-        let paths = wanted.iter().map(|(_, path)| path);
-        paths.map(|path| (path.clone(), known(path))).collect()
+        let own = self.application.reader;
+        let all = wanted.iter().map(|(purpose, path)| {
+            let reader = match purpose {
+                Purpose::ErrorPage(_) | Purpose::Maintenance(_) => own,
+                // Its content reaches no client, and the application need not know it.
+                Purpose::Passwords(_) => Reader::default(),
+            };
+            (path.clone(), known(path), reader)
+        });
+        all.collect()
     }
 
     /// Notes what has changed, and puts it in force, but for passwords. Returns whether anything has changed.
@@ -244,9 +253,10 @@ const MAINTENANCE_BEGINS: &str = "maintenance begins: requests get 503 (maintena
 const MAINTENANCE_ENDS: &str = "maintenance ends: requests are served again";
 
 /// Returns the files that have changed. Blocks.
-fn look(latest: &[(PathBuf, WatchedFile)]) -> Vec<(PathBuf, WatchedFile)> {
-    let changed = latest
-        .iter()
-        .filter_map(|(path, last)| Some((path.clone(), WatchedFile::look(path, last)?)));
+fn look(latest: &[(PathBuf, WatchedFile, Reader)]) -> Vec<(PathBuf, WatchedFile)> {
+    let changed = latest.iter().filter_map(|(path, last, reader)| {
+        let now = WatchedFile::look(path, last, *reader)?;
+        Some((path.clone(), now))
+    });
     changed.collect()
 }

@@ -9,6 +9,8 @@ use std::path::Path;
 use bytes::Bytes;
 use rustix::fs::OFlags;
 
+use crate::serve::reader::Reader;
+
 /// The largest file that is read.
 const MAX_WATCHED_FILE_BYTES: u64 = 256 * 1024;
 
@@ -51,9 +53,9 @@ impl Stamp {
 }
 
 impl WatchedFile {
-    /// Returns what is known of the file now, or none if it has not changed since `last`. Blocks.
-    pub fn look(path: &Path, last: &Self) -> Option<Self> {
-        let now = read(path, last).unwrap_or_else(|error| match error.kind() {
+    /// Returns what is known of the file now, or none if it has not changed since `last`. It is read for `reader`. Blocks.
+    pub fn look(path: &Path, last: &Self, reader: Reader) -> Option<Self> {
+        let now = read(path, last, reader).unwrap_or_else(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Some(Self::Missing),
             _ => Some(Self::Failed(error.to_string())),
         });
@@ -62,7 +64,7 @@ impl WatchedFile {
 }
 
 /// Reads the file, unless it has the stamp of `last`.
-fn read(path: &Path, last: &WatchedFile) -> io::Result<Option<WatchedFile>> {
+fn read(path: &Path, last: &WatchedFile, reader: Reader) -> io::Result<Option<WatchedFile>> {
     let found = std::fs::metadata(path)?;
     if matches!(last, WatchedFile::Read { stamp, .. } if *stamp == Stamp::of(&found)) {
         return Ok(None);
@@ -76,6 +78,7 @@ fn read(path: &Path, last: &WatchedFile) -> io::Result<Option<WatchedFile>> {
         .open(path)?;
     let facts = file.metadata()?;
     check(&facts)?;
+    reader.check(&file, &facts)?;
     let mut content = Vec::new();
     file.take(MAX_WATCHED_FILE_BYTES)
         .read_to_end(&mut content)?;
@@ -106,7 +109,7 @@ mod tests {
         let path = dir.path().join("503.html");
         let mut last = WatchedFile::Missing;
         let mut look = |expect: Option<&str>| {
-            let found = WatchedFile::look(&path, &last);
+            let found = WatchedFile::look(&path, &last, Reader::default());
             match (&found, expect) {
                 (Some(WatchedFile::Read { content, .. }), Some(expect)) => {
                     assert_eq!(content, expect);

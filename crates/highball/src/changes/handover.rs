@@ -82,6 +82,8 @@ pub(crate) enum HandedOver {
     ControlDirectory(PathBuf),
     /// A listener for operators.
     Operators(OperatorAddress),
+    /// A socket to a launcher.
+    Launcher,
 }
 
 /// What the new server sends.

@@ -41,6 +41,8 @@ pub(crate) struct Handover {
     pub(crate) operators: OperatorSockets,
     /// The control sockets.
     pub(crate) control: ControlSockets,
+    /// The sockets to launchers.
+    pub(crate) launchers: Vec<OwnedFd>,
     socket: OwnedFd,
 }
 
@@ -56,11 +58,12 @@ pub(crate) fn receive() -> Result<Option<Handover>> {
     let socket = io::stdin().as_fd().try_clone_to_owned();
     let socket = socket.context("cannot reach the running server")?;
     match read(&socket) {
-        Ok((greeting, listeners, operators, control)) => Ok(Some(Handover {
-            greeting,
-            listeners,
-            operators,
-            control,
+        Ok(received) => Ok(Some(Handover {
+            greeting: received.greeting,
+            listeners: received.listeners,
+            operators: received.operators,
+            control: received.control,
+            launchers: received.launchers,
             socket,
         })),
         Err(error) => {
@@ -72,7 +75,16 @@ pub(crate) fn receive() -> Result<Option<Handover>> {
 
 /// Control sockets by their names in the directory.
 pub(crate) type Names = BTreeMap<String, OwnedFd>;
-type Received = (Greeting, Vec<Inherited>, OperatorSockets, ControlSockets);
+
+/// What arrives before anything is answered.
+#[derive(Debug, Default)]
+struct Received {
+    greeting: Greeting,
+    listeners: Vec<Inherited>,
+    operators: OperatorSockets,
+    control: ControlSockets,
+    launchers: Vec<OwnedFd>,
+}
 
 /// The control sockets that were handed over.
 #[derive(Debug, Default)]
@@ -98,16 +110,13 @@ fn read(socket: &OwnedFd) -> Result<Received> {
             env!("CARGO_PKG_VERSION")
         );
     }
-    let (mut listeners, mut control_sockets) = (Vec::new(), ControlSockets::default());
-    let mut operators = OperatorSockets::new();
+    let mut all = Received::default();
     for _ in 0..greeting.sockets {
         let received = control::receive::<HandedOver>(socket)
             .context("cannot read what the running server hands over")?;
         let received = received.ok_or_else(ended)?;
         match received.message.clone() {
-            HandedOver::Control(name) => {
-                drop(control_sockets.names.insert(name, received.only_fd()?))
-            }
+            HandedOver::Control(name) => drop(all.control.names.insert(name, received.only_fd()?)),
             HandedOver::ControlDirectory(path) => {
                 let directory = ControlDirectory::adopt(
                     received.only_fd()?,
@@ -115,19 +124,20 @@ fn read(socket: &OwnedFd) -> Result<Received> {
                     Some(User::of_this_process().uid),
                 );
                 let directory = directory.context("cannot take the control sockets over")?;
-                control_sockets.directory = Some(directory);
+                all.control.directory = Some(directory);
             }
             HandedOver::Operators(address) => {
-                drop(operators.insert(address, received.only_fd()?));
+                drop(all.operators.insert(address, received.only_fd()?));
             }
             HandedOver::Listener(origin) => {
                 let listener = Listener::adopt(received.only_fd()?);
                 let listener = listener.context("cannot take a socket over")?;
-                listeners.push(Inherited { listener, origin });
+                all.listeners.push(Inherited { listener, origin });
             }
+            HandedOver::Launcher => all.launchers.push(received.only_fd()?),
         }
     }
-    Ok((greeting, listeners, operators, control_sockets))
+    Ok(Received { greeting, ..all })
 }
 
 /// Tells the running server why this process does not take over.

@@ -49,7 +49,7 @@ async fn try_reload(changes: &mut Changes) -> Result<Progress> {
     let limit = setup.settings.boot_timeout;
     let look = server.housekeeping.look(what, limit, setup.again());
     let mut new = look.await?.share();
-    new.set_child_environment(&setup.child_environment().clone());
+    new.keep_child_environment(setup);
     let mut outcome = Outcome::default();
     let alone = setup.applications[0].table.is_none();
     if !alone {

@@ -246,6 +246,9 @@ impl Upgrades {
         for (name, fd) in server.control.duplicate_shared().context(duplicate)? {
             sockets.push((HandedOver::Control(name), fd));
         }
+        let launchers = server.launchers.connect();
+        let launchers = launchers.context("cannot hand the launchers over")?;
+        sockets.extend(launchers.into_iter().map(|fd| (HandedOver::Launcher, fd)));
         Ok(sockets)
     }
 }

@@ -9,6 +9,7 @@ use supervisor::{Booted, TemplateProcess};
 
 use crate::application::{Application, ChildEnvironment, FIRST_GENERATION};
 use crate::cli::print;
+use crate::launchers::{IdleLaunchers, Launchers};
 use crate::setup::Setup;
 use crate::system::privileges::Identity;
 
@@ -23,25 +24,28 @@ pub(crate) fn run(arguments: ApplicationArguments) -> Result<()> {
     let mut setup = Setup::load(arguments)?.share();
     // As `serve` would load it, and before there is another thread.
     let identity = Identity::find(&setup.settings)?;
-    identity.assume()?;
     setup.set_child_environment(&ChildEnvironment {
         variables: identity.variables(),
         ..ChildEnvironment::default()
     });
+    let launchers = IdleLaunchers::open(&mut setup, identity.user(), None)?;
+    identity.assume()?;
     print(&settings_table(&setup))?;
     print(&certificates(&setup)?)?;
     let runtime = front::runtime::build().context("cannot start the runtime")?;
+    let launchers = runtime.block_on(async { launchers.begin(|_| ()) });
+    let launchers = launchers.context("cannot reach the launchers")?;
     let mut failed = Vec::new();
     for application in &setup.applications {
         let Some(name) = application.name() else {
             print(&summary(
                 "the application",
-                &runtime.block_on(boot(application))?,
+                &runtime.block_on(boot(application, &launchers))?,
             ))?;
             continue;
         };
         print(&own_settings(&setup, application))?;
-        match runtime.block_on(boot(application)) {
+        match runtime.block_on(boot(application, &launchers)) {
             Ok(booted) => print(&summary(name, &booted))?,
             Err(error) => failed.push(format!("{name}: {error:#}")),
         }
@@ -53,7 +57,7 @@ pub(crate) fn run(arguments: ApplicationArguments) -> Result<()> {
     }
 }
 
-async fn boot(application: &Application) -> Result<Booted> {
+async fn boot(application: &Application, launchers: &Launchers) -> Result<Booted> {
     let (workers, threads, request_bytes, response_bytes) = EXCHANGE;
     let geometry = Geometry::new(workers, threads, request_bytes, response_bytes);
     let exchange = exchange::Front::new(geometry).context("cannot make the exchange")?;
@@ -61,7 +65,9 @@ async fn boot(application: &Application) -> Result<Booted> {
     let files = [memory.try_clone_to_owned()?, doorbell.try_clone_to_owned()?];
     let code = application.code()()?;
     let load = application.generation(code, FIRST_GENERATION, files, &[])?;
-    let mut template = TemplateProcess::spawn(&load)?;
+    let user = application.child_environment.user;
+    let launcher = user.and_then(|user| launchers.of(user));
+    let mut template = TemplateProcess::spawn(&load, launcher).await?;
     let booted = tokio::select! {
         booted = template.boot(&load, false, load.plan.boot_timeout) => booted?,
         // Dropping the future kills the template.
@@ -105,6 +111,12 @@ fn own_settings(setup: &Setup, application: &Application) -> String {
     };
     let (name, dir, prefix) = (&table.name, application.named.display(), &table.prefix);
     let mut text = format!("application {name}: {dir} for {hosts}{prefix}\n");
+    if let Some(user) = &table.user {
+        text += &format!("  user  {user}\n");
+    }
+    if let Some(group) = &table.group {
+        text += &format!("  group  {group}\n");
+    }
     let own = setup.settings.changes(&application.settings);
     text.extend(
         own.iter()

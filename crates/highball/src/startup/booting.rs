@@ -33,6 +33,7 @@ use crate::dashboard::listening;
 use crate::exceptions;
 use crate::hosted::Hosted;
 use crate::housekeeping::Housekeeping;
+use crate::launchers::Launchers;
 use crate::setup::Setup;
 use crate::sockets::Sockets;
 use crate::startup::names::claim_names;
@@ -56,6 +57,7 @@ pub(super) struct Booting {
     /// What the operators' addresses answer by.
     pub(super) endpoints: Endpoints,
     pub(super) manager: Rc<Manager>,
+    pub(super) launchers: Launchers,
     pub(super) queue: Rc<ChangeQueue>,
     pub(super) state: Rc<Cell<&'static str>>,
     pub(super) certificates: SharedManager,
@@ -89,10 +91,19 @@ impl Booting {
         let plans: Vec<_> = all.map(|one| one.front_plan(generation(one))).collect();
         let front = Front::of_applications(Rc::clone(&setup.settings), Rc::clone(&log), &plans);
         let front = front.context("cannot make the exchange")?;
+        let warned = Rc::clone(&log);
+        let warn = move |text: &str| warned.event(Level::Warn, text, &[]);
+        let launchers = opened.launchers.begin(warn);
+        let launchers = launchers.context("cannot reach the launchers")?;
         let mut hosted = Vec::new();
         for (application, front) in setup.applications.iter().zip(front.applications()) {
             let generation = generation(application);
-            hosted.push(host(application, front, sockets.files(), generation)?);
+            let one = host(application, front, sockets.files(), generation)?;
+            let launcher = application.child_environment.user;
+            if let Some(launcher) = launcher.and_then(|user| launchers.of(user)) {
+                one.supervisor.start_by(Rc::clone(launcher));
+            }
+            hosted.push(one);
         }
         let restart_files = look_at_folders(&hosted).await?;
         if sockets.has_tls() {
@@ -143,6 +154,7 @@ impl Booting {
         Ok(Self {
             restart_files,
             manager: Rc::new(manager),
+            launchers,
             setup,
             log,
             front,

@@ -9,10 +9,11 @@ use anyhow::{Context, Result};
 use front::Listener;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::application::ChildEnvironment;
+use crate::application::{Application, ChildEnvironment};
 use crate::changes::predecessor::{self, Handover};
 use crate::control::directory::{ControlDirectory, UnusableDirectory};
 use crate::control::operators::{self, OperatorSockets};
+use crate::launchers::IdleLaunchers;
 use crate::setup::Setup;
 use crate::sockets::{Inherited, Origin, Sockets};
 use crate::system::privileges::{Identity, root_warning};
@@ -70,6 +71,8 @@ pub(crate) struct Opened {
     pub(crate) operators: OperatorSockets,
     /// The directory of its control sockets; `None` where no place is usable.
     pub(crate) directory: Option<ControlDirectory>,
+    /// What starts the processes of applications that have a user of their own.
+    pub(crate) launchers: IdleLaunchers,
     /// Warnings for the log.
     pub(crate) warnings: Vec<String>,
 }
@@ -87,6 +90,7 @@ impl Opened {
         let identity = Identity::find(settings)?;
         setup.set_child_environment(&ChildEnvironment {
             descriptors: raise_file_limit(context.handover.as_ref()),
+            user: None,
             variables: identity.variables(),
             // Before the rights to open it by its path are given up.
             terminal: settings
@@ -110,20 +114,41 @@ impl Opened {
         if directory.is_none() && context.handover.is_none() {
             (directory, refused) = ControlDirectory::open(identity.user(), None);
         }
+        let handed_over = context.handover.as_mut();
+        let handed_over = handed_over.map(|one| std::mem::take(&mut one.launchers));
+        let launchers = IdleLaunchers::open(setup, identity.user(), handed_over)?;
         identity.assume()?;
         if directory.is_none() {
             let folder = Some(&*setup.dir);
             (directory, refused) = ControlDirectory::open(identity.user(), folder);
         }
         warnings.extend(directory_warnings(directory.is_none(), &refused));
-        warnings.extend(root_warning(settings).map(str::to_owned));
+        warnings.extend(user_warnings(setup));
         Ok(Self {
             sockets,
             operators,
             directory,
+            launchers,
             warnings,
         })
     }
+}
+
+/// Returns the warnings about users: that of the server, and applications that share it while others have their own.
+fn user_warnings(setup: &Setup) -> Vec<String> {
+    let is_shared = |one: &&Application| one.child_environment.user.is_none();
+    let shared: Vec<&Application> = setup.applications.iter().filter(is_shared).collect();
+    let mut all = Vec::new();
+    all.extend(root_warning(&setup.settings, !shared.is_empty()).map(str::to_owned));
+    if shared.len() < setup.applications.len() {
+        all.extend(shared.iter().filter_map(|one| one.name()).map(|name| {
+            format!(
+                "application {name} has the user of the front, and so may do to the applications with users of their own what \
+                 the front may: set user in its table too"
+            )
+        }));
+    }
+    all
 }
 
 /// Returns the warnings about directories that are not used for the control sockets.

@@ -70,6 +70,55 @@ impl Identity {
         })
     }
 
+    /// Finds the user of an application that has one of its own.
+    ///
+    /// # Errors
+    /// There is no such user or group, or it is root.
+    pub(crate) fn of_application(name: &str, group: Option<&str>) -> Result<Self> {
+        let entry = user_named(name)?;
+        if entry.uid.is_root() {
+            bail!("its user is root, which an application must not be; set user to one of its own");
+        }
+        let gid = match group {
+            Some(group) => group_named("group", group)?,
+            None => entry.gid.as_raw(),
+        };
+        Ok(Self {
+            user: User {
+                uid: entry.uid.as_raw(),
+                gid,
+            },
+            entry: Some(entry),
+            has_group: group.is_some(),
+        })
+    }
+
+    /// The name of the user, or its number where the settings name none.
+    pub(crate) fn name(&self) -> String {
+        let entry = self.entry.as_ref();
+        entry.map_or_else(|| self.user.uid.to_string(), |entry| entry.name.clone())
+    }
+
+    /// Becomes that user with its groups and without any capability, for good. Other processes of that user cannot look into
+    /// this one, for it stays undumpable.
+    ///
+    /// # Errors
+    /// Only root may become another user.
+    pub(crate) fn become_alone(&self) -> Result<()> {
+        self.change(User::of_this_process())?;
+        let none = CapabilitySets {
+            effective: CapabilitySet::empty(),
+            permitted: CapabilitySet::empty(),
+            inheritable: CapabilitySet::empty(),
+        };
+        set_capabilities(None, none).context("cannot give up capabilities")?;
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot become undumpable")?;
+        if nix::unistd::setuid(nix::unistd::Uid::from_raw(0)).is_ok() {
+            bail!("the kernel lets user {} become root again", self.name());
+        }
+        Ok(())
+    }
+
     /// User and group.
     pub(crate) fn user(&self) -> User {
         self.user
@@ -139,7 +188,8 @@ impl Identity {
         Ok(())
     }
 
-    fn described(&self) -> String {
+    /// User and group for people, with their numbers.
+    pub(crate) fn described(&self) -> String {
         let user = self.entry.as_ref().map_or_else(
             || format!("user {}", self.user.uid),
             |entry| format!("user {} ({})", entry.name, self.user.uid),
@@ -148,12 +198,20 @@ impl Identity {
     }
 }
 
-/// Returns the warning about an application that runs as root although no setting says so.
-pub(crate) fn root_warning(settings: &Settings) -> Option<&'static str> {
+/// Returns the warning about a server that runs as root although no setting says so, and with it each application without a
+/// user of its own.
+pub(crate) fn root_warning(settings: &Settings, any_application: bool) -> Option<&'static str> {
     let unasked = settings.environment == "production" && settings.user.is_none();
-    (unasked && rustix::process::geteuid().is_root()).then_some(
-        "the application runs as root: set user to a user of its own (or to \"root\" if you want that)",
-    )
+    let text = match any_application {
+        true => {
+            "the application runs as root: set user to a user of its own (or to \"root\" if you want that)"
+        }
+        false => {
+            "the front runs as root: set user above the first [[application]] to a user of its own (or to \"root\" if you want \
+             that)"
+        }
+    };
+    (unasked && rustix::process::geteuid().is_root()).then_some(text)
 }
 
 /// Returns the number of a group in the system's table.

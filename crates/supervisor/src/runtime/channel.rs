@@ -117,7 +117,7 @@ impl AsFd for Pidfd {
 
 /// A pidfd of a process that is there.
 pub(crate) fn open_pidfd(pid: i32) -> Option<OwnedFd> {
-    pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
+    pidfd_open(Pid::from_raw(pid.max(0))?, PidfdFlags::empty()).ok()
 }
 
 /// Registers a descriptor with the runtime.

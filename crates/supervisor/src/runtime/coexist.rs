@@ -23,7 +23,7 @@ impl Supervisor {
         if serving.is_empty() || !shared.budget.borrow().is_set() {
             return Ok(None);
         }
-        let usage = measure(&shared.inner, &serving).await;
+        let usage = measure(shared, &serving).await;
         let budget = shared.budget.borrow();
         let fits = budget.fits_with_other_server(&usage);
         match (fits, budget.held(&usage)) {

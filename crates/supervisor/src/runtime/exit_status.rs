@@ -4,12 +4,13 @@ use std::fmt;
 use std::time::Duration;
 
 use rustix::process::WaitIdStatus;
+use serde::{Deserialize, Serialize};
 
 /// How long the kernel may take to end what was killed.
 pub(crate) const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExitStatus {
     /// It exited, with this code.
     Exit(i32),

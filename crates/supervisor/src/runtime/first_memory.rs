@@ -1,34 +1,23 @@
 //! Measures each worker once, when it has just become ready: by how much it has grown since is what shows a leak. It
 //! judges nothing.
 
-use std::cell::RefCell;
-
 use exchange::WorkerId;
-use tokio::task::spawn_blocking;
 
-use crate::runtime::memory_usage::memory_of;
+use crate::runtime::process_memory;
 use crate::runtime::serving::ServingWorker;
-use crate::runtime::shared::Inner;
+use crate::runtime::shared::{Inner, Shared};
 
 /// Measures the workers that serve and were not measured before.
-pub(super) async fn measure_new_workers(inner: &RefCell<Inner>) {
-    let new = inner.borrow_mut().unmeasured();
+pub(super) async fn measure_new_workers(shared: &Shared) {
+    let new = shared.inner.borrow_mut().unmeasured();
     if new.is_empty() {
         return;
     }
-    // The kernel takes milliseconds for a large process.
-    let measured = spawn_blocking(move || {
-        let measured = new.into_iter().map(|one| {
-            let memory = memory_of(one.pid);
-            (one, memory.map(|memory| memory.private))
-        });
-        measured.collect::<Vec<_>>()
-    });
-    let Ok(measured) = measured.await else {
-        return;
-    };
-    let mut inner = inner.borrow_mut();
-    for (one, memory) in measured {
+    let pids = new.iter().map(|one| one.pid).collect();
+    let figures = process_memory::read(pids, shared.launcher()).await;
+    let mut inner = shared.inner.borrow_mut();
+    for one in new {
+        let memory = figures.of(one.pid).map(|memory| memory.private);
         inner.set_first_memory(&one, memory);
     }
 }

@@ -58,7 +58,7 @@ impl LimitCheck {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            measure_new_workers(&self.shared.inner).await;
+            measure_new_workers(&self.shared).await;
             progress.checks = (progress.checks + 1) % CHECKS_PER_MEASUREMENT;
             let load = self.shared.serving_load.borrow().clone();
             if let Some(load) = load {
@@ -80,7 +80,7 @@ impl LimitCheck {
         let is_known = |one: &ServingWorker| progress.known.contains(&one.life);
         let due = progress.checks == 0 || !serving.iter().all(is_known);
         let usage = match due && (limits.memory.is_some() || budget) {
-            true => Some(measure(&self.shared.inner, &serving).await),
+            true => Some(measure(&self.shared, &serving).await),
             false => None,
         };
         progress.known = serving.iter().map(|one| one.life).collect();
@@ -221,7 +221,7 @@ impl LimitCheck {
             return true;
         }
         let serving = self.shared.inner.borrow().serving();
-        let usage = measure(&self.shared.inner, &serving).await;
+        let usage = measure(&self.shared, &serving).await;
         self.shared.budget.borrow().has_room(&usage)
     }
 
@@ -234,7 +234,7 @@ impl LimitCheck {
         if serving.is_empty() {
             return false;
         }
-        let usage = measure(&self.shared.inner, &serving).await;
+        let usage = measure(&self.shared, &serving).await;
         let budget = self.shared.budget.borrow();
         let scarce = !budget.has_room_for_all(&usage);
         let held = budget.held(&usage).filter(|_| scarce);

@@ -89,12 +89,14 @@ pub struct Booted {
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
     /// The interpreter could not be started.
-    #[error("cannot run {ruby:?} in {app}: {reason} (setting `ruby`)")]
+    #[error("cannot run {ruby:?} in {app}{user}: {reason} (setting `ruby`)")]
     Spawn {
         /// The interpreter.
         ruby: String,
         /// The application's folder.
         app: String,
+        /// As whom, where that is not the server's user; begins with a space.
+        user: String,
         /// What the system says. No `source`: the text above is the whole message.
         reason: io::Error,
     },

@@ -1,15 +1,14 @@
 //! Measures the memory of the server's processes, each as what it is: a worker that serves, one that leaves, a template.
 //! It decides nothing; reading the kernel's figures takes milliseconds, and happens on another thread.
 
-use std::cell::RefCell;
-
 use tokio::task::spawn_blocking;
 
 use crate::rules::fleet::Stage;
 use crate::rules::memory::{MemoryUsage, ProcessMemory};
 use crate::rules::pool::State;
+use crate::runtime::process_memory::{self, Figures};
 use crate::runtime::serving::ServingWorker;
-use crate::runtime::shared::Inner;
+use crate::runtime::shared::{Inner, Shared};
 
 /// All processes but the workers that serve.
 #[derive(Default)]
@@ -25,16 +24,26 @@ struct Others {
 }
 
 /// Measures the memory of all processes, and of each of these workers.
-pub(crate) async fn measure(inner: &RefCell<Inner>, serving: &[ServingWorker]) -> MemoryUsage {
-    let workers = serving
+pub(crate) async fn measure(shared: &Shared, serving: &[ServingWorker]) -> MemoryUsage {
+    let workers: Vec<_> = serving
         .iter()
         .map(|one| (one.life.worker, one.pid))
         .collect();
     let generation = serving.first().map(|one| one.life.generation);
-    let others = inner.borrow().others(generation, serving);
-    let measured = spawn_blocking(move || usage(workers, others));
+    let others = shared.inner.borrow().others(generation, serving);
+    let pids = workers.iter().map(|(_, pid)| *pid).chain(others.pids());
+    let figures = process_memory::read(pids.collect(), shared.launcher()).await;
+    let measured = spawn_blocking(move || usage(workers, others, &figures));
     // A thread that panicked over it has measured nothing.
     measured.await.unwrap_or_default()
+}
+
+impl Others {
+    fn pids(&self) -> impl Iterator<Item = i32> {
+        let lists = [&self.draining, &self.leaving, &self.rest];
+        let listed = lists.into_iter().flatten();
+        listed.chain(&self.template).copied().chain([self.front])
+    }
 }
 
 impl Inner {
@@ -71,24 +80,15 @@ impl Inner {
     }
 }
 
-/// The memory of a process; `None` where it is gone, or the kernel does not tell. May wait for the kernel.
-pub(super) fn memory_of(pid: i32) -> Option<ProcessMemory> {
-    let memory = proc::memory_of(pid)?;
-    Some(ProcessMemory {
-        private: memory.private(),
-        share: memory.share(),
-    })
-}
-
-/// Reads what these processes hold. May wait for the kernel.
-fn usage(workers: Vec<(u16, i32)>, others: Others) -> MemoryUsage {
+/// Adds up what these processes hold. May wait for the kernel, which is asked for limits of control groups.
+fn usage(workers: Vec<(u16, i32)>, others: Others, figures: &Figures) -> MemoryUsage {
     let measured = |pids: &[i32]| -> Vec<ProcessMemory> {
-        let all = pids.iter().filter_map(|pid| memory_of(*pid));
+        let all = pids.iter().filter_map(|pid| figures.of(*pid));
         all.collect()
     };
     let shares = |all: &[ProcessMemory]| -> u64 { all.iter().map(|memory| memory.share).sum() };
     let workers = workers.into_iter();
-    let workers = workers.filter_map(|(number, pid)| Some((number, memory_of(pid)?)));
+    let workers = workers.filter_map(|(number, pid)| Some((number, figures.of(pid)?)));
     let workers: Vec<(u16, ProcessMemory)> = workers.collect();
     let own: u64 = workers.iter().map(|(_, memory)| memory.share).sum();
     let template = shares(&measured(others.template.as_slice()));

@@ -1,7 +1,7 @@
 //! What the tasks of a supervisor share: the fleet, and the processes of each generation. Brings events to the fleet and
 //! does what it answers; decides nothing.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -14,6 +14,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::{Instant, sleep_until};
 
+use crate::launcher::handle::Launcher;
 use crate::note::{Note, WorkerNote};
 use crate::rules::budget::{Bound, Budget};
 use crate::rules::fleet::{self, Fleet};
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) purger: RefCell<Option<Purger>>,
     /// Takes what the application has counted outside of requests.
     pub(crate) counts: Counts,
+    /// What starts processes, where they have another user than this one.
+    launcher: OnceCell<Rc<Launcher>>,
     pub(crate) inner: RefCell<Inner>,
     /// What the generation that serves was launched with.
     pub(crate) serving_load: RefCell<Option<Rc<Load>>>,
@@ -120,6 +123,7 @@ impl Shared {
             debugged: Cell::default(),
             purger: RefCell::default(),
             counts: Counts::default(),
+            launcher: OnceCell::default(),
             inner: RefCell::new(Inner {
                 fleet: Fleet::default(),
                 processes: BTreeMap::new(),
@@ -129,6 +133,17 @@ impl Shared {
             budget: RefCell::new(Budget::new(Bound::None)),
             changed: watch::Sender::new(()),
         }
+    }
+
+    /// What starts processes, where they have another user than this one.
+    pub(crate) fn launcher(&self) -> Option<&Rc<Launcher>> {
+        self.launcher.get()
+    }
+
+    /// Has a launcher start processes. To be called once, before there are any.
+    pub(crate) fn start_by(&self, launcher: Rc<Launcher>) {
+        // A second one would not know the processes of the first.
+        let _ = self.launcher.set(launcher);
     }
 
     pub(crate) fn note(&self, generation: u32, note: impl Into<Note>) {
@@ -242,7 +257,12 @@ impl Shared {
         let channel = Rc::new(channel);
         let task = self.watch_worker(id, life, Rc::clone(&channel), process);
         if let Some(own) = self.inner.borrow_mut().worker(id) {
-            *own = Some(WorkerProcess::new(channel, name, task));
+            *own = Some(WorkerProcess::new(
+                channel,
+                name,
+                task,
+                self.launcher().cloned(),
+            ));
         }
         self.tell_template(generation, ToTemplate::Fork { worker }, Some(far));
     }

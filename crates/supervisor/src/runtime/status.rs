@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use crate::rules::fleet::Stage;
 use crate::rules::pool::{Pool, State};
 use crate::runtime::children::children;
+use crate::runtime::process_memory::{self, Figures};
 use crate::runtime::shared::Processes;
 use crate::runtime::supervisor::Supervisor;
 
@@ -117,13 +118,23 @@ impl Supervisor {
     async fn measure(&self, mut rows: Vec<Process>) -> Option<Vec<Process>> {
         // One at a time: where the kernel does not answer, another call leaves no further thread behind.
         let turn = Arc::clone(&self.measuring).acquire_owned().await;
+        let launcher = self.shared.launcher();
+        let is_here = launcher.is_none();
         let measured = spawn_blocking(move || {
             add_children(&mut rows);
-            rows.iter_mut().for_each(Process::measure);
+            if is_here {
+                let figures = process_memory::read_here(&pids(&rows));
+                add_memory(&mut rows, &figures);
+            }
             drop(turn);
             rows
         });
-        measured.await.ok()
+        let mut rows = measured.await.ok()?;
+        if launcher.is_some() {
+            let figures = process_memory::read(pids(&rows), launcher).await;
+            add_memory(&mut rows, &figures);
+        }
+        Some(rows)
     }
 
     /// Every process of the server: the front, then the template and the workers of each generation.
@@ -178,14 +189,18 @@ fn add_children(rows: &mut Vec<Process>) {
     }));
 }
 
-impl Process {
-    /// Reads what it holds. May wait for the kernel.
-    fn measure(&mut self) {
-        let Some(memory) = proc::memory_of(self.pid) else {
-            return;
+fn pids(rows: &[Process]) -> Vec<i32> {
+    rows.iter().map(|row| row.pid).collect()
+}
+
+/// Adds what each of them holds.
+fn add_memory(rows: &mut [Process], figures: &Figures) {
+    for row in rows {
+        let Some(memory) = figures.all(row.pid) else {
+            continue;
         };
-        self.memory_bytes = Some(memory.private());
-        self.memory = Some(MemoryDetails {
+        row.memory_bytes = Some(memory.private());
+        row.memory = Some(MemoryDetails {
             rss_bytes: memory.rss,
             pss_bytes: memory.pss,
             shared_bytes: memory.shared(),

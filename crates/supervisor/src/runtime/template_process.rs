@@ -2,19 +2,20 @@
 //! workers, and leaves no process behind when it is dropped.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use exchange::control::{FromTemplate, Received, Start, ToTemplate};
 use rustix::process::{
-    Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getrlimit,
-    kill_process_group, pidfd_open, pidfd_send_signal, prlimit, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open,
+    pidfd_send_signal, waitid,
 };
 
+use crate::launcher::handle::Launcher;
+use crate::launcher::messages::GroupSignal;
+use crate::launcher::program::Program;
 use crate::rules::pool::TEMPLATE_EXIT_TIMEOUT;
 use crate::runtime::channel::{Channel, Pidfd};
 use crate::runtime::exit_status::{ExitStatus, KILL_TIMEOUT};
@@ -28,64 +29,58 @@ pub struct TemplateProcess {
     pidfd: Pidfd,
     channel: Rc<Channel>,
     started: SystemTime,
-    /// By now, or by the thread that it was left to.
+    /// By now, or by the one that it was left to.
     reaped: bool,
-    /// Keeps [`crate::orphans::reap`] from reaping it.
-    _own: Own,
+    parent: Parent,
+}
+
+/// Whose child a template is: only that process can signal and reap it.
+#[derive(Debug)]
+enum Parent {
+    /// This process, which keeps [`crate::orphans::reap`] from reaping it.
+    Front { _own: Own },
+    /// The launcher of the application's user, which knows it by this number.
+    Launcher(Rc<Launcher>, u32),
 }
 
 impl TemplateProcess {
-    /// Starts the interpreter; needs a tokio runtime.
+    /// Starts the interpreter, by the `launcher` of the application's user where it has one of its own; needs a tokio runtime.
     ///
     /// # Errors
     /// [`BootError::Spawn`].
-    pub fn spawn(load: &Load) -> Result<Self, BootError> {
-        Self::try_spawn(&load.plan, &load.start).map_err(|reason| BootError::Spawn {
+    pub async fn spawn(load: &Load, launcher: Option<&Rc<Launcher>>) -> Result<Self, BootError> {
+        let spawned = Self::try_spawn(&load.plan, &load.start, launcher).await;
+        spawned.map_err(|reason| BootError::Spawn {
             ruby: load.plan.ruby.clone(),
             app: load.start.app.clone(),
+            user: launcher.map_or_else(String::new, |one| format!(" as user {}", one.user())),
             reason,
         })
     }
 
-    fn try_spawn(plan: &Plan, start: &Start) -> io::Result<Self> {
+    async fn try_spawn(
+        plan: &Plan,
+        start: &Start,
+        launcher: Option<&Rc<Launcher>>,
+    ) -> io::Result<Self> {
         let (channel, far) = Channel::pair()?;
-        let mut command = Command::new(&plan.ruby);
-        command
-            .arg("-I")
-            .arg(&plan.library)
-            .arg(plan.library.join("highball/template.rb"))
-            .current_dir(&start.app)
-            .env("RACK_ENV", &start.environment)
-            .env("RAILS_ENV", &start.environment)
-            .stdin(Stdio::from(far));
-        if start.terminal.is_none() {
-            // Ctrl-C in a terminal is for the front alone. A debugger reads from the terminal, which only the job in the
-            // foreground may: then it is the server's own group, and what the application starts is not killed with it.
-            command.process_group(0);
-        }
-        for name in &plan.own_variables {
-            command.env_remove(name);
-        }
-        for (name, value) in &plan.variables {
-            command.env(name, value);
-        }
-        if std::env::var_os("MALLOC_ARENA_MAX").is_none() {
-            // Threads of one worker share arenas: less memory.
-            command.env("MALLOC_ARENA_MAX", "2");
-        }
-        let child = command.spawn()?;
-        let pid = Pid::from_child(&child);
-        let own = Own::new(pid);
-        limit_descriptors(pid, plan.descriptors);
-        // Only this process reaps it, so the number cannot be another process's.
-        let pidfd = Pidfd::new(pidfd_open(pid, PidfdFlags::empty())?)?;
+        let program = interpreter(plan, start)?;
+        let (pid, pidfd, parent) = match launcher {
+            None => start_here(&program, far)?,
+            Some(launcher) => {
+                let started = launcher.start(program, far).await?;
+                let pid = Pid::from_raw(started.pid).ok_or(io::ErrorKind::InvalidData)?;
+                let parent = Parent::Launcher(Rc::clone(launcher), started.id);
+                (pid, started.pidfd, parent)
+            }
+        };
         Ok(Self {
             pid,
-            pidfd,
+            pidfd: Pidfd::new(pidfd)?,
             channel: Rc::new(channel),
             started: SystemTime::now(),
             reaped: false,
-            _own: own,
+            parent,
         })
     }
 
@@ -183,6 +178,15 @@ impl TemplateProcess {
                 }
             },
             () = self.pidfd.ended() => Ok(self.channel.take()),
+            // Nobody could end it later.
+            () = self.launcher_ended() => Ok(None),
+        }
+    }
+
+    async fn launcher_ended(&self) {
+        match &self.parent {
+            Parent::Front { .. } => std::future::pending().await,
+            Parent::Launcher(launcher, _) => drop(launcher.ended().await),
         }
     }
 
@@ -201,9 +205,30 @@ impl TemplateProcess {
 
     /// Kills the template alone; its workers go on.
     pub(crate) fn kill(&self) {
-        if !self.reaped {
-            let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        self.signal(GroupSignal::Kill);
+    }
+
+    fn signal(&self, signal: GroupSignal) {
+        if self.reaped {
+            return;
         }
+        // It may have ended. Its number is its own until it is reaped.
+        let _ = match (&self.parent, signal) {
+            (Parent::Launcher(launcher, id), signal) => {
+                launcher.signal(*id, signal);
+                Ok(())
+            }
+            (Parent::Front { .. }, GroupSignal::Kill) => {
+                pidfd_send_signal(&self.pidfd, Signal::KILL)
+            }
+            (Parent::Front { .. }, GroupSignal::KillGroup) => {
+                let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+                kill_process_group(self.pid, Signal::KILL)
+            }
+            (Parent::Front { .. }, GroupSignal::TerminateGroup) => {
+                kill_process_group(self.pid, Signal::TERM)
+            }
+        };
     }
 
     /// Has the template leave, for a boot that was only a check.
@@ -218,6 +243,13 @@ impl TemplateProcess {
     /// Waits for its end, kills it after `patience`, and reaps it. One that the kernel does not end in time is left to it;
     /// its workers go on.
     pub(crate) async fn end(&mut self, patience: Duration) -> ExitStatus {
+        if let Parent::Launcher(launcher, _) = &self.parent
+            && launcher.has_ended()
+        {
+            // It ends at the end of its control socket.
+            self.reaped = true;
+            return ExitStatus::Unknown;
+        }
         if !self.ended_within(patience).await {
             self.kill();
             if !self.ended_within(KILL_TIMEOUT).await {
@@ -225,7 +257,7 @@ impl TemplateProcess {
                 return ExitStatus::Unknown;
             }
         }
-        self.reap()
+        self.reap().await
     }
 
     async fn ended_within(&self, limit: Duration) -> bool {
@@ -235,48 +267,82 @@ impl TemplateProcess {
 
     /// Kills it and, where it has a process group of its own, what it started.
     pub(crate) fn kill_group(&self) {
-        self.kill();
-        if !self.reaped {
-            let _ = kill_process_group(self.pid, Signal::KILL);
-        }
+        self.signal(GroupSignal::KillGroup);
     }
 
     /// Asks the processes that the application started itself to end. Only before the template is reaped:
     /// afterwards the number of its group may be another's.
     pub(crate) fn terminate_group(&self) {
-        if !self.reaped {
-            let _ = kill_process_group(self.pid, Signal::TERM);
-        }
+        self.signal(GroupSignal::TerminateGroup);
     }
 
-    fn reap(&mut self) -> ExitStatus {
+    async fn reap(&mut self) -> ExitStatus {
         self.reaped = true;
-        reap(self.pidfd.as_fd())
+        match &self.parent {
+            Parent::Front { .. } => reap(self.pidfd.as_fd()),
+            Parent::Launcher(launcher, id) => {
+                let status = tokio::time::timeout(KILL_TIMEOUT, launcher.reap(*id)).await;
+                status
+                    .ok()
+                    .and_then(Result::ok)
+                    .unwrap_or(ExitStatus::Unknown)
+            }
+        }
     }
 
     /// Has another thread reap what was killed: the kernel may take its time, above all where the process waits for a disk,
     /// and this thread is the front's. With no thread or descriptor to be had it has to wait itself.
     fn leave_to_reaper(&mut self) {
+        self.reaped = true;
+        if let Parent::Launcher(launcher, id) = &self.parent {
+            drop(launcher.reap(*id));
+            return;
+        }
         let waits = self.pidfd.as_fd().try_clone_to_owned().and_then(|pidfd| {
             let wait = move || reap(pidfd.as_fd());
             thread::Builder::new().name("reaper".to_owned()).spawn(wait)
         });
-        self.reaped = true;
         if waits.is_err() {
-            self.reap();
+            reap(self.pidfd.as_fd());
         }
     }
 }
 
-/// Sets the soft limit of a template, before it is told to load anything.
-fn limit_descriptors(pid: Pid, soft: Option<u64>) {
-    let Some(soft) = soft else { return };
-    let limit = Rlimit {
-        current: Some(soft),
-        maximum: getrlimit(Resource::Nofile).maximum,
+/// The interpreter as the program of a template.
+fn interpreter(plan: &Plan, start: &Start) -> io::Result<Program> {
+    let text = |path: &std::path::Path| {
+        let text = path.to_str().map(str::to_owned);
+        text.ok_or_else(|| io::Error::other(format!("the path {} is not in UTF-8", path.display())))
     };
-    // Where the kernel refuses it has more of them.
-    let _ = prlimit(Some(pid), Resource::Nofile, limit);
+    let template = plan.library.join("highball/template.rb");
+    let environment = ["RACK_ENV", "RAILS_ENV"];
+    let environment = environment.map(|name| (name.to_owned(), start.environment.clone()));
+    Ok(Program {
+        path: plan.ruby.clone(),
+        arguments: vec!["-I".to_owned(), text(&plan.library)?, text(&template)?],
+        folder: start.app.clone(),
+        removed: plan.own_variables.clone(),
+        variables: environment
+            .into_iter()
+            .chain(plan.variables.clone())
+            .collect(),
+        // Threads of one worker share arenas: less memory.
+        defaults: vec![("MALLOC_ARENA_MAX".to_owned(), "2".to_owned())],
+        // Ctrl-C in a terminal is for the front alone. A debugger reads from the terminal, which only the job in the
+        // foreground may: then it is the server's own group, and what the application starts is not killed with it.
+        own_group: start.terminal.is_none(),
+        descriptors: plan.descriptors,
+    })
+}
+
+/// Starts a program as a child of this process.
+fn start_here(program: &Program, stdin: OwnedFd) -> io::Result<(Pid, OwnedFd, Parent)> {
+    let child = program.start(stdin)?;
+    let pid = Pid::from_child(&child);
+    let own = Own::new(pid);
+    // Only this process reaps it, so the number cannot be another process's.
+    let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+    Ok((pid, pidfd, Parent::Front { _own: own }))
 }
 
 /// Waits for the end of a child, and takes its status from the kernel.

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
+use crate::launcher::handle::Launcher;
 use crate::runtime::channel::{Channel, Pidfd};
 use crate::runtime::inspections::Inspections;
 
@@ -44,7 +45,7 @@ impl NamedProcess {
     /// Whether the kernel has ended it. Without a descriptor one is asked for again; where there is none, it has ended
     /// when its template, or who came after that, has reaped it.
     fn has_ended(&self) -> bool {
-        let Some(pid) = Pid::from_raw(self.pid) else {
+        let Some(pid) = Pid::from_raw(self.pid.max(0)) else {
             return true;
         };
         let opened = match &self.pidfd {
@@ -84,6 +85,9 @@ pub(crate) struct WorkerProcess {
     watcher: Option<oneshot::Sender<NamedProcess>>,
     /// To be killed as soon as its process is known.
     doomed: bool,
+    /// What signals it, where it has another user than this process. Its template could name any process in its place, which
+    /// this one must not signal.
+    launcher: Option<Rc<Launcher>>,
     /// Its control socket.
     channel: Rc<Channel>,
     /// What operators asked of it.
@@ -97,6 +101,7 @@ impl WorkerProcess {
         channel: Rc<Channel>,
         watcher: oneshot::Sender<NamedProcess>,
         task: AbortHandle,
+        launcher: Option<Rc<Launcher>>,
     ) -> Self {
         Self {
             pid: None,
@@ -105,6 +110,7 @@ impl WorkerProcess {
             pidfd: None,
             watcher: Some(watcher),
             doomed: false,
+            launcher,
             channel,
             inspections: Inspections::default(),
             task,
@@ -116,10 +122,14 @@ impl WorkerProcess {
         self.pid = Some(pid);
         self.started = SystemTime::now();
         self.pidfd = pidfd.map(Rc::new);
-        if let (None, Some(pid)) = (&self.pidfd, Pid::from_raw(pid)) {
+        if self.pidfd.is_none() {
             // Out of descriptors: what could not be killed later must not live. The number is still its own: its
             // template names it before it looks whether it has ended.
-            let _ = kill_process(pid, Signal::KILL);
+            match (&self.launcher, Pid::from_raw(pid.max(0))) {
+                (Some(launcher), _) => launcher.kill(pid, None),
+                (None, Some(pid)) => drop(kill_process(pid, Signal::KILL)),
+                (None, None) => {}
+            }
         }
         if let Some(watcher) = self.watcher.take() {
             let pidfd = self.pidfd.clone();
@@ -139,9 +149,13 @@ impl WorkerProcess {
     /// Kills it, now or as soon as its process is known.
     pub(crate) fn kill(&mut self) {
         self.doomed = true;
-        if let Some(pidfd) = &self.pidfd {
+        let (Some(pidfd), Some(pid)) = (&self.pidfd, self.pid) else {
+            return;
+        };
+        match &self.launcher {
+            Some(launcher) => launcher.kill(pid, pidfd.try_clone().ok()),
             // It may be gone already.
-            let _ = pidfd_send_signal(pidfd.as_fd(), Signal::KILL);
+            None => drop(pidfd_send_signal(pidfd.as_fd(), Signal::KILL)),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The task that watches one life of a worker: takes its messages, and brings its end to the pool.
 
+use std::os::fd::AsFd;
 use std::pin::pin;
 use std::rc::Rc;
 
 use exchange::WorkerId;
-use exchange::control::{FromWorker, Received};
+use exchange::control::{FromWorker, Received, ToWorker};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, spawn_local};
 
@@ -97,6 +98,17 @@ impl WorkerTask {
                 sequence,
                 backtrace,
             } => dispatcher.traced(self.id, slot, sequence, &backtrace),
+            FromWorker::Body {
+                thread,
+                slot,
+                sequence,
+            } => {
+                let file = dispatcher.body(self.id, slot, sequence);
+                let files: Vec<_> = file.iter().map(AsFd::as_fd).collect();
+                let body = ToWorker::Body { thread, sequence };
+                // A worker that lets no room in its socket asks for more than it takes.
+                let _ = self.channel.try_send(&body, &files);
+            }
             FromWorker::Purge { id, what } => {
                 let purger = &self.shared.purger;
                 self.purges.begin(purger, &self.channel, id, what);

@@ -65,7 +65,7 @@ fn occupy(files: &ApplicationFiles) -> (mpsc::Sender<()>, Vec<Work<()>>) {
 
 #[tokio::test]
 async fn a_body_is_what_was_declared_or_all_that_the_file_had() {
-    let files = ApplicationFiles::new().unwrap();
+    let files = ApplicationFiles::new(Reader::default()).unwrap();
     let sizes = [0, 1, FILE_READ_BYTES, FILE_READ_BYTES + 1, 1_000_000];
     for bytes in sizes {
         let file = file(bytes);
@@ -95,7 +95,7 @@ async fn a_body_is_what_was_declared_or_all_that_the_file_had() {
 
 #[tokio::test]
 async fn a_file_that_has_become_shorter_is_an_error_after_what_it_had() {
-    let files = ApplicationFiles::new().unwrap();
+    let files = ApplicationFiles::new(Reader::default()).unwrap();
     let file = file(FILE_READ_BYTES * 2);
     let (mut body, _) = files.open(named(file.path()), None, LIMITS).await.unwrap();
     file.as_file().set_len(FILE_READ_BYTES as u64 + 7).unwrap();
@@ -109,7 +109,7 @@ async fn a_file_that_has_become_shorter_is_an_error_after_what_it_had() {
 
 #[tokio::test]
 async fn a_piece_that_is_not_read_in_time_is_an_error() {
-    let files = ApplicationFiles::new().unwrap();
+    let files = ApplicationFiles::new(Reader::default()).unwrap();
     let file = file(FILE_READ_BYTES + 1);
     let limits = FileLimits {
         read: Duration::from_millis(10),
@@ -124,7 +124,7 @@ async fn a_piece_that_is_not_read_in_time_is_an_error() {
 
 #[tokio::test]
 async fn a_body_that_waits_for_a_thread_goes_on_when_one_is_free() {
-    let files = ApplicationFiles::new().unwrap();
+    let files = ApplicationFiles::new(Reader::default()).unwrap();
     let file = file(FILE_READ_BYTES * 3);
     let (mut body, _) = files.open(named(file.path()), None, LIMITS).await.unwrap();
     let (gate, _busy) = occupy(&files);
@@ -137,7 +137,7 @@ async fn a_body_that_waits_for_a_thread_goes_on_when_one_is_free() {
 
 #[tokio::test]
 async fn a_file_that_nobody_waits_for_leaves_the_line() {
-    let files = ApplicationFiles::new().unwrap();
+    let files = ApplicationFiles::new(Reader::default()).unwrap();
     let (_gate, _busy) = occupy(&files);
     let file = file(1);
     for _ in 0..2 {

@@ -21,6 +21,7 @@ use super::coding::Coding;
 use super::media_types;
 use super::target::{self, Candidate, Target};
 use crate::net::descriptors;
+use crate::serve::reader::Reader;
 
 /// Longest form of a file that is kept in memory.
 pub const MEMORY_FILE_BYTES: u64 = 128 * 1024;
@@ -40,6 +41,8 @@ pub struct Site {
     pub index: String,
     /// The major version of the application's Rack.
     pub rack: u32,
+    /// For whom files are read.
+    pub reader: Reader,
 }
 
 /// What tells one version of a file from another.
@@ -84,6 +87,8 @@ pub struct Form {
 pub struct Found {
     /// The folder that it is in.
     pub root: PathBuf,
+    /// For whom it is read.
+    reader: Reader,
     /// Its place there, and its type.
     pub candidate: Candidate,
     /// Whether its name changes with its content.
@@ -144,7 +149,7 @@ impl Site {
             let Some(folder) = open_folder(root)? else {
                 continue;
             };
-            if let Some(looked) = look_in(root, &folder, &target, known)? {
+            if let Some(looked) = self.look_in(root, &folder, &target, known)? {
                 return Ok(looked);
             }
         }
@@ -198,7 +203,7 @@ fn open_folder(root: &Path) -> io::Result<Option<OwnedFd>> {
 }
 
 /// Opens a regular file in the folder, if it is there.
-fn open(folder: &OwnedFd, path: &str) -> io::Result<Option<(File, Facts)>> {
+fn open(folder: &OwnedFd, path: &str, reader: Reader) -> io::Result<Option<(File, Facts)>> {
     // What is no file must not hold the thread up (a FIFO without a writer) nor become this process's terminal.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
@@ -211,56 +216,63 @@ fn open(folder: &OwnedFd, path: &str) -> io::Result<Option<(File, Facts)>> {
         // A link out of the folder among others.
         Err(error) => return Err(error.into()),
     };
+    if reader.check(&file, &file.metadata()?).is_err() {
+        return Ok(None);
+    }
     let facts = Facts::of(&file)?;
     Ok(facts.map(|facts| (file, facts)))
 }
 
-fn look_in(
-    root: &Path,
-    folder: &OwnedFd,
-    target: &Target,
-    known: Option<&Found>,
-) -> io::Result<Option<Looked>> {
-    for candidate in &target.candidates {
-        let Some((file, facts)) = open(folder, &candidate.path)? else {
-            continue;
-        };
-        let mut open_forms = vec![(None, file, facts)];
-        if media_types::is_compressible(candidate.media_type) {
-            for coding in Coding::ALL {
-                let sibling = format!("{}{}", candidate.path, coding.ending());
-                if let Ok(Some((file, of_sibling))) = open(folder, &sibling)
+impl Site {
+    fn look_in(
+        &self,
+        root: &Path,
+        folder: &OwnedFd,
+        target: &Target,
+        known: Option<&Found>,
+    ) -> io::Result<Option<Looked>> {
+        for candidate in &target.candidates {
+            let Some((file, facts)) = open(folder, &candidate.path, self.reader)? else {
+                continue;
+            };
+            let mut open_forms = vec![(None, file, facts)];
+            if media_types::is_compressible(candidate.media_type) {
+                for coding in Coding::ALL {
+                    let sibling = format!("{}{}", candidate.path, coding.ending());
+                    if let Ok(Some((file, of_sibling))) = open(folder, &sibling, self.reader)
                     // One that is older was made from an earlier version.
                     && of_sibling.modified_ns >= facts.modified_ns
-                {
-                    open_forms.push((Some(coding), file, of_sibling));
+                    {
+                        open_forms.push((Some(coding), file, of_sibling));
+                    }
                 }
             }
+            let same = |known: &&Found| {
+                let forms = open_forms.iter().map(|(coding, _, facts)| (coding, facts));
+                let known_forms = known.forms.iter().map(|form| (&form.coding, &form.facts));
+                known.root == root && known.candidate == *candidate && forms.eq(known_forms)
+            };
+            if known.is_some_and(|known| same(&known)) {
+                return Ok(Some(Looked::Unchanged));
+            }
+            let forms = open_forms.into_iter().map(|(coding, file, facts)| {
+                let bytes = read_small(&file, &facts)?;
+                Ok(Form {
+                    coding,
+                    facts,
+                    bytes,
+                })
+            });
+            return Ok(Some(Looked::Found(Found {
+                root: root.to_owned(),
+                reader: self.reader,
+                candidate: candidate.clone(),
+                digested: target.digested,
+                forms: forms.collect::<io::Result<_>>()?,
+            })));
         }
-        let same = |known: &&Found| {
-            let forms = open_forms.iter().map(|(coding, _, facts)| (coding, facts));
-            let known_forms = known.forms.iter().map(|form| (&form.coding, &form.facts));
-            known.root == root && known.candidate == *candidate && forms.eq(known_forms)
-        };
-        if known.is_some_and(|known| same(&known)) {
-            return Ok(Some(Looked::Unchanged));
-        }
-        let forms = open_forms.into_iter().map(|(coding, file, facts)| {
-            let bytes = read_small(&file, &facts)?;
-            Ok(Form {
-                coding,
-                facts,
-                bytes,
-            })
-        });
-        return Ok(Some(Looked::Found(Found {
-            root: root.to_owned(),
-            candidate: candidate.clone(),
-            digested: target.digested,
-            forms: forms.collect::<io::Result<_>>()?,
-        })));
+        Ok(None)
     }
-    Ok(None)
 }
 
 /// The content of a small file.
@@ -284,7 +296,9 @@ impl Found {
         let ending = form.coding.map_or("", Coding::ending);
         let path = format!("{}{ending}", self.candidate.path);
         let folder = open_folder(&self.root)?;
-        let opened = folder.map(|folder| open(&folder, &path)).transpose()?;
+        let opened = folder
+            .map(|folder| open(&folder, &path, self.reader))
+            .transpose()?;
         let (file, facts) = opened.flatten().ok_or(io::ErrorKind::NotFound)?;
         match facts == form.facts {
             true => Ok(file),

@@ -11,6 +11,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use super::file::KnownFile;
 use super::lookup::{LookedNames, Names, Site};
 use super::store::{Meaning, Store};
+use crate::serve::reader::Reader;
 
 /// How long what is known of a path counts. With the step of the coarse clock it is less than a second.
 const KNOWN_FOR_MS: u64 = 500;
@@ -49,7 +50,7 @@ struct KnownNames {
 
 impl Served {
     /// Returns this folder, of which nothing is known yet.
-    pub fn new(root: PathBuf, earlier: Vec<PathBuf>, folder: &Published) -> Self {
+    pub fn new(root: PathBuf, earlier: Vec<PathBuf>, folder: &Published, reader: Reader) -> Self {
         let headers = folder.headers.iter().filter_map(|(name, value)| {
             let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
             let value = HeaderValue::from_str(value).ok()?;
@@ -63,6 +64,7 @@ impl Served {
                 earlier,
                 index: folder.index.clone(),
                 rack: folder.rack,
+                reader,
             }),
             store: RefCell::default(),
             names: RefCell::default(),
