@@ -12,6 +12,7 @@ pub mod bundle;
 pub mod dashboard;
 pub mod http2;
 pub mod operators;
+pub mod own_users;
 pub mod prometheus;
 pub mod rails;
 pub mod several;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use anyhow::Result;
-use config::{Reload, SETTINGS, Scope};
+use config::{ApplicationTable, Reload, SETTINGS, Scope};
 use front::log::Level;
 use front::slot_bytes;
 use supervisor::{scaled, set_scale};
@@ -58,6 +58,7 @@ async fn try_reload(changes: &mut Changes) -> Result<Progress> {
         outcome.lines.extend(own.map(shown));
     }
     outcome.lines.extend(other_applications(setup, &new));
+    outcome.lines.extend(other_users(setup, &new));
     new.settings = Rc::new(setup.settings.reloaded(&new.settings));
     for hosted in &server.hosted {
         let mut all = new.applications.iter();
@@ -163,11 +164,44 @@ async fn apply(
 fn other_applications(old: &Setup, new: &Setup) -> Option<String> {
     let tables = |setup: &Setup| -> Vec<_> {
         let all = setup.applications.iter();
-        all.map(|one| one.table.clone()).collect()
+        let all = all.map(|one| {
+            // They have lines of their own.
+            one.table.clone().map(|table| ApplicationTable {
+                user: None,
+                group: None,
+                ..table
+            })
+        });
+        all.collect()
     };
     let hint = "the applications, their folders, hosts, prefixes or variables have changed (not applied: needs highball \
                 upgrade or a new start)";
     (tables(old) != tables(new)).then(|| hint.to_owned())
+}
+
+/// The users of applications that have changed, a line each. Only root can start what runs as another user.
+fn other_users(old: &Setup, new: &Setup) -> Vec<String> {
+    let mut lines = Vec::new();
+    for before in old.applications.iter().filter_map(|one| one.table.as_ref()) {
+        let mut all = new.applications.iter().filter_map(|one| one.table.as_ref());
+        let Some(now) = all.find(|one| one.name == before.name) else {
+            continue;
+        };
+        let name = &before.name;
+        for (key, from, to) in [
+            ("user", &before.user, &now.user),
+            ("group", &before.group, &now.group),
+        ] {
+            let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+            if from != to {
+                let (from, to) = (shown(from), shown(to));
+                lines.push(format!(
+                    "{name}: {key}: {from} -> {to} (not applied: stop the server and start it again as root)"
+                ));
+            }
+        }
+    }
+    lines
 }
 
 fn is_of_the_server(name: &str) -> bool {

@@ -204,7 +204,12 @@ fn a_file_is_opened_in_the_named_folders_alone() {
         ("root/none", false),
     ] {
         let (path, roots) = (at(name), roots.clone());
-        let opened = open(&NamedFile { path, roots }, None, u64::MAX);
+        let opened = open(
+            &NamedFile { path, roots },
+            Reader::default(),
+            None,
+            u64::MAX,
+        );
         assert_eq!(opened.is_ok(), opens, "{name}: {opened:?}");
     }
 }

@@ -14,6 +14,7 @@ fn site(root: &Path) -> Site {
         earlier: Vec::new(),
         index: "index".to_owned(),
         rack: 3,
+        reader: Reader::default(),
     }
 }
 
