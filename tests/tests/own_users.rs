@@ -468,3 +468,62 @@ fn a_mixed_server_warns_of_applications_without_a_user() {
     let server: Server = several.server;
     server.stop();
 }
+
+#[test]
+fn no_application_is_run_by_what_another_one_can_change() {
+    let applications = [EVALUATES, EVALUATES].map(Application::without_lint);
+    let ruby = applications[0].path().join("ruby");
+    symlink("/usr/bin/ruby", &ruby).expect("a folder of our own");
+    give(applications[0].path(), SHOP);
+    give(applications[1].path(), WIKI);
+    let own = |name: &str, user: &str| {
+        let ruby = ruby.display();
+        format!("hosts = [\"{name}.test\"]\nuser = \"{user}\"\nruby = \"{ruby}\"")
+    };
+    let (shop, wiki) = (own("shop", SHOP), own("wiki", WIKI));
+    let tables = [("shop", &*shop), ("wiki", &*wiki)];
+    let several = prepared(applications.into(), &tables, |builder| {
+        builder.setting("user", FRONT)
+    });
+    let line = several
+        .server
+        .log()
+        .wait(|line| line.contains("application=wiki") && line.contains("cannot run"));
+    let text = format!(
+        "belongs to uid {}, the user of another application",
+        uid(SHOP)
+    );
+    assert!(line.contains(&text), "{line}");
+    several.get("shop.test", "/").expect(200);
+    assert_eq!(several.get("wiki.test", "/").status(), 503);
+}
+
+/// Sends a descriptor that a message of a worker does not have.
+const SENDS_A_FILE: &str = r##"
+require "json"
+socket = Dir.children("/proc/self/fd").map { |number| Socket.for_fd(Integer(number)).tap { |one| one.autoclose = false } }
+  .find { |one| one.getsockopt(:SOCKET, :TYPE).int == Socket::SOCK_SEQPACKET rescue false }
+file = IO.for_fd(IO.sysopen("/proc/self/status"))
+text = JSON.generate({ Hijack: { worker: 0, thread: 0, slot: 0, sequence: 0 } })
+socket.sendmsg(text, 0, nil, Socket::AncillaryData.unix_rights(file))
+sleep
+"##;
+
+#[test]
+fn a_worker_that_sends_another_kind_of_descriptor_is_killed() {
+    let several = both("");
+    let mut client = several.server.connect();
+    client.send(format!(
+        "POST / HTTP/1.1\r\nHost: shop.test\r\nContent-Length: {}\r\n\r\n{SENDS_A_FILE}",
+        SENDS_A_FILE.len()
+    ));
+    assert_eq!(client.response().status(), 502);
+    several
+        .server
+        .log()
+        .wait(|line| line.contains("a descriptor that is neither a pidfd nor a UNIX socket"));
+    until("another worker serves", || {
+        several.get("shop.test", "/").status() == 200
+    });
+    assert_eq!(evaluate(&several, "wiki", "1"), "1");
+}

@@ -16,6 +16,7 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+mod foreign;
 mod messages;
 mod shorten;
 
@@ -201,7 +202,7 @@ fn send_bytes(
 ///
 /// [`Error::Malformed`] where the bytes are no message; [`Error::Io`] otherwise.
 pub fn receive<M: Message>(socket: impl AsFd) -> Result<Option<Received<M>>, Error> {
-    receive_with(socket.as_fd(), RecvFlags::empty())
+    receive_with(socket.as_fd(), RecvFlags::empty(), Ok)
 }
 
 /// Takes a message that is there, or fails with `WouldBlock`. `None` is the end.
@@ -210,12 +211,22 @@ pub fn receive<M: Message>(socket: impl AsFd) -> Result<Option<Received<M>>, Err
 ///
 /// Those of [`receive`], and `WouldBlock`.
 pub fn try_receive<M: Message>(socket: impl AsFd) -> Result<Option<Received<M>>, Error> {
-    receive_with(socket.as_fd(), RecvFlags::DONTWAIT)
+    receive_with(socket.as_fd(), RecvFlags::DONTWAIT, Ok)
+}
+
+/// The same from a process that may be hostile: of descriptors it takes pidfds and UNIX sockets alone.
+///
+/// # Errors
+///
+/// Those of [`try_receive`], and [`Error::Malformed`] where another descriptor came.
+pub fn try_receive_foreign<M: Message>(socket: impl AsFd) -> Result<Option<Received<M>>, Error> {
+    receive_with(socket.as_fd(), RecvFlags::DONTWAIT, foreign::check)
 }
 
 fn receive_with<M: Message>(
     socket: BorrowedFd<'_>,
     flags: RecvFlags,
+    check: fn(Vec<OwnedFd>) -> Result<Vec<OwnedFd>, Error>,
 ) -> Result<Option<Received<M>>, Error> {
     let mut bytes = vec![0; LIMIT];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
@@ -243,6 +254,7 @@ fn receive_with<M: Message>(
         })
         .flatten()
         .collect();
+    let fds = check(fds)?;
     if received.bytes == 0 {
         return Ok(None);
     }

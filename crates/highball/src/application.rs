@@ -2,6 +2,7 @@
 //! nothing.
 
 pub(crate) mod library;
+mod program_paths;
 pub(crate) mod published;
 
 use std::os::fd::OwnedFd;
@@ -35,6 +36,8 @@ pub(crate) struct ChildEnvironment {
     pub(crate) descriptors: Option<u64>,
     /// The user of the processes, where it is not the front's.
     pub(crate) user: Option<User>,
+    /// The users that other applications have of their own, where this one has one too.
+    pub(crate) others: Vec<u32>,
     /// Variables that name the user.
     pub(crate) variables: Vec<(String, String)>,
     /// The terminal that debuggers in workers use, in `development` and `test`.
@@ -86,17 +89,25 @@ impl<S> Application<S> {
 
 impl Application {
     /// Returns a function that finds the files of a generation, in the folder as it is now. It blocks; its errors: the folder
-    /// or the rackup file is gone, a path is not in UTF-8, the Ruby library is missing.
+    /// or the rackup file is gone, a path is not in UTF-8, the Ruby library is missing, another application could change what
+    /// is run.
     pub(crate) fn code(&self) -> impl FnOnce() -> Result<Code> + Send + use<> {
         let named = self.named.clone();
         let (hooks, run) = (self.settings.hooks.clone(), self.settings.rackup.clone());
+        let ruby = self.settings.ruby.clone();
+        let others = self.child_environment.others.clone();
+        let has_user = self.child_environment.user.is_some();
         move || {
             let dir = folder(&named)?;
             let hooks = dir.join(hooks);
+            let library = library::find()?;
+            if has_user {
+                program_paths::check(&ruby, &library, &others)?;
+            }
             Ok(Code {
                 config_ru: text(&rackup(&run, &dir)?)?,
                 hooks: hooks.is_file().then(|| text(&hooks)).transpose()?,
-                library: library::find()?,
+                library,
                 dir: text(&dir)?,
             })
         }

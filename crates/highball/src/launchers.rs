@@ -71,6 +71,13 @@ impl IdleLaunchers {
             };
             all.push((identity.name(), launcher));
         }
+        let users: Vec<u32> = all.iter().map(|(_, one)| one.uid).collect();
+        for application in &mut setup.applications {
+            if let Some(own) = application.child_environment.user {
+                let others = users.iter().copied().filter(|uid| *uid != own.uid);
+                application.child_environment.others = others.collect();
+            }
+        }
         Ok(Self(all))
     }
 
@@ -103,10 +110,15 @@ impl IdleLaunchers {
 }
 
 impl Launchers {
-    /// That of this user.
-    pub(crate) fn of(&self, user: User) -> Option<&Rc<Launcher>> {
+    /// That of an application's own user, if it has one.
+    ///
+    /// # Errors
+    /// There is none for this user: the application must not be started by the front in its place.
+    pub(crate) fn of(&self, user: Option<User>) -> Result<Option<&Rc<Launcher>>> {
+        let Some(user) = user else { return Ok(None) };
         let found = self.0.iter().find(|(of, _)| *of == user);
-        found.map(|(_, launcher)| launcher)
+        let found = found.with_context(|| format!("there is no launcher for uid {}", user.uid))?;
+        Ok(Some(&found.1))
     }
 
     /// Makes a socket to each of them, for a server that is to replace this one.

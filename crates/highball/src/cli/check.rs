@@ -65,8 +65,7 @@ async fn boot(application: &Application, launchers: &Launchers) -> Result<Booted
     let files = [memory.try_clone_to_owned()?, doorbell.try_clone_to_owned()?];
     let code = application.code()()?;
     let load = application.generation(code, FIRST_GENERATION, files, &[])?;
-    let user = application.child_environment.user;
-    let launcher = user.and_then(|user| launchers.of(user));
+    let launcher = launchers.of(application.child_environment.user)?;
     let mut template = TemplateProcess::spawn(&load, launcher).await?;
     let booted = tokio::select! {
         booted = template.boot(&load, false, load.plan.boot_timeout) => booted?,

@@ -99,8 +99,7 @@ impl Booting {
         for (application, front) in setup.applications.iter().zip(front.applications()) {
             let generation = generation(application);
             let one = host(application, front, sockets.files(), generation)?;
-            let launcher = application.child_environment.user;
-            if let Some(launcher) = launcher.and_then(|user| launchers.of(user)) {
+            if let Some(launcher) = launchers.of(application.child_environment.user)? {
                 one.supervisor.start_by(Rc::clone(launcher));
             }
             hosted.push(one);

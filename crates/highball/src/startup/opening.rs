@@ -91,6 +91,7 @@ impl Opened {
         setup.set_child_environment(&ChildEnvironment {
             descriptors: raise_file_limit(context.handover.as_ref()),
             user: None,
+            others: Vec::new(),
             variables: identity.variables(),
             // Before the rights to open it by its path are given up.
             terminal: settings

@@ -91,7 +91,7 @@ impl Introduced {
     /// # Errors
     /// The socket cannot be put on the runtime.
     pub fn begin(self, user: String) -> io::Result<Rc<Launcher>> {
-        let channel = Rc::new(Channel::new(self.socket)?);
+        let channel = Rc::new(Channel::foreign(self.socket)?);
         let (outbox, messages) = mpsc::channel(MAX_WAITING);
         let (ended, _) = watch::channel(None);
         let launcher = Rc::new(Launcher {

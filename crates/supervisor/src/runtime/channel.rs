@@ -13,16 +13,21 @@ use tokio::io::unix::AsyncFd;
 
 /// The supervisor's end of a control socket.
 #[derive(Debug)]
-pub struct Channel(AsyncFd<OwnedFd>);
+pub struct Channel {
+    socket: AsyncFd<OwnedFd>,
+    /// Whether the other end may be in hostile hands.
+    is_foreign: bool,
+}
 
 impl Channel {
-    /// A channel, and the end for the other process.
+    /// A channel, and the end for the other process, which may be hostile: no descriptors but pidfds and UNIX sockets are taken
+    /// from it.
     ///
     /// # Errors
     /// No descriptors are left.
     pub fn pair() -> io::Result<(Self, OwnedFd)> {
         let (near, far) = control::pair()?;
-        Ok((Self::new(near)?, far))
+        Ok((Self::foreign(near)?, far))
     }
 
     /// A channel over one end of a control socket.
@@ -31,7 +36,30 @@ impl Channel {
     /// It can't be put on the runtime.
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
         // Every call below is one that does not wait, so the socket may stay in blocking mode.
-        registered(socket, Interest::READABLE | Interest::WRITABLE).map(Self)
+        let socket = registered(socket, Interest::READABLE | Interest::WRITABLE)?;
+        Ok(Self {
+            socket,
+            is_foreign: false,
+        })
+    }
+
+    /// The same to a process that may be hostile.
+    ///
+    /// # Errors
+    /// As [`Channel::new`].
+    pub(crate) fn foreign(socket: OwnedFd) -> io::Result<Self> {
+        let channel = Self::new(socket)?;
+        Ok(Self {
+            is_foreign: true,
+            ..channel
+        })
+    }
+
+    fn try_receive<M: Message>(&self) -> Result<Option<Received<M>>, Error> {
+        match self.is_foreign {
+            true => control::try_receive_foreign(self.socket.get_ref()),
+            false => control::try_receive(self.socket.get_ref()),
+        }
     }
 
     /// Waits for a message; `None` is the end. Loses nothing when it is dropped.
@@ -40,8 +68,8 @@ impl Channel {
     /// Those of [`control::receive`].
     pub async fn receive<M: Message>(&self) -> Result<Option<Received<M>>, Error> {
         loop {
-            let mut ready = self.0.readable().await?;
-            match control::try_receive(self.0.get_ref()) {
+            let mut ready = self.socket.readable().await?;
+            match self.try_receive() {
                 Err(error) if error.would_block() => ready.clear_ready(),
                 Err(error) if error.interrupted() => {}
                 result => return result,
@@ -51,7 +79,7 @@ impl Channel {
 
     /// Takes a message that is there; `None` where there is none, or none that can be read.
     pub(crate) fn take<M: Message>(&self) -> Option<Received<M>> {
-        control::try_receive(self.0.get_ref()).ok().flatten()
+        self.try_receive().ok().flatten()
     }
 
     /// Sends a message, if there is room.
@@ -59,7 +87,7 @@ impl Channel {
     /// # Errors
     /// Those of [`control::try_send`].
     pub fn try_send<M: Message>(&self, message: &M, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
-        control::try_send(self.0.get_ref(), message, fds)
+        control::try_send(self.socket.get_ref(), message, fds)
     }
 
     /// Waits for room where there was none, or for the end. Loses nothing when it is dropped.
@@ -68,8 +96,8 @@ impl Channel {
     /// The runtime has ended.
     pub async fn room(&self) -> io::Result<()> {
         loop {
-            let mut ready = self.0.writable().await?;
-            let mut socket = [PollFd::new(self.0.get_ref(), PollFlags::OUT)];
+            let mut ready = self.socket.writable().await?;
+            let mut socket = [PollFd::new(self.socket.get_ref(), PollFlags::OUT)];
             if poll(&mut socket, Some(&Timespec::default()))? > 0 {
                 return Ok(());
             }
@@ -83,8 +111,8 @@ impl Channel {
     /// Those of [`control::send`].
     pub async fn send<M: Message>(&self, message: &M, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
         loop {
-            let mut ready = self.0.writable().await?;
-            match control::try_send(self.0.get_ref(), message, fds) {
+            let mut ready = self.socket.writable().await?;
+            match control::try_send(self.socket.get_ref(), message, fds) {
                 Err(error) if error.would_block() => ready.clear_ready(),
                 result => return result,
             }

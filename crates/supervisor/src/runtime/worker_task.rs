@@ -1,5 +1,7 @@
 //! The task that watches one life of a worker: takes its messages, and brings its end to the pool.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::pin::pin;
 use std::rc::Rc;
@@ -24,6 +26,9 @@ struct WorkerTask {
     life: u32,
     channel: Rc<Channel>,
     purges: WorkerPurges,
+    /// The claims for which it has got a body, by slot: a worker that asked again and again would fill its socket with
+    /// descriptors, of which all of the server's user's processes together may have few on their way.
+    bodies: RefCell<BTreeMap<u16, u32>>,
 }
 
 impl Shared {
@@ -42,6 +47,7 @@ impl Shared {
             life,
             channel,
             purges: WorkerPurges::default(),
+            bodies: RefCell::default(),
         };
         spawn_local(task.run(process)).abort_handle()
     }
@@ -103,7 +109,13 @@ impl WorkerTask {
                 slot,
                 sequence,
             } => {
-                let file = dispatcher.body(self.id, slot, sequence);
+                let is_first = self.bodies.borrow().get(&slot) != Some(&sequence);
+                let file = is_first
+                    .then(|| dispatcher.body(self.id, slot, sequence))
+                    .flatten();
+                if file.is_some() {
+                    self.bodies.borrow_mut().insert(slot, sequence);
+                }
                 let files: Vec<_> = file.iter().map(AsFd::as_fd).collect();
                 let body = ToWorker::Body { thread, sequence };
                 // A worker that lets no room in its socket asks for more than it takes.
