@@ -117,6 +117,29 @@ fn the_death_of_a_launcher_is_an_outage_of_its_application_alone() {
 }
 
 #[test]
+fn a_launcher_that_is_stopped_delays_its_application_alone() {
+    let several = both("");
+    let [launcher, _] = launchers(&several);
+    let template = those(&several, "shop", "template")[0];
+    launcher.suspend();
+    // Without its figures of memory.
+    assert!(several.server.command(&["status"]).status.success());
+    template.kill();
+    let log = several.server.log();
+    log.wait(|line| line.contains("the launcher did not answer within 10s"));
+    for name in ["shop", "wiki"] {
+        serves(&several, name);
+    }
+    launcher.signal(Signal::CONT);
+    until("another template is there", || {
+        let all = those(&several, "shop", "template");
+        all.len() == 1 && all[0] != template
+    });
+    assert!(several.server.command(&["restart"]).status.success());
+    several.server.stop();
+}
+
+#[test]
 fn nothing_is_left_behind_a_front_that_was_killed() {
     let several = both("");
     // It notices nothing by itself.

@@ -6,3 +6,5 @@ pub(crate) mod handle;
 pub(crate) mod messages;
 pub(crate) mod program;
 pub mod service;
+#[cfg(test)]
+mod tests;
