@@ -234,7 +234,7 @@ impl ApplicationFront {
     /// hijacked connections have had their time.
     pub(crate) fn check_deadlines(&self) -> Vec<WorkerId> {
         let limit = self.settings().websocket_drain_timeout;
-        let leaving = self.dispatcher.leaving_for(limit);
+        let leaving = self.dispatcher.shutdown().leaving_for(limit);
         let alarms = self.dispatcher.turns().check_deadlines();
         if self.settings().endpoint_load_metrics {
             self.application

@@ -37,11 +37,9 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::time::Duration;
 
 use config::Settings;
-use exchange::scheduling::monotonic_ns;
-use exchange::{Geometry, WorkerId};
+use exchange::Geometry;
 
 use crate::http::response_store::ResponseStore;
 use crate::log::AccessLog;
@@ -117,19 +115,6 @@ impl Dispatcher {
     /// The dispatcher at this moment.
     pub fn status(&self) -> DispatcherStatus {
         DispatcherStatus::of(&self.state.borrow())
-    }
-
-    /// The workers that leave and have done so for at least this time.
-    pub fn leaving_for(&self, time: Duration) -> Vec<WorkerId> {
-        let before_ns = monotonic_ns().saturating_sub(time.as_nanos() as u64);
-        let state = self.state.borrow();
-        let all = state.generations.all.iter();
-        let some = all.filter(|one| one.workers.any_leaving());
-        some.flat_map(|one| {
-            let workers = one.workers.leaving_since(before_ns);
-            workers.map(|worker| WorkerId::new(one.number, worker))
-        })
-        .collect()
     }
 
     /// Duplicates of a generation's memory file and of the doorbell of all, for its template; none names the latest.

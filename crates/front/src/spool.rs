@@ -11,10 +11,9 @@ pub mod place;
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::pin::Pin;
@@ -27,7 +26,6 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use file::LazyFile;
 pub use place::SpoolPlace;
 
-use crate::net::descriptors;
 use crate::shared_bytes::{Share, SharedBytes};
 
 /// A good size for batches: the disk is asked seldom, and little memory is held.
@@ -282,19 +280,6 @@ impl Spool {
     /// Before [`Spool::flush`] is done.
     pub fn raw_fd(&self) -> RawFd {
         self.file.made().as_raw_fd()
-    }
-
-    /// Opens the file again, for reading from its start: for a process of another user, which could not open it by the path of
-    /// [`Spool::raw_fd`].
-    ///
-    /// # Errors
-    /// Only the reserve of descriptors is left, or there is no /proc.
-    ///
-    /// # Panics
-    /// Before [`Spool::flush`] is done.
-    pub fn reopen(&self) -> io::Result<OwnedFd> {
-        let path = format!("/proc/self/fd/{}", self.raw_fd());
-        Ok(descriptors::keep_reserve(File::open(path)?)?.into())
     }
 
     fn check(&self) -> Result<(), SpoolError> {

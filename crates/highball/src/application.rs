@@ -18,7 +18,7 @@ use front::{ApplicationPlan, Reader};
 use supervisor::{Bound, Limits, Load, Plan};
 
 use crate::changes::handover::VARIABLE;
-use crate::launchers;
+use crate::cli::launcher;
 use crate::system::privileges::User;
 use crate::system::systemd;
 use crate::system::terminal::Terminal;
@@ -142,7 +142,7 @@ impl Application {
             check: settings.ready_check.clone(),
             own_variables: systemd::VARIABLES
                 .into_iter()
-                .chain([VARIABLE, launchers::VARIABLE])
+                .chain([VARIABLE, launcher::VARIABLE])
                 .map(str::to_owned)
                 .collect(),
             variables: self.variables(),

@@ -12,11 +12,9 @@ use exchange::control;
 use supervisor::{Introduced, Launcher};
 use tokio::task::spawn_local;
 
+use crate::cli::launcher::VARIABLE;
 use crate::setup::Setup;
 use crate::system::privileges::{Identity, User};
-
-/// The variable that is set for a process that is to be a launcher. Its arguments are user and group.
-pub(crate) const VARIABLE: &str = "HIGHBALL_LAUNCHER";
 
 /// The launchers of a server that has not begun to serve, with the names of their users.
 #[derive(Debug, Default)]

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use exchange::WorkerId;
 use exchange::scheduling::monotonic_ns;
 
 use super::generation::Generation;
@@ -23,6 +24,19 @@ impl DispatcherShutdown {
         Self {
             state: Rc::clone(state),
         }
+    }
+
+    /// The workers that leave and have done so for at least this time.
+    pub fn leaving_for(&self, time: Duration) -> Vec<WorkerId> {
+        let before_ns = monotonic_ns().saturating_sub(time.as_nanos() as u64);
+        let state = self.state.borrow();
+        let all = state.generations.all.iter();
+        let some = all.filter(|one| one.workers.any_leaving());
+        some.flat_map(|one| {
+            let workers = one.workers.leaving_since(before_ns);
+            workers.map(|worker| WorkerId::new(one.number, worker))
+        })
+        .collect()
     }
 
     /// The latest deadline of what workers run; none where nothing is within its deadline.

@@ -20,6 +20,7 @@ use super::turns::PASSES;
 use crate::failure::Failure;
 use crate::http::request::{NO_DEADLINE, RequestBody};
 use crate::log::{AccessLog, Level, Value};
+use crate::net::descriptors;
 use crate::serve::check;
 
 impl exchange::Dispatcher for Dispatcher {
@@ -144,7 +145,7 @@ impl exchange::Dispatcher for Dispatcher {
         let run = slots.run(slot)?;
         let is_its = run.by == by && run.sequence == sequence;
         match &request.request.arrival().filter(|_| is_its)?.body {
-            RequestBody::File(file) => file.reopen().ok(),
+            RequestBody::File(file) => descriptors::reopen(file.raw_fd()).ok(),
             RequestBody::Inline(_) => None,
         }
     }

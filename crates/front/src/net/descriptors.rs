@@ -1,8 +1,9 @@
 //! File descriptors: clients may take all but a reserve, which is for commands, for workers and for what replaces them.
 //! Code that opens something for a client asks here; nothing is closed here.
 
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -55,6 +56,16 @@ pub(crate) fn keep_reserve<T: AsFd>(one: T) -> io::Result<T> {
         return Err(none_left());
     }
     Ok(one)
+}
+
+/// Opens a file of this process again, for reading from its start: for a process of another user, which could not open it by its
+/// path in /proc.
+///
+/// # Errors
+/// Only the reserve is left, or there is no /proc.
+pub(crate) fn reopen(number: RawFd) -> io::Result<OwnedFd> {
+    let file = File::open(format!("/proc/self/fd/{number}"))?;
+    Ok(keep_reserve(file)?.into())
 }
 
 /// The system's error for too many open files.

@@ -8,8 +8,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use anyhow::{Context, Result};
 use supervisor::launcher_service;
 
-use crate::launchers::VARIABLE;
 use crate::system::privileges::Identity;
+
+/// The variable that is set for a process that is to be a launcher. Its arguments are user and group.
+pub(crate) const VARIABLE: &str = "HIGHBALL_LAUNCHER";
 
 /// Whether this process is to be a launcher.
 pub(crate) fn is_wanted() -> bool {

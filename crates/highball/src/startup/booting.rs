@@ -33,7 +33,7 @@ use crate::dashboard::listening;
 use crate::exceptions;
 use crate::hosted::Hosted;
 use crate::housekeeping::Housekeeping;
-use crate::launchers::Launchers;
+use crate::launchers::{IdleLaunchers, Launchers};
 use crate::setup::Setup;
 use crate::sockets::Sockets;
 use crate::startup::names::claim_names;
@@ -91,18 +91,12 @@ impl Booting {
         let plans: Vec<_> = all.map(|one| one.front_plan(generation(one))).collect();
         let front = Front::of_applications(Rc::clone(&setup.settings), Rc::clone(&log), &plans);
         let front = front.context("cannot make the exchange")?;
-        let warned = Rc::clone(&log);
-        let warn = move |text: &str| warned.event(Level::Warn, text, &[]);
-        let launchers = opened.launchers.begin(warn);
-        let launchers = launchers.context("cannot reach the launchers")?;
+        let launchers = begin(opened.launchers, &log)?;
         let mut hosted = Vec::new();
         for (application, front) in setup.applications.iter().zip(front.applications()) {
             let generation = generation(application);
-            let one = host(application, front, sockets.files(), generation)?;
-            if let Some(launcher) = launchers.of(application.child_environment.user)? {
-                one.supervisor.start_by(Rc::clone(launcher));
-            }
-            hosted.push(one);
+            let files = sockets.files();
+            hosted.push(host(application, front, &launchers, files, generation)?);
         }
         let restart_files = look_at_folders(&hosted).await?;
         if sockets.has_tls() {
@@ -292,15 +286,28 @@ async fn look_at_folders(hosted: &[Rc<Hosted>]) -> Result<Vec<RestartFile>> {
     Ok(files)
 }
 
+/// Begins to serve with launchers; the log hears of the end of each.
+fn begin(launchers: IdleLaunchers, log: &Rc<AccessLog>) -> Result<Launchers> {
+    let log = Rc::clone(log);
+    let begun = launchers.begin(move |text: &str| log.event(Level::Warn, text, &[]));
+    begun.context("cannot reach the launchers")
+}
+
 /// An application of this front, with a supervisor and without a generation.
 fn host(
     application: &Application,
     front: &Rc<ApplicationFront>,
+    launchers: &Launchers,
     socket_files: Vec<PathBuf>,
     generation: u32,
 ) -> Result<Rc<Hosted>> {
+    let environment = &application.child_environment;
+    let supervisor = supervise(front, environment.terminal.clone());
+    if let Some(launcher) = launchers.of(environment.user)? {
+        supervisor.start_by(Rc::clone(launcher));
+    }
     Ok(Rc::new(Hosted {
-        supervisor: supervise(front, application.child_environment.terminal.clone()),
+        supervisor,
         front: Rc::clone(front),
         housekeeping: Housekeeping::new().context("cannot start the runtime")?,
         application: RefCell::new(application.clone()),

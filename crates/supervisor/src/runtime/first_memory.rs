@@ -14,7 +14,7 @@ pub(super) async fn measure_new_workers(shared: &Shared) {
         return;
     }
     let pids = new.iter().map(|one| one.pid).collect();
-    let figures = process_memory::read(pids, shared.launcher()).await;
+    let figures = process_memory::read(pids, shared.launcher.get()).await;
     let mut inner = shared.inner.borrow_mut();
     for one in new {
         let memory = figures.of(one.pid).map(|memory| memory.private);

@@ -32,7 +32,7 @@ pub(crate) async fn measure(shared: &Shared, serving: &[ServingWorker]) -> Memor
     let generation = serving.first().map(|one| one.life.generation);
     let others = shared.inner.borrow().others(generation, serving);
     let pids = workers.iter().map(|(_, pid)| *pid).chain(others.pids());
-    let figures = process_memory::read(pids.collect(), shared.launcher()).await;
+    let figures = process_memory::read(pids.collect(), shared.launcher.get()).await;
     let measured = spawn_blocking(move || usage(workers, others, &figures));
     // A thread that panicked over it has measured nothing.
     measured.await.unwrap_or_default()

@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     /// Takes what the application has counted outside of requests.
     pub(crate) counts: Counts,
     /// What starts processes, where they have another user than this one.
-    launcher: OnceCell<Rc<Launcher>>,
+    pub(crate) launcher: OnceCell<Rc<Launcher>>,
     pub(crate) inner: RefCell<Inner>,
     /// What the generation that serves was launched with.
     pub(crate) serving_load: RefCell<Option<Rc<Load>>>,
@@ -133,17 +133,6 @@ impl Shared {
             budget: RefCell::new(Budget::new(Bound::None)),
             changed: watch::Sender::new(()),
         }
-    }
-
-    /// What starts processes, where they have another user than this one.
-    pub(crate) fn launcher(&self) -> Option<&Rc<Launcher>> {
-        self.launcher.get()
-    }
-
-    /// Has a launcher start processes. To be called once, before there are any.
-    pub(crate) fn start_by(&self, launcher: Rc<Launcher>) {
-        // A second one would not know the processes of the first.
-        let _ = self.launcher.set(launcher);
     }
 
     pub(crate) fn note(&self, generation: u32, note: impl Into<Note>) {
@@ -261,7 +250,7 @@ impl Shared {
                 channel,
                 name,
                 task,
-                self.launcher().cloned(),
+                self.launcher.get().cloned(),
             ));
         }
         self.tell_template(generation, ToTemplate::Fork { worker }, Some(far));

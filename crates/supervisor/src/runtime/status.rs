@@ -118,7 +118,7 @@ impl Supervisor {
     async fn measure(&self, mut rows: Vec<Process>) -> Option<Vec<Process>> {
         // One at a time: where the kernel does not answer, another call leaves no further thread behind.
         let turn = Arc::clone(&self.measuring).acquire_owned().await;
-        let launcher = self.shared.launcher();
+        let launcher = self.shared.launcher.get();
         let is_here = launcher.is_none();
         let measured = spawn_blocking(move || {
             add_children(&mut rows);

@@ -113,7 +113,8 @@ impl Supervisor {
     /// Has a launcher start, signal and measure all processes, for they have a user of their own. To be called before the first
     /// launch.
     pub fn start_by(&self, launcher: Rc<Launcher>) {
-        self.shared.start_by(launcher);
+        // A second one would not know the processes of the first.
+        let _ = self.shared.launcher.set(launcher);
     }
 
     /// Kills a worker; it is replaced like any other that died.

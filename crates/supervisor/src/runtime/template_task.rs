@@ -121,7 +121,7 @@ impl TemplateTask {
         load: &Load,
         low_priority: bool,
     ) -> Result<(TemplateProcess, Booted), BootError> {
-        let mut template = TemplateProcess::spawn(load, self.shared.launcher()).await?;
+        let mut template = TemplateProcess::spawn(load, self.shared.launcher.get()).await?;
         if let Some(handle) = self.shared.inner.borrow_mut().template(self.generation) {
             handle.pid = Some(template.pid());
             handle.started = template.started();
