@@ -3,8 +3,8 @@
 require_relative "errors"
 
 module Highball
-  # Bodies of requests that lie in files of the front, for a worker of another user than the front's. Such a worker cannot
-  # open them by their paths: it asks the front, which sends the open file. It reads no body.
+  # Bodies of requests that lie in files of the front, for a worker of another user than the front's. Such a worker
+  # cannot open them by their paths: it asks the front, which sends the open file. It reads no body.
   class Bodies
     # How long a thread waits for the answer, in seconds.
     TIMEOUT = 30

@@ -33,6 +33,8 @@ macro_rules! server_settings {
             /// bind a new port below 1024, and reads settings and code as this user. With `none` the server keeps the
             /// user that started it; if that is root, a warning says so in `production`. `root` keeps root without a
             /// warning.
+            /// Inside a table `[[application]]` `user` and `group` are those of that application's processes; only root can
+            /// start such a server.
             user: Option<String> = Kind::Maybe(&Kind::Text), default "none", reload Start, scope Server;
 
             /// The group that the server runs as: a name, or a number.
