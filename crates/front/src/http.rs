@@ -1,6 +1,7 @@
 //! HTTP between the sockets and the dispatcher: the check of raw bytes, messages, and responses. It never calls Ruby.
 
 pub mod access_log;
+mod admission;
 pub mod body_memory;
 pub mod buffer;
 pub mod chunked;

@@ -177,6 +177,7 @@ mod tests {
             earlier: Vec::new(),
             index: "index".to_owned(),
             rack: 3,
+            reader: crate::serve::reader::Reader::default(),
         };
         match site.look(b"/a.css", None).unwrap() {
             Looked::Found(found) => Meaning::File(Rc::new(KnownFile::new(found))),
