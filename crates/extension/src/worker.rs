@@ -8,12 +8,13 @@ use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use exchange::Region;
-use exchange::control::{
-    self, Error, FromWorker, Inspect, ProfileMode, Purge, Purged, Received, ToWorker,
-};
+use exchange::control::{self, Error, FromWorker, Purge, Received, ToWorker};
 use exchange::worker::Worker;
 use rb_sys::{rb_eRuntimeError, rb_thread_wait_fd};
 
+mod as_array;
+
+use self::as_array::as_array;
 use crate::arguments::{descriptor, number, raise_io};
 use crate::children::{self, refuse_children};
 use crate::env::{self, Parts};
@@ -221,50 +222,6 @@ pub(crate) unsafe extern "C" fn next_message(_: Value) -> Value {
                 Err(Error::Malformed(_)) => {}
                 Err(error) if error.would_block() || error.interrupted() => {}
                 Err(_) => return NIL,
-            }
-        }
-    }
-}
-
-/// # Safety
-/// The rules. May raise.
-unsafe fn as_array(message: &ToWorker) -> Value {
-    // SAFETY: the caller keeps the rules; symbols of names that were interned live for ever.
-    unsafe {
-        match *message {
-            ToWorker::Backtrace {
-                thread,
-                slot,
-                sequence,
-            } => {
-                let kind = messages::symbol("backtrace");
-                array(&[kind, fixnum(thread), fixnum(slot), unsigned(sequence)])
-            }
-            ToWorker::Purged { id, result } => {
-                let result = match result {
-                    Purged::Urls(urls) => unsigned(u32::try_from(urls).unwrap_or(u32::MAX)),
-                    Purged::NoCache => NIL,
-                    Purged::Refused => boolean(false),
-                };
-                array(&[messages::symbol("purged"), unsigned(id), result])
-            }
-            // It has a descriptor, which its receiver takes.
-            ToWorker::Body { .. } => NIL,
-            ToWorker::Inspect { id, what } => {
-                let (kind, profile) = match what {
-                    Inspect::Profile { milliseconds, mode } => {
-                        let mode = match mode {
-                            ProfileMode::Cpu => "cpu",
-                            ProfileMode::Wall => "wall",
-                        };
-                        ("profile", [unsigned(milliseconds), ruby::text(mode)])
-                    }
-                    Inspect::Backtraces => ("backtraces", [NIL; 2]),
-                    Inspect::Gc => ("gc", [NIL; 2]),
-                };
-                let (inspect, kind) = (messages::symbol("inspect"), ruby::text(kind));
-                let [milliseconds, mode] = profile;
-                array(&[inspect, unsigned(id), kind, milliseconds, mode])
             }
         }
     }
