@@ -22,6 +22,7 @@ pub use runtime::exit_status::ExitStatus;
 pub use runtime::idle::stop_serving;
 pub use runtime::inspect::inspect;
 pub use runtime::inspections::{InspectError, MAX_PROFILE};
+pub use runtime::launch::start_by;
 pub use runtime::load::{BootError, Booted, Load, Plan, StartError};
 pub use runtime::orphans;
 pub use runtime::purges::Purging;

@@ -12,7 +12,7 @@ mod first_memory;
 pub(crate) mod idle;
 pub(crate) mod inspect;
 pub(crate) mod inspections;
-mod launch;
+pub(crate) mod launch;
 mod limit_check;
 pub(crate) mod load;
 mod memory_usage;

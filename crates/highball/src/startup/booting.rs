@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use front::log::{AccessLog, Level, Value};
 use front::{ApplicationFront, Front};
 use metrics::REPLACED_WORKERS;
-use supervisor::{Booted, Note, Supervisor, set_scale};
+use supervisor::{Booted, Note, Supervisor, set_scale, start_by};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::{JoinSet, spawn_local};
 
@@ -83,27 +83,16 @@ impl Booting {
         let manager = Manager::from_env().context("cannot use NOTIFY_SOCKET")?;
         let replaced = Replaced::of(context)?;
         let sockets = opened.sockets;
-        let generation = |application: &Application| match &replaced {
-            Some(replaced) => replaced.generation(application.name()) + 1,
-            None => FIRST_GENERATION,
-        };
-        let all = setup.applications.iter();
-        let plans: Vec<_> = all.map(|one| one.front_plan(generation(one))).collect();
-        let front = Front::of_applications(Rc::clone(&setup.settings), Rc::clone(&log), &plans);
-        let front = front.context("cannot make the exchange")?;
         let launchers = begin(opened.launchers, &log)?;
-        let mut hosted = Vec::new();
-        for (application, front) in setup.applications.iter().zip(front.applications()) {
-            let generation = generation(application);
-            let files = sockets.files();
-            hosted.push(host(application, front, &launchers, files, generation)?);
-        }
+        let generations = first_generations(&setup, replaced.as_ref());
+        let front = front_of(&setup, &log, &generations)?;
+        let all = setup.applications.iter().zip(front.applications());
+        let all = all.zip(generations).map(|((application, front), number)| {
+            host(application, front, &launchers, sockets.files(), number)
+        });
+        let hosted = all.collect::<Result<Vec<_>>>()?;
         let restart_files = look_at_folders(&hosted).await?;
-        if sockets.has_tls() {
-            let begun = front.begin_tls(setup.named.clone());
-            begun.context("cannot serve over TLS")?;
-        }
-        acme::check(&setup)?;
+        begin_tls(&setup, &front, &sockets)?;
         exceptions::tell(&setup.settings, &hosted, &log)?;
         let exporter = traces::start(&setup.settings, &setup.dir, &hosted, &log)?;
         let certificates = SharedManager::default();
@@ -126,10 +115,7 @@ impl Booting {
         });
         let statsd = Statsd::begin(&setup.settings, &reporter, &log)?;
         let queue = Rc::clone(&sinks.changes);
-        let health = Rc::new(Health {
-            state: Rc::clone(&state),
-            hosted: hosted.clone(),
-        });
+        let health = health(&state, &hosted);
         let (routes, dashboard) = routes(reporter, &health, sinks);
         measure(&dashboard, &setup, &log, replaced.is_some());
         let control = control_socket(opened.directory, &routes).await?;
@@ -286,6 +272,40 @@ async fn look_at_folders(hosted: &[Rc<Hosted>]) -> Result<Vec<RestartFile>> {
     Ok(files)
 }
 
+/// The generation that each application begins with: that after the one of the server that this one replaces.
+fn first_generations(setup: &Setup, replaced: Option<&Replaced>) -> Vec<u32> {
+    let of = |one: &Application| match replaced {
+        Some(replaced) => replaced.generation(one.name()) + 1,
+        None => FIRST_GENERATION,
+    };
+    setup.applications.iter().map(of).collect()
+}
+
+/// The front of all applications, which begin with these generations.
+fn front_of(setup: &Setup, log: &Rc<AccessLog>, generations: &[u32]) -> Result<Rc<Front>> {
+    let all = setup.applications.iter().zip(generations);
+    let plans: Vec<_> = all.map(|(one, number)| one.front_plan(*number)).collect();
+    let front = Front::of_applications(Rc::clone(&setup.settings), Rc::clone(log), &plans);
+    front.context("cannot make the exchange")
+}
+
+/// Reads certificates and keys, where an address has TLS.
+fn begin_tls(setup: &Setup, front: &Rc<Front>, sockets: &Sockets) -> Result<()> {
+    if sockets.has_tls() {
+        let begun = front.begin_tls(setup.named.clone());
+        begun.context("cannot serve over TLS")?;
+    }
+    acme::check(setup)
+}
+
+/// What tells operators and probes whether the server is ready.
+fn health(state: &Rc<Cell<&'static str>>, hosted: &[Rc<Hosted>]) -> Rc<Health> {
+    Rc::new(Health {
+        state: Rc::clone(state),
+        hosted: hosted.to_vec(),
+    })
+}
+
 /// Begins to serve with launchers; the log hears of the end of each.
 fn begin(launchers: IdleLaunchers, log: &Rc<AccessLog>) -> Result<Launchers> {
     let log = Rc::clone(log);
@@ -304,7 +324,7 @@ fn host(
     let environment = &application.child_environment;
     let supervisor = supervise(front, environment.terminal.clone());
     if let Some(launcher) = launchers.of(environment.user)? {
-        supervisor.start_by(Rc::clone(launcher));
+        start_by(&supervisor, Rc::clone(launcher));
     }
     Ok(Rc::new(Hosted {
         supervisor,

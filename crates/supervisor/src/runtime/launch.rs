@@ -6,6 +6,7 @@ use std::rc::Rc;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
+use crate::launcher::handle::Launcher;
 use crate::note::GenerationNote;
 use crate::rules::fleet::{self, GiveUpReason, Rules};
 use crate::runtime::exit_status::ExitStatus;
@@ -13,6 +14,13 @@ use crate::runtime::exits::Exits;
 use crate::runtime::load::{Booted, Load, StartError};
 use crate::runtime::shared::{Processes, Shared};
 use crate::runtime::supervisor::Supervisor;
+
+/// Has a launcher start, signal and measure all processes of this supervisor, for they have a user of their own. To be called
+/// before the first launch.
+pub fn start_by(supervisor: &Supervisor, launcher: Rc<Launcher>) {
+    // A second one would not know the processes of the first.
+    let _ = supervisor.shared.launcher.set(launcher);
+}
 
 impl Supervisor {
     /// Starts a generation: its template loads the application and forks its workers; once they are ready,

@@ -13,7 +13,6 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::launcher::handle::Launcher;
 use crate::note::{GenerationNote, Note};
 use crate::rules::fleet::{self, Fleet, Stage};
 use crate::rules::pool::TEMPLATE_EXIT_TIMEOUT;
@@ -108,13 +107,6 @@ impl Supervisor {
     /// or in the template. Only the first call counts.
     pub fn on_counts(&self, take: impl Fn(u32, Option<u16>, &str) + 'static) {
         self.shared.counts.pass_to(take);
-    }
-
-    /// Has a launcher start, signal and measure all processes, for they have a user of their own. To be called before the first
-    /// launch.
-    pub fn start_by(&self, launcher: Rc<Launcher>) {
-        // A second one would not know the processes of the first.
-        let _ = self.shared.launcher.set(launcher);
     }
 
     /// Kills a worker; it is replaced like any other that died.
