@@ -254,7 +254,7 @@ fn promtool_finds_no_fault_in_the_metrics() {
 #[test]
 fn the_age_of_the_queue_is_that_of_its_oldest_request() {
     let application = Application::new("run ->(_) { Test.pass('work'); [200, {}, []] }");
-    let (mut events, mut gate) = (application.events(), application.gate("work"));
+    let (mut events, gate) = (application.events(), application.gate("work"));
     let server = Server::application_of(application)
         .setting("metrics_listen", "127.0.0.1:0")
         .start();
