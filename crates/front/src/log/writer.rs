@@ -126,10 +126,16 @@ impl Shared {
         let mut batch = Vec::new();
         while self.take(&mut batch) {
             let is_asked = || self.lock().reopen;
+            let take_asked = || std::mem::take(&mut self.lock().reopen);
+            // First of all: what was logged after the request must not go into the old file.
+            let mut not_reopened = if take_asked() {
+                output.reopen().err()
+            } else {
+                None
+            };
             let mut written = output.write(&batch, &is_asked);
-            let reopens = std::mem::take(&mut self.lock().reopen);
-            let not_reopened = if reopens { output.reopen().err() } else { None };
-            if reopens {
+            if take_asked() {
+                not_reopened = output.reopen().err();
                 // What the old file did not take, from the line on that it took in part.
                 written = start_of_line(&batch, written);
                 written += output.write(&batch[written..], &is_asked);
