@@ -67,6 +67,8 @@ impl Server {
         // Tests of other things hear no alarms of requests that wait for them.
         settings.slow_request = None;
         change(&mut settings);
+        // No supervisor says how many of them shall serve.
+        settings.max_workers = settings.workers;
         let lines = Lines::default();
         let output = lines.clone();
         let (tasks, mut received) = unbounded_channel::<Task>();
