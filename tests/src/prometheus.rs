@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use test_support::{Client, Directory, Log};
+use test_support::{Client, Directory, Log, until};
 
 /// How often it scrapes.
 const CONFIGURATION: &str = "\
@@ -50,8 +50,13 @@ impl Prometheus {
         log.follow(process.stderr.take().expect("a pipe"));
         let line = log.wait(|line| line.contains("msg=\"Listening on\""));
         let (_, address) = line.split_once("address=").expect("an address");
+        let address = address.trim().parse().expect("an address");
+        // It listens before it answers questions.
+        until("Prometheus is ready", || {
+            Client::connect(address).get("/-/ready").status() == 200
+        });
         Self {
-            address: address.trim().parse().expect("an address"),
+            address,
             process,
             _folder: folder,
         }
@@ -70,6 +75,16 @@ impl Prometheus {
             (one["metric"].clone(), value.parse().expect("a number"))
         });
         series.collect()
+    }
+
+    /// All samples of a metric, with their times.
+    ///
+    /// # Panics
+    /// When it is no name of a metric.
+    #[track_caller]
+    pub fn samples(&self, name: &str) -> Value {
+        let question = encoded(&format!("{name}[1h]"));
+        self.get(&format!("/api/v1/query?query={question}"))["result"].take()
     }
 
     /// The names of all metrics that it has seen.

@@ -134,6 +134,10 @@ fn no_counter_that_prometheus_reads_ever_falls() {
         .setting("log_format", "json")
         .start();
     let prometheus = Prometheus::start(&address(&server, "metrics_listen"));
+    // It finds its targets some seconds after its start.
+    until("Prometheus has scraped the server", || {
+        !prometheus.ask("highball_requests_total").is_empty()
+    });
     let (over, clients) = (AtomicBool::new(false), server.address());
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -161,7 +165,8 @@ fn expect_no_resets(prometheus: &Prometheus) {
     let mut number = 0;
     for name in counters {
         let fallen = prometheus.ask(&format!("resets({name}[1h]) > 0"));
-        assert!(fallen.is_empty(), "{name} fell: {fallen:?}");
+        let samples = prometheus.samples(name);
+        assert!(fallen.is_empty(), "{name} fell: {fallen:?}\n{samples}");
         number += 1;
     }
     assert!(number >= 20, "{names:?}");
