@@ -96,7 +96,7 @@ fn a_damaged_history_is_told_and_begins_anew() {
     server.get("/").expect(200);
     server.stop();
     let text = std::fs::read(&path).expect("a file");
-    assert!(text.starts_with(b"HBHIST"), "it is written anew");
+    assert!(text.starts_with(b"HBHIST"), "it is written again");
 }
 
 #[test]

@@ -53,8 +53,8 @@ impl Scope {
     }
 }
 
-/// Begins something that is done with what all clients share: a panic would leave that broken, so it ends the server, whoever
-/// it is done for.
+/// Begins something that is done with what all clients share: a panic would leave that broken, so it ends the server, also
+/// where it was the work for one client.
 pub(crate) fn with_what_is_shared() -> Scope {
     Scope::begin(Ends::Server)
 }

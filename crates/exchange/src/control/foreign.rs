@@ -1,5 +1,5 @@
 //! Descriptors that a process of an application sends. Closing some kinds of files, or only asking whether they are ready,
-//! waits for whoever answers for them: a file system in a user's process (FUSE), or the peer of a TCP socket that lingers. So
+//! waits for what answers for them: a file system in a user's process (FUSE), or the peer of a TCP socket that lingers. So
 //! only kinds that the messages have are let through, and others are closed in a thread of their own.
 
 use std::mem::forget;

@@ -179,7 +179,7 @@ fn other_applications(old: &Setup, new: &Setup) -> Option<String> {
     (tables(old) != tables(new)).then(|| hint.to_owned())
 }
 
-/// The users of applications that have changed, a line each. Only root can start what runs as another user.
+/// The users of applications that have changed, a line each. Only root can start processes of another user.
 fn other_users(old: &Setup, new: &Setup) -> Vec<String> {
     let mut lines = Vec::new();
     for before in old.applications.iter().filter_map(|one| one.table.as_ref()) {
