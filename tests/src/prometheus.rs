@@ -1,5 +1,6 @@
 //! Debian's Prometheus, which scrapes a server of a test and answers questions about it. Its storage is the test's own.
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
@@ -112,6 +113,26 @@ impl Drop for Prometheus {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Has `promtool` check the text of metrics.
+///
+/// # Panics
+/// When it finds something, or is missing.
+#[track_caller]
+pub fn promtool(text: &str) {
+    let mut child = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool: scripts/install test");
+    let mut input = child.stdin.take().expect("a pipe");
+    input.write_all(text.as_bytes()).expect("it reads");
+    drop(input);
+    let ended = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && said.is_empty(), "{said}\n{text}");
 }
 
 /// A question as a part of a URI.

@@ -1,10 +1,9 @@
 //! The application's own metrics (`Highball.metrics`), as `/metrics` and StatsD show them.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
 use std::thread;
 
 use highball_tests::operators::{address, get};
+use highball_tests::prometheus::promtool;
 use rustix::process::Signal;
 use test_support::{Process, Server, ServerBuilder, until};
 
@@ -58,21 +57,6 @@ const WEB: &str = "orders_total{application=\"default\",kind=\"web\"}";
 const JOB: &str = "orders_total{application=\"default\",kind=\"job\"}";
 const BOOTS: &str = "boots_total{application=\"default\"}";
 const CARTS: &str = "carts_open{application=\"default\"}";
-
-fn promtool(text: &str) {
-    let mut child = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("promtool: scripts/install test");
-    let mut input = child.stdin.take().expect("a pipe");
-    input.write_all(text.as_bytes()).expect("it reads");
-    drop(input);
-    let ended = child.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success() && said.is_empty(), "{said}\n{text}");
-}
 
 #[test]
 fn counts_of_four_workers_are_exact() {

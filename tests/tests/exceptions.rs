@@ -1,11 +1,12 @@
 //! Exceptions of applications: who is told of them, and what receivers get.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use highball_tests::receiver::take_request;
 use serde_json::Value;
 use test_support::{Application, Directory, Server, ServerBuilder, TEST_TIMEOUT};
 
@@ -51,23 +52,7 @@ impl Webhook {
     }
 
     fn take(stream: TcpStream, status: &str, notices: &Sender<(String, Value)>) -> Option<()> {
-        let mut input = BufReader::new(&stream);
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let mut line = String::new();
-            input.read_line(&mut line).ok()?;
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().ok()?;
-            }
-            if line.trim().is_empty() {
-                break;
-            }
-            head.push_str(&line);
-        }
-        let mut body = vec![0; length];
-        input.read_exact(&mut body).ok()?;
-        let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-        (&stream).write_all(answer.as_bytes()).ok()?;
+        let (head, body) = take_request(&stream, status)?;
         let body = serde_json::from_slice(&body).expect("JSON");
         notices.send((head, body)).ok()
     }

@@ -1,12 +1,9 @@
 //! The PROXY protocol over the wire: sent by HAProxy and by hand, and by peers that should not, or do it wrong.
 
-use std::fs;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
 
-use rustix::process::Signal;
-use test_support::{Client, Directory, Process, Program, Server, ServerBuilder, TEST_TIMEOUT};
+use highball_tests::haproxy::HaProxy;
+use test_support::{Client, Directory, Program, Server, ServerBuilder, TEST_TIMEOUT};
 
 /// Answers with the address and X-Forwarded-For, as the application sees them.
 const APPLICATION: &str = r##"run lambda { |env|
@@ -30,31 +27,21 @@ const GET: &str = "GET / HTTP/1.1\r\nhost: test\r\nx-forwarded-for: 203.0.113.5\
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// HAProxy before a server, which sends it this with each connection.
-struct HaProxy {
-    child: Child,
+struct Sending {
+    _proxy: HaProxy,
     address: SocketAddr,
 }
 
-impl HaProxy {
+impl Sending {
     fn start(dir: &Directory, server: SocketAddr, option: &str) -> Self {
-        // It gets the socket as its stdin, so that the kernel chooses a port that is free.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let text = format!(
             "defaults\n mode tcp\n timeout connect 30s\n timeout client 30s\n timeout server 30s\n\
              listen web\n bind fd@0\n option httpchk GET /up\n server one {server} {option}\n"
         );
-        dir.write("haproxy.cfg", text);
-        let log = || fs::File::create(dir.join("log")).expect("a folder of the test's own");
-        let child = Command::new("/usr/sbin/haproxy")
-            .args(["-db", "-f"])
-            .arg(dir.join("haproxy.cfg"))
-            .stdin(Stdio::from(OwnedFd::from(listener)))
-            .stdout(log())
-            .stderr(log())
-            .spawn()
-            .unwrap_or_else(|error| panic!("haproxy: {error} (scripts/install test)"));
-        Self { child, address }
+        let _proxy = HaProxy::start(dir, text, listener);
+        Self { _proxy, address }
     }
 
     /// A GET through it, from 127.0.0.77.
@@ -69,13 +56,6 @@ impl HaProxy {
     }
 }
 
-impl Drop for HaProxy {
-    fn drop(&mut self) {
-        Process(self.child.id()).signal(Signal::TERM);
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn haproxy_names_the_client_in_both_versions_and_checks_as_itself() {
     for option in [
@@ -85,7 +65,7 @@ fn haproxy_names_the_client_in_both_versions_and_checks_as_itself() {
     ] {
         let server = server().start();
         let dir = Directory::new();
-        let proxy = HaProxy::start(&dir, server.address(), option);
+        let proxy = Sending::start(&dir, server.address(), option);
         let answer = proxy.get();
         // Its X-Forwarded-For is the client's own, and not believed.
         assert!(

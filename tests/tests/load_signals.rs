@@ -1,15 +1,13 @@
 //! What tells proxies and load balancers how busy the server is: `endpoint-load-metrics` and HAProxy's agent-check.
 
-use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 
+use highball_tests::haproxy::HaProxy;
 use rustix::process::Signal;
-use test_support::{Application, Client, Directory, Gated, Process, Server, until};
+use test_support::{Application, Client, Directory, Gated, Server, until};
 
 const WAITS: &str = r##"run lambda { |env|
   Test.pass("work", "call #{env["PATH_INFO"]} #{Process.pid}") unless env["PATH_INFO"] == "/quick"
@@ -110,13 +108,13 @@ fn an_agent_check_gets_one_line_whatever_it_sends() {
     }
 }
 
-/// HAProxy with one server whose agent is asked; ended when it is dropped.
-struct HaProxy {
-    child: Child,
+/// HAProxy with one server whose agent is asked.
+struct Asking {
+    _proxy: HaProxy,
     stats: PathBuf,
 }
 
-impl HaProxy {
+impl Asking {
     fn start(dir: &Directory, server: &Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
         let agent = agent(server);
@@ -130,17 +128,8 @@ impl HaProxy {
             stats.display(),
             server.address(),
         );
-        dir.write("haproxy.cfg", text);
-        let log = || fs::File::create(dir.join("log")).expect("a folder of the test's own");
-        let child = Command::new("/usr/sbin/haproxy")
-            .args(["-db", "-f"])
-            .arg(dir.join("haproxy.cfg"))
-            .stdin(Stdio::from(OwnedFd::from(listener)))
-            .stdout(log())
-            .stderr(log())
-            .spawn()
-            .unwrap_or_else(|error| panic!("haproxy: {error} (scripts/install test)"));
-        Self { child, stats }
+        let _proxy = HaProxy::start(dir, text, listener);
+        Self { _proxy, stats }
     }
 
     /// The state of the server and its weight, as its statistics show them.
@@ -159,13 +148,6 @@ impl HaProxy {
     }
 }
 
-impl Drop for HaProxy {
-    fn drop(&mut self) {
-        Process(self.child.id()).signal(Signal::TERM);
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn haproxy_follows_the_load_and_drains_a_server_that_is_to_stop() {
     let mut gated = Gated::start(Application::new(WAITS), |builder| {
@@ -175,7 +157,7 @@ fn haproxy_follows_the_load_and_drains_a_server_that_is_to_stop() {
             .setting("stop_delay", "1h")
     });
     let dir = Directory::new();
-    let proxy = HaProxy::start(&dir, &gated.server);
+    let proxy = Asking::start(&dir, &gated.server);
     let is = |state: &str, weight: std::ops::RangeInclusive<u32>| {
         let (now, share) = proxy.server().unwrap_or_default();
         now.starts_with(state) && weight.contains(&share)

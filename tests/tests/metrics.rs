@@ -1,9 +1,7 @@
 //! What requests cost, as the log and the metrics show it, from applications of the frameworks that name routes.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
 use highball_tests::operators::{address, get};
+use highball_tests::prometheus::promtool;
 use rustix::process::Signal;
 use serde_json::Value;
 use test_support::{Application, Server, ServerBuilder, until};
@@ -213,18 +211,7 @@ fn promtool_finds_no_fault_in_the_metrics() {
     server.get("/books/1").expect(200);
     server.get("/fail").expect(500);
     let text = exposition(&server);
-    let mut child = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("promtool: scripts/install test");
-    let mut input = child.stdin.take().expect("a pipe");
-    input.write_all(text.as_bytes()).expect("it reads");
-    drop(input);
-    let ended = child.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success() && said.is_empty(), "{said}\n{text}");
+    promtool(&text);
     let labels = "application=\"default\",route=\"GET /books/:id\"";
     for name in [
         OK.to_owned(),

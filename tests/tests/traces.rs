@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use highball_tests::receiver::take_request;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -74,24 +74,7 @@ impl Collector {
     }
 
     fn take(stream: &TcpStream, answer: &str, exports: &Sender<Export>) -> Option<()> {
-        let mut input = BufReader::new(stream);
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let mut line = String::new();
-            input.read_line(&mut line).ok()?;
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().ok()?;
-            }
-            if line.trim().is_empty() {
-                break;
-            }
-            head.push_str(&line);
-        }
-        let mut body = vec![0; length];
-        input.read_exact(&mut body).ok()?;
-        let answer = format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-        let mut output = stream;
-        output.write_all(answer.as_bytes()).ok()?;
+        let (head, body) = take_request(stream, answer)?;
         let export = ExportTraceServiceRequest::decode(&*body).expect("an export");
         for one in export.resource_spans {
             let spans = one.scope_spans.into_iter().flat_map(|scope| scope.spans);
