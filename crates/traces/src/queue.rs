@@ -10,6 +10,8 @@ use crate::span::RequestSpans;
 
 /// The most requests that wait; the spans of further ones are dropped.
 pub(crate) const MAX_WAITING_REQUESTS: usize = 2048;
+/// The most memory of all that wait, in bytes: their attributes may be the longest that clients can send.
+const MAX_WAITING_BYTES: usize = 4 << 20;
 /// The most requests of one export; as soon as so many wait, they are sent.
 pub(crate) const MAX_EXPORT_REQUESTS: usize = 512;
 /// How long a request waits for others to be sent with.
@@ -26,6 +28,8 @@ pub struct Queue {
 #[derive(Debug, Default)]
 struct Waiting {
     requests: VecDeque<RequestSpans>,
+    /// What these take.
+    bytes: usize,
     /// Whether no more come: what waits is sent at once.
     closed: bool,
 }
@@ -33,13 +37,16 @@ struct Waiting {
 impl Queue {
     /// Has the spans of a request be sent, or drops them. Never waits for the receiver.
     pub fn push(&self, request: RequestSpans) {
+        let bytes = request.bytes();
         let mut waiting = self.lock();
         let number = waiting.requests.len();
+        let has_room = number < MAX_WAITING_REQUESTS && waiting.bytes + bytes <= MAX_WAITING_BYTES;
         if waiting.closed {
             self.counts.add_undelivered(request.count());
-        } else if number >= MAX_WAITING_REQUESTS {
+        } else if !has_room {
             self.counts.add_queue_full(request.count());
         } else {
+            waiting.bytes += bytes;
             waiting.requests.push_back(request);
             drop(waiting);
             // The first one starts the time, and a full export need not wait for it.
@@ -65,6 +72,7 @@ impl Queue {
         let (mut waiting, _) = gathered.unwrap_or_else(PoisonError::into_inner);
         let number = waiting.requests.len().min(MAX_EXPORT_REQUESTS);
         let export: Vec<_> = waiting.requests.drain(..number).collect();
+        waiting.bytes -= export.iter().map(RequestSpans::bytes).sum::<usize>();
         (!export.is_empty()).then_some(export)
     }
 
@@ -100,6 +108,7 @@ mod tests {
     use super::*;
     use crate::context::Context;
     use crate::resource::Resource;
+    use crate::value::Value;
 
     fn request() -> RequestSpans {
         let resource = Resource::new(None, None, None, "h", &|_| None).unwrap();
@@ -131,6 +140,30 @@ mod tests {
             sent += queue.next().unwrap().len();
         }
         assert_eq!(sent, MAX_WAITING_REQUESTS);
+    }
+
+    #[test]
+    fn requests_with_the_longest_texts_fill_the_queue_earlier() {
+        let queue = Queue::default();
+        let large = || RequestSpans {
+            attributes: vec![("url.path", Value::text(&[b'x'; 5000])); 4],
+            ..request()
+        };
+        let number = MAX_WAITING_BYTES / large().bytes();
+        assert!(number < MAX_WAITING_REQUESTS / 2, "{number}");
+        for _ in 0..MAX_WAITING_REQUESTS {
+            queue.push(large());
+        }
+        let dropped = (MAX_WAITING_REQUESTS - number) as u64;
+        assert_eq!(queue.counts().all()[1], ("queue_full", 2 * dropped));
+        // What is taken out makes room.
+        while queue.lock().requests.len() >= MAX_EXPORT_REQUESTS {
+            queue.next().unwrap();
+        }
+        queue.push(large());
+        assert_eq!(queue.counts().all()[1], ("queue_full", 2 * dropped));
+        let waiting = queue.lock();
+        assert_eq!(waiting.bytes, waiting.requests.len() * large().bytes());
     }
 
     #[test]

@@ -42,4 +42,12 @@ impl RequestSpans {
     pub fn count(&self) -> u64 {
         1 + u64::from(self.queue.is_some()) + u64::from(self.app.is_some())
     }
+
+    /// How much memory they take, in bytes, without what the allocator adds.
+    pub(crate) fn bytes(&self) -> usize {
+        let attributes = self.attributes.iter().chain(&self.app_attributes);
+        let attributes = attributes.map(|(_, value)| size_of::<Attribute>() + value.bytes());
+        let texts = self.tracestate.capacity() + self.name.capacity();
+        size_of::<Self>() + texts + attributes.sum::<usize>()
+    }
 }

@@ -22,7 +22,16 @@ impl Value {
         let mut text = String::from_utf8_lossy(cut).into_owned();
         // What is no UTF-8 has become longer.
         text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+        text.shrink_to_fit();
         Self::Text(text)
+    }
+
+    /// What it holds in addition to itself, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.capacity(),
+            Self::Number(_) | Self::Decimal(_) => 0,
+        }
     }
 }
 
