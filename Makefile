@@ -104,7 +104,7 @@ test-debian-13: build ## The tests with a Ruby in them, on Debian 13 with Ruby 3
 
 FUZZ_SECONDS ?= 20
 .PHONY: fuzz
-fuzz: ## Random bytes for the screen, for frames, for control messages and for counts of applications (FUZZ_SECONDS=60: a minute each)
+fuzz: ## Random bytes for the screen, for frames, for control messages, for counts of applications and for contexts of traces (FUZZ_SECONDS=60: a minute each)
 	scripts/fuzz $(FUZZ_SECONDS)
 
 .PHONY: deny
