@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
 
-use test_support::{Directory, Program, Server, ServerBuilder, TEST_TIMEOUT};
+use highball_tests::operators::{address, get};
+use highball_tests::prometheus::promtool;
+use highball_tests::several::{by_host, settings_file};
+use test_support::{Application, Directory, Program, Server, ServerBuilder, TEST_TIMEOUT};
 
 const COUNTS: &str = r#"
 ORDERS = Highball.metrics.counter("orders", "Orders", labels: [:kind])
@@ -165,4 +168,133 @@ fn what_is_no_address_of_statsd_is_an_error_at_the_start() {
         let text = format!("statsd: \"{wrong}\" is neither an IP address with a port");
         assert!(ran.stderr.contains(&text), "{}", ran.output());
     }
+}
+
+/// Counts orders, and defines `mixed` as the query says.
+fn shop(orders: u32, mixed: &str) -> String {
+    format!(
+        r#"
+ORDERS = Highball.metrics.counter("orders", "Orders of this one", labels: [:kind])
+CARTS = Highball.metrics.gauge("carts_open", "Carts")
+MIXED = Highball.metrics.{mixed}
+run lambda {{ |env|
+  ORDERS.add({orders}, kind: "web")
+  CARTS.set({orders})
+  MIXED.add(1)
+  Test.text("counted")
+}}"#
+    )
+}
+
+/// The name of a metric of an application with a label, as a StatsD server sees it.
+type Named = fn(&str, &str, &str) -> String;
+
+fn with_tags(metric: &str, application: &str, label: &str) -> String {
+    format!("{metric}#application:{application}{label}")
+}
+
+fn in_name(metric: &str, application: &str, label: &str) -> String {
+    match label.split_once(':') {
+        Some((_, value)) => format!("{metric}.{application}.{value}"),
+        None => format!("{metric}.{application}"),
+    }
+}
+
+#[test]
+fn figures_of_two_applications_do_not_mix() {
+    for (tags, nobody, name) in [
+        ("true", "(none)", with_tags as Named),
+        ("false", "_none_", in_name as Named),
+    ] {
+        let (socket, receiver) = udp();
+        let several = by_host(&[
+            ("a", &shop(3, "counter('mixed', 'Mixed')")),
+            ("b", &shop(5, "gauge('mixed', 'Mixed')")),
+        ]);
+        let several = several
+            .setting("statsd", &receiver)
+            .setting("statsd_interval", "1s")
+            .setting("statsd_tags", tags)
+            .setting("metrics_listen", "127.0.0.1:0")
+            .start_all();
+        for host in ["a.test", "b.test", "b.test"] {
+            several.get(host, "/").expect(200);
+        }
+        several.get("c.test", "/").expect(421);
+        let mut told = Told::default();
+        for (metric, application, label, value) in [
+            ("orders", "a", ",kind:web", 3.0),
+            ("orders", "b", ",kind:web", 10.0),
+            ("highball.requests", "a", ",outcome:ok", 1.0),
+            ("highball.requests", "b", ",outcome:ok", 2.0),
+            ("highball.requests", nobody, ",outcome:no_application", 1.0),
+            ("mixed", "a", "", 1.0),
+        ] {
+            told.until(&name(metric, application, label), value, |buffer| {
+                socket.recv(buffer).expect("a datagram")
+            });
+        }
+        expect_apart(&several.server);
+        several.server.stop();
+        let mut buffer = [0; 65_536];
+        socket.set_nonblocking(true).expect("a socket");
+        while let Ok(length) = socket.recv(&mut buffer) {
+            told.take(&buffer[..length]);
+        }
+        for (metric, application, value) in [
+            ("carts_open", "a", 3.0),
+            ("carts_open", "b", 5.0),
+            ("mixed", "b", 2.0),
+        ] {
+            let gauge = told.gauges.get(&name(metric, application, ""));
+            assert_eq!(gauge, Some(&value), "{metric} {:?}", told.gauges);
+        }
+        // Whatever is told names an application, but for what the server has only once.
+        let all = told.counters.keys().chain(told.gauges.keys());
+        for metric in all.filter(|metric| *metric != "highball.connections") {
+            let mut words = metric.split(['.', ':', ',']);
+            assert!(
+                words.any(|word| ["a", "b", nobody].contains(&word)),
+                "{metric}"
+            );
+        }
+    }
+}
+
+/// The same with Prometheus, for which a name has one type: that of the first application.
+fn expect_apart(server: &Server) {
+    let text = get(&address(server, "metrics_listen"), "/metrics");
+    let text = text.expect(200).text();
+    promtool(&text);
+    for line in [
+        "orders_total{application=\"a\",kind=\"web\"} 3\n",
+        "orders_total{application=\"b\",kind=\"web\"} 10\n",
+        "carts_open{application=\"a\"} 3\n",
+        "carts_open{application=\"b\"} 5\n",
+        "mixed_total{application=\"a\"} 1\n",
+    ] {
+        assert!(text.contains(line), "{line}{text}");
+    }
+    assert!(!text.contains("mixed{"), "{text}");
+}
+
+#[test]
+fn applications_that_are_one_in_names_are_an_error_at_the_start() {
+    let folder = Application::new("raise 'nobody runs this one'");
+    let applications =
+        ["a", "b"].map(|name| Application::new(&shop(1, &format!("counter('{name}')"))));
+    let tables = [
+        ("shop.2", "hosts = [\"a.test\"]"),
+        ("shop_2", "hosts = [\"b.test\"]"),
+    ];
+    let file = settings_file(&applications, &tables);
+    let statsd = "statsd = \"127.0.0.1:1\"\nstatsd_tags = false\n";
+    folder
+        .dir()
+        .write("highball.toml", format!("{statsd}{file}"));
+    let arguments = ["serve", "--listen", "127.0.0.1:0"];
+    let ran = Program::highball(arguments).arg(folder.path()).run();
+    assert_eq!(ran.status.code(), Some(1), "{}", ran.output());
+    let text = "the applications shop.2 and shop_2 would be one to it";
+    assert!(ran.stderr.contains(text), "{}", ran.output());
 }

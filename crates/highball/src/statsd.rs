@@ -52,6 +52,13 @@ impl Statsd {
         let Some(receiver) = &settings.statsd else {
             return Ok(None);
         };
+        let names = reporter.hosted.iter().filter_map(|one| one.name());
+        if let (false, Some([one, other])) = (settings.statsd_tags, same_in_names(names)) {
+            bail!(
+                "statsd: the applications {one} and {other} would be one to it, because statsd_tags is false and the names of \
+                 metrics hold no dot or underscore of theirs; rename one of them"
+            );
+        }
         let own = Rc::new(Self {
             reporter: Rc::clone(reporter),
             log: Rc::clone(log),
@@ -128,6 +135,17 @@ impl Statsd {
     }
 }
 
+/// Two applications that [`Tags::InName`] does not distinguish, if there are any.
+fn same_in_names(names: impl Iterator<Item = String>) -> Option<[String; 2]> {
+    let mut seen = BTreeMap::new();
+    for name in names {
+        if let Some(other) = seen.insert(metrics::name_part(&name), name.clone()) {
+            return Some([other, name]);
+        }
+    }
+    None
+}
+
 impl Receiver {
     fn of(setting: &str) -> Result<Self> {
         if setting.starts_with('/') {
@@ -176,6 +194,14 @@ mod tests {
         );
         drop(peer);
         assert!(receiver.send(b"a:1|c").is_err());
+    }
+
+    #[test]
+    fn applications_with_the_same_part_of_a_name_are_found() {
+        let same = |names: [&str; 3]| same_in_names(names.into_iter().map(str::to_owned));
+        assert_eq!(same(["shop", "shop-2", "blog"]), None);
+        let expected = ["shop.2", "shop_2"].map(str::to_owned);
+        assert_eq!(same(["shop.2", "blog", "shop_2"]), Some(expected));
     }
 
     #[test]

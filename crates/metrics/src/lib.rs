@@ -27,5 +27,5 @@ pub use exposition::{Exposition, Format, Kind, Labels};
 pub use histogram::{CLASSIC_BOUNDS_S, Distribution, Histogram};
 pub use names::{MAX_ROUTES, OTHER, UNROUTED};
 pub use recorder::{Cost, Ended, Recorder, Route};
-pub use statsd::{Lines, MAX_DATAGRAM_BYTES, Tags};
+pub use statsd::{Lines, MAX_DATAGRAM_BYTES, Tags, name_part};
 pub use totals::{ApplicationTotals, CLASSES, CostTotals, RouteTotals};

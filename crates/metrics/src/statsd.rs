@@ -64,7 +64,7 @@ impl Lines {
         if tags == Tags::InName {
             for (_, value) in labels {
                 self.line.push('.');
-                self.word(value, |byte| byte.is_ascii_alphanumeric() || byte == b'-');
+                self.line.push_str(&name_part(value));
             }
         }
         // Writing to a string cannot fail.
@@ -74,22 +74,11 @@ impl Lines {
                 self.line.push_str(if index == 0 { "|#" } else { "," });
                 self.line.push_str(name);
                 self.line.push(':');
-                self.word(value, |byte| {
-                    byte.is_ascii_graphic() && !matches!(byte, b',' | b'|' | b'#')
-                });
+                let allowed = |byte: u8| byte.is_ascii_graphic() && !b",|#".contains(&byte);
+                self.line.push_str(&word(value, allowed));
             }
         }
         self.put();
-    }
-
-    /// A value with `_` for what a line cannot hold.
-    fn word(&mut self, text: &str, allowed: impl Fn(u8) -> bool) {
-        let bytes = text.bytes().take(MAX_TAG_BYTES);
-        let letters = bytes.map(|byte| if allowed(byte) { byte.into() } else { '_' });
-        self.line.extend(letters);
-        if text.is_empty() {
-            self.line.push('_');
-        }
     }
 
     fn put(&mut self) {
@@ -103,6 +92,21 @@ impl Lines {
             }
             _ => self.datagrams.push(self.line.as_bytes().to_vec()),
         }
+    }
+}
+
+/// The value of a label as a part of a metric's name ([`Tags::InName`]).
+pub fn name_part(value: &str) -> String {
+    word(value, |byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// A value with `_` for what a line cannot hold.
+fn word(text: &str, allowed: impl Fn(u8) -> bool) -> String {
+    let bytes = text.bytes().take(MAX_TAG_BYTES);
+    let letters = bytes.map(|byte| if allowed(byte) { byte.into() } else { '_' });
+    match text {
+        "" => "_".to_owned(),
+        _ => letters.collect(),
     }
 }
 
