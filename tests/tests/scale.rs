@@ -194,3 +194,44 @@ fn of_several_applications_one_is_named_and_may_be_stopped() {
     assert_eq!(several.processes("a").len(), 3);
     assert_eq!(several.status("b")["workers"]["wanted"], 1);
 }
+
+#[test]
+fn workers_beyond_the_memory_budget_wait_until_it_has_room() {
+    let application = Application::new(HELLO);
+    // Each worker has 160 MiB for itself: two of them and the rest of the server fit, three do not.
+    let hooks = "after_fork { $own = 'x' * (160 << 20) }\n";
+    application.dir().write("config/highball.rb", hooks);
+    let file = |budget: &str| {
+        format!("workers = 1\nthreads = 1\nmax_workers = 4\nmemory_budget = \"{budget}\"\n")
+    };
+    let server = Server::application_of(application)
+        .settings_file(&file("480MiB"))
+        .start();
+    let ran = scale(&server, "4");
+    let text = "4 workers are wanted, 1 before (setting workers: 1); 1 of 4 serve now, the rest start one by one as \
+                memory_budget allows";
+    assert_eq!(ran.stdout, text);
+    let counts = || {
+        let workers = &server.status().0["workers"];
+        let count = |key: &str| workers[key].as_u64().expect("a number");
+        (count("wanted"), count("allowed"))
+    };
+    until("a second one has come", || {
+        let now = server.status();
+        assert!(now.processes("worker").len() <= 2, "{:#}", now.0);
+        now.ready_workers().len() == 2
+    });
+    assert_eq!(counts(), (4, 2));
+    let page = server.command(&["status"]).stdout;
+    let shown = "workers: 2 of 4, for memory_budget has no room for more";
+    assert!(page.contains(shown), "{page}");
+    server
+        .application()
+        .dir()
+        .write("highball.toml", file("none"));
+    let reloaded = server.command(&["reload"]);
+    let change = "memory_budget: 480MiB -> none";
+    assert!(reloaded.stdout.contains(change), "{}", reloaded.output());
+    until_there_are(&server, 4);
+    assert_eq!(counts(), (4, 4));
+}

@@ -99,8 +99,7 @@ fn answer(text: &str, count: WorkerCount) -> Result<String, String> {
     }
     Ok(match allowed < wanted {
         true => format!(
-            "{text}; memory_budget has been asked for {}: they start one by one as memory allows",
-            counted((wanted - allowed).into(), "worker")
+            "{text}; {ready} of {wanted} serve now, the rest start one by one as memory_budget allows"
         ),
         false => format!("{text}; {wanted} serve"),
     })
