@@ -1,12 +1,35 @@
-//! Debian's HAProxy before a server of a test, with a socket and a configuration of the test's own.
+//! Debian's HAProxy before a server of a test, with a socket and a configuration of the test's own, and what it hears of the
+//! server's agent.
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
-use test_support::{Directory, Process};
+use test_support::{Directory, Process, Server};
+
+/// The address of agent checks.
+///
+/// # Panics
+/// When the server has none.
+pub fn agent(server: &Server) -> String {
+    let line = server.log().wait(|line| line.contains("agent checks"));
+    let (_, rest) = line.split_once("answered on ").expect("an address");
+    rest.split(' ').next().expect("a word").to_owned()
+}
+
+/// What an agent check hears.
+///
+/// # Panics
+/// When nobody listens there.
+pub fn check(address: &str) -> String {
+    let mut text = String::new();
+    let mut socket = TcpStream::connect(address).expect("it listens");
+    socket.read_to_string(&mut text).expect("a line");
+    text
+}
 
 /// A running HAProxy, ended when it is dropped.
 #[derive(Debug)]

@@ -3,9 +3,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use highball_tests::haproxy::{agent, check};
 use highball_tests::operators::{address, get};
 use rustix::process::Signal;
-use test_support::{Application, Client, Server, until};
+use test_support::{Application, Client, Gated, Server, until};
 
 const METRICS: &str = "metrics_listen";
 
@@ -91,6 +92,31 @@ fn a_stop_turns_readiness_off_first_and_loses_no_request() {
         .iter()
         .position(|line| line.contains("draining"));
     assert!(delay.is_some() && delay < drain, "{:#?}", stopped.log);
+}
+
+#[test]
+fn probes_hear_that_a_server_leaves_until_its_last_request_has_ended() {
+    let application = Application::new(
+        "run ->(_) { Test.pass('work', \"call / #{Process.pid}\"); Test.text('done') }",
+    );
+    let mut gated = Gated::start(application, |builder| {
+        builder
+            .setting(METRICS, "127.0.0.1:0")
+            .setting("agent_check_listen", "127.0.0.1:0")
+    });
+    let metrics = address(&gated.server, METRICS);
+    let agent = agent(&gated.server);
+    let mut client = gated.server.ask("GET", "/");
+    gated.called();
+    gated.server.process().signal(Signal::TERM);
+    gated.server.log().wait(|line| line.contains("draining"));
+    let expect = serde_json::json!({"ready": false, "reason": "the server is stopping"});
+    assert_eq!(probe(&metrics, "/ready"), (503, expect));
+    assert_eq!(probe(&metrics, "/live").0, 200);
+    assert_eq!(check(&agent), "up 0%\n");
+    gated.gate.open();
+    client.response().expect(200);
+    assert!(gated.server.wait_end().status.success());
 }
 
 #[test]

@@ -1,13 +1,16 @@
 //! What tells proxies and load balancers how busy the server is: `endpoint-load-metrics` and HAProxy's agent-check.
 
-use std::io::Read;
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
 
-use highball_tests::haproxy::HaProxy;
+use highball_tests::haproxy::{HaProxy, agent, check};
 use rustix::process::Signal;
-use test_support::{Application, Client, Directory, Gated, Server, until};
+use test_support::{Application, Client, Directory, Gated, Response, Server, until};
 
 const WAITS: &str = r##"run lambda { |env|
   Test.pass("work", "call #{env["PATH_INFO"]} #{Process.pid}") unless env["PATH_INFO"] == "/quick"
@@ -68,21 +71,6 @@ fn nobody_else_learns_the_load() {
     assert_eq!(told(&strangers, JSON), None);
 }
 
-/// The address of agent checks.
-fn agent(server: &Server) -> String {
-    let line = server.log().wait(|line| line.contains("agent checks"));
-    let (_, rest) = line.split_once("answered on ").expect("an address");
-    rest.split(' ').next().expect("a word").to_owned()
-}
-
-/// What an agent check hears.
-fn check(address: &str) -> String {
-    let mut text = String::new();
-    let mut socket = TcpStream::connect(address).expect("it listens");
-    socket.read_to_string(&mut text).expect("a line");
-    text
-}
-
 #[test]
 fn an_agent_check_gets_one_line_whatever_it_sends() {
     let server = Server::app("run ->(_) { Test.text('hello') }")
@@ -108,37 +96,64 @@ fn an_agent_check_gets_one_line_whatever_it_sends() {
     }
 }
 
-/// HAProxy with one server whose agent is asked.
+/// HAProxy with one server whose agent is asked. Sessions stay with their server by a cookie.
 struct Asking {
     _proxy: HaProxy,
+    address: SocketAddr,
     stats: PathBuf,
 }
 
 impl Asking {
     fn start(dir: &Directory, server: &Server) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
         let agent = agent(server);
-        let (_, port) = agent.rsplit_once(':').expect("a port");
+        Self::of(dir, server, agent.parse().expect("an address"))
+    }
+
+    fn of(dir: &Directory, server: &Server, agent: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+        let (address, port) = (listener.local_addr().expect("an address"), agent.port());
         let stats = dir.join("stats");
         let text = format!(
             "global\n stats socket {} level admin\n\
              defaults\n mode http\n timeout connect 30s\n timeout client 30s\n timeout server 30s\n\
-             listen web\n bind fd@0\n\
-             server one {} weight 100 check inter 100ms agent-check agent-addr 127.0.0.1 agent-port {port} agent-inter 100ms\n",
+             listen web\n bind fd@0\n cookie S insert indirect nocache\n\
+             server one {} cookie one weight 100 check inter 100ms agent-check agent-addr 127.0.0.1 agent-port {port} agent-inter 100ms\n",
             stats.display(),
             server.address(),
         );
         let _proxy = HaProxy::start(dir, text, listener);
-        Self { _proxy, stats }
+        Self {
+            _proxy,
+            address,
+            stats,
+        }
+    }
+
+    /// The answer to a request with these fields.
+    fn get(&self, fields: &str) -> Response {
+        let mut client = Client::connect(self.address);
+        client.send(format!("GET /quick HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+        client.response()
+    }
+
+    /// Whether the server has this state and a weight in this range.
+    fn is(&self, state: &str, weight: std::ops::RangeInclusive<u32>) -> bool {
+        let (now, share) = self.server().unwrap_or_default();
+        now.starts_with(state) && weight.contains(&share)
+    }
+
+    /// What HAProxy answers to a command of an operator.
+    fn command(&self, command: &str) -> Option<String> {
+        let mut socket = UnixStream::connect(&self.stats).ok()?;
+        socket.write_all(format!("{command}\n").as_bytes()).ok()?;
+        let mut text = String::new();
+        socket.read_to_string(&mut text).ok()?;
+        Some(text)
     }
 
     /// The state of the server and its weight, as its statistics show them.
     fn server(&self) -> Option<(String, u32)> {
-        use std::io::Write;
-        let mut socket = UnixStream::connect(&self.stats).ok()?;
-        socket.write_all(b"show stat\n").ok()?;
-        let mut text = String::new();
-        socket.read_to_string(&mut text).ok()?;
+        let text = self.command("show stat")?;
         let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let head = lines.next()?;
         let row = lines.find(|row| row.get(1) == Some(&"one"))?;
@@ -158,10 +173,7 @@ fn haproxy_follows_the_load_and_drains_a_server_that_is_to_stop() {
     });
     let dir = Directory::new();
     let proxy = Asking::start(&dir, &gated.server);
-    let is = |state: &str, weight: std::ops::RangeInclusive<u32>| {
-        let (now, share) = proxy.server().unwrap_or_default();
-        now.starts_with(state) && weight.contains(&share)
-    };
+    let is = |state: &str, weight| proxy.is(state, weight);
     until("it idles", || is("UP", 100..=100));
     let mut busy: Vec<Client> = (0..2)
         .map(|n| gated.server.ask("GET", &format!("/{n}")))
@@ -179,4 +191,79 @@ fn haproxy_follows_the_load_and_drains_a_server_that_is_to_stop() {
     until("no request is sent there", || is("UP", 0..=0));
     let stopped = gated.server.stop_with(Signal::TERM);
     assert!(stopped.status.success());
+}
+
+#[test]
+fn a_server_that_is_to_stop_gets_requests_of_its_sessions_alone() {
+    let server = Server::app("run ->(_) { Test.text('hello') }")
+        .setting("agent_check_listen", "127.0.0.1:0")
+        .setting("stop_delay", "1h")
+        .start();
+    let dir = Directory::new();
+    let proxy = Asking::start(&dir, &server);
+    until("it is there", || proxy.is("UP", 100..=100));
+    let first = proxy.get("");
+    let session = first.expect(200).field("set-cookie").expect("a session");
+    let session = session.split(';').next().expect("a value");
+    server.process().signal(Signal::TERM);
+    until("it has no weight", || proxy.is("UP", 0..=0));
+    // HAProxy has no other server for it.
+    proxy.get("").expect(503);
+    let answer = proxy.get(&format!("Cookie: {session}\r\n"));
+    assert_eq!(answer.expect(200).text(), "hello");
+    let stopped = server.stop_with(Signal::TERM);
+    assert!(stopped.status.success());
+}
+
+/// An agent that says what the test wants, and counts how often.
+fn agent_of_a_test() -> (SocketAddr, Arc<Mutex<&'static str>>, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let address = listener.local_addr().expect("an address");
+    let (line, said) = (
+        Arc::new(Mutex::new("up 100%")),
+        Arc::new(AtomicUsize::new(0)),
+    );
+    let (says, count) = (Arc::clone(&line), Arc::clone(&said));
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.expect("HAProxy connects");
+            let line = *says.lock().expect("no panic");
+            // HAProxy may have given up.
+            if client.write_all(format!("{line}\n").as_bytes()).is_ok() {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    (address, line, said)
+}
+
+/// Why the server says `up 0%` in place of `drain`: whoever takes its address would have to say `ready`, and that ends each
+/// maintenance that an operator has begun in HAProxy.
+#[test]
+fn haproxy_keeps_drain_until_it_hears_ready_and_follows_a_weight() {
+    let server = Server::app("run ->(_) { Test.text('hello') }").start();
+    let (address, line, said) = agent_of_a_test();
+    let says = |text: &'static str| {
+        *line.lock().expect("no panic") = text;
+        let before = said.load(Ordering::Relaxed);
+        // The second one from now on was answered with it for certain.
+        until("it is heard", || said.load(Ordering::Relaxed) >= before + 3);
+    };
+    let dir = Directory::new();
+    let proxy = Asking::of(&dir, &server, address);
+    until("it is there", || proxy.is("UP", 100..=100));
+    says("up 0%");
+    until("it leaves", || proxy.is("UP", 0..=0));
+    proxy.get("").expect(503);
+    says("up 100%");
+    until("it is back", || proxy.is("UP", 100..=100));
+    says("drain");
+    until("it leaves", || proxy.is("DRAIN", 0..=100));
+    says("up 100%");
+    assert!(proxy.is("DRAIN", 0..=100), "{:?}", proxy.server());
+    proxy.get("").expect(503);
+    proxy.command("set server web/one state maint");
+    until("an operator has work to do", || proxy.is("MAINT", 0..=100));
+    says("ready up 100%");
+    until("and is not asked", || proxy.is("UP", 100..=100));
 }
