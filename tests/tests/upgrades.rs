@@ -237,6 +237,35 @@ fn a_request_that_runs_ends_in_the_old_server_while_the_new_one_serves() {
 }
 
 #[test]
+fn counters_of_the_status_go_on_in_the_new_server() {
+    let application = application();
+    let (mut events, gate) = (application.events(), application.gate("work"));
+    let mut server = Server::application_of(application).start();
+    for _ in 0..3 {
+        server.get("/a").expect(200);
+    }
+    let counted = |server: &Server, count: u64| {
+        let status = server.status();
+        let figures = ["/counters/ok", "/responses/2xx"].map(|figure| status.number(figure));
+        figures == [count; 2]
+    };
+    until("three are counted", || counted(&server, 3));
+    let mut long = server.ask("GET", "/long");
+    assert_eq!(events.wait(), "calls");
+    upgrade(&mut server);
+    assert!(counted(&server, 3), "{:#}", server.status().0);
+    server.get("/b").expect(200);
+    until("a request of the new server is counted", || {
+        counted(&server, 4)
+    });
+    gate.open();
+    long.response().expect(200);
+    until("a request that ends in the old server is counted", || {
+        counted(&server, 5)
+    });
+}
+
+#[test]
 fn connections_that_clients_keep_outlive_every_server_that_they_began_with() {
     let mut server = Server::application_of(application())
         .listen(["127.0.0.1:0", "unix:a.sock"])

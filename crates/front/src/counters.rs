@@ -31,11 +31,14 @@ impl Counters {
         class.map(add);
     }
 
-    /// Adds what another server has counted, by the names of outcomes; others are left out.
-    pub fn add(&self, outcomes: &Counts) {
-        for (outcome, counter) in Outcome::ALL.iter().zip(&self.outcomes) {
-            let more = outcomes.get(outcome.name()).copied().unwrap_or(0);
-            counter.store(read(counter).saturating_add(more), Ordering::Relaxed);
+    /// Adds what another server has counted, by the names of outcomes and of classes of status; others are left out.
+    pub fn add(&self, outcomes: &Counts, classes: &Counts) {
+        let outcomes = Outcome::ALL.map(|outcome| outcomes.get(outcome.name()));
+        let classes = STATUS_CLASSES.map(|class| classes.get(class));
+        let all = self.outcomes.iter().chain(&self.status_classes);
+        for (counter, more) in all.zip(outcomes.into_iter().chain(classes)) {
+            let sum = read(counter).saturating_add(more.copied().unwrap_or(0));
+            counter.store(sum, Ordering::Relaxed);
         }
     }
 

@@ -117,6 +117,8 @@ impl RouteTotals {
 pub struct ApplicationTotals {
     /// Requests by their outcome.
     pub outcomes: Counts,
+    /// Responses by the class of their status.
+    pub responses: Counts,
     /// Requests that the response cache has looked at, by what became of them; empty where there is none.
     pub cache: Counts,
     /// What happened beside requests.
@@ -145,6 +147,7 @@ impl ApplicationTotals {
     /// Takes away what had been recorded `earlier` of the same.
     pub fn since(&mut self, earlier: &Self) {
         events::since(&mut self.outcomes, &earlier.outcomes);
+        events::since(&mut self.responses, &earlier.responses);
         events::since(&mut self.cache, &earlier.cache);
         events::events_since(&mut self.events, &earlier.events);
         self.queue.since(&earlier.queue);

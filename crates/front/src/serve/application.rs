@@ -167,13 +167,16 @@ impl Application {
 
     /// What became of its requests at all edges, and what they cost, also at servers before this one.
     pub(crate) fn totals(&self) -> ApplicationTotals {
-        let before = self.before.outcomes();
-        let outcomes = self.outcomes().into_iter();
-        let all =
-            outcomes.map(|(name, count)| (name.to_owned(), count.saturating_add(before[name])));
+        let also_before = |counts: BTreeMap<&str, u64>, before: &BTreeMap<&str, u64>| {
+            let counts = counts.into_iter();
+            let all =
+                counts.map(|(name, count)| (name.to_owned(), count.saturating_add(before[name])));
+            all.collect()
+        };
         let cache = self.cache.is_on().then(|| self.cache.counters.read());
         ApplicationTotals {
-            outcomes: all.collect(),
+            outcomes: also_before(self.outcomes(), &self.before.outcomes()),
+            responses: also_before(self.status_classes(), &self.before.status_classes()),
             cache: cache.unwrap_or_default(),
             ..self.metrics.totals()
         }
@@ -187,7 +190,7 @@ impl Application {
     /// Adds what a server before this one has recorded.
     pub(crate) fn add_before(&self, totals: &ApplicationTotals) {
         self.metrics.add_before(totals);
-        self.before.add(&totals.outcomes);
+        self.before.add(&totals.outcomes, &totals.responses);
         self.cache.counters.add_all(&totals.cache);
     }
 

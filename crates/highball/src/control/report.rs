@@ -70,11 +70,17 @@ pub(crate) struct ApplicationReport {
     pub(crate) saturation: f64,
     /// The exchange's slots.
     pub(crate) slots: Slots,
-    /// Requests that ended, by outcome.
+    /// Requests that ended, by outcome, also at servers before this one.
     pub(crate) counters: BTreeMap<String, u64>,
-    /// Responses that were sent, by the class of their status, such as `5xx`.
+    /// Responses that were sent, by the class of their status, such as `5xx`, also by servers before this one.
     #[serde(default)]
     pub(crate) responses: BTreeMap<String, u64>,
+    /// Requests that ended at this server.
+    #[serde(skip)]
+    pub(crate) own_requests: u64,
+    /// Responses with 5xx that this server has sent.
+    #[serde(skip)]
+    pub(crate) own_errors: u64,
     /// The response cache, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cache: Option<CacheStatus>,
@@ -204,8 +210,8 @@ impl ApplicationReport {
                 total: front.slots.total,
                 free: front.slots.free,
             },
-            counters: owned(front.requests),
-            responses: owned(front.responses),
+            own_requests: front.requests.values().sum(),
+            own_errors: front.responses.get("5xx").copied().unwrap_or_default(),
             cache: front.cache,
             retried: front.retried,
             killed_two_workers: front.killed_two_workers,
@@ -213,13 +219,6 @@ impl ApplicationReport {
             ..self
         }
     }
-}
-
-fn owned(counts: BTreeMap<&str, u64>) -> BTreeMap<String, u64> {
-    let counts = counts.into_iter();
-    counts
-        .map(|(name, count)| (name.to_owned(), count))
-        .collect()
 }
 
 /// Returns a row for each thread of each worker that is not starting, with its request as the front knows it.

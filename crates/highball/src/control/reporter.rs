@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use certificates::Manager;
-use front::{ApplicationSnapshot, Front};
+use front::{ApplicationSnapshot, Front, ServerCounts};
+use metrics::{ApplicationTotals, Counts};
 use supervisor::{Process, Role, worker_count};
 use traces::Queue;
 
@@ -77,7 +78,10 @@ impl Reporter {
         let alone = self.hosted.iter().all(|one| one.name().is_none());
         let mut all = match &applications[..] {
             [only] if alone => only.own.clone(),
-            several => together(several, snapshot.all),
+            several => {
+                let nobody = ServerCounts::of(&self.front).totals();
+                together(several, snapshot.all, nobody.unwrap_or_default())
+            }
         };
         all.processes.splice(0..0, front);
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -113,6 +117,8 @@ fn named_report(hosted: &Hosted, processes: Vec<Process>) -> NamedReport {
         environment: settings.environment.clone(),
         workers: workers(hosted),
         generations: hosted.supervisor.generations(),
+        counters: totals.outcomes.clone(),
+        responses: totals.responses.clone(),
         routes: routes::rows(&totals),
         totals: Arc::new(totals),
         latency: hosted.front.latency(),
@@ -144,11 +150,22 @@ fn workers(hosted: &Hosted) -> Workers {
     }
 }
 
-/// All applications in one.
-fn together(applications: &[NamedReport], snapshot: ApplicationSnapshot) -> ApplicationReport {
+/// All applications in one, with the requests of none.
+fn together(
+    applications: &[NamedReport],
+    snapshot: ApplicationSnapshot,
+    nobody: ApplicationTotals,
+) -> ApplicationReport {
     let each = || applications.iter().map(|one| &one.own);
     let sum = |of: fn(&Workers) -> u16| each().map(|one| of(&one.workers)).sum();
+    let (mut counters, mut responses) = (nobody.outcomes, nobody.responses);
+    for one in each() {
+        add(&mut counters, &one.counters);
+        add(&mut responses, &one.responses);
+    }
     let all = ApplicationReport {
+        counters,
+        responses,
         workers: Workers {
             setting: sum(|one| one.setting),
             wanted: sum(|one| one.wanted),
@@ -166,5 +183,13 @@ fn together(applications: &[NamedReport], snapshot: ApplicationSnapshot) -> Appl
     ApplicationReport {
         threads,
         ..all.with(snapshot, processes, 0)
+    }
+}
+
+/// Adds counts to others of the same names.
+fn add(counts: &mut Counts, more: &Counts) {
+    for (name, count) in more {
+        let sum = counts.entry(name.clone()).or_default();
+        *sum = sum.saturating_add(*count);
     }
 }

@@ -193,8 +193,8 @@ fn reading(
     Reading {
         at,
         monotonic_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
-        requests: report.counters.values().sum(),
-        errors: report.responses.get("5xx").copied().unwrap_or_default(),
+        requests: report.own_requests,
+        errors: report.own_errors,
         latency: report
             .latency
             .ranges()
@@ -242,8 +242,8 @@ mod tests {
                         ..MemoryDetails::default()
                     }),
                 }],
-                counters: [("ok".into(), requests), ("app_error".into(), 2)].into(),
-                responses: [("2xx".into(), requests), ("5xx".into(), 2)].into(),
+                own_requests: requests + 2,
+                own_errors: 2,
                 ..ApplicationReport::default()
             },
             ..Report::default()

@@ -30,10 +30,9 @@ struct RouteRate {
 impl RouteRates {
     /// Takes a reading. `elapsed` is the time on a clock that nobody sets.
     pub(super) fn take(&mut self, report: &ApplicationReport, elapsed: Duration) {
-        let requests: u64 = report.counters.values().sum();
         let counts = report.totals.routes.iter();
         self.count(
-            requests,
+            report.own_requests,
             counts.map(|(name, route)| (name, route.count())),
             elapsed,
         );
