@@ -217,6 +217,8 @@ fn real_answers_are_those_that_the_description_promises() {
         ("/v1/purge", "{\"tag\":\"a\"}"),
         ("/v1/scale", "{\"workers\":2}"),
         ("/v1/scale", "{\"workers\":\"default\"}"),
+        ("/v1/log-level", "{\"level\":\"warn\"}"),
+        ("/v1/log-level", "{\"level\":\"default\"}"),
         ("/v1/restart", ""),
     ] {
         let answer = ask(&address, "POST", path, body);

@@ -74,6 +74,13 @@ pub enum Command {
         /// The application's name, where there are several.
         application: Option<String>,
     },
+    /// Have a running server write more or fewer lines of its own.
+    LogLevel {
+        /// Which server.
+        server: ServerArguments,
+        /// The least level that is written, or `default`.
+        level: String,
+    },
     /// Have a running server read its settings again.
     Reload(ServerArguments),
     /// Replace a running server by another program.

@@ -78,7 +78,7 @@ fn commands_for_applications() -> [Command; 3] {
     [serve, check, init]
 }
 
-fn commands_for_servers() -> [Command; 13] {
+fn commands_for_servers() -> [Command; 14] {
     let status = Command::new("status")
         .about("Show a running server: processes, threads, queue and counters")
         .args(targets())
@@ -123,6 +123,7 @@ fn commands_for_servers() -> [Command; 13] {
         certificates,
         restart,
         scale(),
+        log_level(),
         reload,
         upgrade,
         stop,
@@ -150,6 +151,18 @@ fn scale() -> Command {
             "NAME",
             "The application, where the server has several",
         ))
+}
+
+fn log_level() -> Command {
+    let level = Arg::new("level")
+        .value_name("LEVEL")
+        .required(true)
+        .value_parser(["info", "warn", "error", "default"])
+        .help("The least level that is written; default: as the setting log_level says");
+    Command::new("log-level")
+        .about("Write more or fewer of the server's own lines, at once, until the setting log_level changes or the server stops")
+        .arg(level)
+        .args(targets())
 }
 
 fn exceptions() -> Command {

@@ -63,6 +63,10 @@ pub(crate) fn command(name: &str, matches: &mut ArgMatches) -> Command {
             application: matches.remove_one("application"),
             server: server(matches),
         },
+        "log-level" => Command::LogLevel {
+            level: matches.remove_one("level").unwrap_or_default(),
+            server: server(matches),
+        },
         "reload" => Command::Reload(server(matches)),
         "upgrade" => Command::Upgrade {
             binary: matches.remove_one("binary"),

@@ -2,6 +2,7 @@
 //! checked the value, and a test holds that the range of every setting fits its field.
 
 mod address;
+mod log;
 mod tls;
 
 use std::fmt::Debug;
@@ -17,20 +18,8 @@ use crate::parameters::ParameterNames;
 use crate::paths::PathRules;
 use crate::rate_limit::RateLimit;
 
+pub use log::{LogFormat, LogLevel};
 pub use tls::{ClientVerification, TlsVersion};
-
-/// The form of the log's lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// `Text` in a terminal, else `Logfmt`.
-    Auto,
-    /// Lines for people.
-    Text,
-    /// `key=value` pairs.
-    Logfmt,
-    /// One JSON object a line.
-    Json,
-}
 
 /// How the workers of a new generation replace the old ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,26 +143,6 @@ impl Field for PathBuf {
 
     fn to_value(&self) -> Value {
         Value::Text(self.display().to_string())
-    }
-}
-
-impl Field for LogFormat {
-    fn from_value(value: Value) -> Self {
-        match String::from_value(value).as_str() {
-            "auto" => Self::Auto,
-            "text" => Self::Text,
-            "json" => Self::Json,
-            _ => Self::Logfmt,
-        }
-    }
-
-    fn to_value(&self) -> Value {
-        Value::Text(match self {
-            Self::Auto => "auto".to_owned(),
-            Self::Text => "text".to_owned(),
-            Self::Logfmt => "logfmt".to_owned(),
-            Self::Json => "json".to_owned(),
-        })
     }
 }
 

@@ -21,8 +21,8 @@ use std::time::Duration;
 use crate::address_list::AddressList;
 use crate::error::Origin;
 use crate::field::{
-    CachePolicy, ClientVerification, Field, FileMode, LogFormat, MemoryBudget, PublicFiles,
-    Rollout, TlsVersion,
+    CachePolicy, ClientVerification, Field, FileMode, LogFormat, LogLevel, MemoryBudget,
+    PublicFiles, Rollout, TlsVersion,
 };
 use crate::hsts::Hsts;
 use crate::kind::{Kind, Value};
@@ -368,6 +368,13 @@ operations_settings! { files_settings;
     /// `TERM` is `dumb`. `logfmt` has `key=value` pairs, `json` an object with the same keys. `auto` is `text`
     /// in a terminal and `logfmt` elsewhere.
     log_format: LogFormat = Kind::Choice(&["auto", "text", "logfmt", "json"]), default "auto", reload AtOnce, scope Server;
+
+    /// Which lines of the server's own are written: those of this level and above.
+    ///
+    /// `info` writes all; `warn` what is wrong and what has failed, such as a worker that dies or a late request; `error`
+    /// what has failed alone, exceptions of the application included. Lines of requests have no level (`access_log`),
+    /// and what a start says of its addresses is always shown. `highball log-level` changes it while the server runs.
+    log_level: LogLevel = Kind::Choice(&["info", "warn", "error"]), default "info", reload AtOnce, scope Server;
 
     /// Whether every request has an id, by which the logs of proxies, server and application name it.
     ///

@@ -10,7 +10,9 @@ mod entry;
 pub mod errors;
 mod escape;
 mod filter;
+mod format;
 mod gathered;
+mod level;
 mod line;
 mod output;
 mod pairs;
@@ -29,12 +31,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::SystemTime;
 
-use config::{LogFormat, Settings};
+pub use config::LogLevel as Level;
+use config::Settings;
 
 use detached::{DetachedLog, append_event};
-pub use entry::{AppError, Entry, Late, Level, Value};
+pub use entry::{AppError, Entry, Late, Value};
 pub use filter::filter;
+pub use format::Format;
+use format::resolve;
 use gathered::{Gathered, HAND_OVER_BYTES};
+pub use level::Levels;
+use level::SharedLevels;
 use line::Line;
 pub use output::has_colours;
 use output::{Output, Terminal};
@@ -51,28 +58,6 @@ const MAX_TEXT_BYTES: usize = 8 * 1024;
 /// More of a backtrace is cut off, in bytes.
 const MAX_BACKTRACE_BYTES: usize = 32 * 1024;
 
-/// How lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Short aligned lines for people.
-    Text,
-    /// `key=value`, with quotes where a value may hold anything.
-    Logfmt,
-    /// One JSON object a line.
-    Json,
-}
-
-impl Format {
-    /// The format with this number.
-    fn of(number: u8) -> Self {
-        match number {
-            0 => Self::Text,
-            1 => Self::Logfmt,
-            _ => Self::Json,
-        }
-    }
-}
-
 /// The log of one server at one of its threads, or what one of its applications writes into it. Dropping the last of the
 /// first thread writes out what is buffered, within two seconds.
 #[derive(Debug)]
@@ -88,6 +73,8 @@ struct Shared {
     format: Cell<Format>,
     /// The same, for the thread that writes.
     shared_format: Arc<AtomicU8>,
+    /// Which events are written, at all threads.
+    levels: Arc<SharedLevels>,
     /// The terminal that it is written to.
     terminal: Option<Arc<Terminal>>,
     gathered: RefCell<Gathered>,
@@ -128,14 +115,17 @@ impl AccessLog {
     /// When stdout cannot be duplicated, the file cannot be opened or the thread cannot be started.
     pub fn open(settings: &Settings, dir: &Path) -> io::Result<Self> {
         let (stdout, terminal) = Output::stdout()?;
-        let Some(path) = &settings.log_file else {
+        let log = if let Some(path) = &settings.log_file {
+            let output = Output::file(dir.join(path))?;
+            // Nobody is told there what was lost.
+            let console = Some(Arc::new(Writer::start(stdout, |_, _| {})?));
+            Self::over(resolve(settings.log_format, false), output, None, console)?
+        } else {
             let format = resolve(settings.log_format, terminal.is_some());
-            return Self::over(format, stdout, terminal, None);
+            Self::over(format, stdout, terminal, None)?
         };
-        let output = Output::file(dir.join(path))?;
-        // Nobody is told there what was lost.
-        let console = Some(Arc::new(Writer::start(stdout, |_, _| {})?));
-        Self::over(resolve(settings.log_format, false), output, None, console)
+        log.shared.levels.apply(settings.log_level);
+        Ok(log)
     }
 
     /// The same log, in which each line names this application; the name must be a plain word.
@@ -158,6 +148,7 @@ impl AccessLog {
         let shared = Shared {
             format: Cell::new(format),
             shared_format,
+            levels: Arc::default(),
             terminal: terminal.map(Arc::new),
             gathered: RefCell::new(Gathered::new()),
             writer: Arc::new(Writer::start(output, move |notice, into| {
@@ -184,6 +175,7 @@ impl AccessLog {
         ThreadLog(Shared {
             format: shared.format.clone(),
             shared_format: Arc::clone(&shared.shared_format),
+            levels: Arc::clone(&shared.levels),
             terminal: shared.terminal.clone(),
             gathered: RefCell::new(Gathered::new()),
             writer: Arc::clone(&shared.writer),
@@ -208,8 +200,10 @@ impl AccessLog {
         self.application.as_deref()
     }
 
-    /// Writes lines of the format that these settings choose from now on.
+    /// Writes lines of the format that these settings choose from now on, and events of their level, if that is another one than
+    /// theirs before.
     pub fn apply(&self, settings: &Settings) {
+        self.shared.levels.apply(settings.log_level);
         let format = resolve(settings.log_format, self.shared.terminal.is_some());
         self.shared.format.set(format);
         self.shared
@@ -234,8 +228,16 @@ impl AccessLog {
         self.write(|text| text.request(entry), |line| request(line, entry));
     }
 
-    /// Logs an event of the server, and hands it over at once. The names in `pairs` must be plain words.
+    /// Logs an event of the server, and hands it over at once; nothing if its level is not written. The names in `pairs` must
+    /// be plain words.
     pub fn event(&self, level: Level, message: &str, pairs: &[(&str, Value<'_>)]) {
+        if self.shared.levels.write(level) {
+            self.always(level, message, pairs);
+        }
+    }
+
+    /// Logs an event, whatever levels are written.
+    fn always(&self, level: Level, message: &str, pairs: &[(&str, Value<'_>)]) {
         self.write(
             |text| text.event(level, message, pairs),
             |line| event(line, level, message, pairs),
@@ -244,10 +246,10 @@ impl AccessLog {
     }
 
     /// Writes a line to stdout for the person who starts the server: as it is where the log is logfmt or goes to a file, else
-    /// as an event of the log. Does not wait for stdout.
+    /// as an event of the log, whatever levels are written. Does not wait for stdout.
     pub fn announce(&self, text: &str) {
         if self.shared.console.is_none() && self.format() != Format::Logfmt {
-            return self.event(Level::Info, text, &[]);
+            return self.always(Level::Info, text, &[]);
         }
         self.flush();
         let line = format!("{text}\n");
@@ -278,6 +280,9 @@ impl AccessLog {
 
     /// Logs a request that runs past its deadline, with the backtrace of its thread as in [`AccessLog::app_error`].
     pub fn late(&self, late: &Late<'_>) {
+        if !self.shared.levels.write(Level::Warn) {
+            return;
+        }
         self.write(
             |text| text.late(late),
             |line| {
@@ -354,16 +359,6 @@ impl Drop for Shared {
         if let Some(console) = &self.console {
             console.finish();
         }
-    }
-}
-
-/// The format that a setting means.
-fn resolve(format: LogFormat, terminal: bool) -> Format {
-    match format {
-        LogFormat::Auto if terminal => Format::Text,
-        LogFormat::Text => Format::Text,
-        LogFormat::Auto | LogFormat::Logfmt => Format::Logfmt,
-        LogFormat::Json => Format::Json,
     }
 }
 

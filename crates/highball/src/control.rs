@@ -9,6 +9,7 @@ pub(crate) mod exceptions;
 pub(crate) mod health;
 pub(crate) mod inspection_routes;
 pub(crate) mod inspections;
+pub(crate) mod log_level;
 pub(crate) mod messages;
 pub(crate) mod metrics;
 pub(crate) mod name;

@@ -93,6 +93,7 @@ fn main() -> ExitCode {
             workers,
             application,
         } => client::scale(&server, workers, application),
+        Command::LogLevel { server, level } => client::log_level(&server, level),
         Command::Dashboard(server) => dashboard_command::run(&server),
         Command::Purge { server, what } => client::purge(&server, what),
         Command::Reload(server) => client::reload(&server),

@@ -28,6 +28,7 @@ use crate::control::directory::ControlDirectory;
 use crate::control::exceptions;
 use crate::control::health::Health;
 use crate::control::inspections::{self, INSPECTIONS};
+use crate::control::log_level;
 use crate::control::name::ServerName;
 use crate::control::operators::Endpoints;
 use crate::control::purges::{self, PURGES};
@@ -185,7 +186,7 @@ fn routes(
         reporter: Rc::clone(&reporter),
         history: Rc::default(),
     });
-    let metered = Rc::clone(&reporter);
+    let (metered, log) = (Rc::clone(&reporter), Rc::clone(&reporter.log));
     let report: Rc<ReportSource> = Rc::new(move || {
         let reporter = Rc::clone(&reporter);
         Box::pin(async move { reporter.report().await })
@@ -193,6 +194,7 @@ fn routes(
     let routes = api::routes(report, Rc::clone(health), sinks);
     let routes = control::metrics::add(routes, &metered);
     let routes = exceptions::add_routes(routes, &hosted);
+    let routes = log_level::add_route(routes, &log);
     let routes = dashboard::pages::add(routes, &dashboard);
     let routes = Rc::new(dashboard::opening::add(routes, &dashboard));
     (routes, dashboard)

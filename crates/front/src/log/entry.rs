@@ -7,27 +7,6 @@ use config::LogFields;
 use exchange::measures::Measures;
 use traces::{SpanId, TraceId};
 
-/// How much an event matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// The server does what it should.
-    Info,
-    /// Something is wrong that the server copes with.
-    Warn,
-    /// Something failed.
-    Error,
-}
-
-impl Level {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
-    }
-}
-
 /// The value of an event's field.
 #[derive(Clone, Copy)]
 pub enum Value<'a> {

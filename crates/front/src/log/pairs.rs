@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use config::LogField;
 
-use super::entry::{Entry, Level, Value};
+use super::entry::{Entry, Value};
 use super::line::Line;
-use super::{MAX_FIELD_BYTES, MAX_PATH_BYTES, MAX_TEXT_BYTES};
+use super::{Level, MAX_FIELD_BYTES, MAX_PATH_BYTES, MAX_TEXT_BYTES};
 
 /// The pairs of a request.
 pub(super) fn request(line: &mut Line<'_>, entry: &Entry<'_>) {

@@ -9,7 +9,7 @@ use config::{LogField, LogFields};
 use exchange::measures::Measures;
 
 use super::writer::MAX_WAITING_BYTES;
-use super::{AccessLog, AppError, Entry, Format, Late, Level, Value};
+use super::{AccessLog, AppError, Entry, Format, Late, Level, Levels, Value};
 
 const ENTRY: Entry<'_> = Entry {
     path: b"/x?y=1",
@@ -730,6 +730,63 @@ fn lines_of_one_of_several_applications_name_it() {
         .map(|line| line.contains(" application=shop "))
         .collect();
     assert_eq!(named, [false, true, true], "{text}");
+}
+
+#[test]
+fn events_below_the_level_are_not_written_at_any_thread() {
+    let output = Output::default();
+    let log = AccessLog::new(Format::Logfmt, output.clone()).unwrap();
+    let other = log.for_thread().open();
+    let each = || {
+        for log in [&log, &other, &log.of_application("shop")] {
+            for level in Level::ALL {
+                log.event(level, "event", &[]);
+            }
+            log.record(&ENTRY);
+            log.app_error(&ERROR);
+            log.flush();
+        }
+    };
+    for (level, events) in [(Level::Info, 9), (Level::Warn, 6), (Level::Error, 3)] {
+        output.0.lock().unwrap().clear();
+        log.set_level(Some(level));
+        each();
+        while output.text().matches("class=").count() < 3 {
+            std::thread::yield_now();
+        }
+        let text = output.text();
+        assert_eq!(text.matches("\"event\"").count(), events, "{text}");
+        assert_eq!(text.matches(" outcome=ok").count(), 3, "{text}");
+    }
+    // A change is said at any level, and what a start announces as well.
+    assert!(output.text().contains("\"log level: warn -> error\""));
+    log.announce("listening");
+    drop((other, log));
+    assert!(output.text().contains("listening"));
+}
+
+#[test]
+fn an_operators_level_holds_until_the_setting_changes() {
+    let log = AccessLog::new(Format::Logfmt, Output::default()).unwrap();
+    let other = log.for_thread().open();
+    let is = |setting, current| assert_eq!(log.levels(), Levels { setting, current });
+    let apply = |level| {
+        for log in [&log, &other] {
+            log.shared.levels.apply(level);
+        }
+    };
+    is(Level::Info, Level::Info);
+    log.set_level(Some(Level::Error));
+    apply(Level::Info);
+    is(Level::Info, Level::Error);
+    apply(Level::Warn);
+    is(Level::Warn, Level::Warn);
+    log.set_level(Some(Level::Info));
+    // A thread that applies the settings late ends nothing.
+    other.shared.levels.apply(Level::Warn);
+    is(Level::Warn, Level::Info);
+    log.set_level(None);
+    is(Level::Warn, Level::Warn);
 }
 
 #[test]

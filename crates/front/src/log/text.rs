@@ -10,8 +10,8 @@ use std::time::SystemTime;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::entry::{AppError, Entry, Late, Level, Value};
-use super::{MAX_BACKTRACE_BYTES, MAX_FIELD_BYTES, MAX_PATH_BYTES, MAX_TEXT_BYTES};
+use super::entry::{AppError, Entry, Late, Value};
+use super::{Level, MAX_BACKTRACE_BYTES, MAX_FIELD_BYTES, MAX_PATH_BYTES, MAX_TEXT_BYTES};
 use notes::notes;
 use words::{duration, escaped, percent_escaped, shortened, split};
 

@@ -12,6 +12,7 @@ use exchange::control::Message;
 use front::IdleConnection;
 use serde::{Deserialize, Serialize};
 
+use crate::control::log_level::LevelReport;
 use crate::control::operators::OperatorAddress;
 use crate::control::queue::Change;
 use crate::sockets::Origin;
@@ -42,6 +43,8 @@ pub(crate) struct Greeting {
     pub(crate) workers: Option<u16>,
     /// The number of workers that an operator wants, in place of that of the settings.
     pub(crate) scaled: Option<Scaled>,
+    /// Which of its own lines it writes.
+    pub(crate) log_level: LevelReport,
     /// The soft limit of descriptors that the first server was started with, before it raised its own.
     pub(crate) descriptors: Option<u64>,
 }

@@ -18,6 +18,7 @@ use crate::changes::handover::{
     GreetedApplication, Greeting, HandedOver, Scaled, VARIABLE, VERSION,
 };
 use crate::changes::successor::Successor;
+use crate::control::log_level::LevelReport;
 use crate::control::messages::Progress;
 use crate::server::Server;
 use crate::sockets::Origin;
@@ -121,6 +122,7 @@ impl Upgrades {
             version: VERSION,
             highball: env!("CARGO_PKG_VERSION").to_owned(),
             pid: own_pid(),
+            log_level: LevelReport::of(&self.server.log),
             ..Greeting::default()
         };
         for hosted in &self.server.hosted {

@@ -1,4 +1,4 @@
-//! The commands `status`, `restart`, `reload`, `upgrade`, `purge` and `stop`: find a running server, send it a request of its
+//! The commands `status`, `restart`, `reload`, `log-level`, `upgrade`, `purge` and `stop`: find a running server, send it a request of its
 //! API (`api.rs`) and print the answer. Changes nothing by itself.
 
 use std::io::{self, Read, Write};
@@ -22,6 +22,7 @@ use crate::application::folder;
 use crate::cli::{api, print, status_page};
 use crate::control::directory::stream;
 use crate::control::inspection_routes::{ProfileProgress, ProfileRequest};
+use crate::control::log_level::WantedLevel;
 use crate::control::messages::{
     Progress, Purge, Restart, Scale, StopServer, Upgrade, WantedWorkers,
 };
@@ -156,6 +157,14 @@ pub(crate) fn scale(
         application,
     };
     change(server, "/v1/scale", &scale)
+}
+
+/// Has a server write its own lines of this level and above.
+///
+/// # Errors
+/// As [`change`].
+pub(crate) fn log_level(server: &ServerArguments, level: String) -> Result<()> {
+    change(server, "/v1/log-level", &WantedLevel { level })
 }
 
 /// Has a server read its settings again.

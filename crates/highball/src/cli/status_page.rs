@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use supervisor::{Process, Role, Size};
 
+use crate::control::log_level::LevelReport;
 use crate::control::report::{ApplicationReport, Report, Thread, Workers};
 
 /// The page, with a newline at its end.
@@ -27,6 +28,10 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
     }
     for listener in &report.listeners {
         writeln!(page, "  on {listener}")?;
+    }
+    let LevelReport { setting, current } = &report.log_level;
+    if current != setting {
+        writeln!(page, "  log level {current} (setting: {setting})")?;
     }
     write_certificates(page, report)?;
     let spans = counts(&report.spans);
@@ -365,12 +370,17 @@ mod tests {
             }],
             acme: Vec::new(),
             spans: BTreeMap::from([("sent".into(), 12), ("queue_full".into(), 0)]),
+            log_level: LevelReport {
+                setting: "info".into(),
+                current: "warn".into(),
+            },
             all,
             applications: Vec::new(),
         };
         let expect = "\
 highball 0.1.0 is serving /srv/app (production), pid 7, up 1 min 40 s
   on http://127.0.0.1:3000
+  log level warn (setting: info)
   certificate a.test, *.b.test, until 2026-12-01 (warning: it ends in 9 days, on 2026-12-01)
   spans sent 12
 

@@ -187,6 +187,8 @@ mod tests {
     use std::cell::Cell;
     use std::collections::BTreeSet;
 
+    use front::log::{AccessLog, Format};
+
     use super::*;
 
     #[test]
@@ -206,6 +208,8 @@ mod tests {
         let report = Rc::new(|| Box::pin(ready(Report::default())) as _);
         let routes = routes(report, Rc::new(health), sinks);
         let routes = crate::control::exceptions::add_routes(routes, &[]);
+        let log = AccessLog::new(Format::Logfmt, std::io::sink()).unwrap();
+        let routes = crate::control::log_level::add_route(routes, &Rc::new(log));
         let there = routes.iter();
         let mut there: BTreeSet<String> = there
             .map(|route| format!("{} {}", route.method, route.path))

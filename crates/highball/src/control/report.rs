@@ -9,6 +9,7 @@ use metrics::{ApplicationTotals, Distribution};
 use serde::{Deserialize, Serialize};
 use supervisor::{Generation, Process, Role};
 
+use crate::control::log_level::LevelReport;
 use crate::control::routes::RouteReport;
 use crate::system::program::own_pid;
 
@@ -35,6 +36,9 @@ pub(crate) struct Report {
     pub(crate) applications: Vec<NamedReport>,
     /// Open connections.
     pub(crate) connections: usize,
+    /// Which of the server's own lines are written.
+    #[serde(default)]
+    pub(crate) log_level: LevelReport,
     /// The certificates that the server orders by itself.
     #[serde(default)]
     pub(crate) acme: Vec<certificates::CertificateStatus>,

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use certificates::Manager;
+use front::log::AccessLog;
 use front::{ApplicationSnapshot, Front, ServerCounts};
 use metrics::{ApplicationTotals, Counts};
 use supervisor::{Process, Role, worker_count};
 use traces::Queue;
 
+use crate::control::log_level::LevelReport;
 use crate::control::report::{ApplicationReport, NamedReport, Report, Workers};
 use crate::control::routes;
 use crate::hosted::Hosted;
@@ -29,6 +31,7 @@ pub(crate) struct Reporter {
     /// Where spans are put, if any are sent.
     pub(crate) traces: Option<Arc<Queue>>,
     pub(crate) totals: Rc<Totals>,
+    pub(crate) log: Rc<AccessLog>,
 }
 
 /// What keeps the certificates, from when the server serves.
@@ -94,6 +97,7 @@ impl Reporter {
                 .map_or_else(Vec::new, Manager::status),
             now: now.map_or(0, |elapsed| elapsed.as_secs()),
             connections: snapshot.connections,
+            log_level: LevelReport::of(&self.log),
             certificates: snapshot.certificates,
             spans: self.traces.as_ref().map_or_else(BTreeMap::new, |queue| {
                 let counts = queue.counts().all();

@@ -82,6 +82,9 @@ impl Booting {
     ) -> Result<Self> {
         let manager = Manager::from_env().context("cannot use NOTIFY_SOCKET")?;
         let replaced = Replaced::of(context)?;
+        if let Some(Replaced { predecessor, .. }) = &replaced {
+            predecessor.greeting.log_level.pass_on(&log);
+        }
         let sockets = opened.sockets;
         let launchers = begin(opened.launchers, &log)?;
         let generations = first_generations(&setup, replaced.as_ref());
@@ -112,6 +115,7 @@ impl Booting {
             certificates: Rc::clone(&certificates),
             traces: traces::queue(&exporter),
             totals: Rc::clone(&gathered.totals),
+            log: Rc::clone(&log),
         });
         let statsd = Statsd::begin(&setup.settings, &reporter, &log)?;
         let queue = Rc::clone(&sinks.changes);

@@ -34,7 +34,7 @@ pub(super) const RULES: &Rules = &[
     ("log_file", NoCounterpart(reasons::LOG)),
     (
         "log_level",
-        NoCounterpart("what matters is logged; access_log switches the lines of requests"),
+        NoCounterpart("log_level is info, warn or error here, and everything is logged by default"),
     ),
     ("daemonize", NoCounterpart(reasons::FOREGROUND)),
     ("ssl", NoCounterpart(reasons::TLS)),
