@@ -3,6 +3,7 @@
 
 mod address;
 mod log;
+mod runtime;
 mod tls;
 
 use std::fmt::Debug;
@@ -19,6 +20,7 @@ use crate::paths::PathRules;
 use crate::rate_limit::RateLimit;
 
 pub use log::{LogFormat, LogLevel};
+pub use runtime::{Allocator, Jit, RuntimeTuning};
 pub use tls::{ClientVerification, TlsVersion};
 
 /// How the workers of a new generation replace the old ones.

@@ -37,8 +37,8 @@ pub use applications::{ApplicationSettings, ApplicationTable, MAX_APPLICATIONS, 
 pub use error::{ConfigError, ConfigErrors, Origin, Place};
 pub use example_file::{WrongEntry, example_file};
 pub use field::{
-    CachePolicy, ClientVerification, FileMode, LogFormat, LogLevel, MemoryBudget, PublicFiles,
-    Rollout, TlsVersion,
+    Allocator, CachePolicy, ClientVerification, FileMode, Jit, LogFormat, LogLevel, MemoryBudget,
+    PublicFiles, Rollout, RuntimeTuning, TlsVersion,
 };
 pub use help::{help_of, list_of_settings};
 pub use hosts::{HostPattern, MAX_HOST_BYTES};

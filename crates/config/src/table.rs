@@ -21,8 +21,8 @@ use std::time::Duration;
 use crate::address_list::AddressList;
 use crate::error::Origin;
 use crate::field::{
-    CachePolicy, ClientVerification, Field, FileMode, LogFormat, LogLevel, MemoryBudget,
-    PublicFiles, Rollout, TlsVersion,
+    Allocator, CachePolicy, ClientVerification, Field, FileMode, Jit, LogFormat, LogLevel,
+    MemoryBudget, PublicFiles, Rollout, RuntimeTuning, TlsVersion,
 };
 use crate::hsts::Hsts;
 use crate::kind::{Kind, Value};

@@ -22,7 +22,7 @@ mod shorten;
 
 pub use messages::{
     ExceptionRules, FromTemplate, FromWorker, Inspect, ProfileMode, PublicFolder, Purge, Purged,
-    Start, ToTemplate, ToWorker,
+    RuntimeOption, Start, ToTemplate, ToWorker,
 };
 
 /// Longest message in bytes.

@@ -11,7 +11,7 @@ use rb_sys::{
     rb_cObject, rb_const_get, rb_define_class_under, rb_define_module, rb_define_module_under,
     rb_intern2, rb_undef_alloc_func,
 };
-use ruby::Function::{A0, A1, A2, A3, A4, A6, A8};
+use ruby::Function::{A0, A1, A2, A3, A4, A6, A9};
 use worker_thread::methods;
 
 mod arguments;
@@ -69,11 +69,13 @@ pub extern "C" fn Init_highball() {
                 (c"stop", A0(worker::stop)),
                 (c"end_with_parent", A0(worker::end_with_parent)),
                 (c"lower_priority", A0(worker::lower_priority)),
+                (c"merge_pages", A0(worker::merge_pages)),
+                (c"merges_pages?", A0(worker::merges_pages)),
                 (c"pidfd", A1(worker::pidfd)),
                 (c"kill", A1(worker::kill)),
                 (c"hung_up?", A1(worker::hung_up)),
                 (c"receive", A1(messages::receive)),
-                (c"booted", A8(messages::booted)),
+                (c"booted", A9(messages::booted)),
                 (c"boot_failed", A4(messages::boot_failed)),
                 (c"forked", A4(messages::forked)),
                 (c"not_forked", A3(messages::not_forked)),

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 
 use exchange::control::{
-    self, Error, FromTemplate, FromWorker, PublicFolder, Received, Start, ToTemplate,
+    self, Error, FromTemplate, FromWorker, PublicFolder, Received, RuntimeOption, Start, ToTemplate,
 };
 use rb_sys::{ID2SYM, rb_eRuntimeError, rb_hash_aset, rb_hash_new, rb_intern2, rb_thread_wait_fd};
 
@@ -144,6 +144,7 @@ unsafe fn fields(start: &Start) -> Value {
             ),
             ("threads", fixnum(start.threads)),
             ("compact_heap", boolean(start.compact)),
+            ("merge_pages", boolean(start.merge_pages)),
             ("low_priority", boolean(start.low_priority)),
             ("early_hints", boolean(start.early_hints)),
             ("rails_log_to_stdout", boolean(start.rails_log_to_stdout)),
@@ -202,9 +203,9 @@ pub(crate) unsafe fn symbol(name: &str) -> Value {
     unsafe { ID2SYM(rb_intern2(name.as_ptr().cast(), name.len() as _)) }
 }
 
-/// `Native.booted(socket, ruby, rack, seconds, held, gems, filter_parameters, public_folder)`, the last four being lists of
-/// texts. The last one is empty, or path, index and `true` or `false` (whether it is for https only), and then names and
-/// values of fields by turns.
+/// `Native.booted(socket, ruby, rack, seconds, held, gems, filter_parameters, public_folder, runtime)`, the last five being lists
+/// of texts. `public_folder` is empty, or path, index and `true` or `false` (whether it is for https only), and then names and
+/// values of fields by turns. `runtime` is name, value and reason of each option, by turns.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -218,6 +219,7 @@ pub(crate) unsafe extern "C" fn booted(
     gems: Value,
     filter_parameters: Value,
     public_folder: Value,
+    runtime: Value,
 ) -> Value {
     // SAFETY: Ruby calls with the GVL. What may raise comes before what has `Drop`.
     unsafe {
@@ -235,6 +237,7 @@ pub(crate) unsafe extern "C" fn booted(
             gems: texts(gems),
             filter_parameters: texts(filter_parameters),
             public_folder: folder(&texts(public_folder)),
+            runtime: options(&texts(runtime)),
         };
         sent(socket, message, &[])
     }
@@ -254,6 +257,17 @@ fn folder(texts: &[String]) -> Option<PublicFolder> {
             .map(|field| (field[0].clone(), field[1].clone()))
             .collect(),
     })
+}
+
+/// The options in these texts of `booted`.
+fn options(texts: &[String]) -> Vec<RuntimeOption> {
+    let all = texts.chunks_exact(3);
+    all.map(|option| RuntimeOption {
+        name: option[0].clone(),
+        value: option[1].clone(),
+        reason: option[2].clone(),
+    })
+    .collect()
 }
 
 /// `Native.boot_failed(socket, class, message, backtrace)`

@@ -1,4 +1,4 @@
-//! What a process of Ruby needs from the kernel and Ruby does not offer: pidfds, and ending with another process. It
+//! What a process of Ruby needs from the kernel and Ruby does not offer: pidfds, merged pages, and ending with another process. It
 //! knows nothing of requests.
 
 use std::io;
@@ -15,6 +15,27 @@ use rustix::process::{
 /// Those of prctl(2).
 pub(crate) fn end_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::TERM))?)
+}
+
+/// Lets the kernel merge equal pages of this process, and of those that it forks from now on (`PR_SET_MEMORY_MERGE`, Linux
+/// 6.4).
+///
+/// # Errors
+/// Those of prctl(2): EINVAL where the kernel cannot, EPERM where a kernel or a sandbox wants CAP_SYS_RESOURCE.
+pub(crate) fn merge_pages() -> io::Result<()> {
+    let (on, unused): (libc::c_ulong, libc::c_ulong) = (1, 0);
+    // SAFETY: every argument is a number of the type that the kernel reads.
+    match unsafe { libc::prctl(libc::PR_SET_MEMORY_MERGE, on, unused, unused, unused) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether the kernel may merge equal pages of this process.
+pub(crate) fn merges_pages() -> bool {
+    let unused: libc::c_ulong = 0;
+    // SAFETY: as above.
+    unsafe { libc::prctl(libc::PR_GET_MEMORY_MERGE, unused, unused, unused, unused) == 1 }
 }
 
 /// A descriptor for a child, readable once it has ended. Closed on exec.

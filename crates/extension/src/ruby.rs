@@ -252,10 +252,11 @@ pub(crate) enum Function {
     A5(unsafe extern "C" fn(Value, Value, Value, Value, Value, Value) -> Value),
     /// Six.
     A6(unsafe extern "C" fn(Value, Value, Value, Value, Value, Value, Value) -> Value),
-    /// Eight.
+    /// Nine.
     #[allow(dead_code, reason = "the front of the gem's tests has none")]
-    A8(
+    A9(
         unsafe extern "C" fn(
+            Value,
             Value,
             Value,
             Value,
@@ -280,7 +281,7 @@ impl Function {
             Self::A4(function) => (function as *const c_void, 4),
             Self::A5(function) => (function as *const c_void, 5),
             Self::A6(function) => (function as *const c_void, 6),
-            Self::A8(function) => (function as *const c_void, 8),
+            Self::A9(function) => (function as *const c_void, 9),
         };
         // SAFETY: it is a function's address, and Ruby calls it with the number of arguments given with it.
         (

@@ -332,6 +332,23 @@ pub(crate) unsafe extern "C" fn lower_priority(_: Value) -> Value {
     NIL
 }
 
+/// `Native.merge_pages`: 0, or the number of the error with which the kernel refuses.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn merge_pages(_: Value) -> Value {
+    let error = process::merge_pages().err();
+    fixnum(error.map_or(0, |error| error.raw_os_error().unwrap_or(libc::EINVAL)))
+}
+
+/// `Native.merges_pages?`: whether the kernel may merge equal pages of this process.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn merges_pages(_: Value) -> Value {
+    boolean(process::merges_pages())
+}
+
 /// `Native.pidfd(pid)`: a descriptor that becomes readable when the child has ended.
 ///
 /// # Safety

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use config::{ApplicationTable, Listen, MemoryBudget, Rollout, Settings};
+use config::{ApplicationTable, Jit, Listen, MemoryBudget, Rollout, RuntimeTuning, Settings};
 use exchange::control::{ExceptionRules, Start};
 use front::{ApplicationPlan, Reader};
 use supervisor::{Bound, Limits, Load, Plan};
@@ -20,8 +20,8 @@ use supervisor::{Bound, Limits, Load, Plan};
 use crate::changes::handover::VARIABLE;
 use crate::cli::launcher;
 use crate::system::privileges::User;
-use crate::system::systemd;
 use crate::system::terminal::Terminal;
+use crate::system::{allocator, systemd};
 
 /// The generation that a server starts with.
 pub(crate) const FIRST_GENERATION: u32 = 1;
@@ -65,6 +65,8 @@ pub(crate) struct Code {
     hooks: Option<String>,
     /// The folder of Highball's Ruby files.
     library: PathBuf,
+    /// Variables for the allocator.
+    allocator: Vec<(String, String)>,
 }
 
 impl Application<Settings> {
@@ -90,13 +92,15 @@ impl<S> Application<S> {
 impl Application {
     /// Returns a function that finds the files of a generation, in the folder as it is now. It blocks; its errors: the folder
     /// or the rackup file is gone, a path is not in UTF-8, the Ruby library is missing, another application could change what
-    /// is run.
+    /// is run, the allocator that the settings name is not installed.
     pub(crate) fn code(&self) -> impl FnOnce() -> Result<Code> + Send + use<> {
         let named = self.named.clone();
         let (hooks, run) = (self.settings.hooks.clone(), self.settings.rackup.clone());
         let ruby = self.settings.ruby.clone();
         let others = self.child_environment.others.clone();
         let has_user = self.child_environment.user.is_some();
+        let (wanted, runtime) = (self.settings.allocator, self.settings.runtime);
+        let own = self.own_variables().to_vec();
         move || {
             let dir = folder(&named)?;
             let hooks = dir.join(hooks);
@@ -108,6 +112,7 @@ impl Application {
                 config_ru: text(&rackup(&run, &dir)?)?,
                 hooks: hooks.is_file().then(|| text(&hooks)).transpose()?,
                 library,
+                allocator: allocator::variables(wanted, runtime, &own)?,
                 dir: text(&dir)?,
             })
         }
@@ -119,7 +124,7 @@ impl Application {
     }
 
     /// What the supervisor needs to run its processes.
-    fn plan(&self, library: PathBuf) -> Plan {
+    fn plan(&self, library: PathBuf, allocator: Vec<(String, String)>) -> Plan {
         let settings = &self.settings;
         Plan {
             ruby: settings.ruby.clone(),
@@ -145,17 +150,26 @@ impl Application {
                 .chain([VARIABLE, launcher::VARIABLE])
                 .map(str::to_owned)
                 .collect(),
-            variables: self.variables(),
+            variables: self.variables(allocator),
             descriptors: self.child_environment.descriptors,
         }
     }
 
-    /// Variables of its processes: those that name the user, then its own.
-    fn variables(&self) -> Vec<(String, String)> {
+    /// Variables of its processes: those that name the user, those for Ruby itself, then its own.
+    fn variables(&self, allocator: Vec<(String, String)>) -> Vec<(String, String)> {
         let mut all = self.child_environment.variables.clone();
-        let own = self.table.iter().flat_map(|table| &table.variables);
-        all.extend(own.cloned());
+        all.extend(allocator);
+        all.push((
+            JIT_VARIABLE.to_owned(),
+            wanted_jit(&self.settings).to_owned(),
+        ));
+        all.extend_from_slice(self.own_variables());
         all
+    }
+
+    /// The variables that its table sets.
+    fn own_variables(&self) -> &[(String, String)] {
+        self.table.as_ref().map_or(&[], |table| &table.variables)
     }
 
     /// What the front of the application is made from.
@@ -198,6 +212,7 @@ impl Application {
             hooks: code.hooks,
             threads: settings.threads,
             compact: settings.compact,
+            merge_pages: settings.merge_pages,
             batch: settings.batch_scheduling,
             low_priority: false,
             warm_up: settings.warm_up.clone(),
@@ -215,8 +230,21 @@ impl Application {
         Ok(Load {
             start,
             exchange,
-            plan: self.plan(code.library),
+            plan: self.plan(code.library, code.allocator),
         })
+    }
+}
+
+/// Tells the template which compiler is wanted. No field of [`Start`]: before 3.3 Ruby must be started with it.
+const JIT_VARIABLE: &str = "HIGHBALL_TEMPLATE_JIT";
+
+/// The compiler that is wanted, as the template understands it.
+fn wanted_jit(settings: &Settings) -> &'static str {
+    match (settings.jit, settings.runtime) {
+        (Jit::None, _) => "none",
+        (Jit::Auto, RuntimeTuning::Plain) => "plain",
+        (Jit::Auto, RuntimeTuning::Auto) => "auto",
+        (Jit::Yjit, _) => "yjit",
     }
 }
 

@@ -1,5 +1,6 @@
 //! What this process has to do with the kernel and the service manager: its rights, its program, its signals.
 
+pub(crate) mod allocator;
 pub(crate) mod pid_file;
 pub(crate) mod private_file;
 pub(crate) mod privileges;

@@ -19,6 +19,7 @@ mod memory_usage;
 pub mod orphans;
 mod process_memory;
 pub(crate) mod purges;
+pub(crate) mod runtime_options;
 pub(crate) mod scale;
 mod serving;
 mod shared;

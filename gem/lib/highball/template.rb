@@ -13,6 +13,7 @@ require_relative "hooks"
 require_relative "metrics"
 require_relative "public_folder"
 require_relative "rails_log"
+require_relative "runtime"
 require_relative "socket_files"
 require_relative "warm_up"
 
@@ -27,18 +28,15 @@ module Highball
   class Template
     # What the supervisor sends at the start; see `Start` in messages.rs.
     Start = Struct.new(
-      :app, :config_ru, :environment, :hooks, :threads, :compact_heap, :low_priority, :warm_up,
+      :app, :config_ru, :environment, :hooks, :threads, :compact_heap, :merge_pages, :low_priority, :warm_up,
       :early_hints, :rails_log_to_stdout, :out_of_band, :generation,
       :unix_sockets, :terminal, :error_page, :measure_requests, :exceptions, :own_user,
       keyword_init: true
     )
 
-    # Garbage collections before the first fork. Objects that survive three are old, and a worker's minor collections do
-    # not write to old objects, so their memory stays shared.
-    COLLECTIONS = 3
-
     # Runs the template of this process, and ends it.
     def self.run
+      runtime = Runtime.new(__FILE__, "-I", File.dirname(__dir__))
       # What the application prints is written at once, also to a file or a pipe.
       $stdout.sync = $stderr.sync = true
       control = take_control_socket
@@ -47,7 +45,7 @@ module Highball
       rescue LoadError => error
         refuse(control, error)
       end
-      new(control).run
+      new(control, runtime).run
     end
 
     # Moves the control socket away from file descriptor 0, so that neither the application nor what it
@@ -73,8 +71,9 @@ module Highball
     end
     private_class_method :take_control_socket, :refuse
 
-    def initialize(control)
+    def initialize(control, runtime)
       @control = control
+      @runtime = runtime
       @front = Process.ppid
       @leaving = false
     end
@@ -135,9 +134,11 @@ module Highball
       began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       load_application
       load_worker
+      @runtime.loaded
+      @runtime.merge_pages if @start.merge_pages
       WarmUp.run(@app, @start.warm_up) { |fault| warn("highball: #{fault}") } if @start.warm_up
       Native.refuse_children
-      shrink_heap
+      @runtime.prepare_heap(@start.compact_heap)
       report_booted(Process.clock_gettime(Process::CLOCK_MONOTONIC) - began)
     rescue SignalException
       raise
@@ -163,7 +164,8 @@ module Highball
       advice = KnownLibraries.sentences + DatabasePool.warnings(@start.threads)
       public_folder = PublicFolder.of(@app)
       Native.booted(
-        @control.fileno, RUBY_VERSION, ::Rack.release, seconds, held, advice, @filter_parameters, public_folder
+        @control.fileno, RUBY_VERSION, ::Rack.release, seconds, held, advice, @filter_parameters, public_folder,
+        @runtime.facts
       )
     end
 
@@ -188,14 +190,6 @@ module Highball
     def measure_requests
       require_relative "measures"
       Measures.start(@start.threads)
-    end
-
-    def shrink_heap
-      COLLECTIONS.times { GC.start }
-      GC.compact if @start.compact_heap
-    rescue NotImplementedError
-      # A machine whose Ruby cannot compact; its workers share less memory.
-      nil
     end
 
     # A front with several threads that dies makes the kernel send TERM more than once.

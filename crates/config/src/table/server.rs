@@ -143,8 +143,39 @@ macro_rules! server_settings {
             /// A worker always has all of them, so `RAILS_MIN_THREADS` has no counterpart. `-t 0:5` is 5 threads.
             threads: u16 = Kind::Integer { min: 1, max: 256 }, default "3", env ["RAILS_MAX_THREADS"];
 
+            /// What is done for the speed and the memory of Ruby itself.
+            ///
+            /// `auto` is what is known to be safe on the Ruby that runs: a compiler (`jit`) and an allocator
+            /// (`allocator`). With `plain` Ruby runs as it is, and these two settings have an effect only where they name
+            /// something. `highball check` says what each of them comes to on this machine, and why.
+            runtime: RuntimeTuning = Kind::Choice(&["auto", "plain"]), default "auto", development "plain";
+
+            /// The compiler of Ruby that makes machine code of the application.
+            ///
+            /// `auto` is YJIT from Ruby 3.2 on; `yjit` is YJIT in 3.1 too, where it is experimental. A Ruby that was built
+            /// without it runs without it, as Debian's 3.3 and 3.4 do. From 3.3 on it is enabled once the application is
+            /// loaded, so that workers share what `warm_up` compiles. What the application or its operator decides
+            /// holds: `config.yjit` of Rails 7.2, `RUBYOPT`, `RUBY_YJIT_ENABLE`. With `none` the server enables none.
+            jit: Jit = Kind::Choice(&["auto", "yjit", "none"]), default "auto";
+
+            /// What gives the application memory: jemalloc, or the C library (`system`).
+            ///
+            /// `auto` is jemalloc where version 5.3 or newer is installed (Debian's package libjemalloc2), else the C
+            /// library with two arenas (`MALLOC_ARENA_MAX=2`), as with `system`. With `jemalloc` the server does not start
+            /// without it. Variables of yours hold: `LD_PRELOAD`, `MALLOC_CONF`, `MALLOC_ARENA_MAX`. jemalloc 5.2 is never
+            /// used: it can lock up in processes that were forked.
+            allocator: Allocator = Kind::Choice(&["auto", "jemalloc", "system"]), default "auto";
+
             /// Whether Ruby's heap is compacted before workers are forked, so that they share more memory.
             compact: bool = Kind::Bool, default "true";
+
+            /// Whether the kernel may merge equal pages of template and workers (KSM, Linux 6.4).
+            ///
+            /// It saves memory and costs CPU time of the kernel's thread ksmd, whose rate the machine's operator sets
+            /// (`/sys/kernel/mm/ksm`). `highball check` says whether the kernel allows it and whether ksmd runs. Who can
+            /// measure how long a write takes can find out what other merged processes of the machine hold, so leave it off
+            /// where users do not trust each other.
+            merge_pages: bool = Kind::Bool, default "false";
 
             /// Whether workers run under the kernel's SCHED_BATCH policy, and the front too while all requests are
             /// short.

@@ -35,6 +35,9 @@ pub struct Start {
     pub threads: u16,
     /// Whether to compact Ruby's heap before the first fork.
     pub compact: bool,
+    /// Whether the kernel may merge equal pages of the template and the workers.
+    #[serde(default)]
+    pub merge_pages: bool,
     /// Whether the template, and with it the workers, run under `SCHED_BATCH`.
     #[serde(default)]
     pub batch: bool,
@@ -101,6 +104,17 @@ pub struct PublicFolder {
     pub headers: Vec<(String, String)>,
 }
 
+/// One of the things that are done for the speed and the memory of Ruby itself, as it is in the template.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuntimeOption {
+    /// The setting that it belongs to: `jit`, `allocator`, `compact`, `merge_pages`.
+    pub name: String,
+    /// What there is: `yjit`, `jemalloc`, `none`.
+    pub value: String,
+    /// Why, in words.
+    pub reason: String,
+}
+
 /// Messages from the template to the supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromTemplate {
@@ -123,6 +137,9 @@ pub enum FromTemplate {
         /// The folder that the application publishes.
         #[serde(default)]
         public_folder: Option<PublicFolder>,
+        /// How Ruby itself runs; of another user's template any text.
+        #[serde(default)]
+        runtime: Vec<RuntimeOption>,
     },
     /// The application raised while it was loaded; the template exits.
     BootFailed {

@@ -23,10 +23,15 @@ impl Message for FromTemplate {
                 held,
                 gems,
                 filter_parameters,
+                runtime,
                 ..
             } => {
+                // A handful, of which only the reasons may be long.
+                for option in runtime {
+                    cut(&mut option.reason, budget / 64);
+                }
                 for list in [held, gems, filter_parameters] {
-                    shorten_list(list, budget / 3, |sentence| {
+                    shorten_list(list, budget / 4, |sentence| {
                         cut(sentence, budget / 32);
                         sentence.len() + 8
                     });

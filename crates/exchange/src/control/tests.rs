@@ -48,6 +48,11 @@ fn every_message_arrives_as_it_was_sent() {
                 https_only: true,
                 headers: vec![("Cache-Control".into(), "public".into())],
             }),
+            runtime: vec![RuntimeOption {
+                name: "jit".into(),
+                value: "yjit".into(),
+                reason: "enabled".into(),
+            }],
         },
         failed("no\nway \u{0} \u{1F682}", 2),
         FromTemplate::Forked { worker: 0, pid: 9 },
@@ -245,6 +250,13 @@ fn long_and_many_sentences_are_shortened_with_a_note() {
         gems: vec![sentence.clone(); 1000],
         filter_parameters: vec![sentence; 1000],
         public_folder: None,
+        runtime: vec![
+            RuntimeOption {
+                reason: "n".repeat(5000),
+                ..RuntimeOption::default()
+            };
+            4
+        ],
     })
     .unwrap();
     assert!(bytes.len() <= LIMIT);

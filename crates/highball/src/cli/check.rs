@@ -153,6 +153,10 @@ fn summary(name: &str, booted: &Booted) -> String {
         "{name} loads in {:.2} s (ruby {}, rack {})\n",
         booted.seconds, booted.ruby, booted.rack
     );
+    for option in &booted.runtime {
+        let (name, value, reason) = (&option.name, &option.value, &option.reason);
+        text += &format!("  {name:<12} {value}: {reason}\n");
+    }
     for sentence in &booted.held {
         text += &format!("warning: {sentence}\n");
     }

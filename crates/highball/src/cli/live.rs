@@ -279,6 +279,7 @@ mod tests {
             report.all.generations = vec![Generation {
                 number,
                 state: "serving".into(),
+                ..Generation::default()
             }];
             report
         };

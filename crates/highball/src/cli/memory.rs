@@ -311,6 +311,7 @@ mod tests {
             generations: vec![Generation {
                 number: 1,
                 state: "serving".into(),
+                ..Generation::default()
             }],
             counters: BTreeMap::new(),
             ..ApplicationReport::default()

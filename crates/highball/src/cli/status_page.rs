@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use supervisor::{Process, Role, Size};
+use supervisor::{Generation, Process, Role, Size};
 
 use crate::control::log_level::LevelReport;
 use crate::control::report::{ApplicationReport, Report, Thread, Workers};
@@ -118,7 +118,7 @@ fn write_application(
             generation = process.generation;
             let mut all = report.generations.iter();
             match all.find(|one| Some(one.number) == generation) {
-                Some(one) => writeln!(page, "\ngeneration {}, {}", one.number, one.state)?,
+                Some(one) => write_generation(page, one)?,
                 None => writeln!(page)?,
             }
         }
@@ -176,6 +176,23 @@ pub(crate) fn name(process: &Process) -> String {
                 name.chars().filter(is_shown).collect::<String>()
             )
         }
+    }
+}
+
+/// A generation, and how Ruby itself runs in it.
+fn write_generation(page: &mut String, generation: &Generation) -> std::fmt::Result {
+    writeln!(
+        page,
+        "\ngeneration {}, {}",
+        generation.number, generation.state
+    )?;
+    let options = generation.runtime.iter();
+    let options: Vec<_> = options
+        .map(|option| format!("{} {}", option.name, option.value))
+        .collect();
+    match options.is_empty() {
+        true => Ok(()),
+        false => writeln!(page, "  runtime      {}", options.join(", ")),
     }
 }
 
@@ -278,8 +295,8 @@ pub(crate) fn age(seconds: u64) -> String {
 mod tests {
     use super::*;
     use crate::control::report::{NamedReport, Queue, Slots};
+    use exchange::control::RuntimeOption;
     use front::CertificateStatus;
-    use supervisor::Generation;
 
     #[test]
     fn ages_have_two_units() {
@@ -324,6 +341,11 @@ mod tests {
         let generation = |number, state: &str| Generation {
             number,
             state: state.into(),
+            runtime: vec![RuntimeOption {
+                name: "jit".into(),
+                value: "yjit".into(),
+                reason: String::new(),
+            }],
         };
         let all = ApplicationReport {
             environment: "production".into(),
@@ -385,11 +407,13 @@ highball 0.1.0 is serving /srv/app (production), pid 7, up 1 min 40 s
   spans sent 12
 
 generation 1, draining
+  runtime      jit yjit
   template     pid 8        ready     up 1 min 40 s
   worker 0     pid 9        stopping  up 1 min 40 s, 45.0 MiB private, 1 request
     thread 0   GET /a for 1 s
 
 generation 2, serving
+  runtime      jit yjit
   template     pid 10       ready     up 1 min 40 s
   worker 0     pid 11       ready     up 1 min 40 s, 55.0 MiB private, 1234 requests
     thread 0   idle

@@ -225,6 +225,7 @@ mod tests {
                 generations: vec![Generation {
                     number: generation,
                     state: "serving".into(),
+                    ..Generation::default()
                 }],
                 processes: vec![Process {
                     pid,

@@ -21,8 +21,6 @@ pub(crate) struct Program {
     pub(crate) removed: Vec<String>,
     /// Variables that it gets in addition, or in place of others.
     pub(crate) variables: Vec<(String, String)>,
-    /// Variables that it gets unless they are set.
-    pub(crate) defaults: Vec<(String, String)>,
     /// Whether it is a process group of its own.
     pub(crate) own_group: bool,
     /// Its soft limit of descriptors (RLIMIT_NOFILE); `None` for that of the process that starts it.
@@ -45,11 +43,6 @@ impl Program {
         }
         for name in &self.removed {
             command.env_remove(name);
-        }
-        for (name, value) in &self.defaults {
-            if std::env::var_os(name).is_none() {
-                command.env(name, value);
-            }
         }
         for (name, value) in &self.variables {
             command.env(name, value);

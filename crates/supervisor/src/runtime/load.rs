@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use exchange::control::{PublicFolder, Start};
+use exchange::control::{PublicFolder, RuntimeOption, Start};
 
 use crate::rules::budget::Bound;
 use crate::rules::limits::Limits;
@@ -83,6 +83,8 @@ pub struct Booted {
     pub filter_parameters: Vec<String>,
     /// The folder that the application publishes.
     pub public_folder: Option<PublicFolder>,
+    /// How Ruby itself runs in the template.
+    pub runtime: Vec<RuntimeOption>,
 }
 
 /// Why the application was not loaded. Written for the person who started the server.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use exchange::WorkerId;
+use exchange::control::RuntimeOption;
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -13,7 +14,7 @@ use crate::rules::fleet::Stage;
 use crate::rules::pool::{Pool, State};
 use crate::runtime::children::children;
 use crate::runtime::process_memory::{self, Figures};
-use crate::runtime::shared::Processes;
+use crate::runtime::shared::{Inner, Processes};
 use crate::runtime::supervisor::Supervisor;
 
 /// How long a status may wait for the kernel to tell the memory of all processes.
@@ -81,12 +82,15 @@ pub struct MemoryDetails {
 }
 
 /// A generation that is there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Generation {
     /// Its number.
     pub number: u32,
     /// `booting`, `serving` or `draining`.
     pub state: String,
+    /// How Ruby itself runs in its template; empty until that has loaded the application.
+    #[serde(default)]
+    pub runtime: Vec<RuntimeOption>,
 }
 
 impl Supervisor {
@@ -102,6 +106,7 @@ impl Supervisor {
                 Stage::Draining => "draining",
             }
             .to_owned(),
+            runtime: inner.runtime(generation.number),
         })
         .collect()
     }
@@ -206,6 +211,15 @@ fn add_memory(rows: &mut [Process], figures: &Figures) {
             shared_bytes: memory.shared(),
             swap_bytes: memory.swap_pss,
         });
+    }
+}
+
+impl Inner {
+    /// What the template of a generation said of Ruby itself.
+    fn runtime(&self, generation: u32) -> Vec<RuntimeOption> {
+        let processes = self.processes.get(&generation);
+        let booted = processes.and_then(|processes| processes.booted.as_ref());
+        booted.map_or_else(Vec::new, |booted| booted.runtime.clone())
     }
 }
 

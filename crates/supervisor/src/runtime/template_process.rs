@@ -21,6 +21,7 @@ use crate::runtime::channel::{Channel, Pidfd};
 use crate::runtime::exit_status::{ExitStatus, KILL_TIMEOUT};
 use crate::runtime::load::{BootError, Booted, Load, Plan};
 use crate::runtime::orphans::Own;
+use crate::runtime::runtime_options;
 
 /// A running template. Dropping it kills it and every process of its process group that is left.
 #[derive(Debug)]
@@ -122,6 +123,7 @@ impl TemplateProcess {
                 gems,
                 filter_parameters,
                 public_folder,
+                runtime,
             }) => Ok(Booted {
                 pid: self.pid(),
                 ruby,
@@ -131,6 +133,7 @@ impl TemplateProcess {
                 gems,
                 filter_parameters,
                 public_folder,
+                runtime: runtime_options::checked(runtime),
             }),
             Some(FromTemplate::BootFailed {
                 class,
@@ -326,8 +329,6 @@ fn interpreter(plan: &Plan, start: &Start) -> io::Result<Program> {
             .into_iter()
             .chain(plan.variables.clone())
             .collect(),
-        // Threads of one worker share arenas: less memory.
-        defaults: vec![("MALLOC_ARENA_MAX".to_owned(), "2".to_owned())],
         // Ctrl-C in a terminal is for the front alone. A debugger reads from the terminal, which only the job in the
         // foreground may: then it is the server's own group, and what the application starts is not killed with it.
         own_group: start.terminal.is_none(),

@@ -42,9 +42,11 @@ pub(crate) struct Start<'a> {
 const GONE: &str = "its keeper is gone";
 
 /// Variables that would override command lines.
-const UNWANTED: [&str; 13] = [
+const UNWANTED: [&str; 16] = [
     "BUNDLE_GEMFILE",
+    "LD_PRELOAD",
     "MALLOC_ARENA_MAX",
+    "MALLOC_CONF",
     "PIDFILE",
     "PORT",
     "PUMA_MAX_THREADS",
@@ -53,6 +55,7 @@ const UNWANTED: [&str; 13] = [
     "RAILS_MIN_THREADS",
     "REDMINE_INSTANCE",
     "RUBYOPT",
+    "RUBY_YJIT_ENABLE",
     "UNICORN_FD",
     "WEB_CONCURRENCY",
     "X_DEBIAN_SITEID",

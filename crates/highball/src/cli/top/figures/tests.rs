@@ -47,6 +47,7 @@ fn report(ok: u64, failed: u64) -> Report {
         generations: vec![Generation {
             number: 1,
             state: "serving".into(),
+            ..Generation::default()
         }],
         threads: vec![
             thread(0, "running", Some(20)),

@@ -39,6 +39,7 @@ fn report() -> Report {
         generations: vec![Generation {
             number: 1,
             state: "serving".into(),
+            ..Generation::default()
         }],
         threads: vec![thread(0, "/reports"), thread(1, "/a\x1b[2J")],
         queue: Queue {
