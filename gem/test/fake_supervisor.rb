@@ -22,7 +22,7 @@ class FakeSupervisor
   end
 
   def initialize(folder, files, threads: 1, environment: "test", compact: false, out_of_band: nil, low_priority: false,
-                 warm_up: nil, sockets: [], variables: {}, measure_requests: false, exceptions: nil, merge_pages: false)
+                 warm_up: [], sockets: [], variables: {}, measure_requests: false, exceptions: nil, merge_pages: false)
     @folder = folder
     files.each { |name, text| File.write(File.join(folder, name), text) }
     @front = Front.new(workers: 2, threads:)

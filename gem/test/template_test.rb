@@ -195,7 +195,7 @@ class TemplateTest < Minitest::Test
   RUBY
 
   def test_a_warm_up_is_one_request_in_the_template
-    boot(WARMED, warm_up: "/list?page=2") do |supervisor|
+    boot(WARMED, warm_up: ["/list?page=2"]) do |supervisor|
       booted(supervisor)
       supervisor.fork_worker
       assert_equal '["GET https localhost /list page=2", "closed"]', supervisor.request.body
@@ -207,12 +207,31 @@ class TemplateTest < Minitest::Test
     raises = "run ->(env) { Process.ppid == #{Process.pid} ? raise('not yet') : [200, {}, ['well']] }"
     faults = { WARMED => "/?bad was answered with status 500", raises => "/?bad failed: RuntimeError: not yet" }
     faults.each do |config, fault|
-      boot(config, warm_up: "/?bad") do |supervisor|
+      boot(config, warm_up: ["/?bad"]) do |supervisor|
         booted(supervisor)
         supervisor.fork_worker
         assert_equal 200, supervisor.request.status
         assert_includes supervisor.log, "highball: warm_up: #{fault}"
       end
+    end
+  end
+
+  def test_each_path_of_a_warm_up_is_requested_in_order
+    config = <<~RUBY
+      seen = []
+      run lambda { |env|
+        seen << env["PATH_INFO"]
+        raise "not this one" if env["PATH_INFO"] == "/b"
+
+        [200, {}, [seen.join(" ")]]
+      }
+    RUBY
+    boot(config, warm_up: %w[/a /b /c]) do |supervisor|
+      booted(supervisor)
+      supervisor.fork_worker
+      assert_equal "/a /b /c /", supervisor.request.body
+      assert_equal ["highball: warm_up: /b failed: RuntimeError: not this one"],
+                   supervisor.log.lines(chomp: true).grep(/highball:/)
     end
   end
 
@@ -222,7 +241,7 @@ class TemplateTest < Minitest::Test
       ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: File.join(__dir__, "test.db"))
       run ->(_) { [200, {}, [ActiveRecord::Base.connection.select_value("select sqlite_version()")]] }
     RUBY
-    boot(config, warm_up: "/") do |supervisor|
+    boot(config, warm_up: ["/"]) do |supervisor|
       held = booted(supervisor)["held"]
       assert_empty held.grep(/SQLite|Active Record/), held
       supervisor.fork_worker

@@ -1,5 +1,6 @@
 //! The kinds of values: how each is read from text, bounded, written and explained. Knows no setting.
 
+mod lists;
 mod path_list;
 mod ratio;
 mod socket_address;
@@ -7,15 +8,13 @@ mod text_forms;
 
 use std::time::Duration;
 
+use self::lists::MAX_REQUEST_PATHS;
 use self::text_forms::{file_mode, is_host, is_request_path, one_of};
 use crate::address_list::{self, AddressList};
 use crate::hsts::{self, Hsts};
-use crate::listen::{Hosts, Listen};
-use crate::log_fields::{self, LogFields};
-use crate::media_types::{self, MediaTypes};
-use crate::parameters::{self, ParameterNames};
 use crate::rate_limit::{self, RateLimit};
 use crate::units::{SIZE_UNITS, TIME_UNITS, quantity, size_text, time_text};
+use crate::{log_fields, media_types, parameters};
 
 /// What a value looks like, and which ones are allowed. Both ends of each range are included.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +60,8 @@ pub enum Kind {
     Text,
     /// The path of a request, with a query or without.
     RequestPath,
+    /// A list of such paths. Empty is `none`.
+    RequestPaths,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// What this kind allows, or `none`. No list.
@@ -123,6 +124,7 @@ impl Kind {
                 | Self::MediaTypes
                 | Self::LogFields
                 | Self::Texts(_)
+                | Self::RequestPaths
                 | Self::Paths(_)
         )
     }
@@ -141,6 +143,7 @@ impl Kind {
             Self::Bool
             | Self::Text
             | Self::RequestPath
+            | Self::RequestPaths
             | Self::Choice(_)
             | Self::Hsts
             | Self::Host
@@ -169,7 +172,7 @@ impl Kind {
             Self::Duration { .. } => "TIME".to_owned(),
             Self::Bool => "true|false".to_owned(),
             Self::Text | Self::Texts(_) => "TEXT".to_owned(),
-            Self::RequestPath => "PATH".to_owned(),
+            Self::RequestPath | Self::RequestPaths | Self::Paths(None) => "PATH".to_owned(),
             Self::Hsts => "TIME[;WORD]".to_owned(),
             Self::Host => "HOST".to_owned(),
             Self::SocketAddress => "IP:PORT".to_owned(),
@@ -183,7 +186,6 @@ impl Kind {
             Self::FileMode => "MODE|auto".to_owned(),
             Self::Percent => "N%".to_owned(),
             Self::Ratio => "0..1".to_owned(),
-            Self::Paths(None) => "PATH".to_owned(),
             Self::Paths(Some(values)) => format!("PATH={}", values.value_name()),
         }
     }
@@ -212,6 +214,9 @@ impl Kind {
             Self::Bool => "true or false".to_owned(),
             Self::Text => "a text that is not empty and has no control character".to_owned(),
             Self::RequestPath => "the path of a request, such as \"/up\"".to_owned(),
+            Self::RequestPaths => format!(
+                "a list of at most {MAX_REQUEST_PATHS} paths of requests, such as \"/up\", or \"none\" alone"
+            ),
             Self::Choice(words) => one_of(words),
             Self::Hsts => hsts::ALLOWED.to_owned(),
             Self::Host => {
@@ -244,7 +249,7 @@ impl Kind {
     /// # Errors
     /// What is wrong with it and what is allowed, to follow the name of the setting.
     pub(crate) fn parse(&self, text: &str) -> Result<Value, String> {
-        let wrong = || format!("{text:?} is not allowed; expected {}", self.allowed());
+        let wrong = || self.not_allowed(text);
         match self {
             Self::AutoInteger { .. } | Self::AutoBytes { .. } | Self::FileMode
                 if text == "auto" =>
@@ -306,48 +311,9 @@ impl Kind {
             | Self::MediaTypes
             | Self::LogFields
             | Self::Texts(_)
+            | Self::RequestPaths
             | Self::Paths(_) => self.parse_list(&[text.to_owned()]),
         }
-    }
-
-    /// Checks one item of a list.
-    ///
-    /// # Errors
-    /// As [`Kind::parse`].
-    pub(crate) fn check_item(&self, text: &str) -> Result<(), String> {
-        match self {
-            Self::Listen => Listen::parse(text, Hosts::new(false, false), None).map(drop),
-            Self::Addresses => address_list::check_item(text),
-            Self::ParameterNames => parameters::check_item(text),
-            Self::MediaTypes => media_types::check_item(text),
-            Self::LogFields => log_fields::check_item(text),
-            Self::Paths(values) => path_list::parse_item(*values, text).map(drop),
-            Self::Texts(_) => self.check_text(text),
-            _ => self.parse(text).map(drop),
-        }
-    }
-
-    /// Reads a list whose items were checked.
-    ///
-    /// # Errors
-    /// As [`Kind::parse`].
-    pub(crate) fn parse_list(&self, items: &[String]) -> Result<Value, String> {
-        match self {
-            Self::Listen if items.is_empty() => {
-                return Err("the list is empty; give at least one address".to_owned());
-            }
-            Self::Addresses => drop(AddressList::parse(items)?),
-            Self::ParameterNames => drop(ParameterNames::parse(items)?),
-            Self::MediaTypes => drop(MediaTypes::parse(items)?),
-            Self::LogFields => drop(LogFields::parse(items)?),
-            Self::Paths(values) => return path_list::parse(*values, items).map(Value::Rules),
-            Self::Texts(_) if *items == ["none"] => return Ok(Value::List(Vec::new())),
-            Self::Texts(_) if items.iter().any(|item| item == "none") => {
-                return Err("\"none\" must stand alone in the list".to_owned());
-            }
-            _ => items.iter().try_for_each(|item| self.check_item(item))?,
-        }
-        Ok(Value::List(items.to_vec()))
     }
 
     /// Writes a value as it is written in a flag.
@@ -365,22 +331,17 @@ impl Kind {
             (_, Value::Bool(on)) => on.to_string(),
             (_, Value::Text(text)) => text.clone(),
             (Self::AddressesOfPath, Value::List(items)) => items.join(" "),
-            (Self::Texts(_), Value::List(items)) if items.is_empty() => "none".to_owned(),
+            (Self::Texts(_) | Self::RequestPaths, Value::List(items)) if items.is_empty() => {
+                "none".to_owned()
+            }
             (_, Value::List(items)) => items.join(","),
             (Self::Paths(values), Value::Rules(rules)) => path_list::text(*values, rules),
             (_, Value::Rules(_) | Value::Listed) => unreachable!("not of this kind: {value:?}"),
         }
     }
 
-    /// Checks one item of a list of texts.
-    fn check_text(&self, text: &str) -> Result<(), String> {
-        match text.is_empty() || text.chars().any(char::is_control) {
-            true => Err(format!(
-                "{text:?} is not allowed; expected {}",
-                self.allowed()
-            )),
-            false => Ok(()),
-        }
+    fn not_allowed(&self, text: &str) -> String {
+        format!("{text:?} is not allowed; expected {}", self.allowed())
     }
 
     fn within(&self, value: Value, inside: bool, text: &str) -> Result<Value, String> {

@@ -83,14 +83,15 @@ operations_settings! { files_settings;
     /// first start makes no check.
     ready_check: Option<String> = Kind::Maybe(&Kind::RequestPath), default "none", reload AtOnce;
 
-    /// A path requested once before workers are forked, so that they share compiled code and warm caches.
+    /// Paths requested before workers are forked, so that they share compiled code and warm caches.
     ///
-    /// One GET, with `Host: localhost` and as over HTTPS, in the template: at the start, in a restart and in an
-    /// upgrade. Without it the first requests of each worker do that work while their clients wait. The status
-    /// does not matter; an error is logged. It must be a page that may be requested at any time. Active
-    /// Record's connections are closed afterwards; close other connections that the page opens in
-    /// `before_fork`. `highball check` names them.
-    warm_up: Option<String> = Kind::Maybe(&Kind::RequestPath), default "none";
+    /// One GET of each, one after the other, with `Host: localhost` and as over HTTPS, in the template: at the start, in a
+    /// restart and in an upgrade, all within `boot_timeout`. Without it the first requests of each worker do that work
+    /// while their clients wait. The status does not matter; an error is logged, and the next path follows. They must be
+    /// pages that may be requested at any time; take those that are asked for most. Write a comma within a path as `%2C`.
+    /// Active Record's connections are closed afterwards; close other connections that the pages open in `before_fork`.
+    /// `highball check` names them.
+    warm_up: Vec<String> = Kind::RequestPaths, default "none";
 
     /// The file whose touch restarts the server, checked every second.
     ///

@@ -138,10 +138,7 @@ unsafe fn fields(start: &Start) -> Value {
                 "hooks",
                 start.hooks.as_deref().map_or(NIL, |path| text(path)),
             ),
-            (
-                "warm_up",
-                start.warm_up.as_deref().map_or(NIL, |path| text(path)),
-            ),
+            ("warm_up", texts(&start.warm_up)),
             ("threads", fixnum(start.threads)),
             ("compact_heap", boolean(start.compact)),
             ("merge_pages", boolean(start.merge_pages)),

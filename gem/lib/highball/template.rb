@@ -136,7 +136,7 @@ module Highball
       load_worker
       @runtime.loaded
       @runtime.merge_pages if @start.merge_pages
-      WarmUp.run(@app, @start.warm_up) { |fault| warn("highball: #{fault}") } if @start.warm_up
+      WarmUp.run(@app, @start.warm_up) { |fault| warn("highball: #{fault}") }
       Native.refuse_children
       @runtime.prepare_heap(@start.compact_heap)
       report_booted(Process.clock_gettime(Process::CLOCK_MONOTONIC) - began)

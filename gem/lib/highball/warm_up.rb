@@ -1,12 +1,24 @@
 # frozen_string_literal: true
 
 module Highball
-  # The request of the setting `warm_up`: the template's own, before it forks. Whatever comes of it, the workers serve.
+  # The requests of the setting `warm_up`: the template's own, before it forks. Whatever comes of them, workers serve.
   module WarmUp
     class << self
-      # Has `app` answer a GET of `path`, and closes what Active Record opened for it. Yields a sentence about what went
-      # wrong.
-      def run(app, path)
+      # Has `app` answer a GET of each path, and closes what Active Record opened for them. Yields a sentence about each
+      # thing that went wrong.
+      def run(app, paths, &tell)
+        return if paths.empty?
+
+        begin
+          paths.each { |path| request(app, path, &tell) }
+        ensure
+          disconnect { |cause| tell.call("warm_up: Active Record keeps its connections: #{Highball.describe(cause)}") }
+        end
+      end
+
+      private
+
+      def request(app, path)
         env = ::Rack::MockRequest.env_for(
           "https://localhost#{path}",
           "HTTP_HOST" => "localhost", "REMOTE_ADDR" => "127.0.0.1", "rack.errors" => $stderr
@@ -16,11 +28,7 @@ module Highball
         yield "warm_up: #{path} was answered with status #{status}" unless (200..399).cover?(status.to_i)
       rescue StandardError, ScriptError => error
         yield "warm_up: #{path} failed: #{Highball.describe(error)}"
-      ensure
-        disconnect { |cause| yield "warm_up: Active Record keeps its connections: #{Highball.describe(cause)}" }
       end
-
-      private
 
       def finish(body)
         # One that is a stream of the client's has no client to write to.

@@ -213,6 +213,26 @@ fn request_paths() {
 }
 
 #[test]
+fn lists_of_request_paths() {
+    let read = |items: &[&str]| {
+        let items: Vec<String> = items.iter().map(|&item| item.to_owned()).collect();
+        let value = Kind::RequestPaths.parse_list(&items)?;
+        Ok(Kind::RequestPaths.text(&value))
+    };
+    assert_eq!(
+        read(&["/", "/list?page=2"]),
+        Ok("/,/list?page=2".to_owned())
+    );
+    assert_eq!(read(&["none"]), Ok("none".to_owned()));
+    let many = vec!["/"; MAX_REQUEST_PATHS + 1];
+    for wrong in [&["none", "/"][..], &["up"], &["/", "/a b"], &many] {
+        let error: String = read(wrong).expect_err("it is refused");
+        assert!(error.contains("none"), "{error}");
+    }
+    assert!(read(&many[1..]).is_ok());
+}
+
+#[test]
 fn what_may_be_none() {
     let kind = Kind::Maybe(&Kind::Bytes { min: MIB, max: GIB });
     for text in ["none", "1MiB", "512MiB"] {

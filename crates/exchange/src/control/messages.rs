@@ -45,9 +45,9 @@ pub struct Start {
     /// [`lower_priority`](crate::scheduling::lower_priority). Workers run at normal priority.
     #[serde(default)]
     pub low_priority: bool,
-    /// Path of a request to the application before the first fork.
+    /// Paths of requests to the application before the first fork.
     #[serde(default)]
-    pub warm_up: Option<String>,
+    pub warm_up: Vec<String>,
     /// Whether envs have `rack.early_hints`.
     #[serde(default)]
     pub early_hints: bool,
