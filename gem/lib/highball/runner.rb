@@ -51,8 +51,8 @@ module Highball
     def serve(env)
       status = headers = error = input = nil
       begin
-        # The extension leaves a body that lies in a file to Ruby.
-        input = env["rack.input"] = open_body unless env["rack.input"]
+        # The extension leaves a body that lies in a file to Ruby. Since Rack 3.1 there may be none.
+        input = env["rack.input"] = open_body unless env.fetch("rack.input", true)
         status, headers, body = @app.call(env)
         @exceptions.report_rendered(env) if @exceptions && status != 200
         tell_counts
@@ -63,12 +63,17 @@ module Highball
       rescue Exception => error # rubocop:disable Lint/RescueException -- each must be answered
         answer_error(env, error)
       ensure
-        # Still unanswered: the thread is being killed, or the error could not be sent.
-        @worker_thread.fail("the thread was ended while it ran the request") unless @worker_thread.answered?
-        input&.close
+        end_request(input)
+        # Here, so that what was held for the request is released also where the thread is killed.
+        after(env, status, headers, error) unless Native.child?
       end
-      after(env, status, headers, error)
       raise error if SignalException === error
+    end
+
+    # Still unanswered: the thread is being killed, or the error could not be sent.
+    def end_request(input)
+      @worker_thread.fail("the thread was ended while it ran the request") unless @worker_thread.answered?
+      input&.close
     end
 
     def open_body
@@ -93,7 +98,8 @@ module Highball
       guard { @metrics.tell_with(@worker_thread) } if @metrics.changed?
     end
 
-    # Runs what the application wants done once the response is out. Rack 3 has its callables run in reverse.
+    # Runs what the application wants done once the response is out, before the next request: Rails 8.1 gives back its
+    # database connections there. Rack 3 has its callables run in reverse.
     def after(env, status, headers, error)
       finished = env["rack.response_finished"]
       replied = env["rack.after_reply"]
@@ -106,8 +112,8 @@ module Highball
 
     def guard
       yield
-    rescue StandardError, ScriptError => error
-      raise if Native.child?
+    rescue Exception => error # rubocop:disable Lint/RescueException -- the others must run, and the thread go on
+      raise if Native.child? || SignalException === error
 
       @worker_thread.report(Highball.describe(error))
     end
