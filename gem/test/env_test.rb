@@ -5,13 +5,15 @@ require "test_helper"
 class EnvTest < Minitest::Test
   include OwnWorker
 
+  SINCE_3_1 = (Highball::RACK_RELEASE <=> [3, 1]) >= 0
+
   def test_the_request_line_becomes_the_cgi_variables
     env = env_of(method: "PATCH", path: "/a%20b", query: "x=1", protocol: "HTTP/1.0", scheme: "https", remote: "::1")
     expected = {
       "REQUEST_METHOD" => "PATCH", "SCRIPT_NAME" => "", "PATH_INFO" => "/a%20b", "QUERY_STRING" => "x=1",
       "REQUEST_PATH" => "/a%20b", "REQUEST_URI" => "/a%20b?x=1",
       "SERVER_NAME" => "example.org", "SERVER_PORT" => "3000",
-      "SERVER_PROTOCOL" => "HTTP/1.0", "HTTP_VERSION" => "HTTP/1.0", "REMOTE_ADDR" => "::1",
+      "SERVER_PROTOCOL" => "HTTP/1.0", "REMOTE_ADDR" => "::1",
       "rack.url_scheme" => "https", "GATEWAY_INTERFACE" => "CGI/1.2",
       "SERVER_SOFTWARE" => "highball/#{Highball::VERSION}"
     }
@@ -22,7 +24,7 @@ class EnvTest < Minitest::Test
     env = env_of
     expected = {
       "REQUEST_METHOD" => "GET", "PATH_INFO" => "/", "QUERY_STRING" => "", "REQUEST_URI" => "/",
-      "SERVER_PROTOCOL" => "HTTP/1.1", "HTTP_VERSION" => "HTTP/1.1", "rack.url_scheme" => "http",
+      "SERVER_PROTOCOL" => "HTTP/1.1", "rack.url_scheme" => "http",
       "rack.multithread" => true, "rack.multiprocess" => true, "rack.run_once" => false, "rack.hijack?" => true
     }
     assert_equal expected, env.slice(*expected.keys)
@@ -47,7 +49,21 @@ class EnvTest < Minitest::Test
   end
 
   def test_a_header_named_version_is_not_the_protocols_version
-    assert_equal "HTTP/1.1", env_of(fields: { "HTTP_VERSION" => "9" })["HTTP_VERSION"]
+    ["HTTP/1.0", "HTTP/1.1"].each do |protocol|
+      [{}, { "HTTP_VERSION" => "9" }].each do |fields|
+        # Since Rack 3.1 the protocol has its own name only.
+        expected = SINCE_3_1 ? fields["HTTP_VERSION"] : protocol
+        assert_equal [expected, protocol], env_of(protocol:, fields:).values_at("HTTP_VERSION", "SERVER_PROTOCOL")
+      end
+    end
+  end
+
+  def test_offered_protocols_are_a_list
+    assert_nil env_of["rack.protocol"]
+    { "websocket" => ["websocket"], "h2c , a/1,,b" => %w[h2c a/1 b], "," => [] }.each do |upgrade, expected|
+      offered = env_of(fields: { "HTTP_UPGRADE" => upgrade })["rack.protocol"]
+      SINCE_3_1 ? assert_equal(expected, offered) : assert_nil(offered)
+    end
   end
 
   def test_keys_are_those_of_ruby_code
@@ -72,6 +88,8 @@ class EnvTest < Minitest::Test
   end
 
   def test_no_body_is_an_input_at_its_end
+    return refute env_of(method: "POST").key?("rack.input") if SINCE_3_1
+
     input = env_of["rack.input"]
     assert_equal ["", nil, nil, 0], [input.read, input.read(1), input.gets, input.rewind]
   end

@@ -5,6 +5,8 @@ require "test_helper"
 class ResponseTest < Minitest::Test
   include OwnWorker
 
+  RACK_3 = (Highball::RACK_RELEASE <=> [3, 0]) >= 0
+
   # A body that counts its ends.
   class Body
     attr_reader :closed
@@ -56,9 +58,19 @@ class ResponseTest < Minitest::Test
   end
 
   def test_several_values_of_a_header_are_several_fields
-    answer = respond(200, { "Set-Cookie" => "a=1\nb=2", "X-List" => %w[1 2], "X-Number" => 5, "X-Empty" => "" })
+    cookies = RACK_3 ? %w[a=1 b=2] : "a=1\nb=2"
+    answer = respond(200, { "Set-Cookie" => cookies, "X-List" => %w[1 2], "X-Number" => 5, "X-Empty" => "" })
     assert_equal [%w[Set-Cookie a=1], %w[Set-Cookie b=2], %w[X-List 1], %w[X-List 2], %w[X-Number 5], ["X-Empty", ""]],
                  answer.fields
+  end
+
+  def test_a_line_break_in_a_value_is_refused_by_newer_racks
+    [[], Body.new("x")].each do |body|
+      answer = respond(200, { "A" => "1\n2" }, body)
+      next assert_equal [%w[A 1], %w[A 2]], answer.fields unless RACK_3
+
+      assert_match(/InvalidResponse: the header "A" .* since Rack 3 several values are an array/, answer.error)
+    end
   end
 
   def test_headers_for_the_server_are_not_sent
@@ -206,6 +218,12 @@ class ResponseTest < Minitest::Test
     answer = respond(200, {}, body, method: "POST", body: "in")
     assert_nil answer.error
     assert_equal ["abcde", :end], [answer.body, answer.kinds.last]
+  end
+
+  def test_a_stream_of_a_request_without_a_body_is_at_its_end
+    read = nil
+    answer = respond(200, {}, ->(stream) { read = [stream.read, stream.read(1), stream.read(1, +"x")] })
+    assert_equal [["", nil, nil], nil], [read, answer.error]
   end
 
   def test_the_head_of_a_streaming_body_leaves_before_it_writes
@@ -364,6 +382,22 @@ class ResponseTest < Minitest::Test
     respond(101, { "upgrade" => "echo" }, ->(_) { raise "broken" })
     assert hijacked_socket.read.end_with?("\r\n\r\n")
     assert_match(/broken/, OwnWorker.message.first.dig("Error", "message"))
+  end
+
+  def test_rack_protocol_upgrades_the_connection
+    body = ->(stream) { stream.write("hello") and stream.close }
+    upgrade = { fields: { "HTTP_UPGRADE" => "h2c, echo" } }
+    answer = respond(200, { "rack.protocol" => "echo", "Upgrade" => "x" }, body, **upgrade)
+    if (Highball::RACK_RELEASE <=> [3, 1]).negative?
+      assert_match(/InvalidResponse: rack.protocol is "echo", which the client does not offer/, answer.error)
+    else
+      assert_equal [:hijacked], answer.kinds
+      head = "HTTP/1.1 101 Switching Protocols\r\nupgrade: echo\r\nConnection: Upgrade\r\n\r\n"
+      assert_equal "#{head}hello", hijacked_socket.read
+    end
+    assert_match(/InvalidResponse/, respond(200, { "rack.protocol" => "other" }, body, **upgrade).error)
+    # An error, or a body for a client that is not upgraded.
+    assert_equal %i[head end], respond(403, { "rack.protocol" => "echo" }, [].each, **upgrade).kinds
   end
 
   def test_a_partial_hijack_whose_head_is_refused_is_an_error

@@ -169,7 +169,9 @@ module OwnWorker
       @control, ours = UNIXSocket.pair(:SEQPACKET)
       ours.autoclose = false
       Highball::Native.attach(@front.memory, doorbell.fileno)
-      Highball::Native.prepare(Process.pid, $stderr, Highball::EmptyInput.new, Highball::Connection, true, true)
+      Highball::Native.prepare(
+        Process.pid, $stderr, Highball::EmptyInput.new, Highball::Connection, true, true, Highball::RACK_RELEASE
+      )
       Highball::Native.enter(0, ours.fileno)
       @worker_thread = Highball::WorkerThread.new(0)
     end

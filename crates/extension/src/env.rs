@@ -11,8 +11,8 @@ pub(crate) use template::{EnvTemplate, Parts, prepare, template};
 
 use exchange::request::{BodyLocation, Malformed, Record, Text};
 use rb_sys::{
-    DBL2NUM, rb_ary_new, rb_class_new_instance, rb_hash_bulk_insert, rb_hash_dup, rb_ivar_set,
-    rb_obj_alloc, rb_obj_freeze,
+    DBL2NUM, rb_ary_new, rb_ary_push, rb_class_new_instance, rb_hash_bulk_insert, rb_hash_dup,
+    rb_ivar_set, rb_obj_alloc, rb_obj_freeze,
 };
 
 use crate::ruby::{NIL, Value, binary, bytes, interned};
@@ -88,7 +88,8 @@ impl Pairs {
 impl EnvTemplate {
     /// Builds the env of the request in `record`, which `worker_thread` has claimed.
     ///
-    /// `rack.input` is `nil` where the body is a file: opening it is left to Ruby code.
+    /// `rack.input` is `nil` where the body is a file: opening it is left to Ruby code. Where there is no body and the
+    /// SPEC allows it, there is no `rack.input`.
     ///
     /// # Errors
     /// [`Malformed`]
@@ -215,16 +216,23 @@ impl EnvTemplate {
                     Some(&key) => key,
                     None => interned(name),
                 };
-                // A client's header named Version must not pass for the protocol's (Rack 3 SPEC).
-                if key != keys.version {
+                // A client's header named Version must not pass for the protocol's (SPEC of Rack 3.0).
+                if Some(key) != keys.version {
                     pairs.put(key, binary(value));
+                }
+                if key == keys.upgrade
+                    && let Some(offered_protocols) = keys.offered_protocols
+                {
+                    pairs.put(offered_protocols, protocols(value));
                 }
             }
             let protocol = record.text(Text::Protocol);
             if protocol != b"HTTP/1.1" {
                 let protocol = interned(protocol);
                 pairs.put(keys.protocol, protocol);
-                pairs.put(keys.version, protocol);
+                if let Some(version) = keys.version {
+                    pairs.put(version, protocol);
+                }
             }
             match record.fixed.body {
                 BodyLocation::File { .. } => pairs.put(keys.input, NIL),
@@ -252,6 +260,23 @@ impl EnvTemplate {
             rb_ivar_set(object, self.env_variable, env);
             object
         }
+    }
+}
+
+/// `rack.protocol`: the protocols that an Upgrade field offers (RFC 9110, section 7.8).
+///
+/// # Safety
+/// The rules. May raise.
+unsafe fn protocols(value: &[u8]) -> Value {
+    // SAFETY: the caller keeps the rules; the array is on the stack while it is filled.
+    unsafe {
+        let list = rb_ary_new();
+        for protocol in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+            if !protocol.is_empty() {
+                rb_ary_push(list, binary(protocol));
+            }
+        }
+        list
     }
 }
 

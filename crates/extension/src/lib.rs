@@ -11,7 +11,7 @@ use rb_sys::{
     rb_cObject, rb_const_get, rb_define_class_under, rb_define_module, rb_define_module_under,
     rb_intern2, rb_undef_alloc_func,
 };
-use ruby::Function::{A0, A1, A2, A3, A4, A6, A9};
+use ruby::Function::{A0, A1, A2, A3, A4, A7, A9};
 use worker_thread::methods;
 
 mod arguments;
@@ -21,6 +21,7 @@ mod errors;
 mod measures;
 mod messages;
 mod process;
+mod rack_release;
 mod respond;
 mod ruby;
 mod sampler;
@@ -50,7 +51,7 @@ pub extern "C" fn Init_highball() {
             native,
             &[
                 (c"attach", A2(worker::attach)),
-                (c"prepare", A6(worker::prepare)),
+                (c"prepare", A7(worker::prepare)),
                 (c"enter", A2(worker::enter)),
                 (c"child?", A0(children::child)),
                 (c"close_in_children", A1(children::native_close_in_children)),

@@ -13,6 +13,7 @@ use rb_sys::ruby_value_type;
 use self::fields::build_head;
 use self::length::declared_length;
 use crate::errors::{raise_invalid, raise_over, raise_refused};
+use crate::rack_release::RackRelease;
 use crate::ruby::{self, NIL, Value, boolean, bytes, elements, integer, is};
 use crate::worker_thread::claim::claim_from;
 use crate::worker_thread::{State, state, wait_for_room};
@@ -240,13 +241,16 @@ unsafe fn put_head(
 ) -> bool {
     // SAFETY: the caller keeps the rules.
     unsafe {
+        // Early hints are in no SPEC, and come in lines from Rails with Rack 3 too.
+        let has_lines = kind == Kind::Hints
+            || state(this).template.rack_release < RackRelease::ARRAYS_OF_VALUES;
         loop {
             let own = state(this);
             // In each round: while this thread waited, another one may have begun the response.
             if !may_begin(own, claim, kind) {
                 return true;
             }
-            if !build_head(own, status, headers, length) {
+            if !build_head(own, status, headers, length, has_lines) {
                 return false;
             }
             // The borrow ends before anything may raise.

@@ -250,8 +250,8 @@ pub(crate) enum Function {
     /// Five.
     #[allow(dead_code, reason = "the front of the gem's tests has one")]
     A5(unsafe extern "C" fn(Value, Value, Value, Value, Value, Value) -> Value),
-    /// Six.
-    A6(unsafe extern "C" fn(Value, Value, Value, Value, Value, Value, Value) -> Value),
+    /// Seven.
+    A7(unsafe extern "C" fn(Value, Value, Value, Value, Value, Value, Value, Value) -> Value),
     /// Nine.
     #[allow(dead_code, reason = "the front of the gem's tests has none")]
     A9(
@@ -280,7 +280,7 @@ impl Function {
             Self::A3(function) => (function as *const c_void, 3),
             Self::A4(function) => (function as *const c_void, 4),
             Self::A5(function) => (function as *const c_void, 5),
-            Self::A6(function) => (function as *const c_void, 6),
+            Self::A7(function) => (function as *const c_void, 7),
             Self::A9(function) => (function as *const c_void, 9),
         };
         // SAFETY: it is a function's address, and Ruby calls it with the number of arguments given with it.

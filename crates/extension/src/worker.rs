@@ -20,6 +20,7 @@ use crate::children::{self, refuse_children};
 use crate::env::{self, Parts};
 use crate::messages;
 use crate::process;
+use crate::rack_release::RackRelease;
 use crate::ruby::{
     self, Message, NIL, Value, array, boolean, copied, fixnum, list, truthy, unsigned,
 };
@@ -81,8 +82,8 @@ pub(crate) unsafe extern "C" fn attach(_: Value, memory: Value, doorbell: Value)
     NIL
 }
 
-/// `Native.prepare(front, errors, empty_input, connection, multithread, early_hints)`: makes what all envs
-/// have in common.
+/// `Native.prepare(front, errors, empty_input, connection, multithread, early_hints, rack_release)`: makes what all
+/// envs have in common.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -94,6 +95,7 @@ pub(crate) unsafe extern "C" fn prepare(
     connection: Value,
     multithread: Value,
     early_hints: Value,
+    rack_release: Value,
 ) -> Value {
     // SAFETY: Ruby calls with the GVL.
     unsafe {
@@ -106,6 +108,7 @@ pub(crate) unsafe extern "C" fn prepare(
                 connection,
                 multithread,
                 early_hints,
+                rack_release: RackRelease::from_array(rack_release),
             },
         );
     }

@@ -32,7 +32,7 @@ pub(crate) mod methods;
 pub(crate) struct State {
     thread: WorkerThread,
     joined: &'static ThisWorker,
-    template: &'static EnvTemplate,
+    pub(crate) template: &'static EnvTemplate,
     /// The request, until it is handed back.
     job: Cell<Option<Job>>,
     /// What the thread runs, until it looks for the next one: the request, and what follows its response.

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "errors"
+require_relative "rack_release"
 
 module Highball
   # Header fields as applications return them. Rack 2 joins several values with newlines, Rack 3 has arrays.
@@ -8,6 +9,10 @@ module Highball
   module Fields
     # What may not stand in a name or a value (RFC 9110, section 5.5): it would split the response.
     CONTROL = /[\r\n\0]/n
+
+    # Whether several values are lines of one string.
+    VALUES_ARE_LINES = (RACK_RELEASE <=> [3, 0]).negative?
+    private_constant :VALUES_ARE_LINES
 
     class << self
       # Yields the name and value of each field, one per value. Fields named rack.* stay here: they are
@@ -51,8 +56,10 @@ module Highball
       def each_value(values, &block)
         if values.respond_to?(:to_ary)
           values.to_ary.each { |value| each_value(value, &block) }
-        else
+        elsif VALUES_ARE_LINES
           values.to_s.split("\n").each(&block)
+        else
+          yield values.to_s
         end
       end
 

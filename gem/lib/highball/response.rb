@@ -1,8 +1,10 @@
 # frozen_string_literal: true
 
 require_relative "connection"
+require_relative "empty_input"
 require_relative "errors"
 require_relative "fields"
+require_relative "rack_release"
 require_relative "stream"
 
 module Highball
@@ -76,7 +78,7 @@ module Highball
     def deliver_stream
       @worker_thread.head(@claim, @status, @headers)
       @worker_thread.flush
-      stream = Stream.new(@worker_thread, @claim, @env["rack.input"])
+      stream = Stream.new(@worker_thread, @claim, @env["rack.input"] || EMPTY_INPUT)
       begin
         @body.call(stream)
       ensure
@@ -88,9 +90,27 @@ module Highball
     # What is called with the client's connection once the head is out: the callback of a partial hijack, or the
     # streaming body of a 101, whose stream is the upgraded connection. Nothing where the message has no content.
     def connection_callback
+      switch_protocols if @headers["rack.protocol"]
       return if no_body? && @status != 101
 
-      @headers["rack.hijack"] || (@body if @status == 101 && !@body.respond_to?(:each) && @body.respond_to?(:call))
+      @headers["rack.hijack"] || (@body if @status == 101 && streaming?)
+    end
+
+    # Takes up a protocol that the client offers (Rack 3.1 SPEC, "The rack.protocol Header").
+    def switch_protocols
+      return unless [101, 200].include?(@status) && streaming?
+
+      protocol = @headers["rack.protocol"]
+      unless @env["rack.protocol"]&.include?(protocol)
+        raise InvalidResponse, "rack.protocol is #{protocol.inspect}, which the client does not offer"
+      end
+
+      @status = 101
+      @headers = @headers.reject { |name, _| name.casecmp?("upgrade") }.merge("upgrade" => protocol)
+    end
+
+    def streaming?
+      !@body.respond_to?(:each) && @body.respond_to?(:call)
     end
 
     # The worker writes the head, the application the rest, for as long as it likes.
@@ -128,7 +148,7 @@ module Highball
     # nothing about closing, and is left alone.
     def array
       return @body if @body.instance_of?(Array)
-      return unless RACK3 && @body.respond_to?(:to_ary)
+      return unless ARRAYS_CLOSE && @body.respond_to?(:to_ary)
 
       list = @body.to_ary
       @closed = true if list
@@ -142,8 +162,9 @@ module Highball
       @body.close if @body.respond_to?(:close)
     end
 
-    # Rack.release, from 1.3 on.
-    RACK3 = ::Rack.release.to_i >= 3
-    private_constant :RACK3
+    ARRAYS_CLOSE = (RACK_RELEASE <=> [3, 0]) >= 0
+    # For streams of requests that have no body, and since Rack 3.1 no input.
+    EMPTY_INPUT = EmptyInput.new
+    private_constant :ARRAYS_CLOSE, :EMPTY_INPUT
   end
 end

@@ -184,7 +184,9 @@ module Highball
       require_relative "error_page" if @start.error_page
       measure_requests if @start.measure_requests
       require_relative "exception_reporter" if @start.exceptions
-      Native.prepare(@front, $stderr, EmptyInput.new, Connection, @start.threads > 1, @start.early_hints)
+      Native.prepare(
+        @front, $stderr, EmptyInput.new, Connection, @start.threads > 1, @start.early_hints, RACK_RELEASE
+      )
     end
 
     def measure_requests

@@ -8,6 +8,7 @@ require_relative "inspection"
 require_relative "metrics"
 require_relative "out_of_band"
 require_relative "purges"
+require_relative "rack_release"
 require_relative "runner"
 
 module Highball

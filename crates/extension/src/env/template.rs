@@ -9,12 +9,14 @@ use rb_sys::{
     rb_hash_new, rb_intern2, rb_obj_freeze, rb_require,
 };
 
+use crate::rack_release::RackRelease;
 use crate::ruby::{NIL, Value, boolean, fixnum, interned, keep};
 
 /// The prototype of envs, and what else each of them is made with.
 pub(crate) struct EnvTemplate {
     /// The front's process, in whose file table large bodies lie.
     pub(crate) front: i32,
+    pub(crate) rack_release: RackRelease,
     pub(super) prototype: Value,
     pub(super) keys: Keys,
     pub(super) known: [Value; ENV_KEYS.len()],
@@ -35,7 +37,11 @@ pub(super) struct Keys {
     pub(super) server_port: Value,
     pub(super) remote_address: Value,
     pub(super) protocol: Value,
-    pub(super) version: Value,
+    /// Absent where it is a header of the client.
+    pub(super) version: Option<Value>,
+    pub(super) upgrade: Value,
+    /// `rack.protocol`, absent where the SPEC has none.
+    pub(super) offered_protocols: Option<Value>,
     pub(super) scheme: Value,
     pub(super) input: Value,
     pub(super) start: Value,
@@ -51,7 +57,7 @@ pub(super) struct Keys {
 pub(crate) struct Parts {
     /// `rack.errors`
     pub(crate) errors: Value,
-    /// `rack.input` of requests without a body
+    /// `rack.input` of requests without a body, where there must be one
     pub(crate) empty_input: Value,
     /// Class of `rack.hijack` and `rack.early_hints`
     pub(crate) connection: Value,
@@ -59,6 +65,8 @@ pub(crate) struct Parts {
     pub(crate) multithread: bool,
     /// Whether there is `rack.early_hints`
     pub(crate) early_hints: bool,
+    /// Whose SPEC holds
+    pub(crate) rack_release: RackRelease,
 }
 
 /// Entries that a copy of the prototype has room for: more than nearly every request needs.
@@ -91,6 +99,7 @@ pub(crate) unsafe fn prepare(front: i32, parts: &Parts) {
     let template = unsafe {
         rb_require(c"stringio".as_ptr());
         let key = |name: &str| keep(interned(name.as_bytes()));
+        let is_newer = parts.rack_release >= RackRelease::OPTIONAL_INPUT;
         let keys = Keys {
             method: key("REQUEST_METHOD"),
             path: key("PATH_INFO"),
@@ -101,7 +110,9 @@ pub(crate) unsafe fn prepare(front: i32, parts: &Parts) {
             server_port: key("SERVER_PORT"),
             remote_address: key("REMOTE_ADDR"),
             protocol: key("SERVER_PROTOCOL"),
-            version: key("HTTP_VERSION"),
+            version: (!is_newer).then(|| key("HTTP_VERSION")),
+            upgrade: key("HTTP_UPGRADE"),
+            offered_protocols: is_newer.then(|| key("rack.protocol")),
             scheme: key("rack.url_scheme"),
             input: key("rack.input"),
             start: key("HTTP_X_REQUEST_START"),
@@ -113,6 +124,7 @@ pub(crate) unsafe fn prepare(front: i32, parts: &Parts) {
         };
         EnvTemplate {
             front,
+            rack_release: parts.rack_release,
             prototype: prototype(&keys, parts),
             known: KNOWN.map(key),
             keys,
@@ -160,7 +172,9 @@ unsafe fn prototype(keys: &Keys, parts: &Parts) -> Value {
         set(word("SCRIPT_NAME"), word(""));
         set(keys.query, word(""));
         set(keys.protocol, word("HTTP/1.1"));
-        set(keys.version, word("HTTP/1.1"));
+        if let Some(version) = keys.version {
+            set(version, word("HTTP/1.1"));
+        }
         set(word("GATEWAY_INTERFACE"), word("CGI/1.2"));
         set(
             word("SERVER_SOFTWARE"),
@@ -174,7 +188,9 @@ unsafe fn prototype(keys: &Keys, parts: &Parts) -> Value {
             )),
         );
         set(keys.scheme, word("http"));
-        set(keys.input, parts.empty_input);
+        if parts.rack_release < RackRelease::OPTIONAL_INPUT {
+            set(keys.input, parts.empty_input);
+        }
         set(word("rack.errors"), parts.errors);
         set(word("rack.multithread"), boolean(parts.multithread));
         set(word("rack.multiprocess"), boolean(true));

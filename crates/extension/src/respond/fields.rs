@@ -10,7 +10,8 @@ use crate::errors::raise_invalid;
 use crate::ruby::{self, Value, bytes, elements, integer, is};
 use crate::worker_thread::State;
 
-/// Builds a head in the worker thread's memory, without Ruby code. False where some is needed.
+/// Builds a head in the worker thread's memory, without Ruby code. False where some is needed. With `has_lines`, each line
+/// of a value is a field; else a line break is refused.
 ///
 /// # Safety
 /// The rules of [`crate::ruby`]; `headers` is a Hash. Raises for what cannot be sent.
@@ -19,6 +20,7 @@ pub(super) unsafe fn build_head(
     status: Value,
     headers: Value,
     length: Option<usize>,
+    has_lines: bool,
 ) -> bool {
     // SAFETY: the caller keeps the rules.
     unsafe {
@@ -31,6 +33,7 @@ pub(super) unsafe fn build_head(
             head: &raw const own.head,
             needs_ruby: false,
             is_framed: false,
+            has_lines,
         };
         rb_hash_foreach(headers, Some(each_header), (&raw mut walk) as Value);
         // RFC 9110 sections 8.6, 15.3.6 and 15.4.5.
@@ -51,6 +54,8 @@ struct Walk {
     needs_ruby: bool,
     /// Whether the application says how long the body is, or how it is coded.
     is_framed: bool,
+    /// Whether several values are lines of one string (Rack 2 SPEC, "The Headers").
+    has_lines: bool,
 }
 
 /// `ST_STOP`
@@ -93,32 +98,47 @@ unsafe extern "C" fn each_header(name: Value, value: Value, walk: Value) -> c_in
                 (*walk).needs_ruby = true;
                 return STOP;
             }
-            put_value(&*(*walk).head, bytes(name), bytes(value));
+            match (*walk).has_lines {
+                true => put_lines(&*(*walk).head, bytes(name), bytes(value)),
+                false => put_value(&*(*walk).head, bytes(name), bytes(value)),
+            }
         }
     }
     CONTINUE
 }
 
-/// Adds the lines of a header's value to the head, one field each (Rack 2 SPEC, "The Headers").
+/// Adds the lines of a header's value to the head, one field each.
+///
+/// # Safety
+/// The rules of [`crate::ruby`]. Raises for what cannot be sent.
+unsafe fn put_lines(head: &RefCell<Head>, name: &[u8], value: &[u8]) {
+    for line in value.split(|&byte| byte == b'\n') {
+        // SAFETY: the caller keeps the rules.
+        unsafe { put_value(head, name, line) };
+    }
+}
+
+/// Adds a field to the head. Refuses every control character but the tab, also those that Rack's SPEC allows from 3.2 on:
+/// HTTP does not (RFC 9110, section 5.5).
 ///
 /// # Safety
 /// The rules of [`crate::ruby`]. Raises for what cannot be sent.
 unsafe fn put_value(head: &RefCell<Head>, name: &[u8], value: &[u8]) {
-    for line in value.split(|&byte| byte == b'\n') {
-        if let Some(&byte) = line
-            .iter()
-            .find(|&&byte| (byte < b' ' && byte != b'\t') || byte == 127)
-        {
-            let name = Shown(name);
-            // SAFETY: the caller keeps the rules; the head is not borrowed.
-            unsafe {
-                raise_invalid(format_args!(
-                    "the header {name:?} has the control character {byte:#04x} in its value"
-                ))
-            }
+    let is_control = |byte: &&u8| (**byte < b' ' && **byte != b'\t') || **byte == 127;
+    if let Some(&byte) = value.iter().find(is_control) {
+        let name = Shown(name);
+        let advice = match byte {
+            b'\n' => ": since Rack 3 several values are an array",
+            _ => "",
+        };
+        // SAFETY: the caller keeps the rules; the head is not borrowed.
+        unsafe {
+            raise_invalid(format_args!(
+                "the header {name:?} has the control character {byte:#04x} in its value{advice}"
+            ))
         }
-        head.borrow_mut().field(name, line);
     }
+    head.borrow_mut().field(name, value);
 }
 
 /// Whether a byte may stand in a header's name (RFC 9110, section 5.6.2).
