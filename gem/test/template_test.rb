@@ -139,8 +139,9 @@ class TemplateTest < Minitest::Test
       pid = spawn(RbConfig.ruby, File.join(folder, "lib/highball/template.rb"), in: theirs)
       theirs.close
       fields = JSON.parse(control.recv(65_536)).fetch("BootFailed")
-      assert_equal "the extension was built for Ruby 2.7; this is Ruby #{RUBY_VERSION}: " \
-                   "build it for this Ruby: `make build` in the repository, or install a gem built for it",
+      assert_equal "the extension was built for Ruby 2.7; this is Ruby #{RUBY_VERSION} (#{RbConfig.ruby}): " \
+                   "serve with one of those (--ruby PATH), or build it for this Ruby (`make build` in the " \
+                   "repository), or install a gem built for it",
                    fields["message"]
       assert_equal 1, Process.wait2(pid).last.exitstatus
     end

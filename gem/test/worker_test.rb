@@ -220,9 +220,42 @@ class WorkerTest < Minitest::Test
     end
   end
 
+  # RUBY_MN_THREADS is Ruby 3.3's and later ones'; before, it says nothing to Ruby.
+  def test_rubys_mn_scheduler_changes_nothing_but_a_warning
+    config = <<~RUBY
+      turn, other = Queue.new, Queue.new
+      run lambda { |env|
+        env["PATH_INFO"] == "/a" ? (turn << 1; other.pop) : (turn.pop; other << 1)
+        [200, {}, [Thread.new { sleep 0.01; "ok" }.value]]
+      }
+    RUBY
+    [1, 3].each do |threads|
+      FakeSupervisor.open({ "config.ru" => config }, threads:, variables: { "RUBY_MN_THREADS" => "1" }) do |supervisor|
+        advice = supervisor.message[1]["gems"].grep(/RUBY_MN_THREADS/)
+        assert_equal RUBY_VERSION >= "3.3" ? 1 : 0, advice.size, advice
+        supervisor.fork_worker
+        next assert_in_turn(supervisor) if threads > 1
+
+        supervisor.front.stop(0)
+        assert_equal "exit 0", exited(supervisor)
+      end
+    end
+  end
+
   def test_the_application_may_be_checked_by_rack_in_every_thread
     config = 'use Rack::Lint
               run ->(env) { [200, { "content-type" => "text/plain" }, [env["rack.multithread"].to_s]] }'
     serve(config, threads: 2) { |supervisor| 5.times { assert_equal "true", supervisor.request.body } }
+  end
+
+  private
+
+  def assert_in_turn(supervisor)
+    30.times do
+      slots = %w[/a /b].map { |path| supervisor.front.publish(path:) }
+      assert_equal(%w[ok ok], slots.map { |slot| supervisor.front.answer(slot).body })
+    end
+    supervisor.front.stop(0)
+    assert_equal "exit 0", exited(supervisor)
   end
 end

@@ -1,10 +1,11 @@
 //! Bad starts: each ends with exit status 1 and one clear message, and leaves nothing behind. And what a good start says
 //! about threads that will not survive the fork.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use test_support::{Application, Directory, Program, Ran, Server, ruby_library};
 
@@ -224,6 +225,62 @@ fn an_extension_for_another_ruby_is_named() {
             version.trim(),
         ],
     );
+}
+
+/// Writes a program that is this machine's Ruby, and says of itself what `definitions` say.
+fn ruby_that_says(dir: &Directory, definitions: &str) -> PathBuf {
+    dir.write("says.rb", definitions);
+    let says = dir.join("says.rb");
+    let program = format!("#!/bin/sh\nexec ruby -W0 -r {} \"$@\"\n", says.display());
+    dir.write("ruby", program);
+    fs::set_permissions(dir.join("ruby"), Permissions::from_mode(0o755)).unwrap();
+    dir.join("ruby")
+}
+
+#[test]
+fn a_ruby_that_nobody_knows_is_told_what_there_is() {
+    let (application, dir) = (Application::new(HELLO), Directory::new());
+    let built = fs::read_dir(ruby_library().join("highball")).unwrap();
+    let mut built: Vec<String> = built
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with(|first: char| first.is_ascii_digit()))
+        .collect();
+    built.sort();
+    let says = |definitions| {
+        let ruby = ruby_that_says(&dir, definitions);
+        let ruby = ruby.to_str().unwrap();
+        serve(
+            application.path(),
+            &["--listen", "127.0.0.1:0", "--ruby", ruby],
+        )
+        .run()
+    };
+    let built = format!("the extension was built for Ruby {};", built.join(", "));
+    expect_line(
+        &says("RUBY_VERSION = \"9.9.0\""),
+        &[&built, "this is Ruby 9.9.0 (", "--ruby PATH"],
+    );
+    expect_line(
+        &says("RUBY_ENGINE, RUBY_ENGINE_VERSION = \"jruby\", \"9.4.8.0\""),
+        &["this is jruby 9.4.8.0 (", "needs CRuby"],
+    );
+}
+
+#[test]
+fn an_extension_that_cannot_be_loaded_is_named() {
+    let (application, dir) = (Application::new(HELLO), Directory::new());
+    let library = library_without_extension(&dir);
+    let minor = Program::new("ruby")
+        .args(["-e", "print RUBY_VERSION[/\\A\\d+\\.\\d+/]"])
+        .run()
+        .stdout;
+    let path = format!("lib/highball/{minor}/highball.so");
+    dir.write(&path, "cut off");
+    let ran = serve(application.path(), &["--listen", "127.0.0.1:0"])
+        .env("HIGHBALL_RUBY_LIB", &library)
+        .run();
+    let begin = format!("the extension for Ruby {minor} cannot be loaded: ");
+    expect_line(&ran, &[&begin, &path, "build it for this Ruby"]);
 }
 
 #[test]

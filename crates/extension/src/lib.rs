@@ -20,6 +20,7 @@ mod env;
 mod errors;
 mod measures;
 mod messages;
+mod native_thread;
 mod process;
 mod rack_release;
 mod respond;
@@ -68,6 +69,7 @@ pub extern "C" fn Init_highball() {
                 (c"backtrace", A3(worker::backtrace)),
                 (c"inspected", A3(worker::inspected)),
                 (c"stop", A0(worker::stop)),
+                (c"keep_native_thread", A0(native_thread::keep)),
                 (c"end_with_parent", A0(worker::end_with_parent)),
                 (c"lower_priority", A0(worker::lower_priority)),
                 (c"merge_pages", A0(worker::merge_pages)),

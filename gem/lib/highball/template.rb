@@ -3,19 +3,7 @@
 require "socket"
 require_relative "version"
 require_relative "native"
-require_relative "application"
-require_relative "database_pool"
-require_relative "debugger"
-require_relative "filter_parameters"
-require_relative "fork_safety"
-require_relative "forker"
-require_relative "hooks"
-require_relative "metrics"
-require_relative "public_folder"
-require_relative "rails_log"
 require_relative "runtime"
-require_relative "socket_files"
-require_relative "warm_up"
 
 module Highball
   # The process that loads the application once and then only forks workers from it. It runs no client's request.
@@ -45,7 +33,25 @@ module Highball
       rescue LoadError => error
         refuse(control, error)
       end
+      load_parts
       new(control, runtime).run
+    end
+
+    # After the extension: an older Ruby, which has none, cannot even read these files.
+    def self.load_parts
+      require_relative "application"
+      require_relative "database_pool"
+      require_relative "debugger"
+      require_relative "filter_parameters"
+      require_relative "fork_safety"
+      require_relative "forker"
+      require_relative "hooks"
+      require_relative "metrics"
+      require_relative "native_threads"
+      require_relative "public_folder"
+      require_relative "rails_log"
+      require_relative "socket_files"
+      require_relative "warm_up"
     end
 
     # Moves the control socket away from file descriptor 0, so that neither the application nor what it
@@ -69,7 +75,7 @@ module Highball
       control.send(JSON.generate(message), 0)
       exit!(1)
     end
-    private_class_method :take_control_socket, :refuse
+    private_class_method :take_control_socket, :load_parts, :refuse
 
     def initialize(control, runtime)
       @control = control
@@ -114,6 +120,8 @@ module Highball
     # The thread that forks once the application is loaded. It keeps the priority that this one has now.
     def start_fork_thread(booted)
       thread = Thread.new do
+        # Workers begin in a copy of this thread.
+        Native.keep_native_thread
         leave if booted.pop.run == :front_gone
       end
       thread.name = "highball forker"
@@ -161,7 +169,7 @@ module Highball
 
     def report_booted(seconds)
       held = ForkSafety.held(@own, [@fork_thread])
-      advice = KnownLibraries.sentences + DatabasePool.warnings(@start.threads)
+      advice = KnownLibraries.sentences + DatabasePool.warnings(@start.threads) + NativeThreads.warnings
       public_folder = PublicFolder.of(@app)
       Native.booted(
         @control.fileno, RUBY_VERSION, ::Rack.release, seconds, held, advice, @filter_parameters, public_folder,

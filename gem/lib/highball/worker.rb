@@ -81,6 +81,7 @@ module Highball
     end
 
     def run_thread(worker_thread)
+      Native.keep_native_thread
       @runners[worker_thread.number] = Thread.current
       exceptions = ExceptionReporter.new(worker_thread, @exceptions) if @exceptions
       Runner.new(@app, worker_thread, @out_of_band, @error_page, exceptions, bodies: @bodies).run
