@@ -72,6 +72,15 @@ class GemTest < Minitest::Test
     end
   end
 
+  # Gems that Ruby only bundles (logger, benchmark, ostruct and others, more with each release) may be missing from an
+  # application's bundle. What is asked for by an application alone is asked for where it is there.
+  def test_the_gem_needs_no_gem_that_ruby_only_bundles
+    libraries = %w[io/nonblock ipaddr json rbconfig socket stringio]
+    asked_for = %w[bundler byebug/core debug/session rack rack/builder rack/handler rack/utils rackup/handler]
+    required = Dir[File.join(GEM, "lib/**/*.rb")].flat_map { |path| File.read(path).scan(/^\s*require "([^"]+)"/) }
+    assert_empty required.flatten.uniq - libraries - asked_for
+  end
+
   private
 
   def run!(*command)
