@@ -17,7 +17,7 @@ struct Layer {
 const FOR_TESTS: [&str; 2] = ["crates/test-browser", "crates/test-support"];
 
 /// One line for each crate.
-const LAYERS: [Layer; 31] = [
+const LAYERS: [Layer; 32] = [
     Layer {
         krate: "crates/admin",
         may_use: &[],
@@ -79,6 +79,11 @@ const LAYERS: [Layer; 31] = [
         why: "tells receivers outside of the server what exceptions decides; it knows no front",
     },
     Layer {
+        krate: "crates/plan",
+        may_use: &[],
+        why: "simulates the queue from recorded times; it knows no server and no clock",
+    },
+    Layer {
         krate: "crates/proc",
         may_use: &[],
         why: "server and lab read /proc with it; it knows neither",
@@ -130,6 +135,7 @@ const LAYERS: [Layer; 31] = [
             "crates/front",
             "crates/metrics",
             "crates/notify",
+            "crates/plan",
             "crates/proc",
             "crates/profiles",
             "crates/supervisor",
