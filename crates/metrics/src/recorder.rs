@@ -71,6 +71,9 @@ struct RouteRecord {
     /// From arrival to end, by the class of the status.
     whole: [OnceLock<Box<Histogram>>; CLASSES.len()],
     app: OnceLock<Box<Histogram>>,
+    /// CPU times in the application, and the rest of those times.
+    cpu: OnceLock<Box<Histogram>>,
+    wait: OnceLock<Box<Histogram>>,
     failed: AtomicU64,
     measured: AtomicU64,
     cpu_ns: AtomicU64,
@@ -139,6 +142,12 @@ impl Recorder {
             add(&route.db_ns, cost.db_ns);
             add(&route.view_ns, cost.view_ns);
             add(&route.queries, cost.queries);
+        }
+        if let (Some(cost), Some(app)) = (&ended.cost, ended.app) {
+            let cpu = Duration::from_nanos(cost.cpu_ns);
+            route.cpu.get_or_init(Box::default).record(cpu);
+            let wait = app.saturating_sub(cpu);
+            route.wait.get_or_init(Box::default).record(wait);
         }
     }
 
@@ -218,6 +227,8 @@ impl RouteRecord {
             is_path: false,
             whole: classes.collect(),
             app: known(&self.app).unwrap_or_default(),
+            cpu: known(&self.cpu).unwrap_or_default(),
+            wait: known(&self.wait).unwrap_or_default(),
             failed: read(&self.failed),
             cost: CostTotals {
                 requests: read(&self.measured),

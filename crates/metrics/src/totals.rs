@@ -58,6 +58,13 @@ pub struct RouteTotals {
     pub whole: BTreeMap<String, Distribution>,
     /// Times in the application.
     pub app: Distribution,
+    /// CPU times of those that were measured. They and `wait` are not handed to the next server: that one may have other
+    /// workers, and records its own.
+    #[serde(skip)]
+    pub cpu: Distribution,
+    /// The rest of their times in the application: waiting for others, for Ruby's lock, or for a core.
+    #[serde(skip)]
+    pub wait: Distribution,
     /// Requests that went wrong.
     pub failed: u64,
     /// What they cost.
@@ -88,6 +95,8 @@ impl RouteTotals {
             self.whole.entry(class.clone()).or_default().add(more);
         }
         self.app.add(&other.app);
+        self.cpu.add(&other.cpu);
+        self.wait.add(&other.wait);
         self.failed = self.failed.saturating_add(other.failed);
         self.cost.combine(&other.cost, u64::saturating_add);
     }
@@ -100,6 +109,8 @@ impl RouteTotals {
         }
         self.whole.retain(|_, one| one.count() > 0);
         self.app.since(&earlier.app);
+        self.cpu.since(&earlier.cpu);
+        self.wait.since(&earlier.wait);
         self.failed = self.failed.saturating_sub(earlier.failed);
         self.cost.combine(&earlier.cost, u64::saturating_sub);
     }
