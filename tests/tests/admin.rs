@@ -203,9 +203,20 @@ fn real_answers_are_those_that_the_description_promises() {
     let routes = get("/v1/routes?application=").expect(200).json();
     check("RoutesOfApplications", &routes);
     assert_eq!(routes["applications"][0]["routes"][0]["requests"], 1);
+    let recording = get("/v1/recording").expect(200).json();
+    check("RecordingOfApplications", &recording);
+    assert_eq!(
+        recording["applications"][0]["workers"],
+        status["workers"]["allowed"]
+    );
     check("Exceptions", &get("/v1/exceptions").expect(200).json());
     assert!(get("/metrics").expect(200).text().contains("highball_info"));
-    for path in ["/v1/workers", "/v1/routes", "/v1/exceptions"] {
+    for path in [
+        "/v1/workers",
+        "/v1/routes",
+        "/v1/recording",
+        "/v1/exceptions",
+    ] {
         let unknown = get(&format!("{path}?application=shop"));
         check("Error", &unknown.expect(404).json());
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap_complete::Shell;
 
-use crate::server_arguments::{ServerArguments, ViewArguments};
+use crate::server_arguments::{PlanArguments, ServerArguments, ViewArguments};
 
 /// A command.
 #[derive(Debug, PartialEq)]
@@ -124,6 +124,8 @@ pub enum Command {
     Backtraces(ViewArguments),
     /// Show the figures of garbage collectors.
     Gc(ViewArguments),
+    /// Say how many workers and threads an application needs.
+    Plan(PlanArguments),
     /// Write a file of settings.
     Init {
         /// The application's folder; by default the current one.

@@ -26,6 +26,9 @@ pub const LAB_COMMANDS: [(&str, &str); 5] = [
     ),
 ];
 
+/// More requests a second are not planned for.
+const MAX_PLANNED_RATE: f64 = 1e6;
+
 /// Where each shell looks for them.
 const COMPLETION_FILES: &str = "\
 bash  highball completion bash > ~/.local/share/bash-completion/completions/highball
@@ -196,7 +199,7 @@ fn memory() -> Command {
 }
 
 /// Commands that show what the server does, and where its time goes.
-fn commands_for_observers() -> [Command; 4] {
+fn commands_for_observers() -> [Command; 5] {
     let number = Arg::new("number")
         .value_name("N")
         .help("Number of a request in that list: shows where it spent its time");
@@ -229,7 +232,45 @@ fn commands_for_observers() -> [Command; 4] {
         .args(targets())
         .args([worker(), switch("json", "Print JSON")])
         .arg(of_application());
-    [slow, profile, backtraces, gc]
+    [slow, profile, backtraces, gc, plan()]
+}
+
+fn plan() -> Command {
+    let rate = text(
+        "rate",
+        "N",
+        "Requests a second [default: as many as come now, counted for 5 seconds]",
+    )
+    .value_parser(|text: &str| match text.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate <= MAX_PLANNED_RATE => Ok(rate),
+        _ => Err("a number above 0, at most 1000000"),
+    });
+    let p99 = text(
+        "p99",
+        "DURATION",
+        "The target, such as 200ms: 99 of 100 requests have their response within this time",
+    )
+    .value_parser(|text: &str| match config::parse_time(text) {
+        Some(time) if !time.is_zero() => Ok(time),
+        _ => Err("a time such as 200ms or 2s"),
+    });
+    let few = |name, help| text(name, "N", help).value_parser(value_parser!(u16).range(1..=256));
+    Command::new("plan")
+        .about("Say how many workers and threads the application needs for a load, from what the running server has recorded")
+        .args(targets())
+        .args([
+            rate,
+            p99,
+            few("workers", "So many workers [default: as few as meet the target]"),
+            few("threads", "So many threads of each worker [default: several numbers are tried]"),
+            few("cores", "Cores for the workers [default: those that the server may use]"),
+            switch("json", "Print JSON"),
+        ])
+        .arg(text(
+            "application",
+            "NAME",
+            "The application, where the server has several",
+        ))
 }
 
 fn of_application() -> Arg {

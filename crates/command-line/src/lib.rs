@@ -19,7 +19,7 @@ pub use commands::{
     ApplicationArguments, Command, MaintenanceArguments, MaintenanceState, ProfileMode, Purge,
 };
 pub use definition::{LAB_COMMANDS, definition};
-pub use server_arguments::{ServerArguments, ViewArguments};
+pub use server_arguments::{PlanArguments, ServerArguments, ViewArguments};
 
 /// They ask for the help itself, and are no topics.
 const HELP_FLAGS: [&str; 2] = ["-h", "--help"];

@@ -10,7 +10,7 @@ use config::{SETTINGS, Setting};
 use crate::commands::{
     ApplicationArguments, Command, MaintenanceArguments, MaintenanceState, ProfileMode, Purge,
 };
-use crate::server_arguments::{ServerArguments, ViewArguments};
+use crate::server_arguments::{PlanArguments, ServerArguments, ViewArguments};
 
 fn purge(matches: &mut ArgMatches) -> Purge {
     let mut text = |name: &str| matches.remove_one::<String>(name);
@@ -84,6 +84,7 @@ pub(crate) fn command(name: &str, matches: &mut ArgMatches) -> Command {
         },
         "backtraces" => Command::Backtraces(view(matches)),
         "gc" => Command::Gc(view(matches)),
+        "plan" => Command::Plan(plan(matches)),
         "maintenance" => Command::Maintenance(maintenance(matches)),
         "purge" => Command::Purge {
             what: purge(matches),
@@ -120,6 +121,19 @@ fn view(matches: &mut ArgMatches) -> ViewArguments {
         worker: matches.try_remove_one("worker").ok().flatten(),
         svg: matches.try_remove_one("svg").ok().flatten(),
         speedscope: matches.try_remove_one("speedscope").ok().flatten(),
+        json: matches.get_flag("json"),
+        server: server(matches),
+    }
+}
+
+fn plan(matches: &mut ArgMatches) -> PlanArguments {
+    PlanArguments {
+        application: matches.remove_one("application"),
+        rate: matches.remove_one("rate"),
+        p99: matches.remove_one("p99"),
+        workers: matches.remove_one("workers"),
+        threads: matches.remove_one("threads"),
+        cores: matches.remove_one("cores"),
         json: matches.get_flag("json"),
         server: server(matches),
     }

@@ -1,6 +1,7 @@
 //! Arguments of commands that a running server carries out. Data only.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A running server, by one of these; by default the server of the current folder.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,6 +29,27 @@ pub struct ViewArguments {
     pub svg: Option<PathBuf>,
     /// Where a file for speedscope is written.
     pub speedscope: Option<PathBuf>,
+    /// As JSON, for programs.
+    pub json: bool,
+}
+
+/// How many workers and threads an application needs, of which server, and for which load.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlanArguments {
+    /// Which server.
+    pub server: ServerArguments,
+    /// The application's name, where the server has several.
+    pub application: Option<String>,
+    /// Requests a second; by default as many as come now.
+    pub rate: Option<f64>,
+    /// The target: 99 % of the requests have their response within this time.
+    pub p99: Option<Duration>,
+    /// So many workers alone.
+    pub workers: Option<u16>,
+    /// So many threads of each worker alone.
+    pub threads: Option<u16>,
+    /// Cores; by default those that the server may use.
+    pub cores: Option<u16>,
     /// As JSON, for programs.
     pub json: bool,
 }

@@ -34,6 +34,7 @@ mod units;
 
 pub use address_list::AddressList;
 pub use applications::{ApplicationSettings, ApplicationTable, MAX_APPLICATIONS, ServerSettings};
+pub use cores::usable as usable_cores;
 pub use error::{ConfigError, ConfigErrors, Origin, Place};
 pub use example_file::{WrongEntry, example_file};
 pub use field::{
@@ -56,3 +57,4 @@ pub use rate_limit::{RateLimit, RateLimitKey};
 pub use reload::Change;
 pub use setting::{Reload, Scope, Setting};
 pub use table::{SETTINGS, Settings};
+pub use units::parse_time;

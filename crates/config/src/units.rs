@@ -51,6 +51,13 @@ pub(crate) fn quantity(text: &str, units: &[(&str, u64)], plain: u64) -> Option<
     )
 }
 
+/// Reads a time with a unit (`200ms`, `2s`), or in seconds without one; `None` where it is no time.
+pub fn parse_time(text: &str) -> Option<Duration> {
+    quantity(text, &TIME_UNITS, 1_000)
+        .flatten()
+        .map(Duration::from_millis)
+}
+
 /// Writes a size in the largest unit that leaves no remainder.
 pub(crate) fn size_text(size: u64) -> String {
     let units = SIZE_UNITS.iter().filter(|(_, factor)| *factor > 1);

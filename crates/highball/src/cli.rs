@@ -14,6 +14,7 @@ mod live;
 pub(crate) mod maintenance;
 pub(crate) mod memory;
 mod memory_usage;
+pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod serve;
 pub(crate) mod slow;

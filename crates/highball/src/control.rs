@@ -19,6 +19,7 @@ pub(crate) mod places;
 pub(crate) mod purges;
 pub(crate) mod queue;
 pub(crate) mod recent;
+pub(crate) mod recordings;
 pub(crate) mod report;
 pub(crate) mod reporter;
 pub(crate) mod routes;

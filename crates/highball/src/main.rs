@@ -30,7 +30,7 @@ use std::process::ExitCode;
 
 use cli::{
     certificates, check, client, dashboard as dashboard_command, exceptions_page, help, init, lab,
-    launcher, maintenance, memory, profile, serve, slow, top, watch, workers,
+    launcher, maintenance, memory, plan, profile, serve, slow, top, watch, workers,
 };
 use command_line::Command;
 use tikv_jemallocator::Jemalloc;
@@ -105,6 +105,7 @@ fn main() -> ExitCode {
         } => profile::run(&view, seconds, mode),
         Command::Backtraces(view) => workers::backtraces(&view),
         Command::Gc(view) => workers::gc(&view),
+        Command::Plan(arguments) => plan::run(&arguments),
         Command::Upgrade { server, binary } => client::upgrade(&server, binary.as_deref()),
         Command::Stop { server, now } => client::stop(&server, now),
         Command::Init { dir, from } => init::run(dir.as_deref(), from.as_deref()),

@@ -1,12 +1,15 @@
-//! The routes of the operators' API that show a part of the status: workers, and routes of the applications. They only read.
+//! The routes of the operators' API that show a part of the status: workers, routes of the applications, and what was recorded
+//! of these. They only read.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use admin::{Answer, Call, Problem, Routes, json};
 use http::StatusCode;
 use serde::Serialize;
 use supervisor::{Generation, Process, Role};
 
+use crate::control::recordings::recording;
 use crate::control::report::{ApplicationReport, Report, ReportSource, Thread, Workers};
 use crate::control::routes::RouteReport;
 
@@ -43,7 +46,9 @@ struct RoutesPart {
 
 /// Adds the routes.
 pub(crate) fn add(routes: Routes, report: &Rc<ReportSource>) -> Routes {
-    let [of_workers, of_routes] = [(); 2].map(|()| Rc::clone(report));
+    let [of_workers, of_routes, of_recordings] = [(); 3].map(|()| Rc::clone(report));
+    // The server records from now on.
+    let since = Instant::now();
     routes
         .get("/v1/workers", move |call| {
             show(call, Rc::clone(&of_workers), workers)
@@ -51,6 +56,11 @@ pub(crate) fn add(routes: Routes, report: &Rc<ReportSource>) -> Routes {
         .get("/v1/routes", move |call| {
             show(call, Rc::clone(&of_routes), |report| RoutesPart {
                 routes: report.routes,
+            })
+        })
+        .get("/v1/recording", move |call| {
+            show(call, Rc::clone(&of_recordings), move |report| {
+                recording(&report, since.elapsed())
             })
         })
 }
