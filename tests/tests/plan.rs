@@ -5,7 +5,7 @@ use std::thread;
 
 use highball_tests::several::{named, start};
 use serde_json::Value;
-use test_support::{Server, ServerBuilder};
+use test_support::{Ran, Server, ServerBuilder};
 
 /// `/compute` takes 20 ms of CPU, `/wait` waits for 80 ms.
 const KNOWN: &str = r##"
@@ -30,9 +30,17 @@ fn builder() -> ServerBuilder {
 fn recorded(each: usize) -> Server {
     let server = builder().start();
     for path in ["/compute", "/wait"] {
-        (0..each).for_each(|_| drop(server.get(path).expect(200)));
+        for _ in 0..each {
+            server.get(path).expect(200);
+        }
     }
     server
+}
+
+#[track_caller]
+fn json(ran: &Ran) -> Value {
+    assert!(ran.status.success(), "{}", ran.output());
+    serde_json::from_str(&ran.stdout).expect("JSON")
 }
 
 /// What `highball plan` says with these arguments, as JSON.
@@ -42,9 +50,7 @@ fn plan(server: &Server, arguments: &str) -> Value {
         .into_iter()
         .chain(arguments.split_whitespace())
         .collect();
-    let ran = server.command(&all);
-    assert!(ran.status.success(), "{}", ran.output());
-    serde_json::from_str(&ran.stdout).expect("JSON")
+    json(&server.command(&all))
 }
 
 #[track_caller]
@@ -99,25 +105,25 @@ fn what_limits_is_named() {
 fn without_a_rate_the_present_one_is_counted() {
     let server = recorded(1);
     let ends = AtomicBool::new(false);
-    thread::scope(|scope| {
+    let mut client = server.connect();
+    let answer = thread::scope(|scope| {
         scope.spawn(|| {
             while !ends.load(Ordering::SeqCst) {
-                server.get("/wait").expect(200);
+                client.get("/wait").expect(200);
             }
         });
-        let answer = plan(&server, "--cores 4");
+        let ran = server.command(&["plan", "--json", "--cores", "4"]);
         ends.store(true, Ordering::SeqCst);
-        let rate = answer["rate"].as_f64().expect("a number");
-        assert!((0.5..12.6).contains(&rate), "{answer:#}");
-        assert_eq!(answer["chosen"], Value::Null);
-        let is_present = |one: &&Value| one["is_present"] == true;
-        let candidates = answer["candidates"].as_array().expect("a list");
-        let present = candidates.iter().find(is_present).expect("the present");
-        assert_eq!(
-            (&present["workers"], &present["threads"]),
-            (&1.into(), &2.into())
-        );
+        json(&ran)
     });
+    let rate = answer["rate"].as_f64().expect("a number");
+    assert!((0.5..12.6).contains(&rate), "{answer:#}");
+    assert_eq!(answer["chosen"], Value::Null);
+    let is_present = |one: &&Value| one["is_present"] == true;
+    let candidates = answer["candidates"].as_array().expect("a list");
+    let present = candidates.iter().find(is_present).expect("the present");
+    let setup = (&present["workers"], &present["threads"]);
+    assert_eq!(setup, (&1.into(), &2.into()));
 }
 
 #[test]
