@@ -119,14 +119,15 @@ struct Replaced {
 }
 
 impl Replaced {
-    /// That server, if there is one.
-    fn of(context: &mut StartupContext) -> Result<Option<Self>> {
+    /// That server, if there is one. The log goes on with the level that an operator chose there.
+    fn of(context: &mut StartupContext, log: &AccessLog) -> Result<Option<Self>> {
         let Some(handover) = context.handover.take() else {
             return Ok(None);
         };
         // This thread has the policy of the process that started it. A sandbox may forbid to change that.
         let _ = Policy::Default.apply();
         let (control, predecessor) = handover.into_parts()?;
+        predecessor.greeting.log_level.pass_on(log);
         let names = control.names;
         Ok(Some(Self { predecessor, names }))
     }

@@ -81,10 +81,7 @@ impl Booting {
         sinks: CommandSinks,
     ) -> Result<Self> {
         let manager = Manager::from_env().context("cannot use NOTIFY_SOCKET")?;
-        let replaced = Replaced::of(context)?;
-        if let Some(Replaced { predecessor, .. }) = &replaced {
-            predecessor.greeting.log_level.pass_on(&log);
-        }
+        let replaced = Replaced::of(context, &log)?;
         let sockets = opened.sockets;
         let launchers = begin(opened.launchers, &log)?;
         let generations = first_generations(&setup, replaced.as_ref());
@@ -98,8 +95,7 @@ impl Booting {
         begin_tls(&setup, &front, &sockets)?;
         exceptions::tell(&setup.settings, &hosted, &log)?;
         let exporter = traces::start(&setup.settings, &setup.dir, &hosted, &log)?;
-        let certificates = SharedManager::default();
-        let state = Rc::new(Cell::new("booting"));
+        let (certificates, state) = (SharedManager::default(), Rc::new(Cell::new("booting")));
         announcement::loading(&log, &setup);
         let pid_file = match replaced {
             None => PidFile::write(&setup.settings, &setup.dir)?,
