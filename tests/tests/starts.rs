@@ -233,7 +233,8 @@ fn ruby_that_says(dir: &Directory, definitions: &str) -> PathBuf {
     let says = dir.join("says.rb");
     let program = format!("#!/bin/sh\nexec ruby -W0 -r {} \"$@\"\n", says.display());
     dir.write("ruby", program);
-    fs::set_permissions(dir.join("ruby"), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(dir.join("ruby"), Permissions::from_mode(0o755))
+        .expect("a program can be made executable");
     dir.join("ruby")
 }
 
