@@ -9,7 +9,7 @@ use procfs::ProcessCGroups;
 mod cpu;
 mod memory;
 
-pub use cpu::quota as cpu_quota;
+pub use cpu::{pressure as cpu_pressure, quota as cpu_quota, throttled as cpu_throttled};
 pub use memory::{MemoryGroup, limits as memory_limits};
 
 /// Reads a file by its path; `None` where there is none.

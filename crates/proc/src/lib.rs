@@ -11,6 +11,7 @@ pub mod sockets;
 
 pub use memory::{Memory, memory_of};
 pub use process::{
-    Stat, all, children, command_line, descriptors, environment_contains, has_only_threads_in,
-    own_cpu, peak_rss, pids, program, shared_memory, started, stat, thread_run_delay,
+    Stat, all, children, command_line, cpu_demand, descriptors, environment_contains,
+    has_only_threads_in, own_cpu, peak_rss, pids, program, shared_memory, started, stat,
+    thread_run_delay,
 };

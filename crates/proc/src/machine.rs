@@ -13,6 +13,8 @@ pub struct MachineCpu {
     pub busy: Duration,
     /// Time in which the hypervisor ran something else.
     pub steal: Duration,
+    /// Number of cores that are online.
+    pub cores: usize,
 }
 
 impl MachineCpu {
@@ -30,6 +32,7 @@ impl From<&KernelStats> for MachineCpu {
         Self {
             busy: ticks(cpu.user + cpu.nice + cpu.system + interrupts),
             steal: ticks(cpu.steal.unwrap_or(0)),
+            cores: stats.cpu_time.len(),
         }
     }
 }
@@ -97,6 +100,7 @@ mod tests {
         let cpu = MachineCpu::from(&stats.unwrap());
         assert_eq!(cpu.busy, ticks(170));
         assert_eq!(cpu.steal, ticks(30));
+        assert_eq!(cpu.cores, 1);
     }
 
     #[test]

@@ -130,6 +130,15 @@ pub fn thread_run_delay() -> Duration {
     Duration::from_nanos(counted.map_or(0, |counted| counted.run_delay))
 }
 
+/// Returns the CPU time of all threads of a process, with the time in which they were ready to run and waited for a core.
+pub fn cpu_demand(pid: i32) -> Option<Duration> {
+    let tasks = Process::new(pid).ok()?.tasks().ok()?;
+    // One that ends meanwhile has no more demand.
+    let counted = tasks.filter_map(|task| task.ok()?.schedstat().ok());
+    let demand = counted.map(|one| one.sum_exec_runtime + one.run_delay);
+    Some(Duration::from_nanos(demand.sum()))
+}
+
 /// Returns the most memory, in bytes, that was ever resident in a process.
 pub fn peak_rss(pid: i32) -> Option<u64> {
     let status = Process::new(pid).ok()?.status().ok()?;
@@ -207,6 +216,7 @@ mod tests {
         assert_eq!(program(pid).as_deref(), own.file_name().unwrap().to_str());
         assert!(descriptors(pid) > Some(2));
         assert!(peak_rss(pid) > Some(0));
+        assert!(cpu_demand(pid) > Some(Duration::ZERO));
         assert!(has_only_threads_in(pid, &['R', 'S', 'D']));
         assert!(!has_only_threads_in(pid, &['T']));
         assert_eq!(stat(0), None);
