@@ -4,7 +4,7 @@
 
 use rustix::thread::sched_getaffinity;
 
-/// The cores this process may use, at least 1.
+/// The cores this process may use, at least 1. Reads files of the kernel.
 pub fn usable() -> u16 {
     let affinity = sched_getaffinity(None).map_or(1, |set| set.count());
     combine(affinity, proc::cgroup::cpu_quota())

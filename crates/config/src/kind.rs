@@ -2,6 +2,7 @@
 
 mod lists;
 mod path_list;
+mod range;
 mod ratio;
 mod socket_address;
 mod text_forms;
@@ -28,6 +29,13 @@ pub enum Kind {
     },
     /// A whole number, or `auto`.
     AutoInteger {
+        /// The least.
+        min: u64,
+        /// The greatest.
+        max: u64,
+    },
+    /// A whole number, a range of them with a beginning of at least 1 (`2..8`), or `auto`.
+    AutoRange {
         /// The least.
         min: u64,
         /// The greatest.
@@ -104,6 +112,8 @@ pub(crate) enum Value {
     None,
     Auto,
     Number(u64),
+    /// From the first to the second, which is greater.
+    Range(u64, u64),
     Duration(Duration),
     Bool(bool),
     Text(String),
@@ -134,6 +144,7 @@ impl Kind {
         match self {
             Self::Integer { .. }
             | Self::AutoInteger { .. }
+            | Self::AutoRange { .. }
             | Self::Bytes { .. }
             | Self::AutoBytes { .. }
             | Self::Duration { .. }
@@ -167,6 +178,7 @@ impl Kind {
         match self {
             Self::Integer { .. } => "N".to_owned(),
             Self::AutoInteger { .. } => "N|auto".to_owned(),
+            Self::AutoRange { .. } => "N|N..M|auto".to_owned(),
             Self::Bytes { .. } => "SIZE".to_owned(),
             Self::AutoBytes { .. } => "SIZE|auto".to_owned(),
             Self::Duration { .. } => "TIME".to_owned(),
@@ -196,6 +208,9 @@ impl Kind {
             Self::Integer { min, max } => format!("a whole number from {min} to {max}"),
             Self::AutoInteger { min, max } => {
                 format!("a whole number from {min} to {max}, or \"auto\"")
+            }
+            Self::AutoRange { min, max } => {
+                format!("a whole number from {min} to {max}, a range such as \"2..8\", or \"auto\"")
             }
             Self::Bytes { min, max } => format!(
                 "a size from {} to {}, such as 65536, \"64KiB\" or \"1MiB\"",
@@ -251,7 +266,10 @@ impl Kind {
     pub(crate) fn parse(&self, text: &str) -> Result<Value, String> {
         let wrong = || self.not_allowed(text);
         match self {
-            Self::AutoInteger { .. } | Self::AutoBytes { .. } | Self::FileMode
+            Self::AutoInteger { .. }
+            | Self::AutoRange { .. }
+            | Self::AutoBytes { .. }
+            | Self::FileMode
                 if text == "auto" =>
             {
                 Ok(Value::Auto)
@@ -259,7 +277,13 @@ impl Kind {
             Self::FileMode => file_mode(text).map(Value::Number).ok_or_else(wrong),
             Self::Maybe(_) if text == "none" => Ok(Value::None),
             Self::Maybe(kind) => kind.parse(text).map_err(|error| error + ", or \"none\""),
-            Self::Integer { min, max } | Self::AutoInteger { min, max } => {
+            Self::AutoRange { min, max } if range::is_range(text) => {
+                let range = range::parse(text, (*min).max(1), *max);
+                range.map_err(|message| message.unwrap_or_else(wrong))
+            }
+            Self::Integer { min, max }
+            | Self::AutoInteger { min, max }
+            | Self::AutoRange { min, max } => {
                 let number: i128 = text.parse().map_err(|_| wrong())?;
                 let number = u64::try_from(number).map_err(|_| self.out_of_range(text))?;
                 self.within(
@@ -327,6 +351,7 @@ impl Kind {
             (Self::Ratio, Value::Number(millionths)) => ratio::text(*millionths),
             (Self::FileMode, Value::Number(mode)) => format!("{mode:04o}"),
             (_, Value::Number(number)) => number.to_string(),
+            (_, Value::Range(least, most)) => range::text(*least, *most),
             (_, Value::Duration(time)) => time_text(*time),
             (_, Value::Bool(on)) => on.to_string(),
             (_, Value::Text(text)) => text.clone(),

@@ -31,6 +31,7 @@ mod setting;
 mod table;
 mod table_macro;
 mod units;
+mod worker_range;
 
 pub use address_list::AddressList;
 pub use applications::{ApplicationSettings, ApplicationTable, MAX_APPLICATIONS, ServerSettings};
@@ -58,3 +59,4 @@ pub use reload::Change;
 pub use setting::{Reload, Scope, Setting};
 pub use table::{SETTINGS, Settings};
 pub use units::parse_time;
+pub use worker_range::WorkerRange;

@@ -67,9 +67,9 @@ pub(crate) struct Item {
 }
 
 impl Settings {
-    /// Returns the most workers that there may be at once: `max_workers`, but not fewer than `workers`.
+    /// Returns the most workers that there may be at once: `max_workers`, but not fewer than `workers` or its upper end.
     pub fn most_workers(&self) -> u16 {
-        self.max_workers.max(self.workers)
+        self.max_workers.max(self.workers.most())
     }
 
     /// Returns the time that a request for this path has: that of its rule in `request_timeouts`, else `request_timeout`.

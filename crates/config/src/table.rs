@@ -43,6 +43,7 @@ use crate::table::tls::tls_settings;
 use crate::table::traces::traces_settings;
 use crate::table_macro::settings;
 use crate::units::{GIB, KIB, MIB, MS, TIB};
+use crate::worker_range::WorkerRange;
 
 /// The longest time-out: every wait has one.
 const DAY: Duration = Duration::from_secs(24 * 3600);

@@ -83,6 +83,7 @@ fn every_setting_that_bounds_something_is_in_the_table() {
             kind,
             Kind::Integer { .. }
                 | Kind::AutoInteger { .. }
+                | Kind::AutoRange { .. }
                 | Kind::Bytes { .. }
                 | Kind::AutoBytes { .. }
                 | Kind::Duration { .. }

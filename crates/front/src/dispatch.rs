@@ -8,7 +8,7 @@
 //! - the supervisor says which generations and workers there are: `supervised` ([`exchange::Dispatcher`])
 //! - the runtime has it take what workers have written, and check deadlines: `turns`
 //! - the front ends it: `shutdown`
-//! - the application's owner asks whether it is needed: `idle`
+//! - the application's owner asks whether it is needed: `idle`, and how busy it is: `load`
 
 mod crashes;
 mod deadlines;
@@ -18,6 +18,7 @@ mod generation;
 mod hijacks;
 mod idle;
 mod lanes;
+mod load;
 mod pending;
 mod poison;
 mod queue;
@@ -44,6 +45,7 @@ use exchange::Geometry;
 use crate::http::response_store::ResponseStore;
 use crate::log::AccessLog;
 pub use idle::{Activity, IdleWatch};
+pub use load::{Load, LoadWatch, WaitCount};
 use pending::Requests;
 pub use requests::Intake;
 pub use shutdown::DispatcherShutdown;

@@ -43,7 +43,7 @@ fn expect_corrupt(alarms: &Receiver<Alarm>, word: Word) {
 
 #[test]
 fn what_lay_in_damaged_memory_is_run_again_where_that_is_safe() {
-    let server = Server::start(|settings| (settings.workers, settings.threads) = (2, 1));
+    let server = Server::start(|settings| (settings.workers, settings.threads) = (2.into(), 1));
     let alarms = server.alarms();
     let mut old = server.thread();
     let mut unsafe_one = server.connect();
@@ -78,7 +78,7 @@ fn what_lay_in_damaged_memory_is_run_again_where_that_is_safe() {
 
 #[test]
 fn nothing_more_is_read_from_damaged_memory() {
-    let server = Server::start(|settings| settings.workers = 2);
+    let server = Server::start(|settings| settings.workers = 2.into());
     let alarms = server.alarms();
     let mut thread = server.thread();
     let mut client = server.ask("/torn");

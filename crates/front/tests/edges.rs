@@ -55,7 +55,7 @@ fn run_dispatcher(
 ) {
     let built = runtime::build().expect("a runtime");
     built.block_on(async move {
-        let (workers, threads) = (settings.workers, settings.threads);
+        let (workers, threads) = (settings.workers.most(), settings.threads);
         let geometry = Geometry::new(workers, threads, slot_bytes(settings) as u32, 256 * 1024);
         let exchange = exchange::Front::new(geometry).expect("an exchange");
         let store = Rc::new(ResponseStore::new(settings, 1));
@@ -112,7 +112,7 @@ impl Edges {
     fn start(change: impl Fn(&mut Settings)) -> Self {
         let settings = || {
             let mut settings = Settings::for_tests();
-            (settings.workers, settings.threads) = (2, 1);
+            (settings.workers, settings.threads) = (2.into(), 1);
             change(&mut settings);
             settings
         };
@@ -290,7 +290,7 @@ fn a_small_request_wakes_each_thread_once() {
 
 #[test]
 fn requests_of_two_edges_are_taken_in_the_order_in_which_they_came() {
-    let edges = Edges::start(|settings| settings.workers = 1);
+    let edges = Edges::start(|settings| settings.workers = 1.into());
     let mut clients = Vec::new();
     for number in 0..6 {
         clients.push(edges.ask(number % 2, &format!("/{number}")));
@@ -427,7 +427,7 @@ fn a_run_that_replaces_one_whose_head_is_out_is_given_up() {
 fn a_deadline_passes_in_the_queue_and_in_a_worker() {
     let edges = Edges::start(|settings| {
         settings.request_timeout = Some(Duration::from_millis(300));
-        settings.workers = 1;
+        settings.workers = 1.into();
     });
     let player = edges.worker(0);
     let mut thread = player.thread(0);
@@ -444,7 +444,7 @@ fn a_deadline_passes_in_the_queue_and_in_a_worker() {
 #[test]
 fn a_full_queue_refuses_at_both_edges_and_before_the_body() {
     let edges = Edges::start(|settings| {
-        settings.workers = 1;
+        settings.workers = 1.into();
         settings.queue_limit = 1;
     });
     let first = edges.ask(0, "/runs");

@@ -73,7 +73,7 @@ fn a_request_whose_worker_dies_in_the_old_generation_is_run_again_in_the_new_one
 
 #[test]
 fn with_two_generations_no_request_waits_behind_a_busy_thread_of_one_while_the_other_idles() {
-    let server = Server::start(|settings| settings.workers = 2);
+    let server = Server::start(|settings| settings.workers = 2.into());
     let mut old = server.thread();
     server.open(2);
     let mut new = server.worker_of(2, 0).thread(0);

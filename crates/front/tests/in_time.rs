@@ -39,7 +39,7 @@ fn expect_hours(server: &Server, worker: u16, hours: u32) {
 #[test]
 fn the_latest_deadline_of_what_a_worker_runs_counts_that_of_its_path_included() {
     let server = Server::start(|settings| {
-        (settings.workers, settings.threads) = (2, 2);
+        (settings.workers, settings.threads) = (2.into(), 2);
         settings.request_timeout = Some(HOUR);
         settings.request_timeouts = [("/reports", 3 * HOUR)].into_iter().collect();
     });

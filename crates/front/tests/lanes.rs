@@ -109,7 +109,7 @@ fn a_priority_path_under_load_lets_others_through_once_nothing_of_it_waits() {
 /// Two workers of one thread each, one of which `/reports` may have.
 fn with_share(queue_limit: usize) -> (Server, [TestThread; 2]) {
     let server = Server::start(|settings| {
-        (settings.workers, settings.queue_limit) = (2, queue_limit);
+        (settings.workers, settings.queue_limit) = (2.into(), queue_limit);
         settings.path_shares = [("/reports", 50)].into_iter().collect();
     });
     let threads = [server.worker(0).thread(0), server.worker(1).thread(0)];
@@ -143,7 +143,7 @@ fn a_path_never_has_more_threads_than_its_share_and_others_pass_what_waits() {
 #[test]
 fn a_share_is_one_of_the_threads_that_serve_now() {
     let server = Server::start(|settings| {
-        settings.workers = 4;
+        settings.workers = 4.into();
         settings.path_shares = [("/reports", 50)].into_iter().collect();
     });
     let [mut first, mut second, mut third, _] =
@@ -332,7 +332,7 @@ fn while_no_worker_can_serve_what_waits_and_what_comes_is_told_when_to_come_agai
 
 #[test]
 fn what_a_leaving_worker_still_runs_is_answered_while_no_other_can_serve() {
-    let server = Server::start(|settings| settings.workers = 2);
+    let server = Server::start(|settings| settings.workers = 2.into());
     let mut thread = server.thread();
     let mut running = server.ask("/running");
     let taken = thread.take();

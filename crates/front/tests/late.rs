@@ -181,7 +181,7 @@ fn a_worker_is_stuck_after_the_grace_and_spent_when_it_runs_nothing_that_is_in_t
 
 #[test]
 fn a_worker_that_was_woken_and_holds_nothing_stands_still_and_its_request_is_another_s_to_take() {
-    let (server, alarms) = start(|settings| settings.workers = 2);
+    let (server, alarms) = start(|settings| settings.workers = 2.into());
     let still = server.worker(0).thread(0);
     let region = server.region();
     std::thread::scope(|scope| {

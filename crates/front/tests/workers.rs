@@ -33,7 +33,7 @@ fn post(server: &Server, path: &str) -> Client {
 
 #[test]
 fn a_safe_request_that_has_killed_two_workers_is_a_502_and_named_in_the_log() {
-    let server = Server::start(|settings| settings.workers = 2);
+    let server = Server::start(|settings| settings.workers = 2.into());
     let mut client = server.ask("/deadly?a=b");
     for worker in [0, 1] {
         let mut thread = server.worker(worker).thread(0);
@@ -81,7 +81,7 @@ fn a_request_that_has_killed_two_workers_is_named_also_where_nobody_says_how_the
 
 #[test]
 fn how_the_first_of_two_workers_ended_is_waited_for_as_well() {
-    let server = Server::start(|settings| settings.workers = 2);
+    let server = Server::start(|settings| settings.workers = 2.into());
     let mut client = server.ask("/deadly");
     let deaths = [0, 1].map(|worker| {
         server.worker(worker).thread(0).take();
@@ -98,7 +98,7 @@ fn how_the_first_of_two_workers_ended_is_waited_for_as_well() {
 
 #[test]
 fn a_drained_front_names_a_request_whose_workers_are_not_explained_yet() {
-    let server = Server::start(|settings| settings.workers = 2);
+    let server = Server::start(|settings| settings.workers = 2.into());
     let mut client = server.ask("/deadly");
     let _unexplained = [0, 1].map(|worker| {
         server.worker(worker).thread(0).take();
@@ -279,7 +279,7 @@ fn what_a_worker_had_written_whole_before_it_died_is_delivered() {
 
 #[test]
 fn what_waits_is_left_to_the_other_workers() {
-    let server = Server::start(|settings| settings.workers = 2);
+    let server = Server::start(|settings| settings.workers = 2.into());
     let other = server.worker(1);
     let mut thread = other.thread(0);
     let mut first = server.ask("/first");
@@ -432,7 +432,7 @@ fn a_socket_whose_announcement_never_comes_is_closed() {
 #[test]
 fn a_socket_for_a_request_of_another_worker_is_refused_and_named() {
     for announced in [true, false] {
-        let server = Server::start(|settings| settings.workers = 2);
+        let server = Server::start(|settings| settings.workers = 2.into());
         let mut client = server.connect();
         client.send("GET /hijack HTTP/1.1\r\nHost: test\r\n\r\n");
         let mut thread = server.thread();

@@ -129,7 +129,8 @@ impl Application {
         Plan {
             ruby: settings.ruby.clone(),
             library,
-            workers: settings.workers,
+            workers: settings.workers.least(),
+            most_by_load: settings.workers.most(),
             most_workers: settings.most_workers(),
             boot_timeout: settings.boot_timeout,
             drain_timeout: self.drain_timeout(),

@@ -9,7 +9,7 @@ use std::time::Instant;
 use exchange::Dispatcher;
 use front::ApplicationFront;
 use front::log::AccessLog;
-use supervisor::{Supervisor, scaled};
+use supervisor::{Obstacle, Supervisor, scale_of};
 use tokio::sync::Mutex;
 
 use crate::application::{Application, capacity};
@@ -31,6 +31,8 @@ pub(crate) struct Hosted {
     pub(crate) is_stopped: Cell<bool>,
     /// The latest that was launched.
     pub(crate) latest: Cell<u32>,
+    /// Why there are no more workers now, although the load asks for more.
+    pub(crate) obstacle: Cell<Option<Obstacle>>,
     /// Held while a generation is launched.
     pub(crate) turn: Mutex<()>,
 }
@@ -46,12 +48,12 @@ impl Hosted {
         self.serving.get().is_some()
     }
 
-    /// How many workers there shall be: as many as an operator wants, or as the settings say.
+    /// How many workers there shall be: as many as an operator wants, or the load, or as the settings say.
     pub(crate) fn wanted_workers(&self) -> u16 {
         let application = self.application.borrow();
         let settings = &application.settings;
-        let wanted = scaled(&self.supervisor).unwrap_or(settings.workers);
-        wanted.clamp(1, settings.most_workers())
+        let (range, most) = (settings.workers, settings.most_workers());
+        scale_of(&self.supervisor).wanted(range.least(), range.most(), most)
     }
 
     /// Its capacity in words, with this generation.

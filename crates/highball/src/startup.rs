@@ -10,9 +10,10 @@ use std::rc::Rc;
 
 use admin::Routes;
 use anyhow::{Context, Result};
+use config::WorkerRange;
 use exchange::scheduling::Policy;
 use front::log::{AccessLog, Level};
-use supervisor::orphans;
+use supervisor::{Scale, orphans};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 
@@ -156,13 +157,18 @@ impl Replaced {
         found.is_some_and(|one| one.stopped)
     }
 
-    /// The number of workers that an operator wants of the application of this name, if its setting is still this one.
-    fn scaled(&self, name: Option<&str>, setting: u16) -> Option<u16> {
+    /// How many workers there shall be of the application of this name: an operator's number, if its setting is still this one,
+    /// and that by load.
+    fn scale(&self, name: Option<&str>, setting: WorkerRange) -> Scale {
         let greeting = &self.predecessor.greeting;
         let found = name.and_then(|name| greeting.applications.get(name));
-        let scaled = found.map_or(greeting.scaled, |one| one.scaled);
-        let scaled = scaled.filter(|scaled| scaled.setting == setting);
-        scaled.map(|scaled| scaled.workers)
+        let scaled = found.map_or(&greeting.scaled, |one| &one.scaled).as_ref();
+        let scaled = scaled.filter(|scaled| scaled.setting == setting.to_string());
+        let load = found.map_or(greeting.workers_by_load, |one| one.workers_by_load);
+        Scale {
+            operator: scaled.map(|scaled| scaled.workers),
+            load: load.filter(|_| setting.follows_load()),
+        }
     }
 
     /// What it means for the processes of that application.

@@ -14,19 +14,23 @@ mod runtime;
 pub use launcher::handle::{Introduced, Launcher};
 pub use launcher::service as launcher_service;
 pub use note::{GenerationNote, Note, TemplateNote, WorkerNote};
+pub use rules::autoscale::{Autoscale, Ends, LONG_WAIT, Look, Obstacle, Step, Waits};
 pub use rules::budget::{Bound, Held};
+pub use rules::cpu::CpuUse;
 pub use rules::limits::{Limits, RetireReason};
 pub use rules::memory::Size;
 pub use runtime::channel::Channel;
 pub use runtime::exit_status::ExitStatus;
-pub use runtime::idle::stop_serving;
+pub use runtime::idle::{is_attended, stop_serving};
 pub use runtime::inspect::inspect;
 pub use runtime::inspections::{InspectError, MAX_PROFILE};
 pub use runtime::launch::start_by;
 pub use runtime::load::{BootError, Booted, Load, Plan, StartError};
 pub use runtime::orphans;
 pub use runtime::purges::Purging;
-pub use runtime::scale::{ScaleBusy, WorkerCount, scale, scaled, set_scale, worker_count};
+pub use runtime::scale::{
+    Scale, ScaleBusy, WorkerCount, is_calm, scale, scale_of, set_scale, worker_count,
+};
 pub use runtime::status::{Generation, MemoryDetails, Process, Role};
 pub use runtime::supervisor::Supervisor;
 pub use runtime::template_process::TemplateProcess;

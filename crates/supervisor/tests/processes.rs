@@ -203,6 +203,7 @@ fn plan() -> Plan {
         ruby: "ruby".into(),
         library: Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake"),
         workers: 2,
+        most_by_load: 2,
         most_workers: 4,
         boot_timeout: TEST_TIMEOUT,
         drain_timeout: TEST_TIMEOUT,

@@ -47,6 +47,34 @@ fn integers_that_may_be_auto() {
 }
 
 #[test]
+fn numbers_that_may_be_ranges() {
+    let kind = Kind::AutoRange { min: 0, max: 64 };
+    for text in ["auto", "0", "64", "2..8", "1..64"] {
+        check(kind, text, Ok(text));
+    }
+    check(kind, "3..3", Ok("3"));
+    check(
+        kind,
+        "8..2",
+        Err("8..2 ends below its beginning; write it as \"2..8\""),
+    );
+    let within = "is out of range; expected a range within 1..64";
+    for text in ["0..3", "2..65", "0..0"] {
+        check(kind, text, Err(&format!("{text} {within}")));
+    }
+    check(
+        kind,
+        "65",
+        Err("65 is out of range; expected a whole number from 0 to 64"),
+    );
+    for text in [
+        "2..", "..8", "2...8", "2-8", "a..b", "2..8..9", "-1..3", " 2..8",
+    ] {
+        check(kind, text, Err("a range such as \"2..8\", or \"auto\""));
+    }
+}
+
+#[test]
 fn sizes() {
     let kind = Kind::Bytes { min: 10, max: TIB };
     check(kind, "10", Ok("10"));
@@ -306,6 +334,7 @@ fn every_kind_names_its_value() {
     let check = |kind: Kind, expect: &str| assert_eq!(kind.value_name(), expect);
     check(Kind::Integer { min: 0, max: 1 }, "N");
     check(Kind::AutoInteger { min: 0, max: 1 }, "N|auto");
+    check(Kind::AutoRange { min: 0, max: 1 }, "N|N..M|auto");
     check(Kind::Bytes { min: 0, max: 1 }, "SIZE");
     check(Kind::Duration { min: MS, max: MS }, "TIME");
     check(Kind::Bool, "true|false");

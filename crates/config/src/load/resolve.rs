@@ -69,15 +69,26 @@ pub(crate) fn listen(
 
 /// Works out the numbers that are `auto`; asks for the cores only where it must.
 pub(crate) fn auto(values: &mut [(Value, Origin)], cores: fn() -> u16) {
-    let mut workers = number(values, "workers", || u64::from(cores()));
-    if workers == 0 {
-        workers = 1;
-        values[setting_index("workers")].0 = Value::Number(workers);
-    }
+    let range = match values[setting_index("workers")].0 {
+        Value::Range(_, most) => Some(most),
+        _ => None,
+    };
+    let workers = range.unwrap_or_else(|| fixed_workers(values, cores));
     let threads = number(values, "threads", || 1);
-    number(values, "max_workers", || max_workers(workers, threads));
+    number(values, "max_workers", || {
+        range.unwrap_or_else(|| max_workers(workers, threads))
+    });
     number(values, "queue_limit", || queue_limit(workers, threads));
     number(values, "front_threads", || front_threads(cores()));
+}
+
+/// The number of workers, where it is no range. Sets it too.
+fn fixed_workers(values: &mut [(Value, Origin)], cores: fn() -> u16) -> u64 {
+    let workers = number(values, "workers", || u64::from(cores()));
+    if workers == 0 {
+        values[setting_index("workers")].0 = Value::Number(1);
+    }
+    workers.max(1)
 }
 
 /// The workers that `auto` leaves room for: twice as many, unless their threads have no place in one exchange.

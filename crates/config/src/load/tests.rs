@@ -87,7 +87,7 @@ fn defaults_need_no_source() {
     assert_eq!(listens(&settings), ["0.0.0.0:3000"]);
     assert_eq!(
         (settings.workers, settings.threads, settings.queue_limit),
-        (4, 3, 1200)
+        (4.into(), 3, 1200)
     );
     assert_eq!(settings.environment, "production");
     assert_eq!(settings.request_timeout, Some(Duration::from_secs(60)));
@@ -117,7 +117,7 @@ fn defaults_need_no_source() {
     );
     assert!(settings.trusted_proxies.contains_unix());
     let on_two_cores = Settings {
-        workers: 2,
+        workers: 2.into(),
         max_workers: 4,
         queue_limit: 600,
         ..settings
@@ -861,6 +861,7 @@ fn both_ends_of_each_range_are_allowed_and_fit_their_fields() {
         let (low, high, below, above) = match kind {
             Kind::Integer { min, max }
             | Kind::AutoInteger { min, max }
+            | Kind::AutoRange { min, max }
             | Kind::Bytes { min, max }
             | Kind::AutoBytes { min, max } => (
                 min.to_string(),
@@ -911,8 +912,48 @@ fn both_ends_of_each_range_are_allowed_and_fit_their_fields() {
 }
 
 #[test]
+fn a_range_of_workers_comes_from_every_source_and_makes_room_for_its_end() {
+    for (case, origin) in [
+        (case("workers = \"2..8\""), "highball.toml:1"),
+        (case("").env("HIGHBALL_WORKERS", "2..8"), "HIGHBALL_WORKERS"),
+        (case("").env("WEB_CONCURRENCY", "2..8"), "WEB_CONCURRENCY"),
+        (case("").flag("workers", "2..8"), "--workers"),
+    ] {
+        let settings = case.settings();
+        let workers = settings.workers;
+        assert_eq!((workers.least(), workers.most()), (2, 8));
+        assert!(workers.follows_load());
+        assert_eq!((settings.max_workers, settings.most_workers()), (8, 8));
+        assert_eq!(settings.queue_limit, 2400);
+        let (value, from) = described(&settings, "workers");
+        assert_eq!(value, "2..8");
+        assert!(from.ends_with(origin), "{from}");
+    }
+    // Operators may go further than the load.
+    let more = case("workers = \"2..8\"\nmax_workers = 12").settings();
+    assert_eq!(more.most_workers(), 12);
+    let fewer = case("workers = \"2..8\"\nmax_workers = 4").settings();
+    assert_eq!(fewer.most_workers(), 8);
+    let same = case("workers = \"3..3\"").settings();
+    assert_eq!(same.workers, 3.into());
+    assert!(!same.workers.follows_load());
+    for (text, reason) in [
+        ("8..2", "write it as \"2..8\""),
+        ("0..3", "expected a range within 1..1024"),
+    ] {
+        let errors = case("").env("HIGHBALL_WORKERS", text).errors();
+        assert!(errors[0].contains(reason), "{errors:?}");
+        let errors = case(&format!("workers = \"{text}\"")).errors();
+        assert!(
+            errors[0].starts_with("highball.toml:1: workers"),
+            "{errors:?}"
+        );
+    }
+}
+
+#[test]
 fn auto_workers_stay_within_the_range() {
-    let Kind::AutoInteger { max, .. } = SETTINGS[index_of("workers").unwrap()].kind else {
+    let Kind::AutoRange { max, .. } = SETTINGS[index_of("workers").unwrap()].kind else {
         panic!("workers")
     };
     assert_eq!(max, u64::from(crate::cores::MAX_WORKERS));

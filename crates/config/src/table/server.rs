@@ -128,13 +128,17 @@ macro_rules! server_settings {
             /// `auto` is the number of cores that this process may use, by its CPU affinity and the CPU quota of its
             /// control groups; a part of a core counts as a whole one. 0, a single process for Puma, is one worker.
             ///
+            /// A range such as `2..8` has the number follow the load within it: a worker more where requests wait longer than
+            /// 50 ms, one fewer after ten minutes in which one fewer would have been enough. See
+            /// [workers by load](tuning.md#workers-by-load).
+            ///
         /// What an application keeps in the memory of one process works with one worker alone: Action Cable's
         /// adapter `async`, the cache `:memory_store`, web-console.
-        workers: u16 = Kind::AutoInteger { min: 0, max: 1024 }, default "auto", development "1", env ["WEB_CONCURRENCY"];
+        workers: WorkerRange = Kind::AutoRange { min: 0, max: 1024 }, default "auto", development "1", env ["WEB_CONCURRENCY"];
 
             /// The most workers that `highball scale` and the signal TTIN may ask for while the server runs.
             ///
-            /// `auto` is twice `workers`. Less than `workers` counts as `workers`. Room for a worker that is not there
+            /// `auto` is twice `workers`; where `workers` is a range, its upper end. Less than `workers` counts as `workers`. Room for a worker that is not there
             /// costs address space and no memory.
             max_workers: u16 = Kind::AutoInteger { min: 1, max: 2048 }, default "auto";
 

@@ -14,6 +14,7 @@ use exchange::scheduling::monotonic_ns;
 use metrics::CustomMetrics;
 
 use super::generation::Generation;
+use super::load::Waits;
 use super::pending::{PendingRequest, ResponseState};
 use super::scheduling::Scheduling;
 use crate::exceptions::Exceptions;
@@ -52,6 +53,7 @@ pub(super) struct FrameReader {
     exceptions: Rc<Exceptions>,
     counts: SharedCounts,
     scheduling: Scheduling,
+    waits: Waits,
 }
 
 impl FrameReader {
@@ -62,6 +64,7 @@ impl FrameReader {
             exceptions: Rc::default(),
             counts: Rc::default(),
             scheduling: Scheduling::default(),
+            waits: Waits::default(),
         }
     }
 
@@ -73,6 +76,11 @@ impl FrameReader {
     /// What the application has counted.
     pub(super) fn counts(&self) -> &SharedCounts {
         &self.counts
+    }
+
+    /// How long requests have waited.
+    pub(super) fn waits(&self) -> &Waits {
+        &self.waits
     }
 
     /// Logs what went wrong with a request.
@@ -119,6 +127,7 @@ impl FrameReader {
                 .handed_back(run, times.finished_ns, timeout);
             self.scheduling
                 .finished(times.finished_ns.saturating_sub(times.claimed_ns));
+            self.waits.note(request, times.claimed_ns);
             generation.free(slot);
             // A worker that says nothing of its end has a bug; the client must not wait for it.
             request.fail_quietly(Failure::BadResponse("it has no end"), None);

@@ -52,6 +52,15 @@ impl Queue {
         lanes.filter_map(VecDeque::front)
     }
 
+    /// How many requests wait in all lanes, and how many of them are at the front of their lane and like that: in a lane
+    /// those that came early come first.
+    pub(super) fn count(&self, is_early: impl Fn(&PendingRequest) -> bool) -> (usize, usize) {
+        let lanes = [&self.ordinary, &self.priority, &self.retries];
+        let lanes = lanes.into_iter().chain(&self.shares);
+        let early = lanes.map(|lane| lane.partition_point(|one| is_early(one)));
+        (self.len(), early.sum())
+    }
+
     /// How many requests wait in one lane.
     pub(super) fn waiting(&self, lane: Lane) -> usize {
         match lane {

@@ -96,7 +96,7 @@ impl DispatcherStatus {
 }
 
 /// How much of the threads is in use. What leaving workers finish does not count, nor do their threads.
-fn saturation(state: &State) -> Saturation {
+pub(super) fn saturation(state: &State) -> Saturation {
     let mut all = Saturation {
         waiting: state.queue.len(),
         ..Saturation::default()

@@ -63,12 +63,12 @@ impl Server {
     /// One worker of one thread, and otherwise the usual settings.
     pub(crate) fn start(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings::for_tests();
-        (settings.workers, settings.threads) = (1, 1);
+        (settings.workers, settings.threads) = (1.into(), 1);
         // Tests of other things hear no alarms of requests that wait for them.
         settings.slow_request = None;
         change(&mut settings);
         // No supervisor says how many of them shall serve.
-        settings.max_workers = settings.workers;
+        settings.max_workers = settings.workers.most();
         let lines = Lines::default();
         let output = lines.clone();
         let (tasks, mut received) = unbounded_channel::<Task>();

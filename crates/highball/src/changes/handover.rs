@@ -45,6 +45,8 @@ pub(crate) struct Greeting {
     pub(crate) scaled: Option<Scaled>,
     /// Which of its own lines it writes.
     pub(crate) log_level: LevelReport,
+    /// The number of workers by load, where it follows that.
+    pub(crate) workers_by_load: Option<u16>,
     /// The soft limit of descriptors that the first server was started with, before it raised its own.
     pub(crate) descriptors: Option<u64>,
 }
@@ -63,13 +65,15 @@ pub(crate) struct GreetedApplication {
     pub(crate) workers: Option<u16>,
     /// The number of workers that an operator wants, in place of that of the settings.
     pub(crate) scaled: Option<Scaled>,
+    /// The number of workers by load, where it follows that.
+    pub(crate) workers_by_load: Option<u16>,
 }
 
 /// The number of workers that an operator wants.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Scaled {
     /// The setting that it stands for; where that is another one by now, it holds no more.
-    pub(crate) setting: u16,
+    pub(crate) setting: String,
     /// The number.
     pub(crate) workers: u16,
 }

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use anyhow::Result;
-use config::{ApplicationTable, Reload, SETTINGS, Scope};
+use config::{ApplicationTable, Reload, SETTINGS, Scope, Settings};
 use front::log::Level;
 use front::slot_bytes;
-use supervisor::{scaled, set_scale};
+use supervisor::{Scale, scale_of, set_scale};
 
 use crate::application::Application;
 use crate::changes::{Changes, wait_for_previous};
@@ -136,9 +136,9 @@ async fn apply(
         let _turn = hosted.turn.lock().await;
         // A stopped one has them when it starts.
         if !hosted.is_stopped.get() {
-            let before = scaled(&hosted.supervisor);
+            let before = scale_of(&hosted.supervisor);
             if is_resized {
-                set_scale(&hosted.supervisor, None);
+                forget_operator(hosted, &new.settings);
             }
             let launched = hosted.launch(&new).await;
             hosted.count_restart(launched.is_ok());
@@ -149,7 +149,7 @@ async fn apply(
         }
     }
     if is_resized {
-        set_scale(&hosted.supervisor, None);
+        forget_operator(hosted, &new.settings);
     }
     hosted
         .supervisor
@@ -158,6 +158,18 @@ async fn apply(
     outcome.lines.extend(lines);
     *hosted.application.borrow_mut() = new;
     Ok(())
+}
+
+/// The number of workers is that of these settings, or within their range that by load.
+fn forget_operator(hosted: &Hosted, settings: &Settings) {
+    let range = settings.workers;
+    let load = scale_of(&hosted.supervisor).load;
+    let load = load.filter(|_| range.follows_load());
+    let scale = Scale {
+        operator: None,
+        load: load.map(|load| load.clamp(range.least(), range.most())),
+    };
+    set_scale(&hosted.supervisor, scale);
 }
 
 /// What has changed in the tables of applications beside settings.

@@ -1,10 +1,11 @@
 //! Another number of workers while the server runs: more or fewer in place, with the code that is loaded. It restarts no
-//! worker. The number holds for later generations and for the server of an upgrade, until the settings have another one.
+//! worker. The number holds for later generations and for the server of an upgrade, until the settings have another one; where
+//! they have a range, `scale default` has the number follow the load again.
 
 use std::rc::Rc;
 
 use front::log::Level;
-use supervisor::WorkerCount;
+use supervisor::{Scale, WorkerCount, scale_of};
 
 use crate::application::counted;
 use crate::changes::no_application;
@@ -60,11 +61,22 @@ impl Hosted {
             }
             ScaleTo::Workers(workers) => workers,
             ScaleTo::By(more) => before.saturating_add_signed(more).clamp(1, most),
-            ScaleTo::Setting => settings.workers,
+            // By load it goes on from what there is.
+            ScaleTo::Setting => before.clamp(settings.workers.least(), settings.workers.most()),
         };
-        let own = (wanted != settings.workers).then_some(wanted);
+        let range = settings.workers;
+        let scale = match to {
+            ScaleTo::Setting => Scale {
+                operator: None,
+                load: range.follows_load().then_some(wanted),
+            },
+            ScaleTo::Workers(_) | ScaleTo::By(_) => Scale {
+                operator: (range.follows_load() || wanted != range.least()).then_some(wanted),
+                ..scale_of(&self.supervisor)
+            },
+        };
         let limit = settings.boot_timeout;
-        let count = supervisor::scale(&self.supervisor, own, limit).await;
+        let count = supervisor::scale(&self.supervisor, scale, limit).await;
         let count = count.map_err(|error| error.to_string())?;
         let text = match wanted == before {
             true => format!(
@@ -72,9 +84,8 @@ impl Hosted {
                 are(wanted)
             ),
             false => format!(
-                "{} wanted, {before} before (setting workers: {})",
-                are(wanted),
-                settings.workers
+                "{} wanted, {before} before (setting workers: {range})",
+                are(wanted)
             ),
         };
         self.log().event(Level::Info, &text, &[]);
@@ -105,7 +116,8 @@ fn answer(text: &str, count: WorkerCount) -> Result<String, String> {
     })
 }
 
-fn are(workers: u16) -> String {
+/// So many workers, as the subject of a sentence with its verb.
+pub(super) fn are(workers: u16) -> String {
     let verb = if workers == 1 { "is" } else { "are" };
     format!("{} {verb}", counted(workers.into(), "worker"))
 }

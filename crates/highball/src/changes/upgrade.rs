@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use front::log::Level;
-use supervisor::{Channel, scaled};
+use supervisor::{Channel, scale_of};
 use tokio::process::Command;
 use tokio::runtime::Handle;
 
@@ -134,10 +134,19 @@ impl Upgrades {
             })?;
             let generation = hosted.latest.get();
             let setting = hosted.application.borrow().settings.workers;
-            let scaled = scaled(&hosted.supervisor).map(|workers| Scaled { setting, workers });
+            let scale = scale_of(&hosted.supervisor);
+            let workers_by_load = scale.load;
+            let scaled = scale.operator.map(|workers| Scaled {
+                setting: setting.to_string(),
+                workers,
+            });
             greeting.generation = greeting.generation.max(generation);
             match hosted.name() {
-                None => (greeting.workers, greeting.scaled) = (workers, scaled),
+                None => {
+                    greeting.workers = workers;
+                    greeting.scaled = scaled;
+                    greeting.workers_by_load = workers_by_load;
+                }
                 Some(name) => {
                     let serves = hosted.serving.get().is_some();
                     let application = GreetedApplication {
@@ -146,6 +155,7 @@ impl Upgrades {
                         stopped: hosted.is_stopped.get(),
                         workers,
                         scaled,
+                        workers_by_load,
                     };
                     greeting.applications.insert(name, application);
                 }

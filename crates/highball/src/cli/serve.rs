@@ -80,6 +80,10 @@ async fn serve(started: Started) {
         let (server, hosted) = (Rc::clone(&server), Rc::clone(hosted));
         idle.spawn_local(async move { hosted.stop_when_idle(&server.front, number).await });
     }
+    for hosted in &server.hosted {
+        let (server, hosted) = (Rc::clone(&server), Rc::clone(hosted));
+        watched.spawn_local(async move { hosted.scale_by_load(&server.front).await });
+    }
     let mut changed = {
         let queue = Rc::clone(&server.queue);
         spawn_local(async move { changes.run(&queue).await })

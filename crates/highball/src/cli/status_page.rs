@@ -6,7 +6,7 @@ use std::fmt::Write;
 use supervisor::{Generation, Process, Role, Size};
 
 use crate::control::log_level::LevelReport;
-use crate::control::report::{ApplicationReport, Report, Thread, Workers};
+use crate::control::report::{ApplicationReport, Report, Thread, Workers, WorkersByLoad};
 
 /// The page, with a newline at its end.
 pub(crate) fn render(report: &Report) -> String {
@@ -88,10 +88,24 @@ fn write_workers(page: &mut String, workers: &Workers) -> std::fmt::Result {
         setting,
         wanted,
         allowed,
+        by_load,
         ..
     } = workers;
-    if wanted != setting {
-        writeln!(page, "\nworkers: {wanted} (scaled from {setting})")?;
+    match by_load {
+        None if wanted == setting => {}
+        None => writeln!(page, "\nworkers: {wanted} (scaled from {setting})")?,
+        Some(WorkersByLoad {
+            min, max, scaled, ..
+        }) if *scaled => writeln!(page, "\nworkers: {wanted} (scaled from {min}..{max})")?,
+        Some(WorkersByLoad {
+            min, max, blocked, ..
+        }) => {
+            write!(page, "\nworkers: {wanted} (by load, {min}..{max})")?;
+            match blocked {
+                Some(why) => writeln!(page, "; wants more workers: {why}")?,
+                None => writeln!(page)?,
+            }
+        }
     }
     if allowed < wanted {
         writeln!(

@@ -260,6 +260,26 @@ fn gauges(out: &mut Exposition, applications: &[(&str, &ApplicationReport)]) {
         },
     );
     gauge(
+        "highball_workers_wanted",
+        "Workers that there shall be: by the setting, by load, or as an operator has scaled.",
+        |one| one.workers.wanted.into(),
+    );
+    gauge(
+        "highball_workers_min",
+        "The least workers by load; the setting workers, where that is a number.",
+        |one| one.workers.setting.into(),
+    );
+    gauge(
+        "highball_workers_max",
+        "The most workers by load; the setting workers, where that is a number.",
+        |one| {
+            let by_load = one.workers.by_load.as_ref();
+            by_load
+                .map_or(one.workers.setting, |range| range.max)
+                .into()
+        },
+    );
+    gauge(
         "highball_ready_workers",
         "Workers that serve requests.",
         |one| {

@@ -146,14 +146,31 @@ pub(crate) struct Thread {
 /// How many workers there shall be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Workers {
-    /// By the setting `workers`.
+    /// By the setting `workers`; where that is a range, the least.
     pub(crate) setting: u16,
-    /// As an operator wants (`highball scale`), or by the setting.
+    /// As an operator wants (`highball scale`), or the load, or by the setting.
     pub(crate) wanted: u16,
     /// As many of these as `memory_budget` allows.
     pub(crate) allowed: u16,
     /// At most (`max_workers`).
     pub(crate) max: u16,
+    /// The range of the setting, where the number follows the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) by_load: Option<WorkersByLoad>,
+}
+
+/// A number of workers that follows the load.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WorkersByLoad {
+    /// The least.
+    pub(crate) min: u16,
+    /// The most.
+    pub(crate) max: u16,
+    /// Whether an operator has set the number, so that it does not follow the load for now.
+    pub(crate) scaled: bool,
+    /// Why there are no more, although the load asks for more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) blocked: Option<String>,
 }
 
 /// Requests that wait for a thread.

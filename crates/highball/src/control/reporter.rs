@@ -10,11 +10,11 @@ use certificates::Manager;
 use front::log::AccessLog;
 use front::{ApplicationSnapshot, Front, ServerCounts};
 use metrics::{ApplicationTotals, Counts};
-use supervisor::{Process, Role, worker_count};
+use supervisor::{Process, Role, scale_of, worker_count};
 use traces::Queue;
 
 use crate::control::log_level::LevelReport;
-use crate::control::report::{ApplicationReport, NamedReport, Report, Workers};
+use crate::control::report::{ApplicationReport, NamedReport, Report, Workers, WorkersByLoad};
 use crate::control::routes;
 use crate::hosted::Hosted;
 use crate::totals::{ServerTotals, Totals};
@@ -143,7 +143,7 @@ fn workers(hosted: &Hosted) -> Workers {
     let settings = Rc::clone(&hosted.application.borrow().settings);
     let (wanted, count) = (hosted.wanted_workers(), worker_count(&hosted.supervisor));
     Workers {
-        setting: settings.workers,
+        setting: settings.workers.least(),
         wanted,
         allowed: if count.wanted == wanted {
             count.allowed
@@ -151,6 +151,12 @@ fn workers(hosted: &Hosted) -> Workers {
             wanted
         },
         max: settings.most_workers(),
+        by_load: settings.workers.follows_load().then(|| WorkersByLoad {
+            min: settings.workers.least(),
+            max: settings.workers.most(),
+            scaled: scale_of(&hosted.supervisor).operator.is_some(),
+            blocked: hosted.obstacle.get().map(|obstacle| obstacle.to_string()),
+        }),
     }
 }
 
@@ -175,6 +181,7 @@ fn together(
             wanted: sum(|one| one.wanted),
             allowed: sum(|one| one.allowed),
             max: sum(|one| one.max),
+            by_load: None,
         },
         environment: each()
             .next()

@@ -174,8 +174,8 @@ impl Booting {
             let replaced = self.replaced.as_ref();
             let alongside = replaced.map(|replaced| replaced.alongside(name.as_deref()));
             let setting = hosted.application.borrow().settings.workers;
-            let scaled = replaced.and_then(|replaced| replaced.scaled(name.as_deref(), setting));
-            set_scale(&hosted.supervisor, scaled);
+            let scale = replaced.map(|replaced| replaced.scale(name.as_deref(), setting));
+            set_scale(&hosted.supervisor, scale.unwrap_or_default());
             let start =
                 Rc::clone(hosted).start(number, alongside, self.is_needed(hosted), results.clone());
             self.boots.borrow_mut().spawn_local(start);
@@ -334,6 +334,7 @@ fn host(
         socket_files,
         serving: Cell::new(None),
         is_stopped: Cell::new(false),
+        obstacle: Cell::default(),
         latest: Cell::new(generation),
         turn: Mutex::new(()),
     }))

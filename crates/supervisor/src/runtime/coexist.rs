@@ -36,7 +36,7 @@ impl Supervisor {
     /// Call it before the first generation is launched while another server runs, the process `other`, which has left
     /// room for so many workers. The others are started when that server is gone.
     pub fn start_alongside(&self, plan: &Plan, room: Option<u16>, other: i32) {
-        let wanted = plan.wanted(self.shared.scaled.get());
+        let wanted = plan.wanted(self.shared.scale.get());
         let missing = room.map_or(0, |room| wanted.saturating_sub(room.max(1)));
         let mut budget = self.shared.budget.borrow_mut();
         budget.start_alongside(plan.budget, missing);

@@ -10,18 +10,21 @@ use crate::runtime::supervisor::Supervisor;
 /// or backtraces.
 pub fn stop_serving(supervisor: &Supervisor) -> bool {
     let shared = &supervisor.shared;
-    let inner = shared.inner.borrow();
-    let now = Instant::now();
+    if is_attended(supervisor) || !shared.inner.borrow().fleet.is_calm() {
+        return false;
+    }
+    shared.decide(fleet::Event::StopServing);
+    true
+}
+
+/// Whether a person debugs in a worker, or waits for the profile or the backtraces of one: then none is to end that need not.
+pub fn is_attended(supervisor: &Supervisor) -> bool {
+    let shared = &supervisor.shared;
+    let (inner, now) = (shared.inner.borrow(), Instant::now());
     let mut workers = inner
         .processes
         .values()
         .flat_map(|one| &one.workers)
         .flatten();
-    let is_asked = workers.any(|worker| worker.inspections.are_open(now));
-    if is_asked || (shared.has_debugger)() || !inner.fleet.is_calm() {
-        return false;
-    }
-    drop(inner);
-    shared.decide(fleet::Event::StopServing);
-    true
+    workers.any(|worker| worker.inspections.are_open(now)) || (shared.has_debugger)()
 }

@@ -112,7 +112,7 @@ impl LimitCheck {
     /// Number of workers of a generation that memory allows, at least one.
     pub(crate) fn affordable(&self, plan: &Plan) -> u16 {
         let budget = self.shared.budget.borrow();
-        budget.affordable(plan.wanted(self.shared.scaled.get()), plan.budget)
+        budget.affordable(plan.wanted(self.shared.scale.get()), plan.budget)
     }
 
     /// Takes a step towards the budget. True where there was one to take.

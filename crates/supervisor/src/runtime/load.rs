@@ -10,6 +10,7 @@ use exchange::control::{PublicFolder, RuntimeOption, Start};
 use crate::rules::budget::Bound;
 use crate::rules::limits::Limits;
 use crate::runtime::exit_status::ExitStatus;
+use crate::runtime::scale::Scale;
 
 /// What to run, and how.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct Plan {
     pub library: PathBuf,
     /// The number of workers, unless [`crate::scale`] says otherwise.
     pub workers: u16,
+    /// The most workers that there may be by load; `workers` where the number does not follow it.
+    pub most_by_load: u16,
     /// The most workers that there may be at once.
     pub most_workers: u16,
     /// How long loading the application may take, and each start of a worker, until [`crate::Supervisor::apply_settings`] says
@@ -46,10 +49,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// How many workers are wanted, whatever memory allows: as an operator says, or the settings.
-    pub(crate) fn wanted(&self, scaled: Option<u16>) -> u16 {
-        let wanted = scaled.unwrap_or(self.workers);
-        wanted.clamp(1, self.most_workers.max(1))
+    /// How many workers are wanted, whatever memory allows: as an operator says, or the load, or the settings.
+    pub(crate) fn wanted(&self, scale: Scale) -> u16 {
+        scale.wanted(self.workers, self.most_by_load, self.most_workers)
     }
 }
 

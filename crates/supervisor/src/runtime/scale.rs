@@ -11,7 +11,7 @@ use crate::runtime::supervisor::Supervisor;
 /// How many workers there are and shall be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerCount {
-    /// As many as are wanted: by an operator, or by the settings.
+    /// As many as are wanted: by an operator, by load, or by the settings.
     pub wanted: u16,
     /// As many as memory allows of them.
     pub allowed: u16,
@@ -24,24 +24,44 @@ pub struct WorkerCount {
 #[error("a generation of workers is starting or draining; try again when it is done")]
 pub struct ScaleBusy;
 
-/// Sets how many workers an operator wants, from 1 to the most of the settings; `None`: as many as the settings say. It holds
-/// for generations to come too. Nothing happens now.
-pub fn set_scale(supervisor: &Supervisor, workers: Option<u16>) {
+/// How many workers there shall be, in place of the number of the settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scale {
+    /// As an operator wants, from 1 to the most of the settings. It goes before the load.
+    pub operator: Option<u16>,
+    /// By load. It counts within the range of the settings.
+    pub load: Option<u16>,
+}
+
+impl Scale {
+    /// How many workers are wanted where the settings say `least`, `most_by_load` at most by load, and `most` at all.
+    pub fn wanted(self, least: u16, most_by_load: u16, most: u16) -> u16 {
+        let by_load = self.load.unwrap_or(least);
+        let by_load = by_load.clamp(least, most_by_load.max(least));
+        let wanted = self.operator.unwrap_or(by_load);
+        wanted.clamp(1, most.max(1))
+    }
+}
+
+/// Sets how many workers there shall be. It holds for generations to come too. Nothing happens now.
+pub fn set_scale(supervisor: &Supervisor, scale: Scale) {
     let shared = &supervisor.shared;
-    let plan = shared.serving_load.borrow().clone();
-    let before = plan
-        .as_ref()
-        .map(|load| load.plan.wanted(shared.scaled.get()));
-    shared.scaled.set(workers);
-    if let Some((load, before)) = plan.as_ref().zip(before) {
-        let wanted = load.plan.wanted(shared.scaled.get());
+    let before = shared.scale.replace(scale);
+    let load = shared.serving_load.borrow().clone();
+    if let Some(load) = load {
+        let (before, wanted) = (load.plan.wanted(before), load.plan.wanted(scale));
         shared.budget.borrow_mut().scale(before, wanted);
     }
 }
 
-/// The number that an operator wants, if that is not what the settings say.
-pub fn scaled(supervisor: &Supervisor) -> Option<u16> {
-    supervisor.shared.scaled.get()
+/// How many workers there shall be, if that is not what the settings say.
+pub fn scale_of(supervisor: &Supervisor) -> Scale {
+    supervisor.shared.scale.get()
+}
+
+/// Whether all workers serve that there shall be, and nothing is on its way, neither a generation nor a worker.
+pub fn is_calm(supervisor: &Supervisor) -> bool {
+    supervisor.shared.inner.borrow().fleet.is_calm()
 }
 
 /// Sets how many workers there shall be, and waits until as many serve as memory allows, for at most `limit`. Workers that are
@@ -51,7 +71,7 @@ pub fn scaled(supervisor: &Supervisor) -> Option<u16> {
 /// A generation is on its way in or out: nothing has changed.
 pub async fn scale(
     supervisor: &Supervisor,
-    workers: Option<u16>,
+    to: Scale,
     limit: Duration,
 ) -> Result<WorkerCount, ScaleBusy> {
     let shared = &supervisor.shared;
@@ -62,13 +82,13 @@ pub async fn scale(
     };
     let load = shared.serving_load.borrow().clone();
     let Some((number, load)) = serving.zip(load) else {
-        set_scale(supervisor, workers);
+        set_scale(supervisor, to);
         return Ok(worker_count(supervisor));
     };
     if !settled {
         return Err(ScaleBusy);
     }
-    set_scale(supervisor, workers);
+    set_scale(supervisor, to);
     let allowed = supervisor.limits.affordable(&load.plan);
     let leaves = None;
     shared.dispatcher.resize(number, allowed);
@@ -97,7 +117,7 @@ pub fn worker_count(supervisor: &Supervisor) -> WorkerCount {
     let number = serving(&inner.fleet);
     let own = number.and_then(|number| inner.fleet.generations().get(number));
     WorkerCount {
-        wanted: load.plan.wanted(shared.scaled.get()),
+        wanted: load.plan.wanted(shared.scale.get()),
         allowed: supervisor.limits.affordable(&load.plan),
         ready: own.map_or(0, |own| own.pool.workers().ready()),
     }
@@ -108,4 +128,30 @@ fn serving(fleet: &Fleet) -> Option<u32> {
     let mut all = fleet.generations().iter();
     let serving = all.find(|one| one.stage == Stage::Serving);
     serving.map(|one| one.number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operators_number_goes_before_the_load_and_that_stays_in_its_range() {
+        let check = |operator, load, expect: u16| {
+            let scale = Scale { operator, load };
+            assert_eq!(scale.wanted(2, 8, 12), expect, "{scale:?}");
+            // A fixed number follows no load.
+            assert_eq!(
+                scale.wanted(4, 4, 12),
+                operator.map_or(4, |_| expect),
+                "{scale:?}"
+            );
+        };
+        check(None, None, 2);
+        check(None, Some(5), 5);
+        check(None, Some(1), 2);
+        check(None, Some(9), 8);
+        check(Some(1), Some(5), 1);
+        check(Some(12), Some(5), 12);
+        check(Some(13), None, 12);
+    }
 }

@@ -24,6 +24,7 @@ use crate::runtime::counts::Counts;
 use crate::runtime::exits::Exits;
 use crate::runtime::load::{Booted, Load, StartError};
 use crate::runtime::purges::Purger;
+use crate::runtime::scale::Scale;
 use crate::runtime::worker_process::WorkerProcess;
 
 /// Takes what there is to say of a generation, by its number.
@@ -49,8 +50,8 @@ pub(crate) struct Shared {
     pub(crate) inner: RefCell<Inner>,
     /// What the generation that serves was launched with.
     pub(crate) serving_load: RefCell<Option<Rc<Load>>>,
-    /// How many workers an operator wants, if that is not what the settings say.
-    pub(crate) scaled: Cell<Option<u16>>,
+    /// How many workers there shall be, if that is not what the settings say.
+    pub(crate) scale: Cell<Scale>,
     /// What memory allows. Never borrowed while anything else is called.
     pub(crate) budget: RefCell<Budget>,
     /// Told after each event.
@@ -129,7 +130,7 @@ impl Shared {
                 processes: BTreeMap::new(),
             }),
             serving_load: RefCell::default(),
-            scaled: Cell::default(),
+            scale: Cell::default(),
             budget: RefCell::new(Budget::new(Bound::None)),
             changed: watch::Sender::new(()),
         }
