@@ -161,17 +161,16 @@ impl Autoscale {
             return self.remove(ends, &look, now);
         }
         let first = self.looks.front().copied();
-        let (since, first) = first.filter(|(at, _)| *at + LOAD_WINDOW <= now)?;
+        first.filter(|(at, _)| *at + LOAD_WINDOW <= now)?;
         let threads = usize::from(look.threads) * usize::from(look.allowed.min(look.wanted));
         // Where threads idle the wait is over, or is one for something else: a share of the threads, or a slow machine.
         let has_idle = look.busy * 100 < threads * BUSY_PERCENT;
         if !look.claimed.and(look.waiting).are_late() || has_idle {
             return None;
         }
-        let cpu = look.cpu.since(&first.cpu);
         self.obstacle = if look.wanted >= ends.most {
             Some(Obstacle::Most)
-        } else if is_limit(&cpu, now.duration_since(since)) {
+        } else if self.cpu_is_limit(&look, now) {
             Some(Obstacle::Cpu)
         } else if look.allowed < look.wanted {
             Some(Obstacle::Memory)
@@ -208,6 +207,13 @@ impl Autoscale {
     fn waits(&self, look: &Look) -> Waits {
         let claimed = self.looks.iter().skip(1).map(|(_, look)| look.claimed);
         claimed.fold(look.waiting, Waits::and)
+    }
+
+    /// Whether the CPU was the limit since the first look, or since the last one: the load may have come just now.
+    fn cpu_is_limit(&self, look: &Look, now: Instant) -> bool {
+        let last = self.looks.iter().rev().nth(1);
+        let mut earlier = self.looks.front().into_iter().chain(last);
+        earlier.any(|(at, one)| is_limit(&look.cpu.since(&one.cpu), now.duration_since(*at)))
     }
 
     /// Notes whether one worker fewer would be enough.

@@ -124,6 +124,16 @@ fn where_the_cpu_is_the_limit_the_number_stays_and_the_log_hears_once() {
         steps.extend(step);
     }
     assert_eq!(steps, [Step::Blocked(Obstacle::Cpu)]);
+    // Also where it was idle until just now.
+    let (mut fresh, own) = (World::new(), INTERVAL * 2);
+    fresh.during(QUIET, at(2, 0));
+    let cpu = CpuUse {
+        own,
+        own_cores: 2,
+        ..CpuUse::default()
+    };
+    let step = fresh.look(Look { cpu, ..at(2, 50) });
+    assert_eq!(step, Some(Step::Blocked(Obstacle::Cpu)));
     assert_eq!(world.rule.obstacle(), Some(Obstacle::Cpu));
     // It passes with the wait.
     world.during(QUIET, at(2, 0));
