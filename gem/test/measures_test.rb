@@ -85,6 +85,30 @@ class MeasuresTest < Minitest::Test
     serve(WORKS, threads: 2) { |get| assert_equal 1, measured(get["/"]).flags & 1 }
   end
 
+  # Another one held the GVL for an unknown part of its time.
+  def test_a_request_beside_another_one_is_marked
+    config = <<~RUBY
+      run lambda { |env|
+        File.read("gate") if env["PATH_INFO"] == "/gate"
+        [200, {}, ["x"]]
+      }
+    RUBY
+    FakeSupervisor.open({ "config.ru" => config }, threads: 2, measure_requests: true) do |supervisor|
+      gate = File.join(supervisor.folder, "gate")
+      File.mkfifo(gate)
+      assert_equal "Booted", supervisor.message.first
+      supervisor.fork_worker
+      overlapped = -> { measured(supervisor.request(path: "/")).flags & 16 }
+      assert_equal 0, overlapped.call
+      slot = supervisor.front.publish(path: "/gate")
+      assert_equal 16, overlapped.call
+      File.write(gate, "")
+      assert_equal 16, measured(supervisor.front.answer(slot)).flags & 16
+      # Once its thread has come back.
+      Timeout.timeout(FakeSupervisor::TIMEOUT) { nil until overlapped.call.zero? }
+    end
+  end
+
   def test_nothing_is_measured_where_the_setting_is_off
     serve(WORKS, measure_requests: false) do |get|
       assert_nil measured(get["/"])

@@ -21,12 +21,16 @@ const DATABASE: u8 = 2;
 const VIEW: u8 = 4;
 /// The number of queries is known.
 const QUERIES: u8 = 8;
+/// Another request ran in the process meanwhile.
+const OVERLAPPED: u8 = 16;
 
 /// What a request cost its worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measures<'a> {
     /// Whether GC time and allocations are those of a process with several threads: those of other requests are in them.
     pub shared: bool,
+    /// Whether another request ran in the process meanwhile: then an unknown part of the time went to waiting for Ruby's lock.
+    pub overlapped: bool,
     /// CPU time of the thread, in nanoseconds.
     pub cpu_ns: u64,
     /// Time of garbage collection in the process, in nanoseconds.
@@ -52,7 +56,8 @@ impl<'a> Measures<'a> {
         into[1] = flag(self.shared, SHARED)
             | flag(self.db_ns.is_some(), DATABASE)
             | flag(self.view_ns.is_some(), VIEW)
-            | flag(self.queries.is_some(), QUERIES);
+            | flag(self.queries.is_some(), QUERIES)
+            | flag(self.overlapped, OVERLAPPED);
         into[2..4].copy_from_slice(&(route.len() as u16).to_le_bytes());
         into[4..8].copy_from_slice(&self.queries.unwrap_or(0).to_le_bytes());
         let numbers = [
@@ -84,6 +89,7 @@ impl<'a> Measures<'a> {
         let queries = u32::from_le_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]);
         Some(Self {
             shared: has(SHARED),
+            overlapped: has(OVERLAPPED),
             cpu_ns: number(1),
             gc_ns: number(2),
             allocations: number(3),
@@ -101,6 +107,7 @@ mod tests {
 
     const ALL: Measures<'_> = Measures {
         shared: true,
+        overlapped: true,
         cpu_ns: 1,
         gc_ns: 2,
         allocations: 3,
@@ -117,6 +124,7 @@ mod tests {
             view_ns: None,
             queries: None,
             shared: false,
+            overlapped: false,
             route: b"",
             ..ALL
         };

@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use exchange::measures::{MAX_BYTES, MAX_ROUTE_BYTES, Measures};
 use exchange::scheduling::{monotonic_ns, thread_cpu_ns};
@@ -42,6 +43,11 @@ struct Keys {
 }
 
 static SETUP: OnceLock<Setup> = OnceLock::new();
+
+/// Threads of this process that run a request or what follows its response, and requests that were begun. All writers hold
+/// the GVL.
+static RUNNING: AtomicU64 = AtomicU64::new(0);
+static BEGUN: AtomicU64 = AtomicU64::new(0);
 
 /// What the subscribers have noted for the request that this thread runs.
 #[derive(Clone, Copy, Default)]
@@ -81,6 +87,8 @@ pub(crate) struct Meter {
     latest: Cell<Option<Start>>,
     /// The same, where the thread goes on to its next request at once: that one begins there.
     ended: Cell<Option<Start>>,
+    /// Where the thread runs a request: the number of that request in its process, 0 where another one ran already.
+    place: Cell<Option<u64>>,
     payload: RefCell<[u8; MAX_BYTES]>,
     length: Cell<usize>,
 }
@@ -91,9 +99,17 @@ impl Default for Meter {
             start: Cell::new(None),
             latest: Cell::new(None),
             ended: Cell::new(None),
+            place: Cell::new(None),
             payload: RefCell::new([0; MAX_BYTES]),
             length: Cell::new(0),
         }
+    }
+}
+
+/// A thread that was killed while it ran a request leaves its object to the collector.
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -115,6 +131,13 @@ impl Meter {
         self.ended.set(None);
     }
 
+    /// Notes that the thread runs no request any more, nor what follows its response.
+    pub(crate) fn end(&self) {
+        if self.place.take().is_some() {
+            RUNNING.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     /// Begins to measure a request, where requests are measured.
     ///
     /// # Safety
@@ -122,6 +145,9 @@ impl Meter {
     pub(crate) unsafe fn begin(&self) {
         if let Some(setup) = SETUP.get() {
             NOTED.set(Noted::default());
+            let number = BEGUN.fetch_add(1, Ordering::Relaxed) + 1;
+            let is_first = RUNNING.fetch_add(1, Ordering::Relaxed) == 0;
+            self.place.set(Some(if is_first { number } else { 0 }));
             let start = match self.ended.take() {
                 Some(ended) => ended,
                 // SAFETY: the caller keeps the rules.
@@ -146,6 +172,7 @@ impl Meter {
         let noted = NOTED.get();
         let measures = Measures {
             shared: setup.shared,
+            overlapped: self.place.get() != Some(BEGUN.load(Ordering::Relaxed)),
             cpu_ns: now.cpu_ns.saturating_sub(start.cpu_ns),
             gc_ns: now.gc_ns.saturating_sub(start.gc_ns),
             allocations: now.allocations.saturating_sub(start.allocations),

@@ -216,6 +216,7 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
         // A thread that ended on the way to the application may have left one.
         own.fail(b"the request was lost by its thread");
         own.running.set(None);
+        own.meter.end();
         // Nothing is kept for an idle thread's sake.
         own.env.set(NIL);
         if own.joined.worker.stopping() {

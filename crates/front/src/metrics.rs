@@ -39,6 +39,7 @@ fn route<'a>(ended: &Ended<'a>, status: Option<u16>) -> Route<'a> {
 
 fn cost(measures: &Measures<'_>) -> Cost {
     Cost {
+        overlapped: measures.overlapped,
         cpu_ns: measures.cpu_ns,
         gc_ns: measures.gc_ns,
         allocations: measures.allocations,

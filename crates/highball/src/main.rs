@@ -22,6 +22,7 @@ mod sockets;
 mod startup;
 mod statsd;
 mod system;
+mod thread_advice;
 mod totals;
 mod traces;
 mod translation;

@@ -30,6 +30,8 @@ pub enum Route<'a> {
 /// What a request cost its worker; times in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
+    /// Whether another request ran in its worker meanwhile.
+    pub overlapped: bool,
     /// CPU time of the thread.
     pub cpu_ns: u64,
     /// Garbage collection.
@@ -76,7 +78,11 @@ struct RouteRecord {
     wait: OnceLock<Box<Histogram>>,
     failed: AtomicU64,
     measured: AtomicU64,
+    app_ns: AtomicU64,
     cpu_ns: AtomicU64,
+    alone: AtomicU64,
+    alone_app_ns: AtomicU64,
+    alone_cpu_ns: AtomicU64,
     gc_ns: AtomicU64,
     allocations: AtomicU64,
     db_ns: AtomicU64,
@@ -135,8 +141,15 @@ impl Recorder {
         }
         add(&route.failed, ended.failed.into());
         if let Some(cost) = &ended.cost {
+            let app_ns = ended.app.map_or(0, |app| app.as_nanos() as u64);
             add(&route.measured, 1);
+            add(&route.app_ns, app_ns);
             add(&route.cpu_ns, cost.cpu_ns);
+            if !cost.overlapped {
+                add(&route.alone, 1);
+                add(&route.alone_app_ns, app_ns);
+                add(&route.alone_cpu_ns, cost.cpu_ns);
+            }
             add(&route.gc_ns, cost.gc_ns);
             add(&route.allocations, cost.allocations);
             add(&route.db_ns, cost.db_ns);
@@ -232,7 +245,11 @@ impl RouteRecord {
             failed: read(&self.failed),
             cost: CostTotals {
                 requests: read(&self.measured),
+                app_ns: read(&self.app_ns),
                 cpu_ns: read(&self.cpu_ns),
+                alone: read(&self.alone),
+                alone_app_ns: read(&self.alone_app_ns),
+                alone_cpu_ns: read(&self.alone_cpu_ns),
                 gc_ns: read(&self.gc_ns),
                 allocations: read(&self.allocations),
                 db_ns: read(&self.db_ns),

@@ -15,11 +15,20 @@ pub const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// What requests of a route cost together; times in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct CostTotals {
     /// The requests that were measured.
     pub requests: u64,
+    /// In the application.
+    pub app_ns: u64,
     /// CPU time.
     pub cpu_ns: u64,
+    /// Those of the requests beside which no other one ran in their worker.
+    pub alone: u64,
+    /// Their time in the application.
+    pub alone_app_ns: u64,
+    /// Their CPU time.
+    pub alone_cpu_ns: u64,
     /// Garbage collection.
     pub gc_ns: u64,
     /// Objects allocated.
@@ -33,10 +42,21 @@ pub struct CostTotals {
 }
 
 impl CostTotals {
+    /// What was added since it was `earlier`.
+    #[must_use]
+    pub fn since(mut self, earlier: &Self) -> Self {
+        self.combine(earlier, u64::saturating_sub);
+        self
+    }
+
     fn combine(&mut self, other: &Self, with: fn(u64, u64) -> u64) {
         for (own, other) in [
             (&mut self.requests, other.requests),
+            (&mut self.app_ns, other.app_ns),
             (&mut self.cpu_ns, other.cpu_ns),
+            (&mut self.alone, other.alone),
+            (&mut self.alone_app_ns, other.alone_app_ns),
+            (&mut self.alone_cpu_ns, other.alone_cpu_ns),
             (&mut self.gc_ns, other.gc_ns),
             (&mut self.allocations, other.allocations),
             (&mut self.db_ns, other.db_ns),
@@ -169,6 +189,15 @@ impl ApplicationTotals {
         }
         self.custom.since(&earlier.custom);
         self.routes.retain(|_, route| !route.is_empty());
+    }
+
+    /// What the requests of all routes cost together.
+    pub fn cost(&self) -> CostTotals {
+        let mut all = CostTotals::default();
+        for route in self.routes.values() {
+            all.combine(&route.cost, u64::saturating_add);
+        }
+        all
     }
 
     /// The time in all applications' requests together.

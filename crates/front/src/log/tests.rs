@@ -173,6 +173,7 @@ fn what_a_request_cost_is_logged_where_it_was_asked_for() {
         fields: all_fields(),
         measures: Some(Measures {
             shared: false,
+            overlapped: false,
             cpu_ns: 1_500_000,
             gc_ns: 20_000,
             allocations: 1234,

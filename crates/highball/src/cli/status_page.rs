@@ -163,6 +163,9 @@ fn write_application(
             "\nno worker can serve: requests get 503; next start in {seconds} s"
         )?;
     }
+    if let Some(advice) = &report.thread_advice {
+        writeln!(page, "\n{}", advice.text())?;
+    }
     let (queue, slots) = (&report.queue, &report.slots);
     let (length, limit, longest) = (queue.length, queue.limit, queue.longest);
     write!(page, "\nqueue {length} of {limit}, longest {longest}")?;
@@ -310,6 +313,7 @@ mod tests {
     use super::*;
     use crate::control::report::{NamedReport, Queue, Slots};
     use exchange::control::RuntimeOption;
+    use crate::thread_advice::ThreadAdvice;
     use front::CertificateStatus;
 
     #[test]
@@ -384,6 +388,13 @@ mod tests {
             responses: [("2xx".to_owned(), 2), ("5xx".to_owned(), 1)].into(),
             cache: None,
             routes: Vec::new(),
+            thread_advice: Some(ThreadAdvice {
+                threads: 5,
+                advised: 3,
+                wait_share: 0.62,
+                requests: 1200,
+                alone: true,
+            }),
             retried: 2,
             killed_two_workers: 1,
             next_start_s: Some(3),
@@ -435,6 +446,8 @@ generation 2, serving
 stopped: idle; the next request starts it
 
 no worker can serve: requests get 503; next start in 3 s
+
+threads: 5; requests wait 62 % of their time: 3 would do (1200 requests that ran alone in their worker)
 
 queue 1 of 256, longest 4; saturation 150 %; slots 3 of 4 free; connections 5
 requests ok 3; run again 2, of which 1 killed two workers

@@ -12,6 +12,7 @@ use supervisor::{Generation, Process, Role};
 use crate::control::log_level::LevelReport;
 use crate::control::routes::RouteReport;
 use crate::system::program::own_pid;
+use crate::thread_advice::ThreadAdvice;
 
 /// A server at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -72,6 +73,9 @@ pub(crate) struct ApplicationReport {
     /// Busy threads and waiting requests as a part of all threads: 1 where all are busy, more where requests wait.
     #[serde(default)]
     pub(crate) saturation: f64,
+    /// How many threads a worker should have, once enough requests were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) thread_advice: Option<ThreadAdvice>,
     /// The exchange's slots.
     pub(crate) slots: Slots,
     /// Requests that ended, by outcome, also at servers before this one.

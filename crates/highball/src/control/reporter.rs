@@ -17,6 +17,7 @@ use crate::control::log_level::LevelReport;
 use crate::control::report::{ApplicationReport, NamedReport, Report, Workers, WorkersByLoad};
 use crate::control::routes;
 use crate::hosted::Hosted;
+use crate::thread_advice::ThreadAdvice;
 use crate::totals::{ServerTotals, Totals};
 
 /// Gathers the status.
@@ -124,6 +125,7 @@ fn named_report(hosted: &Hosted, processes: Vec<Process>) -> NamedReport {
         counters: totals.outcomes.clone(),
         responses: totals.responses.clone(),
         routes: routes::rows(&totals),
+        thread_advice: ThreadAdvice::of(settings.threads, &totals.cost()),
         totals: Arc::new(totals),
         latency: hosted.front.latency(),
         stopped: hosted.is_stopped.get().then(|| "idle".to_owned()),

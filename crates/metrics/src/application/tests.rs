@@ -15,6 +15,7 @@ const ENDED: Ended<'_> = Ended {
     queue: Some(Duration::from_millis(2)),
     app: Some(Duration::from_millis(10)),
     cost: Some(Cost {
+        overlapped: false,
         cpu_ns: 5,
         gc_ns: 4,
         allocations: 3,
@@ -55,6 +56,10 @@ fn requests_are_counted_by_route_class_and_cost() {
     recorder.record(&Ended {
         status: Some(500),
         failed: true,
+        cost: ENDED.cost.map(|cost| Cost {
+            overlapped: true,
+            ..cost
+        }),
         ..ENDED
     });
     recorder.record(&Ended {
@@ -73,6 +78,9 @@ fn requests_are_counted_by_route_class_and_cost() {
     assert_eq!((route.count(), route.failed), (3, 1));
     assert_eq!((route.cost.requests, route.cost.queries), (2, 12));
     assert_eq!((route.cost.db_ns, route.cost.cpu_ns), (4, 10));
+    let alone = (route.cost.alone, route.cost.alone_app_ns);
+    assert_eq!((alone, route.cost.alone_cpu_ns), ((1, 10_000_000), 5));
+    assert_eq!(route.cost.app_ns, 20_000_000);
     assert_eq!(totals.queue.count(), 3);
     assert_eq!(totals.time(), Duration::from_millis(30));
     let ranges: Vec<_> = metrics.latency().ranges().collect();
