@@ -1,13 +1,87 @@
-//! How many threads take requests: the advice in the status.
+//! How many threads take requests: the advice in the status, and a range of threads.
 
 use serde_json::Value;
-use test_support::{Server, until};
+use test_support::{Application, Client, Gated, Server, until};
+
+/// Waits at the gate.
+const WAITS: &str = r##"run lambda { |env|
+  path = env["PATH_INFO"]
+  Test.pass("work", "call #{path} #{Process.pid}")
+  Test.text("done")
+}"##;
+
+fn begin(settings: &str) -> Gated {
+    Gated::start(Application::new(WAITS), |builder| builder.threads(settings))
+}
+
+fn ask(gated: &Gated, paths: &[&str]) -> Vec<Client> {
+    let asks = paths.iter();
+    asks.map(|path| gated.server.ask("GET", path)).collect()
+}
+
+/// Lets all of these go on, so many of which have not begun yet.
+fn end(gated: &mut Gated, clients: Vec<Client>, waiting: usize) {
+    gated.gate.admit(clients.len());
+    for mut client in clients {
+        client.response().expect(200);
+    }
+    (0..waiting).for_each(|_| drop(gated.called()));
+}
+
+/// How many threads run a request, as the status says.
+fn running(status: &Value) -> usize {
+    let threads = status["threads"].as_array().expect("threads");
+    threads
+        .iter()
+        .filter(|one| one["state"] == "running")
+        .count()
+}
+
+#[test]
+fn of_a_range_of_threads_only_the_active_ones_take_requests() {
+    let mut gated = begin("1..8");
+    let clients = ask(&gated, &["/1", "/2", "/3", "/4", "/5"]);
+    for _ in 0..3 {
+        gated.called();
+    }
+    gated.wait_queued(2);
+    let status = gated.server.status().0;
+    let active = &status["active_threads"];
+    assert_eq!(
+        [&active["active"], &active["least"], &active["most"]],
+        [3, 1, 8]
+    );
+    assert_eq!(
+        (running(&status), status["threads"].as_array().map(Vec::len)),
+        (3, Some(8))
+    );
+    assert_eq!(status["saturation"], 1.667);
+    let page = gated.server.command(&["status"]).stdout;
+    assert!(
+        page.contains("threads that take requests: 3 of 1..8"),
+        "{page}"
+    );
+    end(&mut gated, clients, 2);
+}
+
+#[test]
+fn without_a_range_all_threads_take_requests() {
+    let mut gated = begin("5");
+    let clients = ask(&gated, &["/1", "/2", "/3", "/4", "/5"]);
+    for _ in 0..5 {
+        gated.called();
+    }
+    let status = gated.server.status().0;
+    assert_eq!(
+        (running(&status), &status["active_threads"]),
+        (5, &Value::Null)
+    );
+    end(&mut gated, clients, 0);
+}
 
 #[test]
 fn the_status_advises_threads_after_a_thousand_requests() {
-    let server = Server::app("run ->(_) { sleep 0.005; Test.text('done') }")
-        .setting("threads", "1")
-        .start();
+    let server = Server::app("run ->(_) { sleep 0.005; Test.text('done') }").start();
     let mut client = server.connect();
     let mut get = || {
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -29,4 +103,24 @@ fn the_status_advises_threads_after_a_thousand_requests() {
     assert!(advice["wait_share"].as_f64() > Some(0.5), "{advice}");
     let page = server.command(&["status"]).stdout;
     assert!(page.contains("threads: 1; requests wait "), "{page}");
+}
+
+#[test]
+fn active_threads_follow_the_advice_and_the_log_says_why() {
+    let server = Server::app("run ->(_) { sleep 0.02; Test.text('done') }")
+        .threads("1..8")
+        .start();
+    let mut client = server.connect();
+    for _ in 0..150 {
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.response().expect(200);
+    }
+    let line = server
+        .log()
+        .wait(|line| line.contains("threads of each worker take requests"));
+    assert!(
+        line.contains("4 of 8 threads of each worker take requests, 3 before: requests wait"),
+        "{line}"
+    );
+    assert_eq!(server.status().0["active_threads"]["active"], 4);
 }

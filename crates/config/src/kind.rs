@@ -14,6 +14,7 @@ use self::text_forms::{file_mode, is_host, is_request_path, one_of};
 use crate::address_list::{self, AddressList};
 use crate::hsts::{self, Hsts};
 use crate::rate_limit::{self, RateLimit};
+use crate::thread_range;
 use crate::units::{SIZE_UNITS, TIME_UNITS, quantity, size_text, time_text};
 use crate::{log_fields, media_types, parameters};
 
@@ -36,6 +37,13 @@ pub enum Kind {
     },
     /// A whole number, a range of them with a beginning of at least 1 (`2..8`), or `auto`.
     AutoRange {
+        /// The least.
+        min: u64,
+        /// The greatest.
+        max: u64,
+    },
+    /// A whole number, or two as a range: `1..8`.
+    Range {
         /// The least.
         min: u64,
         /// The greatest.
@@ -145,6 +153,7 @@ impl Kind {
             Self::Integer { .. }
             | Self::AutoInteger { .. }
             | Self::AutoRange { .. }
+            | Self::Range { .. }
             | Self::Bytes { .. }
             | Self::AutoBytes { .. }
             | Self::Duration { .. }
@@ -179,6 +188,7 @@ impl Kind {
             Self::Integer { .. } => "N".to_owned(),
             Self::AutoInteger { .. } => "N|auto".to_owned(),
             Self::AutoRange { .. } => "N|N..M|auto".to_owned(),
+            Self::Range { .. } => "N|N..N".to_owned(),
             Self::Bytes { .. } => "SIZE".to_owned(),
             Self::AutoBytes { .. } => "SIZE|auto".to_owned(),
             Self::Duration { .. } => "TIME".to_owned(),
@@ -211,6 +221,9 @@ impl Kind {
             }
             Self::AutoRange { min, max } => {
                 format!("a whole number from {min} to {max}, a range such as \"2..8\", or \"auto\"")
+            }
+            Self::Range { min, max } => {
+                format!("a whole number from {min} to {max}, or a range such as \"1..8\"")
             }
             Self::Bytes { min, max } => format!(
                 "a size from {} to {}, such as 65536, \"64KiB\" or \"1MiB\"",
@@ -291,6 +304,14 @@ impl Kind {
                     *min <= number && number <= *max,
                     text,
                 )
+            }
+            Self::Range { min, max } => {
+                let (least, most) = thread_range::ends(text).ok_or_else(wrong)?;
+                let value = match least == most {
+                    true => Value::Number(most),
+                    false => Value::Text(format!("{least}..{most}")),
+                };
+                self.within(value, *min <= least && most <= *max, text)
             }
             Self::Bytes { min, max } | Self::AutoBytes { min, max } => {
                 let size = quantity(text, &SIZE_UNITS, 1).ok_or_else(wrong)?;

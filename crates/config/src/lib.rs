@@ -30,6 +30,7 @@ mod reload;
 mod setting;
 mod table;
 mod table_macro;
+mod thread_range;
 mod units;
 mod worker_range;
 
@@ -58,5 +59,6 @@ pub use rate_limit::{RateLimit, RateLimitKey};
 pub use reload::Change;
 pub use setting::{Reload, Scope, Setting};
 pub use table::{SETTINGS, Settings};
+pub use thread_range::ThreadRange;
 pub use units::parse_time;
 pub use worker_range::WorkerRange;

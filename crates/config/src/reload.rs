@@ -60,7 +60,7 @@ mod tests {
         let mut new = old.clone();
         assert_eq!(old.changes(&new), []);
         new.request_timeout = Some(Duration::from_millis(1500));
-        new.threads = 5;
+        new.threads = 5.into();
         new.backlog = 7;
         let changes = old.changes(&new);
         let changes = changes.iter().map(|change| {
@@ -79,13 +79,13 @@ mod tests {
     fn what_only_a_start_changes_stays_with_its_origin() {
         let old = Settings::for_tests();
         let mut new = old.clone();
-        new.threads = 5;
+        new.threads = 5.into();
         new.backlog = 7;
         let backlog = SETTINGS.iter().position(|one| one.name == "backlog");
         let backlog = backlog.expect("a setting of the table");
         new.origins[backlog].auto = true;
         let reloaded = old.reloaded(&new);
-        assert_eq!((reloaded.threads, reloaded.backlog), (5, 1024));
+        assert_eq!((reloaded.threads.most, reloaded.backlog), (5, 1024));
         assert_eq!(reloaded.origins[backlog], old.origins[backlog]);
     }
 }

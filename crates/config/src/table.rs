@@ -42,6 +42,7 @@ use crate::table::server::server_settings;
 use crate::table::tls::tls_settings;
 use crate::table::traces::traces_settings;
 use crate::table_macro::settings;
+use crate::thread_range::ThreadRange;
 use crate::units::{GIB, KIB, MIB, MS, TIB};
 use crate::worker_range::WorkerRange;
 

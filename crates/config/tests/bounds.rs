@@ -84,6 +84,7 @@ fn every_setting_that_bounds_something_is_in_the_table() {
             Kind::Integer { .. }
                 | Kind::AutoInteger { .. }
                 | Kind::AutoRange { .. }
+                | Kind::Range { .. }
                 | Kind::Bytes { .. }
                 | Kind::AutoBytes { .. }
                 | Kind::Duration { .. }

@@ -89,6 +89,14 @@ impl Coordination<'_> {
         self.wake_for_all();
     }
 
+    /// Sets how many threads of each worker are to have no request. Those that have one finish it.
+    pub fn set_resting(&self, threads: u16) {
+        let resting = self.availability.threads.resting;
+        resting.store(threads.into(), Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        self.wake_for_all();
+    }
+
     /// Wakes an idle thread for each request that waits, as far as there are any.
     fn wake_for_all(&self) {
         let threads = self.availability.threads.words.len() as u64;
@@ -113,6 +121,10 @@ impl Coordination<'_> {
             let Some((head, claim)) = self.ring.oldest() else {
                 break;
             };
+            // A thread that has a request looks again when it is done, and one that waits no more does so too.
+            if !self.availability.may_take(thread) {
+                break;
+            }
             // After the look at the entry: one that is published between the two would be claimed without this question.
             let may_yield = threads.per_worker > 1 && left != Some(head);
             if may_yield && (self.availability).should_yield(thread, || self.ring.waiting()) {
@@ -144,13 +156,34 @@ impl Coordination<'_> {
             // thread, which may have yielded as well, would take the request.
             self.availability.wake_idle_process();
         }
-        let stay = (yielded.is_some() || self.ring.waiting() == 0)
+        // After the thread has said that it is idle: another one may have come to its end meanwhile.
+        let nothing = self.ring.waiting() == 0 || !self.availability.may_take(thread);
+        let stay = (yielded.is_some() || nothing)
             && !threads.is_stopped(worker)
             && interrupted.load(Ordering::SeqCst) == 0;
         if stay {
             threads.sleep(thread, yielded);
         }
         self.availability.end_park(thread);
+    }
+
+    /// Says that the request of a thread of this worker only waits from now on: another thread takes one meanwhile, where
+    /// one rests.
+    pub fn begin_io(&self, thread: u16) {
+        let threads = self.availability.threads;
+        let worker = usize::from(threads.worker_of(usize::from(thread)));
+        threads.io_bound[worker].fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if self.ring.waiting() > 0 {
+            self.availability.wake_one();
+        }
+    }
+
+    /// Says that the request of [`Coordination::begin_io`] has ended.
+    pub fn end_io(&self, thread: u16) {
+        let threads = self.availability.threads;
+        let worker = usize::from(threads.worker_of(usize::from(thread)));
+        threads.io_bound[worker].fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Says that the thread looks for no request any more. What it was woken for goes to others: while it

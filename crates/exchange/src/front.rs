@@ -36,6 +36,8 @@ pub struct Front {
     queue_waits: Cell<bool>,
     /// The same: whether a single worker is to serve.
     single_worker: Cell<bool>,
+    /// The same: how many threads of each of them are to have no request.
+    resting: Cell<u16>,
     /// What the front itself knows of each slot.
     slots: Vec<Slot>,
     /// Free slots; the last one is taken first.
@@ -67,6 +69,7 @@ impl Front {
             head: 0,
             queue_waits: Cell::new(false),
             single_worker: Cell::new(false),
+            resting: Cell::new(0),
             slots: vec![Slot::default(); usize::from(count)],
             // The lowest slots are used first, so that a quiet server touches little memory.
             free: (0..count).rev().collect(),
@@ -90,6 +93,7 @@ impl Front {
         }
         fresh.set_queue_waits(self.queue_waits.get());
         fresh.set_single_worker(self.single_worker.get());
+        fresh.set_active_threads(self.geometry().threads - self.resting.get());
         Ok(fresh)
     }
 
@@ -233,6 +237,14 @@ impl Front {
         self.region.out_of_band().set_single_worker(single);
     }
 
+    /// Sets how many threads of each worker take requests: at least one, at most all. Those beyond finish what they have.
+    pub fn set_active_threads(&self, active: u16) {
+        let threads = self.geometry().threads;
+        let resting = threads - active.clamp(1, threads);
+        self.resting.set(resting);
+        self.region.coordination().set_resting(resting);
+    }
+
     /// Wakes one more idle thread where requests wait: the thread that was woken for them may be stopped. Repairs what a dead
     /// or broken worker left of the idle bits.
     pub fn wake_another(&self) {
@@ -287,7 +299,7 @@ impl Front {
             inspection.slot(number, own, self.head);
         }
         inspection.header();
-        inspection.threads();
+        inspection.threads(self.resting.get());
         inspection.out_of_band(self.queue_waits.get(), self.single_worker.get());
         self.corrupt()
     }

@@ -202,12 +202,14 @@ impl Region {
     /// What each worker thread does.
     pub(crate) fn thread_states(&self) -> ThreadStates<'_> {
         let (geometry, offsets) = (self.geometry, self.offsets);
-        // SAFETY: as in `slot_states`: a line for each thread, and one for each worker.
+        // SAFETY: as in `slot_states`: a line for each thread, one for all, and two for each worker.
         unsafe {
             ThreadStates {
                 per_worker: geometry.threads,
                 words: self.slice(offsets.threads, geometry.total_threads()),
                 stops: self.slice(offsets.stops, geometry.max_workers().into()),
+                resting: &self.slice(offsets.resting, 1)[0],
+                io_bound: self.slice(offsets.io_bound, geometry.max_workers().into()),
             }
         }
     }

@@ -150,6 +150,16 @@ impl WorkerThread {
         coordination.wait(self.index, yielded, &interrupt.0);
     }
 
+    /// Says that this thread's request only waits from now on, so that another thread takes one meanwhile, where one rests.
+    pub fn begin_io(&self) {
+        self.worker.region.coordination().begin_io(self.index);
+    }
+
+    /// Says that the request of [`WorkerThread::begin_io`] has ended.
+    pub fn end_io(&self) {
+        self.worker.region.coordination().end_io(self.index);
+    }
+
     /// Takes the turn for work between requests, where no worker waits for it; see
     /// [`crate::coordination::Coordination::begin_out_of_band`]. Call it only while holding the GVL and no request.
     #[must_use]

@@ -305,6 +305,50 @@ fn a_thread_that_yields_leaves_the_request_to_an_idle_process_or_takes_it() {
 }
 
 #[test]
+fn every_request_is_claimed_where_one_of_two_threads_is_to_rest() {
+    model(|| {
+        let memory = Arc::new(Memory::new(1, 2, 2));
+        let left = Arc::new(AtomicU32::new(2));
+        let bell = Arc::new(Notify::new());
+        let coordination = memory.coordination();
+        coordination.set_resting(1);
+        let workers: Vec<_> = (0..2)
+            .map(|index| {
+                let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
+                thread::spawn(move || work(&memory.coordination(), index, &left, &bell))
+            })
+            .collect();
+        let mut tail = 0;
+        assert!(coordination.publish(&mut tail, 0, 1));
+        assert!(coordination.publish(&mut tail, 1, 1));
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        assert_eq!(news(&coordination), 0b11);
+    });
+}
+
+#[test]
+fn a_thread_that_rests_is_woken_when_it_is_to_rest_no_more() {
+    model(|| {
+        // The first thread runs a request all the time: only the second one, which is this one, can take the other.
+        let memory = Arc::new(Memory::new(1, 2, 1));
+        let left = Arc::new(AtomicU32::new(1));
+        let bell = Arc::new(Notify::new());
+        let coordination = memory.coordination();
+        coordination.set_resting(1);
+        assert!(coordination.publish(&mut 0, 0, 1));
+        let waits = {
+            let memory = memory.clone();
+            thread::spawn(move || memory.coordination().begin_io(0))
+        };
+        work(&coordination, 1, &left, &bell);
+        waits.join().unwrap();
+        assert_eq!(news(&coordination), 1);
+    });
+}
+
+#[test]
 fn all_writers_that_wait_for_room_in_one_response_are_woken() {
     model(|| {
         // Two threads of one process write one unit each into a full ring of two, under their process's lock.

@@ -114,6 +114,13 @@ impl Dispatcher {
         state.generations.open(number, geometry, shares)
     }
 
+    /// Sets how many threads of each worker take requests, in place of all. Threads beyond that finish what they have.
+    pub fn set_active_threads(&self, active: u16) {
+        let mut state = self.state.borrow_mut();
+        state.generations.set_active_threads(active);
+        state.fill();
+    }
+
     /// The dispatcher at this moment.
     pub fn status(&self) -> DispatcherStatus {
         DispatcherStatus::of(&self.state.borrow())

@@ -206,7 +206,8 @@ fn an_idle_connection_is_closed_in_its_time() {
 
 #[test]
 fn a_drain_ends_what_is_idle_at_once_and_what_runs_with_its_response() {
-    let server = Server::start(|settings| (settings.workers, settings.threads) = (1.into(), 2));
+    let server =
+        Server::start(|settings| (settings.workers, settings.threads) = (1.into(), 2.into()));
     let player = server.worker(0);
     let (mut thread, mut other) = (player.thread(0), player.thread(1));
     let fresh = server.connect();

@@ -43,7 +43,8 @@ fn expect_corrupt(alarms: &Receiver<Alarm>, word: Word) {
 
 #[test]
 fn what_lay_in_damaged_memory_is_run_again_where_that_is_safe() {
-    let server = Server::start(|settings| (settings.workers, settings.threads) = (2.into(), 1));
+    let server =
+        Server::start(|settings| (settings.workers, settings.threads) = (2.into(), 1.into()));
     let alarms = server.alarms();
     let mut old = server.thread();
     let mut unsafe_one = server.connect();

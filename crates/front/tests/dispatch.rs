@@ -37,7 +37,7 @@ fn requests_are_taken_in_the_order_in_which_they_came() {
 fn no_thread_is_idle_while_a_request_waits() {
     for threads in [1, 3] {
         let server = Server::start(|settings| {
-            (settings.workers, settings.threads) = (2.into(), threads);
+            (settings.workers, settings.threads) = (2.into(), threads.into());
         });
         let players = [server.worker(0), server.worker(1)];
         let mut threads: Vec<TestThread> = (0..threads)
@@ -95,7 +95,7 @@ fn nothing_is_lost_under_load() {
     const CLIENTS: usize = 8;
     const EACH: usize = 2500;
     let server = Server::start(|settings| {
-        (settings.workers, settings.threads) = (2.into(), 2);
+        (settings.workers, settings.threads) = (2.into(), 2.into());
     });
     let players = [server.worker(0), server.worker(1)];
     let served = AtomicUsize::new(0);
@@ -259,7 +259,7 @@ fn a_half_closed_client_is_answered_by_a_thread_that_idles_beside_a_worker_that_
 #[test]
 fn a_burst_onto_idle_threads_is_not_refused() {
     let server = Server::start(|settings| {
-        (settings.workers, settings.threads, settings.queue_limit) = (2.into(), 3, 1);
+        (settings.workers, settings.threads, settings.queue_limit) = (2.into(), 3.into(), 1);
     });
     let clients: Vec<Client> = (0..7).map(|n| server.ask(&format!("/{n}"))).collect();
     server.until(|now| now.queue.length == 7);
@@ -377,7 +377,8 @@ fn a_request_whose_client_leaves_while_it_runs_is_abandoned_and_its_slot_comes_b
 
 #[test]
 fn a_completion_for_a_client_that_is_gone_never_leaves_the_doorbell_out_of_order() {
-    let server = Server::start(|settings| (settings.workers, settings.threads) = (1.into(), 2));
+    let server =
+        Server::start(|settings| (settings.workers, settings.threads) = (1.into(), 2.into()));
     let region = server.region();
     let player = server.worker(0);
     let (mut first, mut second) = (player.thread(0), player.thread(1));

@@ -122,7 +122,7 @@ fn settings_are_in_force_at_all_threads_when_a_reload_is_done() {
 
 #[test]
 fn a_drain_lets_what_runs_at_each_thread_end_and_closes_the_rest() {
-    let server = start(2, |one| one.threads = 2);
+    let server = start(2, |one| one.threads = 2.into());
     let player = server.worker(0);
     let (mut one, mut other) = (player.thread(0), player.thread(1));
     let mut idle = [server.connect(), server.connect()];

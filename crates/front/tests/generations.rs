@@ -122,7 +122,7 @@ fn old_and_new_differ(first: &support::Taken<'_>, second: &support::Taken<'_>) -
 
 #[test]
 fn a_worker_that_is_to_leave_one_of_two_generations_leaves_nothing_waiting() {
-    let server = Server::start(|settings| settings.threads = 2);
+    let server = Server::start(|settings| settings.threads = 2.into());
     let player = server.worker(0);
     server.open(2);
     let new = server.worker_of(2, 0);
@@ -250,7 +250,7 @@ fn a_check_has_the_time_of_the_path_that_it_asks_for() {
 fn nothing_is_lost_while_generations_come_and_go_under_load() {
     const CLIENTS: usize = 6;
     const GENERATIONS: u32 = 20;
-    let server = Server::start(|settings| settings.threads = 2);
+    let server = Server::start(|settings| settings.threads = 2.into());
     let served = AtomicUsize::new(0);
     let asked = AtomicUsize::new(0);
     let over = AtomicUsize::new(0);

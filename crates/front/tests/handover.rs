@@ -25,7 +25,10 @@ fn expect_served(client: &mut Client, thread: &mut TestThread) {
 
 #[test]
 fn what_is_idle_goes_over_at_once_and_what_runs_after_its_response() {
-    let (old, new) = (Server::start(|one| one.threads = 2), Server::start(|_| {}));
+    let (old, new) = (
+        Server::start(|one| one.threads = 2.into()),
+        Server::start(|_| {}),
+    );
     let player = old.worker(0);
     let (mut thread, mut other) = (player.thread(0), player.thread(1));
     let mut new_worker = new.thread();

@@ -39,7 +39,7 @@ fn expect_hours(server: &Server, worker: u16, hours: u32) {
 #[test]
 fn the_latest_deadline_of_what_a_worker_runs_counts_that_of_its_path_included() {
     let server = Server::start(|settings| {
-        (settings.workers, settings.threads) = (2.into(), 2);
+        (settings.workers, settings.threads) = (2.into(), 2.into());
         settings.request_timeout = Some(HOUR);
         settings.request_timeouts = [("/reports", 3 * HOUR)].into_iter().collect();
     });
@@ -70,7 +70,7 @@ fn the_latest_deadline_of_what_a_worker_runs_counts_that_of_its_path_included() 
 
 #[test]
 fn what_is_cut_with_its_generation_is_stopped_or_run_again_and_blamed_for_nothing() {
-    let server = Server::start(|settings| settings.threads = 2);
+    let server = Server::start(|settings| settings.threads = 2.into());
     let player = server.worker(0);
     let (mut thread, mut second) = (player.thread(0), player.thread(1));
     let mut post = server.connect();
@@ -96,7 +96,7 @@ fn what_is_cut_with_its_generation_is_stopped_or_run_again_and_blamed_for_nothin
 #[test]
 fn neither_what_is_late_nor_a_connection_that_was_taken_over_is_in_time() {
     let server = Server::start(|settings| {
-        settings.threads = 2;
+        settings.threads = 2.into();
         settings.request_timeout = Some(HOUR);
         // Long enough for a busy machine to give each request to its worker, and the stream to begin.
         let short = ("/short", Duration::from_secs(1));
@@ -139,7 +139,7 @@ fn let_workers_go(server: &Server, limit: Duration) -> mpsc::Receiver<()> {
 
 #[test]
 fn workers_are_needed_until_all_that_clients_wait_for_is_here() {
-    let server = Server::start(|settings| settings.threads = 2);
+    let server = Server::start(|settings| settings.threads = 2.into());
     let player = server.worker(0);
     let (mut thread, mut second) = (player.thread(0), player.thread(1));
     let mut running = server.ask("/running");
@@ -172,7 +172,7 @@ fn workers_are_needed_until_all_that_clients_wait_for_is_here() {
 #[test]
 fn what_has_no_deadline_to_come_ends_with_the_drain_of_a_front_that_was_replaced() {
     let server = Server::start(|settings| {
-        settings.threads = 2;
+        settings.threads = 2.into();
         // Long enough for a busy machine to give each request to its worker, and the stream to begin.
         let short = ("/short", Duration::from_secs(1));
         settings.request_timeouts = [short].into_iter().collect();

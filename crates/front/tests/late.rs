@@ -143,7 +143,7 @@ fn a_request_that_ended_before_its_worker_could_say_where_is_not_logged_again() 
 
 #[test]
 fn a_worker_is_stuck_after_the_grace_and_spent_when_it_runs_nothing_that_is_in_time() {
-    let (server, alarms) = start(|settings| settings.threads = 2);
+    let (server, alarms) = start(|settings| settings.threads = 2.into());
     let player = server.worker(0);
     let (mut first, mut second) = (player.thread(0), player.thread(1));
     let mut other = server.ask("/other");
@@ -413,7 +413,7 @@ fn a_thread_that_does_not_come_back_from_what_follows_a_response_is_late() {
 
 #[test]
 fn a_thread_that_came_back_from_what_follows_a_response_is_not_late() {
-    let (server, alarms) = start(|settings| settings.threads = 2);
+    let (server, alarms) = start(|settings| settings.threads = 2.into());
     let player = server.worker(0);
     let (mut first, mut second) = (player.thread(0), player.thread(1));
     // One looks for work and finds none, the other one runs the next request.

@@ -20,7 +20,7 @@ fn resident(server: &Server) -> u64 {
 
 #[test]
 fn slots_that_a_burst_needed_give_their_memory_back() {
-    let server = Server::start(|settings| settings.threads = 8);
+    let server = Server::start(|settings| settings.threads = 8.into());
     let player = server.worker(0);
     let mut threads: Vec<_> = (0..8).map(|thread| player.thread(thread)).collect();
     let before = resident(&server);

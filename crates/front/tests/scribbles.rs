@@ -124,7 +124,7 @@ struct Lane<'a> {
 impl<'a> Lane<'a> {
     fn new(draws: Draws, counts: &'a Mutex<BTreeMap<String, u64>>) -> Self {
         let server = Server::start(|settings| {
-            (settings.workers, settings.threads) = (WORKERS.into(), THREADS);
+            (settings.workers, settings.threads) = (WORKERS.into(), THREADS.into());
             settings.request_timeout = Some(Duration::from_secs(5));
             settings.request_grace = Duration::ZERO;
         });
@@ -304,7 +304,7 @@ fn geometry() -> Geometry {
     static GEOMETRY: std::sync::OnceLock<Geometry> = std::sync::OnceLock::new();
     *GEOMETRY.get_or_init(|| {
         let server = Server::start(|settings| {
-            (settings.workers, settings.threads) = (WORKERS.into(), THREADS);
+            (settings.workers, settings.threads) = (WORKERS.into(), THREADS.into());
         });
         server.region().geometry()
     })

@@ -124,7 +124,7 @@ fn die_with_two(server: &Server) -> (Client, Client) {
 
 #[test]
 fn requests_that_a_worker_died_with_are_run_again_one_at_a_time_so_that_one_alone_kills_two() {
-    let server = Server::start(|settings| settings.threads = 2);
+    let server = Server::start(|settings| settings.threads = 2.into());
     let (mut deadly, mut innocent) = die_with_two(&server);
     let player = server.worker(0);
     let (mut first, mut second) = (player.thread(0), player.thread(1));
@@ -145,7 +145,7 @@ fn requests_that_a_worker_died_with_are_run_again_one_at_a_time_so_that_one_alon
 
 #[test]
 fn a_request_that_a_worker_died_with_holds_others_up_until_it_has_begun_to_answer() {
-    let server = Server::start(|settings| settings.threads = 2);
+    let server = Server::start(|settings| settings.threads = 2.into());
     let (mut long, mut other) = die_with_two(&server);
     let player = server.worker(0);
     let (mut first, mut second) = (player.thread(0), player.thread(1));
@@ -298,7 +298,7 @@ fn what_waits_is_left_to_the_other_workers() {
 
 #[test]
 fn malformed_frames_are_a_500_of_that_request_only() {
-    let server = Server::start(|settings| settings.threads = 2);
+    let server = Server::start(|settings| settings.threads = 2.into());
     let player = server.worker(0);
     let (mut broken, mut sound) = (player.thread(0), player.thread(1));
     let mut client = server.ask("/broken");

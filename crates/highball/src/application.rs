@@ -211,7 +211,7 @@ impl Application {
             config_ru: code.config_ru,
             environment: settings.environment.clone(),
             hooks: code.hooks,
-            threads: settings.threads,
+            threads: settings.threads.most,
             compact: settings.compact,
             merge_pages: settings.merge_pages,
             batch: settings.batch_scheduling,
@@ -273,8 +273,11 @@ fn shows_error_page(settings: &Settings, in_terminal: bool) -> bool {
 /// The capacity of an application that serves with so many workers, in words.
 pub(crate) fn capacity(settings: &Settings, workers: u16, generation: u32) -> String {
     let workers = counted(workers.into(), "worker");
-    let threads = counted(settings.threads.into(), "thread");
-    format!("{workers} x {threads}, generation {generation}")
+    let (threads, plural) = (
+        settings.threads,
+        if settings.threads.most == 1 { "" } else { "s" },
+    );
+    format!("{workers} x {threads} thread{plural}, generation {generation}")
 }
 
 /// A number with its noun.

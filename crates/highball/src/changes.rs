@@ -1,6 +1,7 @@
 //! Changes of a running server, made one after the other: a restart loads an application's code again, a reload the
 //! settings, an upgrade the program. Whether a new generation may take over is the supervisor's decision.
 
+pub(crate) mod active_threads;
 pub(crate) mod autoscale;
 pub(crate) mod boot;
 pub(crate) mod control_folder;

@@ -13,6 +13,7 @@ use supervisor::{Obstacle, Supervisor, scale_of};
 use tokio::sync::Mutex;
 
 use crate::application::{Application, capacity};
+use crate::changes::active_threads::ThreadLimit;
 use crate::housekeeping::Housekeeping;
 
 /// One application of a running server.
@@ -33,6 +34,8 @@ pub(crate) struct Hosted {
     pub(crate) latest: Cell<u32>,
     /// Why there are no more workers now, although the load asks for more.
     pub(crate) obstacle: Cell<Option<Obstacle>>,
+    /// How many threads of each worker take requests.
+    pub(crate) thread_limit: ThreadLimit,
     /// Held while a generation is launched.
     pub(crate) turn: Mutex<()>,
 }

@@ -34,13 +34,18 @@ pub(crate) struct ThreadAdvice {
 impl ThreadAdvice {
     /// Returns the advice for a worker of so many threads after these requests; none where there were too few of them.
     pub(crate) fn of(threads: u16, cost: &CostTotals) -> Option<Self> {
+        Self::after(MIN_REQUESTS, threads, cost)
+    }
+
+    /// The same after at least so many requests.
+    pub(crate) fn after(least: u64, threads: u16, cost: &CostTotals) -> Option<Self> {
         let alone = (cost.alone, cost.alone_app_ns, cost.alone_cpu_ns);
         let all = (cost.requests, cost.app_ns, cost.cpu_ns);
-        let ((requests, app_ns, cpu_ns), is_alone) = match cost.alone >= MIN_REQUESTS {
+        let ((requests, app_ns, cpu_ns), is_alone) = match cost.alone >= least {
             true => (alone, true),
             false => (all, false),
         };
-        if requests < MIN_REQUESTS || app_ns == 0 {
+        if requests < least || app_ns == 0 {
             return None;
         }
         let computes = (cpu_ns as f64 / app_ns as f64).clamp(0.0, 1.0);

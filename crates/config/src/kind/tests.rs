@@ -75,6 +75,30 @@ fn numbers_that_may_be_ranges() {
 }
 
 #[test]
+fn numbers_and_ranges() {
+    let kind = Kind::Range { min: 1, max: 256 };
+    check(kind, "3", Ok("3"));
+    check(kind, "1..8", Ok("1..8"));
+    check(kind, "256..256", Ok("256"));
+    for text in ["0", "0..8", "1..257", "300"] {
+        check(
+            kind,
+            text,
+            Err("is out of range; expected a whole number from 1 to 256, or"),
+        );
+    }
+    for text in [
+        "", "..", "1..", "..8", "8..1", "1...8", "1..8..9", "-1", "+1..2", "1-8", "auto",
+    ] {
+        check(
+            kind,
+            text,
+            Err("is not allowed; expected a whole number from 1 to 256, or a range"),
+        );
+    }
+}
+
+#[test]
 fn sizes() {
     let kind = Kind::Bytes { min: 10, max: TIB };
     check(kind, "10", Ok("10"));

@@ -7,6 +7,7 @@ use crate::error::{ConfigError, Origin, Place};
 use crate::kind::{Kind, Value};
 use crate::listen::{Hosts, Listen, split_certificate};
 use crate::table::SETTINGS;
+use crate::thread_range;
 
 /// The most threads of the front that `auto` gives; also the end of the range.
 const MAX_FRONT_THREADS: u64 = 8;
@@ -74,7 +75,7 @@ pub(crate) fn auto(values: &mut [(Value, Origin)], cores: fn() -> u16) {
         _ => None,
     };
     let workers = range.unwrap_or_else(|| fixed_workers(values, cores));
-    let threads = number(values, "threads", || 1);
+    let threads = threads(values);
     number(values, "max_workers", || {
         range.unwrap_or_else(|| max_workers(workers, threads))
     });
@@ -89,6 +90,15 @@ fn fixed_workers(values: &mut [(Value, Origin)], cores: fn() -> u16) -> u64 {
         values[setting_index("workers")].0 = Value::Number(1);
     }
     workers.max(1)
+}
+
+/// The threads of a worker.
+fn threads(values: &[(Value, Origin)]) -> u64 {
+    match &values[setting_index("threads")].0 {
+        Value::Number(threads) => *threads,
+        Value::Text(range) => thread_range::ends(range).map_or(1, |(_, most)| most),
+        _ => 1,
+    }
 }
 
 /// The workers that `auto` leaves room for: twice as many, unless their threads have no place in one exchange.

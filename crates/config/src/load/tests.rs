@@ -86,7 +86,11 @@ fn defaults_need_no_source() {
     let settings = production().settings();
     assert_eq!(listens(&settings), ["0.0.0.0:3000"]);
     assert_eq!(
-        (settings.workers, settings.threads, settings.queue_limit),
+        (
+            settings.workers,
+            settings.threads.most,
+            settings.queue_limit
+        ),
         (4.into(), 3, 1200)
     );
     assert_eq!(settings.environment, "production");
@@ -554,10 +558,10 @@ fn the_file_is_looked_up_in_its_places() {
             FOUR_CORES,
         )
     };
-    assert_eq!(again(Some("named.toml")).unwrap().threads, 3);
-    assert_eq!(again(None).unwrap().threads, 1);
+    assert_eq!(again(Some("named.toml")).unwrap().threads.most, 3);
+    assert_eq!(again(None).unwrap().threads.most, 1);
     fs::remove_file(both.dir.path().join("highball.toml")).unwrap();
-    assert_eq!(again(None).unwrap().threads, 2);
+    assert_eq!(again(None).unwrap().threads.most, 2);
     let missing = again(Some("absent.toml")).unwrap_err().to_string();
     assert!(
         missing.contains("absent.toml: cannot read the file: No such file"),
@@ -590,20 +594,20 @@ fn wrong_entries_name_place_and_remedy() {
          the nearest known one is user",
     );
     check(
-        case("threads = \"3\""),
-        "highball.toml:1: threads: expected a whole number from 1 to 256, found the text \"3\"",
+        case("max_retries = \"1\""),
+        "highball.toml:1: max_retries: expected a whole number from 0 to 1, found the text \"1\"",
     );
     check(
         case("threads = 0"),
-        "highball.toml:1: threads: 0 is out of range; expected a whole number from 1 to 256",
+        "highball.toml:1: threads: 0 is out of range; expected a whole number from 1 to 256, or a range such as \"1..8\"",
     );
     check(
         case("threads = -1"),
-        "highball.toml:1: threads: -1 is out of range; expected a whole number from 1 to 256",
+        "highball.toml:1: threads: \"-1\" is not allowed; expected a whole number from 1 to 256, or a range such as \"1..8\"",
     );
     check(
         case("threads = 1.5"),
-        "highball.toml:1: threads: expected a whole number from 1 to 256, found the number 1.5",
+        "highball.toml:1: threads: expected a whole number from 1 to 256, or a range such as \"1..8\", found the number 1.5",
     );
     check(
         case("compact = 1"),
@@ -651,7 +655,7 @@ fn wrong_entries_name_place_and_remedy() {
     );
     check(
         case("").env("HIGHBALL_THREADS", "x"),
-        "HIGHBALL_THREADS: \"x\" is not allowed; expected a whole number from 1 to 256",
+        "HIGHBALL_THREADS: \"x\" is not allowed; expected a whole number from 1 to 256, or a range such as \"1..8\"",
     );
     check(
         case("").env("PORT", "http"),
@@ -862,6 +866,7 @@ fn both_ends_of_each_range_are_allowed_and_fit_their_fields() {
             Kind::Integer { min, max }
             | Kind::AutoInteger { min, max }
             | Kind::AutoRange { min, max }
+            | Kind::Range { min, max }
             | Kind::Bytes { min, max }
             | Kind::AutoBytes { min, max } => (
                 min.to_string(),

@@ -144,8 +144,13 @@ macro_rules! server_settings {
 
             /// The number of Ruby threads in each worker.
             ///
-            /// A worker always has all of them, so `RAILS_MIN_THREADS` has no counterpart. `-t 0:5` is 5 threads.
-            threads: u16 = Kind::Integer { min: 1, max: 256 }, default "3", env ["RAILS_MAX_THREADS"];
+            /// With a range such as `1..8` a worker has 8, and the server decides how many of them take requests, by the
+            /// part of their time in which requests wait: one more or one fewer every 30 seconds at most. It begins with 3,
+            /// or the end of the range that is nearest. The others rest, unless a request says that it only waits
+            /// (`env["highball.io_bound"].call`).
+            ///
+            /// A worker always has all its threads, so `RAILS_MIN_THREADS` has no counterpart. `-t 0:5` is 5 threads.
+            threads: ThreadRange = Kind::Range { min: 1, max: 256 }, default "3", env ["RAILS_MAX_THREADS"];
 
             /// What is done for the speed and the memory of Ruby itself.
             ///

@@ -102,8 +102,8 @@ impl Availability<'_> {
     }
 
     fn idlest(self, at_least: u16) -> Option<usize> {
-        let mut best = None;
-        let (mut most, mut current, mut first, mut count) = (at_least - 1, None, 0, 0);
+        let (mut best, mut most) = (None, 0);
+        let (mut current, mut first, mut count, mut resting) = (None, 0, 0_u16, 0);
         for thread in self.idle.iter() {
             if thread >= self.threads.words.len() {
                 continue;
@@ -111,12 +111,15 @@ impl Availability<'_> {
             let worker = self.threads.worker_of(thread);
             if current != Some(worker) {
                 (current, first, count) = (Some(worker), thread, 0);
+                resting = self.threads.resting_of(worker);
             }
             count += 1;
-            if count > most {
-                (best, most) = (Some(first), count);
+            // A worker whose other threads are to rest is woken for nothing.
+            let can_take = count.saturating_sub(resting);
+            if count >= at_least && can_take > most {
+                (best, most) = (Some(first), can_take);
             }
-            if most == self.threads.per_worker {
+            if count == self.threads.per_worker && can_take == most {
                 return best;
             }
         }
@@ -137,6 +140,19 @@ impl Availability<'_> {
             u64::from((coming & !resting).count_ones())
         });
         coming.sum()
+    }
+
+    /// Whether this thread may have a request: as many others of its worker have none as are to rest. Exact while the thread
+    /// holds the GVL.
+    pub(super) fn may_take(self, thread: u16) -> bool {
+        let worker = self.threads.worker_of(usize::from(thread));
+        let resting = self.threads.resting_of(worker);
+        if resting == 0 {
+            return true;
+        }
+        let others = self.threads.others_of(thread);
+        let free = others.filter(|&other| self.free.contains(other)).count();
+        free >= usize::from(resting)
     }
 
     /// Whether this thread should leave the requests that wait to idle processes: another thread of its own process

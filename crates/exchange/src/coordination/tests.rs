@@ -155,3 +155,86 @@ fn a_thread_that_yields_wakes_an_idle_process_and_no_busy_one() {
     assert_eq!(word(&coordination, 3), WOKEN);
     assert_eq!(word(&coordination, 1), PARKED);
 }
+
+/// A worker of so many threads, all of which are parked and can be woken, and another that is not there.
+fn parked(region: &Region) -> Coordination<'_> {
+    let coordination = region.coordination();
+    for thread in 0..region.geometry().threads {
+        set(&coordination, thread, PARKED);
+        for bits in [
+            coordination.availability.idle,
+            coordination.availability.free,
+        ] {
+            bits.set(usize::from(thread));
+        }
+    }
+    coordination
+}
+
+#[test]
+fn no_more_threads_than_the_active_ones_claim_or_are_woken() {
+    let region = Region::create(Geometry::new(1, 4, 4096, 4096)).unwrap();
+    let coordination = parked(&region);
+    coordination.set_resting(2);
+    let mut tail = 0;
+    for slot in 0..3 {
+        assert!(coordination.publish(&mut tail, slot, 1));
+    }
+    let woken = |coordination: &Coordination<'_>| {
+        (0..4)
+            .filter(|&thread| word(coordination, thread) == WOKEN)
+            .count()
+    };
+    assert_eq!(woken(&coordination), 2);
+    assert!(matches!(coordination.find(0, None), Found::Claim(_)));
+    assert!(matches!(coordination.find(1, None), Found::Claim(_)));
+    assert_eq!(coordination.find(2, None), Found::Nothing);
+    // One that comes to its end takes the next one.
+    assert!(matches!(coordination.find(0, None), Found::Claim(_)));
+}
+
+#[test]
+fn a_request_that_waits_has_one_more_thread_woken_until_it_ends() {
+    let region = Region::create(Geometry::new(1, 3, 4096, 4096)).unwrap();
+    let coordination = parked(&region);
+    coordination.set_resting(2);
+    let mut tail = 0;
+    for slot in 0..3 {
+        assert!(coordination.publish(&mut tail, slot, 1));
+    }
+    assert!(matches!(coordination.find(0, None), Found::Claim(_)));
+    assert_eq!(word(&coordination, 1), PARKED);
+    coordination.begin_io(0);
+    assert_eq!(word(&coordination, 1), WOKEN);
+    assert!(matches!(coordination.find(1, None), Found::Claim(_)));
+    assert_eq!(coordination.find(2, None), Found::Nothing);
+    coordination.end_io(0);
+    assert_eq!(coordination.find(0, None), Found::Nothing);
+    assert!(matches!(coordination.find(1, None), Found::Claim(_)));
+}
+
+#[test]
+fn threads_that_rest_no_more_are_woken_for_what_waits() {
+    let region = Region::create(Geometry::new(1, 3, 4096, 4096)).unwrap();
+    let coordination = parked(&region);
+    coordination.set_resting(2);
+    let mut tail = 0;
+    for slot in 0..3 {
+        assert!(coordination.publish(&mut tail, slot, 1));
+    }
+    assert!(matches!(coordination.find(0, None), Found::Claim(_)));
+    coordination.set_resting(0);
+    assert_eq!([word(&coordination, 1), word(&coordination, 2)], [WOKEN; 2]);
+}
+
+#[test]
+fn whatever_workers_write_one_thread_takes_requests() {
+    let region = Region::create(Geometry::new(1, 3, 4096, 4096)).unwrap();
+    let coordination = parked(&region);
+    let threads = coordination.availability.threads;
+    for (resting, waiting) in [(u32::MAX, 0), (2, u32::MAX), (u32::MAX, u32::MAX)] {
+        threads.resting.store(resting, Ordering::SeqCst);
+        threads.io_bound[0].store(waiting, Ordering::SeqCst);
+        assert!(coordination.availability.may_take(0), "{resting} {waiting}");
+    }
+}

@@ -30,6 +30,10 @@ pub struct ThreadStates<'a> {
     pub words: &'a [Line<Futex>],
     /// For each worker: 1 when it should finish what it has and exit.
     pub stops: &'a [Line<AtomicU32>],
+    /// How many threads of each worker are to have no request: fewer than a worker has. Only the front writes it.
+    pub resting: &'a Line<AtomicU32>,
+    /// For each worker: how many of its requests have said that they wait. That many of its resting threads take requests.
+    pub io_bound: &'a [Line<AtomicU32>],
 }
 
 impl ThreadStates<'_> {
@@ -50,9 +54,10 @@ impl ThreadStates<'_> {
         self.of(worker).any(|thread| self.is(thread, WOKEN))
     }
 
-    /// Lets a new process serve as this worker: it is not asked to exit.
+    /// Lets a new process serve as this worker: it is not asked to exit, and has no request that waits.
     pub fn clear_stop(self, worker: u16) {
         self.stops[usize::from(worker)].store(0, Ordering::SeqCst);
+        self.io_bound[usize::from(worker)].store(0, Ordering::SeqCst);
     }
 
     /// Asks a worker to finish what it has and exit.
@@ -68,6 +73,18 @@ impl ThreadStates<'_> {
     /// Whether a worker should finish what it has and exit.
     pub(super) fn is_stopped(self, worker: u16) -> bool {
         self.stops[usize::from(worker)].load(Ordering::SeqCst) != 0
+    }
+
+    /// How many threads of a worker are to have no request now.
+    pub(super) fn resting_of(self, worker: u16) -> u16 {
+        let resting = self.resting.load(Ordering::SeqCst);
+        if resting == 0 {
+            return 0;
+        }
+        // Workers write the second word: whatever is in it, one thread takes requests.
+        let waiting = self.io_bound[usize::from(worker)].load(Ordering::SeqCst);
+        let most = u32::from(self.per_worker).saturating_sub(1);
+        resting.saturating_sub(waiting).min(most) as u16
     }
 
     /// Says that the thread looks for a request.

@@ -50,6 +50,10 @@ pub enum Word {
     Idle,
     /// Whether a worker is to stop.
     Stop,
+    /// How many threads of each worker are to have no request, which only the front writes.
+    Resting,
+    /// How many requests of a worker have said that they wait.
+    IoBound,
     /// Whose turn it is to work between requests.
     OutOfBand,
     /// Whether requests wait in the queue, which only the front writes.
@@ -73,6 +77,8 @@ impl fmt::Display for Corrupt {
             Word::Thread => "the word",
             Word::Idle => "the idle bits",
             Word::Stop => "the stop mark",
+            Word::Resting => "the number of resting threads",
+            Word::IoBound => "the number of requests that wait",
             Word::OutOfBand => "the turn to work between requests",
             Word::Queued => "the mark of a waiting queue",
             Word::SingleWorker => "the mark of a single worker",
@@ -80,7 +86,7 @@ impl fmt::Display for Corrupt {
         f.write_str(name)?;
         match (self.word, self.index) {
             (Word::Thread, Some(thread)) => write!(f, " of worker thread {thread}")?,
-            (Word::Stop, Some(worker)) => write!(f, " of worker {worker}")?,
+            (Word::Stop | Word::IoBound, Some(worker)) => write!(f, " of worker {worker}")?,
             (_, Some(slot)) => write!(f, " of slot {slot}")?,
             (_, None) => {}
         }
@@ -196,8 +202,8 @@ impl<'a> Inspection<'a> {
         }
     }
 
-    /// Checks the words and bits of worker threads, and the stop marks of workers.
-    pub(super) fn threads(&self) {
+    /// Checks the words and bits of worker threads, how many of them rest, and the stop marks of workers.
+    pub(super) fn threads(&self, resting: u16) {
         let available = self.region.availability();
         let threads = available.threads;
         for (number, thread) in (0..).zip(threads.words) {
@@ -219,6 +225,17 @@ impl<'a> Inspection<'a> {
             let stop = stop.load(Ordering::Relaxed);
             if stop > 1 {
                 self.findings.report(Word::Stop, Some(worker), stop.into());
+            }
+        }
+        let found = threads.resting.load(Ordering::Relaxed);
+        if found != u32::from(resting) {
+            self.findings.report(Word::Resting, None, found.into());
+        }
+        for (worker, waiting) in (0..).zip(threads.io_bound) {
+            let waiting = waiting.load(Ordering::Relaxed);
+            if waiting > threads.per_worker.into() {
+                self.findings
+                    .report(Word::IoBound, Some(worker), waiting.into());
             }
         }
     }

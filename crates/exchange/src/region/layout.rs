@@ -91,6 +91,8 @@ pub(super) struct Offsets {
     pub(super) free: usize,
     pub(super) completed: usize,
     pub(super) stops: usize,
+    pub(super) resting: usize,
+    pub(super) io_bound: usize,
     pub(super) turn: usize,
     pub(super) queue_waits: usize,
     pub(super) single_worker: usize,
@@ -117,6 +119,8 @@ impl Offsets {
         let free = take(geometry.total_threads().div_ceil(64) * LINE);
         let completed = take(usize::from(geometry.slots).div_ceil(64) * LINE);
         let stops = take(usize::from(geometry.max_workers()) * LINE);
+        let resting = take(LINE);
+        let io_bound = take(usize::from(geometry.max_workers()) * LINE);
         let turn = take(LINE);
         let queue_waits = take(LINE);
         let single_worker = take(LINE);
@@ -133,6 +137,8 @@ impl Offsets {
             free,
             completed,
             stops,
+            resting,
+            io_bound,
             turn,
             queue_waits,
             single_worker,

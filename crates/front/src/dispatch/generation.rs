@@ -116,6 +116,12 @@ impl Generation {
         self.slots.exchange.threads().stop_worker(worker);
     }
 
+    /// Sets how many threads of each worker take requests.
+    pub(super) fn set_active_threads(&mut self, active: u16) {
+        self.workers.set_active_threads(active);
+        self.slots.exchange.set_active_threads(active);
+    }
+
     /// Its processes are to be killed: none of its workers serves.
     pub(super) fn lose_workers(&mut self) {
         for worker in 0..self.slots.exchange.geometry().max_workers() {

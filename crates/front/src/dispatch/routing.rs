@@ -15,6 +15,8 @@ pub(super) struct OpenGenerations {
     pub(super) all: Vec<Generation>,
     /// What the exchanges know: whether requests wait in the queue.
     queue_waits: bool,
+    /// How many threads of each worker take requests, as far as it has so many.
+    active_threads: u16,
 }
 
 impl OpenGenerations {
@@ -25,6 +27,7 @@ impl OpenGenerations {
         Self {
             all: vec![first],
             queue_waits: false,
+            active_threads: u16::MAX,
         }
     }
 
@@ -44,8 +47,18 @@ impl OpenGenerations {
         let doorbell = other.slots.exchange.doorbell().try_clone()?;
         let exchange = exchange::Front::with_doorbell(geometry, doorbell)?;
         exchange.set_queue_waits(self.queue_waits);
-        self.all.push(Generation::new(number, exchange, shares));
+        let mut generation = Generation::new(number, exchange, shares);
+        generation.set_active_threads(self.active_threads);
+        self.all.push(generation);
         Ok(())
+    }
+
+    /// Sets how many threads of each worker take requests, also of generations that are still to come.
+    pub(super) fn set_active_threads(&mut self, active: u16) {
+        self.active_threads = active;
+        for generation in &mut self.all {
+            generation.set_active_threads(active);
+        }
     }
 
     /// The generation of this number.
@@ -159,7 +172,9 @@ impl OpenGenerations {
     pub(super) fn beyond_threads(&self, queued: usize) -> usize {
         let taken: usize = self.routable().map(Generation::engaged).sum();
         // Two generations share the threads of one.
-        let threads = self.routable().map(|one| one.workers.target_threads());
+        let threads = self
+            .routable()
+            .map(|one| one.workers.active_target_threads());
         (taken + queued).saturating_sub(threads.max().unwrap_or(0))
     }
 

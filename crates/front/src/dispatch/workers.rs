@@ -35,6 +35,8 @@ pub(super) struct Workers {
     /// By their numbers.
     all: Vec<Worker>,
     threads: u16,
+    /// How many threads of each take requests.
+    active: u16,
     /// How many workers shall serve at once at most, and now.
     most: u16,
     target: u16,
@@ -48,6 +50,7 @@ impl Workers {
         Self {
             all: vec![Worker::default(); usize::from(places)],
             threads,
+            active: threads,
             most: target,
             target,
             leaving: 0,
@@ -117,16 +120,26 @@ impl Workers {
         self.target = target.min(self.most);
     }
 
-    /// Number of threads of the workers that shall serve, be they there or not.
+    /// Sets how many threads of each worker take requests.
+    pub(super) fn set_active_threads(&mut self, active: u16) {
+        self.active = active.clamp(1, self.threads);
+    }
+
+    /// Number of threads of the workers that shall serve, be they there or not, also of those that rest.
     pub(super) fn target_threads(&self) -> usize {
         usize::from(self.target) * usize::from(self.threads)
     }
 
-    /// Number of threads of the workers that serve.
+    /// The same without those that rest.
+    pub(super) fn active_target_threads(&self) -> usize {
+        usize::from(self.target) * usize::from(self.active)
+    }
+
+    /// Number of threads of the workers that serve, without those that rest.
     pub(super) fn threads_up(&self) -> usize {
         let up = self.all.iter();
         let up = up.filter(|worker| worker.standing == Standing::Up).count();
-        up * usize::from(self.threads)
+        up * usize::from(self.active)
     }
 
     /// Counts a request that the worker has finished.

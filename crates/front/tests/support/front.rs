@@ -63,7 +63,7 @@ impl Server {
     /// One worker of one thread, and otherwise the usual settings.
     pub(crate) fn start(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings::for_tests();
-        (settings.workers, settings.threads) = (1.into(), 1);
+        (settings.workers, settings.threads) = (1.into(), 1.into());
         // Tests of other things hear no alarms of requests that wait for them.
         settings.slow_request = None;
         change(&mut settings);

@@ -77,6 +77,8 @@ async fn serve(started: Started) {
     }
     let mut idle = JoinSet::new();
     for (number, hosted) in (0..).zip(&server.hosted) {
+        let threads = Rc::clone(hosted);
+        idle.spawn_local(async move { threads.follow_thread_advice().await });
         let (server, hosted) = (Rc::clone(&server), Rc::clone(hosted));
         idle.spawn_local(async move { hosted.stop_when_idle(&server.front, number).await });
     }

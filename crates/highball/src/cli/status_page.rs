@@ -163,9 +163,7 @@ fn write_application(
             "\nno worker can serve: requests get 503; next start in {seconds} s"
         )?;
     }
-    if let Some(advice) = &report.thread_advice {
-        writeln!(page, "\n{}", advice.text())?;
-    }
+    write_threads(page, report)?;
     let (queue, slots) = (&report.queue, &report.slots);
     let (length, limit, longest) = (queue.length, queue.limit, queue.longest);
     write!(page, "\nqueue {length} of {limit}, longest {longest}")?;
@@ -176,6 +174,17 @@ fn write_application(
         None => writeln!(page)?,
     }
     write_requests(page, report)
+}
+
+/// How many threads take requests, and how many should be there.
+fn write_threads(page: &mut String, report: &ApplicationReport) -> std::fmt::Result {
+    if let Some(limit) = &report.active_threads {
+        writeln!(page, "\n{}", limit.text())?;
+    }
+    if let Some(advice) = &report.thread_advice {
+        writeln!(page, "\n{}", advice.text())?;
+    }
+    Ok(())
 }
 
 /// What a process is called: its role, a worker's number, the program of a child.
@@ -312,8 +321,8 @@ pub(crate) fn age(seconds: u64) -> String {
 mod tests {
     use super::*;
     use crate::control::report::{NamedReport, Queue, Slots};
-    use exchange::control::RuntimeOption;
     use crate::thread_advice::ThreadAdvice;
+    use exchange::control::RuntimeOption;
     use front::CertificateStatus;
 
     #[test]

@@ -9,6 +9,7 @@ use metrics::{ApplicationTotals, Distribution};
 use serde::{Deserialize, Serialize};
 use supervisor::{Generation, Process, Role};
 
+use crate::changes::active_threads::ActiveThreads;
 use crate::control::log_level::LevelReport;
 use crate::control::routes::RouteReport;
 use crate::system::program::own_pid;
@@ -73,6 +74,9 @@ pub(crate) struct ApplicationReport {
     /// Busy threads and waiting requests as a part of all threads: 1 where all are busy, more where requests wait.
     #[serde(default)]
     pub(crate) saturation: f64,
+    /// How many threads of each worker take requests, where `threads` is a range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) active_threads: Option<ActiveThreads>,
     /// How many threads a worker should have, once enough requests were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) thread_advice: Option<ThreadAdvice>,

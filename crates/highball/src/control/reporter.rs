@@ -118,6 +118,8 @@ fn named_report(hosted: &Hosted, processes: Vec<Process>) -> NamedReport {
     let table = application.table.as_ref();
     let hosts = table.iter().flat_map(|table| &table.hosts);
     let totals = hosted.front.totals();
+    let active_threads = hosted.thread_limit.get();
+    let threads = active_threads.map_or(settings.threads.most, |limit| limit.active);
     let own = ApplicationReport {
         environment: settings.environment.clone(),
         workers: workers(hosted),
@@ -125,7 +127,8 @@ fn named_report(hosted: &Hosted, processes: Vec<Process>) -> NamedReport {
         counters: totals.outcomes.clone(),
         responses: totals.responses.clone(),
         routes: routes::rows(&totals),
-        thread_advice: ThreadAdvice::of(settings.threads, &totals.cost()),
+        thread_advice: ThreadAdvice::of(threads, &totals.cost()),
+        active_threads,
         totals: Arc::new(totals),
         latency: hosted.front.latency(),
         stopped: hosted.is_stopped.get().then(|| "idle".to_owned()),
@@ -136,7 +139,7 @@ fn named_report(hosted: &Hosted, processes: Vec<Process>) -> NamedReport {
         dir: application.dir.display().to_string(),
         hosts: hosts.map(ToString::to_string).collect(),
         prefix: table.map_or_else(String::new, |table| table.prefix.clone()),
-        own: own.with(hosted.front.snapshot(), processes, settings.threads),
+        own: own.with(hosted.front.snapshot(), processes, settings.threads.most),
     }
 }
 

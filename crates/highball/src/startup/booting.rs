@@ -17,6 +17,7 @@ use tokio::task::{JoinSet, spawn_local};
 use super::{Replaced, announcement, control_socket, measure, routes};
 use crate::acme;
 use crate::application::{Application, FIRST_GENERATION};
+use crate::changes::active_threads::ThreadLimit;
 use crate::changes::boot::{BootResult, none_came_up};
 use crate::changes::predecessor::{Gathered, Names};
 use crate::changes::restart_file::RestartFile;
@@ -326,7 +327,7 @@ fn host(
     if let Some(launcher) = launchers.of(environment.user)? {
         start_by(&supervisor, Rc::clone(launcher));
     }
-    Ok(Rc::new(Hosted {
+    let hosted = Rc::new(Hosted {
         supervisor,
         front: Rc::clone(front),
         housekeeping: Housekeeping::new().context("cannot start the runtime")?,
@@ -336,8 +337,11 @@ fn host(
         is_stopped: Cell::new(false),
         obstacle: Cell::default(),
         latest: Cell::new(generation),
+        thread_limit: ThreadLimit::default(),
         turn: Mutex::new(()),
-    }))
+    });
+    hosted.begin_thread_limit();
+    Ok(hosted)
 }
 
 /// A supervisor for this front, which logs what happens to processes.

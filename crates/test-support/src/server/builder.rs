@@ -24,7 +24,7 @@ pub struct ServerBuilder {
     application: Application,
     listen: Vec<String>,
     workers: usize,
-    threads: usize,
+    threads: String,
     settings: Vec<(String, String)>,
     wrapper: Vec<String>,
     folder: Option<PathBuf>,
@@ -41,7 +41,7 @@ impl ServerBuilder {
             application,
             listen: vec!["127.0.0.1:0".to_owned()],
             workers: 1,
-            threads: 1,
+            threads: "1".to_owned(),
             settings: Vec::new(),
             wrapper: Vec::new(),
             folder: None,
@@ -60,10 +60,10 @@ impl ServerBuilder {
         self
     }
 
-    /// The number of threads in each.
+    /// The number of threads in each, or a range of it.
     #[must_use]
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads;
+    pub fn threads(mut self, threads: impl ToString) -> Self {
+        self.threads = threads.to_string();
         self
     }
 
@@ -213,7 +213,7 @@ impl ServerBuilder {
         if !self.settings_file {
             command
                 .args(["--workers", &self.workers.to_string()])
-                .args(["--threads", &self.threads.to_string()]);
+                .args(["--threads", &self.threads]);
         }
         if let Some(environment) = &self.environment {
             command.args(["--environment", environment]);

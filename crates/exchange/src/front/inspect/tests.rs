@@ -54,6 +54,11 @@ fn sound_workers_are_found_sound_whatever_they_do() {
     publish(&mut front);
     assert_eq!(front.inspect(), None);
     thread.claim().unwrap();
+    front.set_active_threads(1);
+    thread.begin_io();
+    assert_eq!(front.inspect(), None);
+    thread.end_io();
+    front.set_active_threads(2);
     thread.leave();
     front.threads().stop_worker(0);
     assert_eq!(front.inspect(), None);
@@ -107,6 +112,14 @@ fn each_garbled_word_is_found_and_named() {
         }),
         (Word::Stop, |front| {
             front.region.thread_states().stops[2].store(2, Ordering::SeqCst)
+        }),
+        (Word::Resting, |front| {
+            let threads = front.region.thread_states();
+            threads.resting.store(1, Ordering::SeqCst);
+        }),
+        (Word::IoBound, |front| {
+            let threads = front.region.thread_states();
+            threads.io_bound[1].store(3, Ordering::SeqCst);
         }),
         (Word::OutOfBand, |front| {
             front.region.out_of_band().turn.store(4, Ordering::SeqCst)
