@@ -1,11 +1,13 @@
-//! How many threads take requests: the advice in the status, and a range of threads.
+//! How many threads take requests: the advice in the status, a range of threads, and requests that say that they wait.
 
 use serde_json::Value;
 use test_support::{Application, Client, Gated, Server, until};
 
-/// Waits at the gate.
+/// Waits at the gate; below `/io` it says first that it waits, by either name.
 const WAITS: &str = r##"run lambda { |env|
   path = env["PATH_INFO"]
+  env["highball.io_bound"].call if path.start_with?("/io/")
+  2.times { env["puma.mark_as_io_bound"].call } if path.start_with?("/io/puma/")
   Test.pass("work", "call #{path} #{Process.pid}")
   Test.text("done")
 }"##;
@@ -65,9 +67,29 @@ fn of_a_range_of_threads_only_the_active_ones_take_requests() {
 }
 
 #[test]
+fn a_request_that_says_that_it_waits_lets_its_worker_take_one_more() {
+    let mut gated = begin("1..8");
+    let mut clients = ask(&gated, &["/io/puma/1", "/io/2"]);
+    (0..2).for_each(|_| drop(gated.called()));
+    clients.append(&mut ask(&gated, &["/3", "/4", "/5", "/6"]));
+    // Three in all, and one for each of the two that wait.
+    (0..3).for_each(|_| drop(gated.called()));
+    gated.wait_queued(1);
+    assert_eq!(running(&gated.server.status().0), 5);
+    end(&mut gated, clients, 1);
+    // What the two had said ended with them.
+    let clients = ask(&gated, &["/1", "/2", "/3", "/4"]);
+    for _ in 0..3 {
+        gated.called();
+    }
+    gated.wait_queued(1);
+    end(&mut gated, clients, 1);
+}
+
+#[test]
 fn without_a_range_all_threads_take_requests() {
     let mut gated = begin("5");
-    let clients = ask(&gated, &["/1", "/2", "/3", "/4", "/5"]);
+    let clients = ask(&gated, &["/1", "/2", "/3", "/4", "/io/5"]);
     for _ in 0..5 {
         gated.called();
     }

@@ -150,6 +150,7 @@ unsafe fn define_worker_thread(highball: ruby::Value) {
                 (c"report", A1(methods::report)),
                 (c"report_exception", A1(methods::report_exception)),
                 (c"leave_request", A0(methods::leave_request)),
+                (c"begin_io", A0(methods::begin_io)),
                 (c"count", A1(methods::count)),
                 (c"begin_out_of_band", A0(methods::begin_out_of_band)),
                 (c"end_out_of_band", A0(methods::end_out_of_band)),

@@ -46,6 +46,8 @@ pub(crate) struct State {
     hijacked: Cell<bool>,
     /// Whether the response has ended early because no client waits for it.
     gone: Cell<bool>,
+    /// Whether the request has said that it only waits.
+    io_bound: Cell<bool>,
     /// What the request costs.
     pub(crate) meter: Meter,
     /// Memory for heads. No call into Ruby while it is borrowed.
@@ -146,6 +148,7 @@ pub(crate) unsafe extern "C" fn new(class: Value, number: Value) -> Value {
             begun: Cell::new(false),
             hijacked: Cell::new(false),
             gone: Cell::new(false),
+            io_bound: Cell::new(false),
             meter: Meter::default(),
             head: RefCell::default(),
         }));
@@ -217,6 +220,9 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
         own.fail(b"the request was lost by its thread");
         own.running.set(None);
         own.meter.end();
+        if own.io_bound.take() {
+            own.thread.end_io();
+        }
         // Nothing is kept for an idle thread's sake.
         own.env.set(NIL);
         if own.joined.worker.stopping() {

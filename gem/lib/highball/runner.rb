@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "errors"
+require_relative "io_bound"
 require_relative "metrics"
 require_relative "response"
 
@@ -26,6 +27,7 @@ module Highball
     # Runs requests until the worker is told to stop.
     def run
       @exceptions&.enter
+      IoBound.enter(@worker_thread)
       return run_with_out_of_band if @out_of_band
 
       while (env = @worker_thread.take)

@@ -196,6 +196,12 @@ unsafe fn prototype(keys: &Keys, parts: &Parts) -> Value {
         set(word("rack.multiprocess"), boolean(true));
         set(word("rack.run_once"), boolean(false));
         set(word("rack.hijack?"), boolean(true));
+        let io_bound = rb_const_get(
+            rb_const_get(rb_cObject, intern("Highball")),
+            intern("IoBound"),
+        );
+        set(word("highball.io_bound"), io_bound);
+        set(word("puma.mark_as_io_bound"), io_bound);
         hash
     }
 }

@@ -267,6 +267,20 @@ pub(crate) unsafe extern "C" fn leave_request(this: Value) -> Value {
     NIL
 }
 
+/// `worker_thread.begin_io`: the request that it runs only waits from now on. Once for each request; nothing where it runs
+/// none.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn begin_io(this: Value) -> Value {
+    // SAFETY: Ruby calls with the GVL.
+    let own = unsafe { state_anywhere(this) };
+    if !children::is_child() && own.claim().is_some() && !own.io_bound.replace(true) {
+        own.thread.begin_io();
+    }
+    NIL
+}
+
 /// `worker_thread.end_out_of_band`: gives that turn back; it is not that of a process that was forked meanwhile.
 ///
 /// # Safety
