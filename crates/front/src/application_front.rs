@@ -124,11 +124,6 @@ impl ApplicationFront {
         self.application.settings.get()
     }
 
-    /// Waits until other settings are in force.
-    pub async fn settings_changed(&self) {
-        self.application.settings.changed().await;
-    }
-
     /// Puts these settings in force for requests that begin. Generations that are there stay as they are.
     pub(crate) fn apply(&self, settings: Rc<Settings>) {
         self.dispatcher.apply(Rc::clone(&settings));
@@ -251,6 +246,11 @@ impl ApplicationFront {
         }
         leaving
     }
+}
+
+/// Waits until other settings of the application are in force.
+pub async fn settings_changed(front: &ApplicationFront) {
+    front.application.settings.changed().await;
 }
 
 /// The sizes of an exchange.

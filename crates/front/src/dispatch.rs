@@ -32,6 +32,7 @@ mod state;
 mod status;
 mod supervised;
 mod turns;
+mod waits;
 mod workers;
 
 use std::cell::RefCell;
@@ -45,13 +46,14 @@ use exchange::Geometry;
 use crate::http::response_store::ResponseStore;
 use crate::log::AccessLog;
 pub use idle::{Activity, IdleWatch};
-pub use load::{Load, LoadWatch, WaitCount};
+pub use load::{Load, LoadWatch};
 use pending::Requests;
 pub use requests::Intake;
 pub use shutdown::DispatcherShutdown;
 use state::{SharedState, State};
 pub use status::{DispatcherStatus, FinishingThread, RunningRequest};
 pub use turns::Turns;
+pub use waits::WaitCount;
 
 /// The dispatcher.
 pub struct Dispatcher {

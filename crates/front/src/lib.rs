@@ -49,7 +49,7 @@ pub mod spool;
 
 pub use ::cache::Purge;
 pub use ::exceptions::{Notice, SavedGroups};
-pub use application_front::{ApplicationFront, slot_bytes};
+pub use application_front::{ApplicationFront, settings_changed, slot_bytes};
 pub use dispatch::{Activity, IdleWatch, Load, LoadWatch, WaitCount};
 pub use failure::{Failure, Fault, Outcome};
 pub use front::Front;

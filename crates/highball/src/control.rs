@@ -25,3 +25,4 @@ pub(crate) mod reporter;
 pub(crate) mod routes;
 pub(crate) mod search;
 pub(crate) mod socket;
+pub(crate) mod worker_metrics;

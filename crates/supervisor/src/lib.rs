@@ -19,6 +19,7 @@ pub use rules::budget::{Bound, Held};
 pub use rules::cpu::CpuUse;
 pub use rules::limits::{Limits, RetireReason};
 pub use rules::memory::Size;
+pub use rules::scale::Scale;
 pub use runtime::channel::Channel;
 pub use runtime::exit_status::ExitStatus;
 pub use runtime::idle::{is_attended, stop_serving};
@@ -29,7 +30,7 @@ pub use runtime::load::{BootError, Booted, Load, Plan, StartError};
 pub use runtime::orphans;
 pub use runtime::purges::Purging;
 pub use runtime::scale::{
-    Scale, ScaleBusy, WorkerCount, is_calm, scale, scale_of, set_scale, worker_count,
+    ScaleBusy, WorkerCount, is_calm, scale, scale_of, set_scale, worker_count,
 };
 pub use runtime::status::{Generation, MemoryDetails, Process, Role};
 pub use runtime::supervisor::Supervisor;

@@ -8,3 +8,4 @@ pub(crate) mod fleet;
 pub(crate) mod limits;
 pub(crate) mod memory;
 pub(crate) mod pool;
+pub(crate) mod scale;

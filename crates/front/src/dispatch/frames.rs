@@ -14,9 +14,9 @@ use exchange::scheduling::monotonic_ns;
 use metrics::CustomMetrics;
 
 use super::generation::Generation;
-use super::load::Waits;
 use super::pending::{PendingRequest, ResponseState};
 use super::scheduling::Scheduling;
+use super::waits::Waits;
 use crate::exceptions::Exceptions;
 use crate::failure::Failure;
 use crate::http::response_head;

@@ -6,7 +6,7 @@ mod cpu;
 use std::time::{Duration, Instant};
 
 use front::log::Level;
-use front::{Front, Load, LoadWatch, WaitCount};
+use front::{Front, Load, LoadWatch, WaitCount, settings_changed};
 use supervisor::{
     Autoscale, CpuUse, Ends, LONG_WAIT, Look, Role, Scale, Step, Waits, is_attended, is_calm,
     scale_of, worker_count,
@@ -20,25 +20,36 @@ use crate::hosted::Hosted;
 /// How often the load is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-impl Hosted {
-    /// Has the number of workers of this application follow its load, whenever the settings say so. Never returns.
-    pub(crate) async fn scale_by_load(&self, front: &Front) {
-        loop {
-            if self.follows_load() {
-                self.follow_load(front).await;
-            } else {
-                self.front.settings_changed().await;
-            }
+/// Has the number of workers of an application of this front follow its load, whenever the settings say so. Never returns.
+pub(crate) async fn scale_by_load(hosted: &Hosted, front: &Front) {
+    let follower = Follower { hosted };
+    loop {
+        if follower.follows_load() {
+            follower.follow_load(front).await;
+        } else {
+            settings_changed(&hosted.front).await;
         }
     }
+}
 
+/// What has an application's number of workers follow its load.
+struct Follower<'a> {
+    hosted: &'a Hosted,
+}
+
+impl Follower<'_> {
     fn follows_load(&self) -> bool {
-        self.application.borrow().settings.workers.follows_load()
+        self.hosted
+            .application
+            .borrow()
+            .settings
+            .workers
+            .follows_load()
     }
 
     /// Follows the load until the settings have a fixed number.
     async fn follow_load(&self, front: &Front) {
-        let watch = LoadWatch::of(self.front.dispatcher(), LONG_WAIT);
+        let watch = LoadWatch::of(self.hosted.front.dispatcher(), LONG_WAIT);
         let mut rule = Autoscale::default();
         let mut looks = interval(LOOK_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -51,15 +62,15 @@ impl Hosted {
             } else {
                 self.take_step(&mut rule, load).await;
             }
-            self.obstacle.set(rule.obstacle());
+            self.hosted.obstacle.set(rule.obstacle());
         }
-        self.obstacle.set(None);
+        self.hosted.obstacle.set(None);
     }
 
     /// Whether all workers serve, and the number is not an operator's.
     fn may_scale(&self) -> bool {
-        let supervisor = &self.supervisor;
-        self.serves() && scale_of(supervisor).operator.is_none() && is_calm(supervisor)
+        let supervisor = &self.hosted.supervisor;
+        self.hosted.serves() && scale_of(supervisor).operator.is_none() && is_calm(supervisor)
     }
 
     /// Takes the step that follows from the load, if there is one.
@@ -69,7 +80,7 @@ impl Hosted {
         let Some(cpu) = cpu.filter(|_| self.may_scale()) else {
             return rule.interrupt();
         };
-        let range = self.application.borrow().settings.workers;
+        let range = self.hosted.application.borrow().settings.workers;
         let ends = Ends {
             least: range.least(),
             most: range.most(),
@@ -77,12 +88,12 @@ impl Hosted {
         match rule.look(ends, self.seen(load, cpu), Instant::now()) {
             None => {}
             Some(Step::Blocked(obstacle)) => {
-                let workers = counted(self.wanted_workers().into(), "worker");
+                let workers = counted(self.hosted.wanted_workers().into(), "worker");
                 let text = format!(
                     "requests wait longer than {LONG_WAIT:?} for a thread, and there are no more than {workers}: {obstacle} \
                      (setting workers: {range})"
                 );
-                self.log().event(Level::Warn, &text, &[]);
+                self.hosted.log().event(Level::Warn, &text, &[]);
             }
             Some(Step::Add { to, waits }) => {
                 let why = format!(
@@ -92,7 +103,7 @@ impl Hosted {
                 self.change_to(to, &why).await;
             }
             // It is asked again when one worker fewer has been enough for as long again.
-            Some(Step::Remove { .. }) if is_attended(&self.supervisor) => {}
+            Some(Step::Remove { .. }) if is_attended(&self.hosted.supervisor) => {}
             Some(Step::Remove { to, spare }) => {
                 let why = format!(
                     "{} would have been enough for {} s",
@@ -106,12 +117,12 @@ impl Hosted {
 
     /// What the rule is told of this moment.
     fn seen(&self, load: Load, cpu: CpuUse) -> Look {
-        let count = worker_count(&self.supervisor);
+        let count = worker_count(&self.hosted.supervisor);
         Look {
             claimed: waits(load.claimed),
             waiting: waits(load.waiting),
             busy: load.saturation.busy,
-            threads: self.front.settings().threads,
+            threads: self.hosted.front.settings().threads,
             wanted: count.wanted,
             allowed: count.allowed,
             cpu,
@@ -121,27 +132,27 @@ impl Hosted {
     /// Gives the application so many workers, unless another change has begun. Nobody waits for them: the rule looks again
     /// when they serve.
     async fn change_to(&self, workers: u16, why: &str) {
-        let Ok(_turn) = self.turn.try_lock() else {
+        let Ok(_turn) = self.hosted.turn.try_lock() else {
             return;
         };
-        let before = self.wanted_workers();
+        let before = self.hosted.wanted_workers();
         let to = Scale {
             load: Some(workers),
-            ..scale_of(&self.supervisor)
+            ..scale_of(&self.hosted.supervisor)
         };
-        let changed = supervisor::scale(&self.supervisor, to, Duration::ZERO).await;
+        let changed = supervisor::scale(&self.hosted.supervisor, to, Duration::ZERO).await;
         if changed.is_ok() {
-            let range = self.application.borrow().settings.workers;
+            let range = self.hosted.application.borrow().settings.workers;
             let text = format!(
                 "{} wanted, {before} before: {why} (setting workers: {range})",
                 are(workers)
             );
-            self.log().event(Level::Info, &text, &[]);
+            self.hosted.log().event(Level::Info, &text, &[]);
         }
     }
 
     fn worker_pids(&self) -> Vec<i32> {
-        let all = self.supervisor.processes().into_iter();
+        let all = self.hosted.supervisor.processes().into_iter();
         let workers = all.filter(|one| one.role == Role::Worker);
         workers.map(|one| one.pid).collect()
     }

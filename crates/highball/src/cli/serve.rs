@@ -8,6 +8,7 @@ use command_line::ApplicationArguments;
 use front::log::AccessLog;
 use tokio::task::{JoinSet, spawn_local};
 
+use crate::changes::autoscale::scale_by_load;
 use crate::setup::Setup;
 use crate::shutdown::Shutdown;
 use crate::startup::opening::{Opened, StartupContext};
@@ -84,7 +85,7 @@ async fn serve(started: Started) {
     }
     for hosted in &server.hosted {
         let (server, hosted) = (Rc::clone(&server), Rc::clone(hosted));
-        watched.spawn_local(async move { hosted.scale_by_load(&server.front).await });
+        watched.spawn_local(async move { scale_by_load(&hosted, &server.front).await });
     }
     let mut changed = {
         let queue = Rc::clone(&server.queue);

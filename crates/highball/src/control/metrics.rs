@@ -17,6 +17,7 @@ use crate::control::custom_metrics;
 use crate::control::recent::Recent;
 use crate::control::report::{ApplicationReport, Report};
 use crate::control::reporter::Reporter;
+use crate::control::worker_metrics;
 use crate::totals::ServerTotals;
 
 /// The label of the only application.
@@ -63,6 +64,7 @@ fn exposed(report: &Report, totals: &ServerTotals, format: Format) -> String {
         &several
     };
     gauges(&mut out, applications);
+    worker_metrics::expose(&mut out, applications);
     memory(&mut out, report, applications);
     caches(&mut out, applications, &named);
     server(&mut out, report);
@@ -257,26 +259,6 @@ fn gauges(out: &mut Exposition, applications: &[(&str, &ApplicationReport)]) {
         |one| {
             let numbers = one.generations.iter().map(|generation| generation.number);
             numbers.max().unwrap_or(0).into()
-        },
-    );
-    gauge(
-        "highball_workers_wanted",
-        "Workers that there shall be: by the setting, by load, or as an operator has scaled.",
-        |one| one.workers.wanted.into(),
-    );
-    gauge(
-        "highball_workers_min",
-        "The least workers by load; the setting workers, where that is a number.",
-        |one| one.workers.setting.into(),
-    );
-    gauge(
-        "highball_workers_max",
-        "The most workers by load; the setting workers, where that is a number.",
-        |one| {
-            let by_load = one.workers.by_load.as_ref();
-            by_load
-                .map_or(one.workers.setting, |range| range.max)
-                .into()
         },
     );
     gauge(

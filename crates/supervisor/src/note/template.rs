@@ -9,7 +9,7 @@ use crate::runtime::load::Booted;
 #[non_exhaustive]
 pub enum TemplateNote {
     /// The application is loaded.
-    Booted(Booted),
+    Booted(Box<Booted>),
     /// A fork loses or shares something that the application holds.
     Held(String),
     /// The code is loaded once more, and no longer at a low priority.

@@ -9,8 +9,8 @@ use exchange::control::{PublicFolder, RuntimeOption, Start};
 
 use crate::rules::budget::Bound;
 use crate::rules::limits::Limits;
+use crate::rules::scale::Scale;
 use crate::runtime::exit_status::ExitStatus;
-use crate::runtime::scale::Scale;
 
 /// What to run, and how.
 #[derive(Clone, Debug)]

@@ -19,12 +19,12 @@ use crate::note::{Note, WorkerNote};
 use crate::rules::budget::{Bound, Budget};
 use crate::rules::fleet::{self, Fleet};
 use crate::rules::pool::{Action, Event, Pool};
+use crate::rules::scale::Scale;
 use crate::runtime::channel::Channel;
 use crate::runtime::counts::Counts;
 use crate::runtime::exits::Exits;
 use crate::runtime::load::{Booted, Load, StartError};
 use crate::runtime::purges::Purger;
-use crate::runtime::scale::Scale;
 use crate::runtime::worker_process::WorkerProcess;
 
 /// Takes what there is to say of a generation, by its number.

@@ -79,8 +79,10 @@ impl TemplateTask {
             }
             other => other?,
         };
-        self.shared
-            .note(self.generation, TemplateNote::Booted(booted.clone()));
+        self.shared.note(
+            self.generation,
+            TemplateNote::Booted(Box::new(booted.clone())),
+        );
         for sentence in &booted.held {
             let note = TemplateNote::Held(sentence.clone());
             self.shared.note(self.generation, note);
