@@ -60,6 +60,52 @@ class OutOfBandTest < Minitest::Test
     assert_equal %i[begin end], @worker_thread.calls
   end
 
+  # Major collections of garbage that are due or not.
+  class Majors
+    attr_accessor :due
+    attr_reader :collected
+
+    def initialize
+      @collected = 0
+    end
+
+    def due?
+      @due
+    end
+
+    def collect
+      @collected += 1
+      @due = false
+    end
+  end
+
+  def test_major_collections_wait_for_the_turn_and_count_for_no_other_work
+    majors = Majors.new
+    @out_of_band = Highball::OutOfBand.new(3, majors) { @work += 1 }
+    majors.due = true
+    @worker_thread.free = false
+    requests(2)
+    assert_equal [0, 0, %i[begin] * 2], [majors.collected, @work, @worker_thread.calls]
+    @worker_thread.free = true
+    # Both are due: the work, which collects as well.
+    requests(1)
+    assert_equal [0, 1], [majors.collected, @work]
+    requests(2)
+    assert_equal [1, 1], [majors.collected, @work]
+    requests(1)
+    assert_equal [1, 2], [majors.collected, @work]
+  end
+
+  def test_without_an_interval_there_are_only_major_collections
+    majors = Majors.new
+    @out_of_band = Highball::OutOfBand.new(nil, majors) { @work += 1 }
+    requests(5)
+    assert_equal [0, []], [majors.collected, @worker_thread.calls]
+    majors.due = true
+    requests(2)
+    assert_equal [1, 0, %i[begin end]], [majors.collected, @work, @worker_thread.calls]
+  end
+
   HOOKS = <<~RUBY
     after_fork { GC.disable; File.write("count", GC.count) }
     out_of_band { |worker| raise "first" }

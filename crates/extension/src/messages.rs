@@ -151,6 +151,7 @@ unsafe fn fields(start: &Start) -> Value {
                     .out_of_band
                     .map_or(NIL, |interval| fixnum(interval as i32)),
             ),
+            ("out_of_band_gc", boolean(start.out_of_band_gc)),
             ("generation", fixnum(start.generation as i32)),
             ("unix_sockets", sockets),
             (

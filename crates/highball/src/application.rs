@@ -220,6 +220,7 @@ impl Application {
             early_hints: settings.early_hints,
             rails_log_to_stdout: settings.rails_log_to_stdout,
             out_of_band: settings.out_of_band_interval,
+            out_of_band_gc: settings.out_of_band_gc == "auto",
             generation,
             unix_sockets: unix_sockets?,
             terminal: terminal.map(|terminal| text(terminal.path())).transpose()?,

@@ -17,7 +17,7 @@ module Highball
     # What the supervisor sends at the start; see `Start` in messages.rs.
     Start = Struct.new(
       :app, :config_ru, :environment, :hooks, :threads, :compact_heap, :merge_pages, :low_priority, :warm_up,
-      :early_hints, :rails_log_to_stdout, :out_of_band, :generation,
+      :early_hints, :rails_log_to_stdout, :out_of_band, :out_of_band_gc, :generation,
       :unix_sockets, :terminal, :error_page, :measure_requests, :exceptions, :own_user,
       keyword_init: true
     )

@@ -5,6 +5,7 @@ require_relative "connection"
 require_relative "debugger"
 require_relative "empty_input"
 require_relative "inspection"
+require_relative "major_collections"
 require_relative "metrics"
 require_relative "out_of_band"
 require_relative "purges"
@@ -31,7 +32,8 @@ module Highball
       @worker_threads = []
       @runners = Array.new(@threads)
       @inspection = Inspection.new(@runners)
-      @out_of_band = OutOfBand.new(start.out_of_band) { collect } if start.out_of_band
+      @major_collections = MajorCollections.new if start.out_of_band_gc && MajorCollections.supported?
+      @out_of_band = work_between_requests(start.out_of_band)
       @error_page = ErrorPage.new(start.app) if start.error_page
       @bodies = Bodies.new(start.threads) if start.own_user
       @exceptions = ExceptionReporter::Rules.new(start.app, *start.exceptions) if start.exceptions
@@ -52,6 +54,7 @@ module Highball
       Native.enter(@number, @control)
       Highball.metrics.enter_worker
       handle_signals
+      @major_collections&.enter
       Debugger.enter_worker(only_waits: @threads > 1)
       run_hooks(:after_fork)
       @worker_threads = Array.new(@threads) { |index| WorkerThread.new(index) }
@@ -128,7 +131,12 @@ module Highball
       worker_thread.holds?(slot, sequence) && lines ? lines : []
     end
 
-    # What a worker does between requests.
+    # What a worker does between requests; nil for nothing.
+    def work_between_requests(interval)
+      OutOfBand.new(interval, @major_collections) { collect } if interval || @major_collections
+    end
+
+    # What it does once in so many of them.
     def collect
       GC.start
       run_hooks(:out_of_band)

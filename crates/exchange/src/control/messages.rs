@@ -57,6 +57,9 @@ pub struct Start {
     /// Requests after which a worker does its work between requests; `None` for never.
     #[serde(default)]
     pub out_of_band: Option<u32>,
+    /// Whether workers make major collections of garbage between requests, where Ruby lets them.
+    #[serde(default)]
+    pub out_of_band_gc: bool,
     /// Generation of the code, from 1.
     pub generation: u32,
     /// Socket files to remove if the front dies without having done so.
