@@ -4,6 +4,7 @@
 mod address;
 mod log;
 mod runtime;
+mod threads;
 mod tls;
 
 use std::fmt::Debug;
@@ -18,7 +19,6 @@ use crate::media_types::MediaTypes;
 use crate::parameters::ParameterNames;
 use crate::paths::PathRules;
 use crate::rate_limit::RateLimit;
-use crate::thread_range::{self, ThreadRange};
 
 pub use log::{LogFormat, LogLevel};
 pub use runtime::{Allocator, Jit, RuntimeTuning};
@@ -227,29 +227,6 @@ impl Field for FileMode {
         match self {
             Self::Auto => Value::Auto,
             Self::Bits(bits) => bits.to_value(),
-        }
-    }
-}
-
-impl Field for ThreadRange {
-    fn from_value(value: Value) -> Self {
-        match value {
-            Value::Text(text) => {
-                let (least, most) = thread_range::ends(&text).expect("a checked range");
-                let end = |value: u64| u16::from_value(Value::Number(value));
-                Self {
-                    least: end(least),
-                    most: end(most),
-                }
-            }
-            number => u16::from_value(number).into(),
-        }
-    }
-
-    fn to_value(&self) -> Value {
-        match self.is_variable() {
-            true => Value::Text(self.to_string()),
-            false => self.most.to_value(),
         }
     }
 }

@@ -356,16 +356,6 @@ impl State {
         }
     }
 
-    /// Tells the front of something beside the response, where a request is held and the ring has room for it. Never waits.
-    fn tell_aside(&self, kind: Kind, text: &[u8]) -> bool {
-        let Some(mut job) = self.job.get() else {
-            return false;
-        };
-        let frame = self.thread.try_frame(&mut job, kind, &[text]);
-        self.job.set(Some(job));
-        frame.is_ok()
-    }
-
     /// Ends the request, where one is held, with an error, without waiting. False where none is, or where the ring has no
     /// room for the text.
     fn fail(&self, text: &[u8]) -> bool {

@@ -116,13 +116,6 @@ impl Dispatcher {
         state.generations.open(number, geometry, shares)
     }
 
-    /// Sets how many threads of each worker take requests, in place of all. Threads beyond that finish what they have.
-    pub fn set_active_threads(&self, active: u16) {
-        let mut state = self.state.borrow_mut();
-        state.generations.set_active_threads(active);
-        state.fill();
-    }
-
     /// The dispatcher at this moment.
     pub fn status(&self) -> DispatcherStatus {
         DispatcherStatus::of(&self.state.borrow())
@@ -145,4 +138,11 @@ impl Dispatcher {
         let (memory, bell) = found.slots.exchange.files();
         Ok([memory.try_clone_to_owned()?, bell.try_clone_to_owned()?])
     }
+}
+
+/// Sets how many threads of each worker take requests, in place of all. Threads beyond that finish what they have.
+pub(crate) fn set_active_threads(dispatcher: &Dispatcher, active: u16) {
+    let mut state = dispatcher.state.borrow_mut();
+    state.generations.set_active_threads(active);
+    state.fill();
 }

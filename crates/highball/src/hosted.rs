@@ -13,8 +13,8 @@ use supervisor::{Obstacle, Supervisor, scale_of};
 use tokio::sync::Mutex;
 
 use crate::application::{Application, capacity};
-use crate::changes::active_threads::ThreadLimit;
 use crate::housekeeping::Housekeeping;
+use crate::thread_limit::ThreadLimit;
 
 /// One application of a running server.
 pub(crate) struct Hosted {

@@ -23,6 +23,7 @@ mod startup;
 mod statsd;
 mod system;
 mod thread_advice;
+mod thread_limit;
 mod totals;
 mod traces;
 mod translation;

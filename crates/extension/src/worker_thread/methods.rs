@@ -8,7 +8,7 @@ use exchange::response::Kind;
 use rb_sys::{rb_eRuntimeError, ruby_value_type};
 
 use super::claim::{claim_from, claim_number};
-use super::{state, state_anywhere};
+use super::{State, state, state_anywhere};
 use crate::arguments::{descriptor, number};
 use crate::children;
 use crate::errors::{raise_over, raise_refused};
@@ -326,4 +326,16 @@ pub(crate) unsafe extern "C" fn hijack(this: Value, claim: Value, socket: Value)
         own.flush();
     }
     NIL
+}
+
+impl State {
+    /// Tells the front of something beside the response, where a request is held and the ring has room for it. Never waits.
+    fn tell_aside(&self, kind: Kind, text: &[u8]) -> bool {
+        let Some(mut job) = self.job.get() else {
+            return false;
+        };
+        let frame = self.thread.try_frame(&mut job, kind, &[text]);
+        self.job.set(Some(job));
+        frame.is_ok()
+    }
 }

@@ -8,6 +8,7 @@ use command_line::ApplicationArguments;
 use front::log::AccessLog;
 use tokio::task::{JoinSet, spawn_local};
 
+use crate::changes::active_threads::follow_thread_advice;
 use crate::changes::autoscale::scale_by_load;
 use crate::setup::Setup;
 use crate::shutdown::Shutdown;
@@ -79,7 +80,7 @@ async fn serve(started: Started) {
     let mut idle = JoinSet::new();
     for (number, hosted) in (0..).zip(&server.hosted) {
         let threads = Rc::clone(hosted);
-        idle.spawn_local(async move { threads.follow_thread_advice().await });
+        idle.spawn_local(async move { follow_thread_advice(&threads).await });
         let (server, hosted) = (Rc::clone(&server), Rc::clone(hosted));
         idle.spawn_local(async move { hosted.stop_when_idle(&server.front, number).await });
     }

@@ -14,6 +14,7 @@ use crate::control::log_level::LevelReport;
 use crate::control::routes::RouteReport;
 use crate::system::program::own_pid;
 use crate::thread_advice::ThreadAdvice;
+use crate::thread_limit::ActiveThreads;
 
 /// A server at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ use tokio::task::{JoinSet, spawn_local};
 use super::{Replaced, announcement, control_socket, measure, routes};
 use crate::acme;
 use crate::application::{Application, FIRST_GENERATION};
-use crate::changes::active_threads::ThreadLimit;
+use crate::changes::active_threads::begin_thread_limit;
 use crate::changes::boot::{BootResult, none_came_up};
 use crate::changes::predecessor::{Gathered, Names};
 use crate::changes::restart_file::RestartFile;
@@ -43,6 +43,7 @@ use crate::statsd::Statsd;
 use crate::system::pid_file::PidFile;
 use crate::system::systemd::Manager;
 use crate::system::terminal::Terminal;
+use crate::thread_limit::ThreadLimit;
 use crate::traces::{self, SharedExporter};
 
 /// A server whose applications are being loaded.
@@ -340,7 +341,7 @@ fn host(
         thread_limit: ThreadLimit::default(),
         turn: Mutex::new(()),
     });
-    hosted.begin_thread_limit();
+    begin_thread_limit(&hosted);
     Ok(hosted)
 }
 
