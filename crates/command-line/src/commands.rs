@@ -81,6 +81,13 @@ pub enum Command {
         /// The least level that is written, or `default`.
         level: String,
     },
+    /// Have a running server fork a new template from a worker that has served requests.
+    Refork {
+        /// Which server.
+        server: ServerArguments,
+        /// The application's name; by default all of them.
+        application: Option<String>,
+    },
     /// Have a running server read its settings again.
     Reload(ServerArguments),
     /// Replace a running server by another program.

@@ -127,6 +127,7 @@ fn commands_for_servers() -> [Command; 14] {
         restart,
         scale(),
         log_level(),
+        refork(),
         reload,
         upgrade,
         stop,
@@ -166,6 +167,17 @@ fn log_level() -> Command {
         .about("Write more or fewer of the server's own lines, at once, until the setting log_level changes or the server stops")
         .arg(level)
         .args(targets())
+}
+
+fn refork() -> Command {
+    Command::new("refork")
+        .about("Fork a new template from the worker with the most requests, and replace all workers by ones that share its memory")
+        .args(targets())
+        .arg(text(
+            "application",
+            "NAME",
+            "The application, where the server has several [default: all, one after the other]",
+        ))
 }
 
 fn exceptions() -> Command {

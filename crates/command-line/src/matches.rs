@@ -67,6 +67,10 @@ pub(crate) fn command(name: &str, matches: &mut ArgMatches) -> Command {
             level: matches.remove_one("level").unwrap_or_default(),
             server: server(matches),
         },
+        "refork" => Command::Refork {
+            application: matches.remove_one("application"),
+            server: server(matches),
+        },
         "reload" => Command::Reload(server(matches)),
         "upgrade" => Command::Upgrade {
             binary: matches.remove_one("binary"),

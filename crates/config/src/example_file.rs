@@ -177,7 +177,7 @@ mod tests {
         let settings = load(&text);
         assert_eq!(
             (
-                settings.threads.most,
+                settings.threads.most(),
                 settings.request_timeout.map(|time| time.as_secs())
             ),
             (5, Some(90))

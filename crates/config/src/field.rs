@@ -4,7 +4,6 @@
 mod address;
 mod log;
 mod runtime;
-mod threads;
 mod tls;
 
 use std::fmt::Debug;
@@ -271,6 +270,18 @@ impl Field for Vec<String> {
 
     fn to_value(&self) -> Value {
         Value::List(self.clone())
+    }
+}
+
+impl Field for Vec<u64> {
+    fn from_value(value: Value) -> Self {
+        let numbers = items(value).into_iter();
+        let numbers = numbers.map(|item| item.parse().expect("a checked number"));
+        numbers.collect()
+    }
+
+    fn to_value(&self) -> Value {
+        Value::List(self.iter().map(u64::to_string).collect())
     }
 }
 

@@ -8,6 +8,7 @@ mod socket_address;
 mod text_forms;
 mod toml_forms;
 mod value_name;
+mod value_name;
 
 use std::time::Duration;
 
@@ -16,7 +17,6 @@ use self::text_forms::{file_mode, is_host, is_request_path, one_of};
 use crate::address_list::{self, AddressList};
 use crate::hsts::{self, Hsts};
 use crate::rate_limit::{self, RateLimit};
-use crate::thread_range;
 use crate::units::{SIZE_UNITS, TIME_UNITS, quantity, size_text, time_text};
 use crate::{log_fields, media_types, parameters};
 
@@ -112,6 +112,8 @@ pub enum Kind {
     Ratio,
     /// A list of texts; the words say what each is. Empty is `none`.
     Texts(&'static str),
+    /// A list of whole numbers from 1. Empty is `none`.
+    Counts,
     /// A list of paths, with a value of this kind each where there is one; see [`PathRules`](crate::PathRules).
     Paths(Option<&'static Kind>),
 }
@@ -190,6 +192,7 @@ impl Kind {
             Self::Percent => "a part from 1% to 100%".to_owned(),
             Self::Ratio => ratio::ALLOWED.to_owned(),
             Self::Texts(what) => format!("a list of {what}, or \"none\" alone"),
+            Self::Counts => "a list of whole numbers from 1, or \"none\" alone".to_owned(),
             Self::Paths(values) => path_list::allowed(*values),
         }
     }
@@ -212,13 +215,14 @@ impl Kind {
             Self::FileMode => file_mode(text).map(Value::Number).ok_or_else(wrong),
             Self::Maybe(_) if text == "none" => Ok(Value::None),
             Self::Maybe(kind) => kind.parse(text).map_err(|error| error + ", or \"none\""),
-            Self::AutoRange { min, max } if range::is_range(text) => {
+            Self::AutoRange { min, max } | Self::Range { min, max } if range::is_range(text) => {
                 let range = range::parse(text, (*min).max(1), *max);
                 range.map_err(|message| message.unwrap_or_else(wrong))
             }
             Self::Integer { min, max }
             | Self::AutoInteger { min, max }
-            | Self::AutoRange { min, max } => {
+            | Self::AutoRange { min, max }
+            | Self::Range { min, max } => {
                 let number: i128 = text.parse().map_err(|_| wrong())?;
                 let number = u64::try_from(number).map_err(|_| self.out_of_range(text))?;
                 self.within(
@@ -226,14 +230,6 @@ impl Kind {
                     *min <= number && number <= *max,
                     text,
                 )
-            }
-            Self::Range { min, max } => {
-                let (least, most) = thread_range::ends(text).ok_or_else(wrong)?;
-                let value = match least == most {
-                    true => Value::Number(most),
-                    false => Value::Text(format!("{least}..{most}")),
-                };
-                self.within(value, *min <= least && most <= *max, text)
             }
             Self::Bytes { min, max } | Self::AutoBytes { min, max } => {
                 let size = quantity(text, &SIZE_UNITS, 1).ok_or_else(wrong)?;
@@ -279,6 +275,7 @@ impl Kind {
             | Self::LogFields
             | Self::Texts(_)
             | Self::RequestPaths
+            | Self::Counts
             | Self::Paths(_) => self.parse_list(&[text.to_owned()]),
         }
     }
@@ -299,7 +296,9 @@ impl Kind {
             (_, Value::Bool(on)) => on.to_string(),
             (_, Value::Text(text)) => text.clone(),
             (Self::AddressesOfPath, Value::List(items)) => items.join(" "),
-            (Self::Texts(_) | Self::RequestPaths, Value::List(items)) if items.is_empty() => {
+            (Self::Texts(_) | Self::RequestPaths | Self::Counts, Value::List(items))
+                if items.is_empty() =>
+            {
                 "none".to_owned()
             }
             (_, Value::List(items)) => items.join(","),

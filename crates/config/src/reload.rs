@@ -85,7 +85,7 @@ mod tests {
         let backlog = backlog.expect("a setting of the table");
         new.origins[backlog].auto = true;
         let reloaded = old.reloaded(&new);
-        assert_eq!((reloaded.threads.most, reloaded.backlog), (5, 1024));
+        assert_eq!((reloaded.threads.most(), reloaded.backlog), (5, 1024));
         assert_eq!(reloaded.origins[backlog], old.origins[backlog]);
     }
 }

@@ -29,6 +29,7 @@ use crate::kind::{Kind, Value};
 use crate::listen::Listen;
 use crate::log_fields::LogFields;
 use crate::media_types::MediaTypes;
+use crate::number_range::NumberRange;
 use crate::parameters::ParameterNames;
 use crate::paths::PathRules;
 use crate::rate_limit::RateLimit;
@@ -42,9 +43,7 @@ use crate::table::server::server_settings;
 use crate::table::tls::tls_settings;
 use crate::table::traces::traces_settings;
 use crate::table_macro::settings;
-use crate::thread_range::ThreadRange;
 use crate::units::{GIB, KIB, MIB, MS, TIB};
-use crate::worker_range::WorkerRange;
 
 /// The longest time-out: every wait has one.
 const DAY: Duration = Duration::from_secs(24 * 3600);

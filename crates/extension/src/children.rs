@@ -89,16 +89,25 @@ pub(crate) fn set_error_class(not_the_worker: Value) {
 /// The rules of [`crate::ruby`].
 pub(crate) unsafe fn refuse_children() {
     if is_child() {
-        // SAFETY: the caller keeps the rules; the class is set when the extension is loaded.
-        unsafe {
-            ruby::raise(
-                NOT_THE_WORKER.get().copied().unwrap_or(rb_eRuntimeError),
-                &Message::new(format_args!(
-                    "this process was forked from a worker by the application: it can't answer the worker's request. \
-                     End it in the code that forks (fork {{ ... }}, or exit)"
-                )),
-            )
-        }
+        // SAFETY: the caller keeps the rules.
+        unsafe { refuse() }
+    }
+}
+
+/// Raises NotTheWorker.
+///
+/// # Safety
+/// The rules of [`crate::ruby`].
+pub(crate) unsafe fn refuse() -> ! {
+    // SAFETY: the caller keeps the rules; the class is set when the extension is loaded.
+    unsafe {
+        ruby::raise(
+            NOT_THE_WORKER.get().copied().unwrap_or(rb_eRuntimeError),
+            &Message::new(format_args!(
+                "this process was forked from a worker by the application: it can't answer the worker's request. \
+                 End it in the code that forks (fork {{ ... }}, or exit)"
+            )),
+        )
     }
 }
 

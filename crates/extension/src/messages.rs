@@ -292,6 +292,19 @@ pub(crate) unsafe extern "C" fn boot_failed(
     }
 }
 
+/// `Native.donor(socket, lost)`: this worker will fork a template, which lacks what these texts say.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn donor(_: Value, socket: Value, lost: Value) -> Value {
+    // SAFETY: as in `booted`.
+    unsafe {
+        let socket = descriptor(socket);
+        let lost = list(lost).iter().map(|&text| copied(text)).collect();
+        sent(socket, FromTemplate::Donor { lost }, &[])
+    }
+}
+
 /// `Native.forked(socket, worker, pid, pidfd)`
 ///
 /// # Safety

@@ -11,7 +11,7 @@ use std::mem::transmute;
 
 use rb_sys::{
     FIX2LONG, FIXNUM_P, LONG2FIX, Qnil, RARRAY_CONST_PTR, RARRAY_LEN, RSTRING_LEN, RSTRING_PTR,
-    VALUE, rb_define_method, rb_define_module_function, rb_define_singleton_method,
+    VALUE, rb_data_type_t, rb_define_method, rb_define_module_function, rb_define_singleton_method,
     rb_enc_interned_str, rb_exc_new, rb_exc_raise, rb_gc_register_mark_object, rb_str_new,
     rb_utf8_encoding, rb_utf8_str_new, ruby_value_type,
 };
@@ -21,6 +21,12 @@ pub(crate) use rb_sys::VALUE as Value;
 
 /// `nil`
 pub(crate) const NIL: Value = Qnil as Value;
+
+/// The type of objects of this crate, as Ruby wants it described.
+pub(crate) struct DataType(pub(crate) rb_data_type_t);
+
+// SAFETY: never written after its making.
+unsafe impl Sync for DataType {}
 
 /// A pointer that Ruby may be given for these bytes. Rust's own for an empty slice is no address, and
 /// some of Ruby's functions read it all the same.

@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
+use std::mem;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
@@ -23,8 +24,7 @@ use self::ticker::Ticker;
 use self::trigger::Trigger;
 use crate::arguments::{self, raise_io};
 use crate::children::{is_child, refuse_children};
-use crate::ruby::{self, Message, NIL, Value, array, fixnum, list, unsigned};
-use crate::worker_thread::DataType;
+use crate::ruby::{self, DataType, Message, NIL, Value, array, fixnum, list, unsigned};
 
 mod stacks;
 mod threads;
@@ -292,6 +292,16 @@ unsafe extern "C" fn job(_: *mut c_void) {
     // SAFETY: a safe point of Ruby's.
     unsafe { own.sample() };
     own.jobs_ns.set(own.jobs_ns.get() + (own_cpu_ns() - began));
+}
+
+/// Forgets the ticker of the worker that this process was forked from: its thread is not here, and nothing of it may be waited
+/// for.
+pub(crate) fn forget_ticker() {
+    let active = ACTIVE.swap(ptr::null_mut(), Relaxed);
+    // SAFETY: as in `job`; the caller holds the GVL.
+    if let Some(own) = unsafe { active.as_ref() } {
+        mem::forget(own.ticker.take());
+    }
 }
 
 impl State {

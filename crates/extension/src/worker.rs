@@ -5,7 +5,9 @@
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use exchange::Region;
 use exchange::control::{self, Error, FromWorker, Purge, Received, ToWorker};
@@ -13,6 +15,7 @@ use exchange::worker::Worker;
 use rb_sys::{rb_eRuntimeError, rb_thread_wait_fd};
 
 mod as_array;
+pub(crate) mod template;
 
 use self::as_array::as_array;
 use crate::arguments::{descriptor, number, raise_io};
@@ -46,7 +49,8 @@ pub(crate) struct ThisWorker {
     pub(crate) control: RawFd,
 }
 
-static THIS_WORKER: OnceLock<ThisWorker> = OnceLock::new();
+/// Null in the template. What it has pointed to is never freed: objects of Ruby's refer to it.
+static THIS_WORKER: AtomicPtr<ThisWorker> = AtomicPtr::new(ptr::null_mut());
 
 /// This process as a worker.
 ///
@@ -55,7 +59,7 @@ static THIS_WORKER: OnceLock<ThisWorker> = OnceLock::new();
 pub(crate) unsafe fn this_worker() -> &'static ThisWorker {
     // SAFETY: the caller keeps the rules.
     unsafe { refuse_children() };
-    match THIS_WORKER.get() {
+    match joined() {
         Some(joined) => joined,
         // SAFETY: the caller keeps the rules.
         None => unsafe {
@@ -65,6 +69,17 @@ pub(crate) unsafe fn this_worker() -> &'static ThisWorker {
             )
         },
     }
+}
+
+/// This process as a worker, if it is one.
+fn joined() -> Option<&'static ThisWorker> {
+    // SAFETY: `join` stores what lives for ever.
+    unsafe { THIS_WORKER.load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether that is this process as a worker; not in a template that was forked from that worker, nor in its workers.
+pub(crate) fn is_this_worker(joined: &ThisWorker) -> bool {
+    ptr::eq(THIS_WORKER.load(Ordering::Acquire), joined)
 }
 
 /// `Native.attach(memory, doorbell)`: keeps the exchange for the workers to come. Takes the descriptors over.
@@ -133,6 +148,9 @@ pub(crate) unsafe extern "C" fn enter(_: Value, index: Value, control: Value) ->
 }
 
 fn join(number: u16, control: RawFd) -> io::Result<()> {
+    if joined().is_some() {
+        return Err(io::Error::other("this process is a worker already"));
+    }
     process::end_with_front(control)?;
     let attached = ATTACHED
         .lock()
@@ -152,9 +170,8 @@ fn join(number: u16, control: RawFd) -> io::Result<()> {
         threads,
         control,
     };
-    THIS_WORKER
-        .set(joined)
-        .map_err(|_| io::Error::other("this process is a worker already"))
+    THIS_WORKER.store(Box::into_raw(Box::new(joined)), Ordering::Release);
+    Ok(())
 }
 
 /// `Native.ready`: reports to the supervisor that this worker serves requests.
@@ -195,7 +212,7 @@ pub(crate) unsafe extern "C" fn report(_: Value, text: Value) -> Value {
 /// thread is, see [`ToWorker::Backtrace`]; `[:purged, id, result]` where it answers [`purge`], the result being a number, nil
 /// without a cache, or false; `[:body, thread, sequence, descriptor]` where it answers `WorkerThread#ask_for_body`, see
 /// [`ToWorker::Body`]; `[:inspect, id, kind, milliseconds, mode]` where it wants to know how this process is, see
-/// [`ToWorker::Inspect`]; nil at the end.
+/// [`ToWorker::Inspect`]; `[:refork, descriptor]` where a template is wanted, see [`ToWorker::Refork`]; nil at the end.
 ///
 /// # Safety
 /// Called by Ruby.
@@ -212,6 +229,11 @@ pub(crate) unsafe extern "C" fn next_message(_: Value) -> Value {
                 Ok(None) => return NIL,
                 Ok(Some(received)) => {
                     let Received { message, fds } = received;
+                    if message == ToWorker::Refork {
+                        let socket = fds.into_iter().next().map(IntoRawFd::into_raw_fd);
+                        let kind = messages::symbol("refork");
+                        return array(&[kind, socket.map_or(NIL, fixnum)]);
+                    }
                     if let ToWorker::Body { thread, sequence } = message {
                         let file = fds.into_iter().next().map(IntoRawFd::into_raw_fd);
                         let file = file.map_or(NIL, fixnum);

@@ -17,12 +17,12 @@ use rb_sys::{
 };
 
 use crate::arguments;
-use crate::children::refuse_children;
+use crate::children::{refuse, refuse_children};
 use crate::env::{self, CachedStrings, EnvTemplate};
 use crate::errors::Refused;
 use crate::measures::Meter;
-use crate::ruby::{self, Message, NIL, Value};
-use crate::worker::{ThisWorker, this_worker};
+use crate::ruby::{self, DataType, Message, NIL, Value};
+use crate::worker::{ThisWorker, is_this_worker, this_worker};
 
 pub(crate) mod claim;
 pub(crate) mod methods;
@@ -53,12 +53,6 @@ pub(crate) struct State {
     /// Memory for heads. No call into Ruby while it is borrowed.
     pub(crate) head: RefCell<Head>,
 }
-
-/// The type of objects of this crate, as Ruby wants it described.
-pub(crate) struct DataType(pub(crate) rb_data_type_t);
-
-// SAFETY: never written after its making.
-unsafe impl Sync for DataType {}
 
 static DATA_TYPE: DataType = DataType(rb_data_type_t {
     wrap_struct_name: c"Highball::WorkerThread".as_ptr(),
@@ -99,7 +93,11 @@ pub(crate) unsafe fn state<'a>(this: Value) -> &'a State {
     // SAFETY: the caller keeps the rules.
     unsafe {
         refuse_children();
-        state_anywhere(this)
+        let state = state_anywhere(this);
+        if !is_this_worker(state.joined) {
+            refuse();
+        }
+        state
     }
 }
 

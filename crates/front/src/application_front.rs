@@ -260,7 +260,7 @@ pub async fn settings_changed(front: &ApplicationFront) {
 
 /// The sizes of an exchange.
 fn geometry(settings: &Settings) -> exchange::Geometry {
-    let (workers, threads) = (settings.most_workers(), settings.threads.most);
+    let (workers, threads) = (settings.most_workers(), settings.threads.most());
     let request_bytes = slot_bytes(settings) as u32;
     exchange::Geometry::new(workers, threads, request_bytes, RESPONSE_RING_BYTES)
 }

@@ -55,7 +55,7 @@ fn run_dispatcher(
 ) {
     let built = runtime::build().expect("a runtime");
     built.block_on(async move {
-        let (workers, threads) = (settings.workers.most(), settings.threads.most);
+        let (workers, threads) = (settings.workers.most(), settings.threads.most());
         let geometry = Geometry::new(workers, threads, slot_bytes(settings) as u32, 256 * 1024);
         let exchange = exchange::Front::new(geometry).expect("an exchange");
         let store = Rc::new(ResponseStore::new(settings, 1));

@@ -146,6 +146,7 @@ impl Application {
             },
             worker_by_worker: settings.rollout == Rollout::WorkerByWorker,
             check: settings.ready_check.clone(),
+            refork: settings.refork.clone(),
             own_variables: systemd::VARIABLES
                 .into_iter()
                 .chain([VARIABLE, launcher::VARIABLE])
@@ -211,7 +212,7 @@ impl Application {
             config_ru: code.config_ru,
             environment: settings.environment.clone(),
             hooks: code.hooks,
-            threads: settings.threads.most,
+            threads: settings.threads.most(),
             compact: settings.compact,
             merge_pages: settings.merge_pages,
             batch: settings.batch_scheduling,
@@ -276,7 +277,11 @@ pub(crate) fn capacity(settings: &Settings, workers: u16, generation: u32) -> St
     let workers = counted(workers.into(), "worker");
     let (threads, plural) = (
         settings.threads,
-        if settings.threads.most == 1 { "" } else { "s" },
+        if settings.threads.most() == 1 {
+            ""
+        } else {
+            "s"
+        },
     );
     format!("{workers} x {threads} thread{plural}, generation {generation}")
 }

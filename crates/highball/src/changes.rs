@@ -8,6 +8,7 @@ pub(crate) mod control_folder;
 pub(crate) mod handover;
 pub(crate) mod idle;
 pub(crate) mod predecessor;
+pub(crate) mod refork;
 pub(crate) mod reload;
 pub(crate) mod restart;
 pub(crate) mod restart_file;
@@ -68,6 +69,7 @@ impl Changes {
                     scale::scale(&self.server, application.as_deref(), *to).await,
                     None,
                 ),
+                Change::Refork(name) => (refork::refork(&self.server, name.as_deref()).await, None),
                 Change::Upgrade(binary) => {
                     let limit = self.boot_timeouts();
                     let descriptors = self.setup.child_environment().descriptors;
@@ -149,11 +151,16 @@ impl Changes {
 fn concerns(change: &Change, hosted: &Hosted) -> bool {
     match change {
         Change::Restart(Some(name))
+        | Change::Refork(Some(name))
         | Change::Scale {
             application: Some(name),
             ..
         } => hosted.name().as_ref() == Some(name),
-        Change::Restart(None) | Change::Reload | Change::Scale { .. } | Change::Upgrade(_) => true,
+        Change::Restart(None)
+        | Change::Refork(None)
+        | Change::Reload
+        | Change::Scale { .. }
+        | Change::Upgrade(_) => true,
     }
 }
 

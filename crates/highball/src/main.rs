@@ -96,6 +96,10 @@ fn main() -> ExitCode {
             application,
         } => client::scale(&server, workers, application),
         Command::LogLevel { server, level } => client::log_level(&server, level),
+        Command::Refork {
+            server,
+            application,
+        } => client::refork(&server, application),
         Command::Dashboard(server) => dashboard_command::run(&server),
         Command::Purge { server, what } => client::purge(&server, what),
         Command::Reload(server) => client::reload(&server),

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use admin::Routes;
 use anyhow::{Context, Result};
-use config::WorkerRange;
+use config::NumberRange;
 use exchange::scheduling::Policy;
 use front::log::{AccessLog, Level};
 use supervisor::{Scale, orphans};
@@ -159,7 +159,7 @@ impl Replaced {
 
     /// How many workers there shall be of the application of this name: an operator's number, if its setting is still this one,
     /// and that by load.
-    fn scale(&self, name: Option<&str>, setting: WorkerRange) -> Scale {
+    fn scale(&self, name: Option<&str>, setting: NumberRange) -> Scale {
         let greeting = &self.predecessor.greeting;
         let found = name.and_then(|name| greeting.applications.get(name));
         let scaled = found.map_or(&greeting.scaled, |one| &one.scaled).as_ref();
@@ -167,7 +167,7 @@ impl Replaced {
         let load = found.map_or(greeting.workers_by_load, |one| one.workers_by_load);
         Scale {
             operator: scaled.map(|scaled| scaled.workers),
-            load: load.filter(|_| setting.follows_load()),
+            load: load.filter(|_| setting.is_range()),
         }
     }
 

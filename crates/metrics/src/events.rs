@@ -37,6 +37,7 @@ pub static REPLACED_WORKERS: EventCounter = EventCounter {
         "max_age",
         "max_memory",
         "memory_budget",
+        "refork",
         "late_request",
         "unresponsive",
         "busy_between_requests",

@@ -19,6 +19,7 @@ pub use rules::budget::{Bound, Held};
 pub use rules::cpu::CpuUse;
 pub use rules::limits::{Limits, RetireReason};
 pub use rules::memory::Size;
+pub use rules::refork::{Origin, Saving};
 pub use rules::scale::Scale;
 pub use runtime::channel::Channel;
 pub use runtime::exit_status::ExitStatus;
@@ -29,6 +30,7 @@ pub use runtime::launch::start_by;
 pub use runtime::load::{BootError, Booted, Load, Plan, StartError};
 pub use runtime::orphans;
 pub use runtime::purges::Purging;
+pub use runtime::refork::{ReforkError, Reforked, refork};
 pub use runtime::scale::{
     ScaleBusy, WorkerCount, is_calm, scale, scale_of, set_scale, worker_count,
 };

@@ -8,4 +8,5 @@ pub(crate) mod fleet;
 pub(crate) mod limits;
 pub(crate) mod memory;
 pub(crate) mod pool;
+pub(crate) mod refork;
 pub(crate) mod scale;

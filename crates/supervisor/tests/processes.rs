@@ -211,6 +211,7 @@ fn plan() -> Plan {
         budget: Bound::None,
         worker_by_worker: false,
         check: None,
+        refork: Vec::new(),
         own_variables: vec!["OWN_VARIABLE".into()],
         variables: Vec::new(),
         descriptors: None,

@@ -55,8 +55,11 @@ module Highball
       class << self
         def subscribe
           return unless defined?(::Rails) && ::Rails.respond_to?(:error) && ::Rails.error.respond_to?(:subscribe)
+          # The worker has subscribed that this process's template was forked from.
+          return if @is_subscribed
 
           ::Rails.error.subscribe(self)
+          @is_subscribed = true
         end
 
         def report(error, handled:, severity: nil, context: nil, **)

@@ -23,14 +23,26 @@ module Highball
         sentences.first(LIMIT) << "... and #{sentences.size - LIMIT} more"
       end
 
+      # What a template that this worker forks would lack of its threads; `own_threads` are the server's.
+      def lost_threads(own_threads)
+        lost = named_threads(own_threads).map do |thread|
+          "#{thread} does not exist in a template that is forked from a worker: start it in after_fork"
+        end
+        lost.first(LIMIT)
+      end
+
       private
 
       def threads(own)
+        named_threads(own).map do |thread|
+          "#{thread} while the application was loaded does not exist in the workers: start it in after_fork instead"
+        end
+      end
+
+      def named_threads(own)
         (Thread.list - [Thread.main, *own]).reject { |thread| KnownLibraries.of_thread(thread) }.map do |thread|
           name = " #{thread.name.inspect}" if thread.name
-          place = KnownLibraries.place(thread) || "an unknown place"
-          "thread#{name} started at #{place} while the application was loaded does not exist " \
-            "in the workers: start it in after_fork instead"
+          "thread#{name} started at #{KnownLibraries.place(thread) || "an unknown place"}"
         end
       end
 

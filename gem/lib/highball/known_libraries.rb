@@ -19,6 +19,10 @@ module Highball
       "sequel" => "call DB.disconnect in before_fork"
     }.freeze
 
+    # Those of them that have threads of their own, or locks in C, as soon as requests have used them, so that a process
+    # that has served must not be forked: no hook can help there.
+    NO_REFORK = %w[gobject-introspection grpc mini_racer rdkafka ruby-kafka ruby-vips].freeze
+
     # Libraries that start their threads again after a fork: where these threads were started.
     RESTARTED = {
       "Active Record" => %r{/active_record/connection_adapters/},
@@ -31,12 +35,20 @@ module Highball
       # What is known of the loaded libraries, a sentence each.
       def sentences
         gems = GEMS.slice(*Gem.loaded_specs.keys).map do |name, advice|
+          advice += "; re-forking is refused with it" if NO_REFORK.include?(name)
           "gem #{name} #{Gem.loaded_specs[name].version} does not survive a fork by itself: #{advice}"
         end
         restarted = Thread.list.filter_map { |thread| of_thread(thread) }.uniq.join(", ")
         return gems if restarted.empty?
 
         gems << "threads of #{restarted} are started again in each worker by themselves: nothing is to be done"
+      end
+
+      # Why this process must not be forked once it has served requests, a sentence each.
+      def refork_obstacles
+        Gem.loaded_specs.slice(*NO_REFORK).map do |name, spec|
+          "gem #{name} #{spec.version} does not survive a fork of a process that has served requests"
+        end
       end
 
       # The library that started a thread, and starts it again after a fork; nil for other threads.

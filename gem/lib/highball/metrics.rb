@@ -87,22 +87,21 @@ module Highball
       end
     end
 
-    # This process is the template: what is counted is told by `Template`.
+    # The thread that tells what no response has told, if there is one.
+    attr_reader :sender
+
+    # This process is a template: what is counted is told by `Forker`. What the worker has counted that it was forked
+    # from, if it was, is that one's to tell.
     def enter_template
+      forget if @is_worker
+      @is_worker = false
       @is_told = true
     end
 
     # This process is a worker: it has counted nothing so far, for what it was forked with is the template's to tell.
     def enter_worker
-      @lock.synchronize do
-        @changed = []
-        @series = @dropped = 0
-        @metrics.each_value(&:forget_series)
-        @sender = nil
-        @is_awaited = false
-        @is_worker = true
-      end
-      @awaited = Queue.new
+      forget
+      @is_worker = true
     end
 
     # Changes the series of a metric under these labels; the block does it. Where nothing is told it only checks the
@@ -124,6 +123,17 @@ module Highball
     end
 
     private
+
+    def forget
+      @lock.synchronize do
+        @changed = []
+        @series = @dropped = 0
+        @metrics.each_value(&:forget_series)
+        @sender = nil
+        @is_awaited = false
+      end
+      @awaited = Queue.new
+    end
 
     def register(kind, name, help, labels, option)
       labels = labels.map(&:to_sym)

@@ -44,6 +44,11 @@ module Highball
       def start
         @purges = new
       end
+
+      # Called by a process that was forked from a worker and is none.
+      def stop
+        @purges = nil
+      end
     end
 
     def initialize

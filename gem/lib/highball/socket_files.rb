@@ -26,6 +26,20 @@ module Highball
         true
       end
 
+      # Waits until `front`, which is not this process's parent, is gone, or only waits to be reaped: then its listeners
+      # are closed. False after FRONT_GONE_TIMEOUT.
+      def wait_for_death_of(front)
+        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + FRONT_GONE_TIMEOUT
+        until File.read("/proc/#{front}/stat")[/.*\) (.)/m, 1].match?(/[ZX]/)
+          return false if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+
+          sleep(CHECK_INTERVAL)
+        end
+        true
+      rescue SystemCallError
+        true
+      end
+
       # Removes the socket files on which no process listens. Those of a server that has taken over are kept.
       def remove_dead(paths)
         paths.each do |path|

@@ -19,6 +19,8 @@ module Highball
       :app, :config_ru, :environment, :hooks, :threads, :compact_heap, :merge_pages, :low_priority, :warm_up,
       :early_hints, :rails_log_to_stdout, :out_of_band, :out_of_band_gc, :generation,
       :unix_sockets, :terminal, :error_page, :measure_requests, :exceptions, :own_user,
+      # The front's process; added here.
+      :front,
       keyword_init: true
     )
 
@@ -109,7 +111,7 @@ module Highball
       kind, memory, doorbell, fields = Native.receive(@control.fileno)
       return false unless kind == :start
 
-      @start = Start.new(**fields)
+      @start = Start.new(**fields, front: @front)
       Native.attach(memory, doorbell)
       @own = [@control.fileno, memory, doorbell]
       Native.close_in_children(@own)

@@ -3,6 +3,7 @@
 require_relative "bodies"
 require_relative "connection"
 require_relative "debugger"
+require_relative "donor"
 require_relative "empty_input"
 require_relative "inspection"
 require_relative "major_collections"
@@ -25,6 +26,7 @@ module Highball
     def initialize(app:, hooks:, number:, control:, start:)
       @app = app
       @hooks = hooks
+      @start = start
       @number = number
       @threads = start.threads
       @control = control
@@ -65,6 +67,7 @@ module Highball
       # One thread needs no other: this one runs the requests.
       @threads == 1 ? run_thread(@worker_threads.first) : run_threads
       Connection.wait_until_closed
+      @donor&.run
       run_hooks(:before_worker_exit)
       Highball.metrics.tell { |message| Native.count(message) }
     end
@@ -92,7 +95,7 @@ module Highball
 
     # Takes the supervisor's messages. Waits for them without Ruby's lock.
     def read_messages
-      thread = Thread.new do
+      @messages = Thread.new do
         while (message = Native.next_message)
           begin
             act_on(*message)
@@ -102,11 +105,11 @@ module Highball
           end
         end
       end
-      thread.name = "highball messages"
+      @messages.name = "highball messages"
     end
 
-    # Says where a thread is whose request is slow or late, answers an operator, or hands the answer of a purge to the
-    # thread that waits for it.
+    # Says where a thread is whose request is slow or late, answers an operator, hands the answer of a purge to the
+    # thread that waits for it, or prepares to fork a template.
     def act_on(kind, *rest)
       case kind
       when :backtrace
@@ -118,7 +121,19 @@ module Highball
         @bodies.answer(*rest)
       when :inspect
         @inspection.answer(*rest)
+      when :refork
+        agree_to_fork(*rest)
       end
+    end
+
+    # The template is forked when this worker leaves.
+    def agree_to_fork(socket)
+      # No descriptor was left for it; the supervisor sees that nobody has its end.
+      return unless socket
+
+      donor = Donor.new(socket:, control: @control, number: @number, app: @app, hooks: @hooks, start: @start)
+      own_threads = [@messages, Highball.metrics.sender, *@runners]
+      @donor = donor if donor.agree(own_threads)
     end
 
     # Where the thread is, if it runs this very request.

@@ -11,6 +11,12 @@ use crate::parameters::{self, ParameterNames};
 /// The most paths of a list of paths of requests.
 pub(super) const MAX_REQUEST_PATHS: usize = 20;
 
+/// An item of [`Kind::Counts`].
+const COUNT: Kind = Kind::Integer {
+    min: 1,
+    max: 1_000_000_000_000,
+};
+
 impl Kind {
     /// Checks one item of a list.
     ///
@@ -27,6 +33,8 @@ impl Kind {
             Self::Texts(_) => self.check_text(text),
             Self::RequestPaths if text == "none" || is_request_path(text) => Ok(()),
             Self::RequestPaths => Err(self.not_allowed(text)),
+            Self::Counts if text == "none" => Ok(()),
+            Self::Counts => COUNT.parse(text).map(drop),
             _ => self.parse(text).map(drop),
         }
     }
@@ -45,10 +53,12 @@ impl Kind {
             Self::MediaTypes => drop(MediaTypes::parse(items)?),
             Self::LogFields => drop(LogFields::parse(items)?),
             Self::Paths(values) => return path_list::parse(*values, items).map(Value::Rules),
-            Self::Texts(_) | Self::RequestPaths if *items == ["none"] => {
+            Self::Texts(_) | Self::RequestPaths | Self::Counts if *items == ["none"] => {
                 return Ok(Value::List(Vec::new()));
             }
-            Self::Texts(_) | Self::RequestPaths if items.iter().any(|item| item == "none") => {
+            Self::Texts(_) | Self::RequestPaths | Self::Counts
+                if items.iter().any(|item| item == "none") =>
+            {
                 return Err("\"none\" must stand alone in the list".to_owned());
             }
             Self::RequestPaths if items.len() > MAX_REQUEST_PATHS => {

@@ -185,6 +185,22 @@ fn modes_of_files_are_octal_digits() {
 }
 
 #[test]
+fn lists_of_counts() {
+    let parse = |items: &[&str]| {
+        let items: Vec<String> = items.iter().map(|&item| item.to_owned()).collect();
+        Kind::Counts.parse_list(&items)
+    };
+    assert_eq!(parse(&["none"]), Ok(Value::List(Vec::new())));
+    let counts = parse(&["500", "1500"]).unwrap();
+    assert_eq!(Kind::Counts.text(&counts), "500,1500");
+    for items in [&["0"][..], &["-1"], &["many"], &["1", ""]] {
+        assert!(parse(items).is_err(), "{items:?}");
+    }
+    let error = parse(&["500", "none"]).unwrap_err();
+    assert!(error.contains("must stand alone"), "{error}");
+}
+
+#[test]
 fn percentages() {
     check(Kind::Percent, "1%", Ok("1%"));
     check(Kind::Percent, "100%", Ok("100%"));

@@ -14,6 +14,7 @@ impl Kind {
                 | Self::LogFields
                 | Self::Texts(_)
                 | Self::RequestPaths
+                | Self::Counts
                 | Self::Paths(_)
         )
     }
@@ -29,6 +30,7 @@ impl Kind {
             | Self::AutoBytes { .. }
             | Self::Duration { .. }
             | Self::Ratio
+            | Self::Counts
             | Self::Listen => true,
             Self::Maybe(kind) => kind.takes_numbers(),
             Self::Bool

@@ -6,7 +6,7 @@ impl Kind {
     /// What stands for the value in `--help`.
     pub fn value_name(&self) -> String {
         match self {
-            Self::Integer { .. } => "N".to_owned(),
+            Self::Integer { .. } | Self::Counts => "N".to_owned(),
             Self::AutoInteger { .. } => "N|auto".to_owned(),
             Self::AutoRange { .. } => "N|N..M|auto".to_owned(),
             Self::Range { .. } => "N|N..N".to_owned(),

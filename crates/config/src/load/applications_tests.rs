@@ -37,7 +37,7 @@ fn a_table_goes_over_the_file_and_a_flag_over_the_table() {
     };
     let settings = |one: &ApplicationSettings| {
         let one = &one.settings;
-        (one.threads.most, one.queue_limit, one.workers.most())
+        (one.threads.most(), one.queue_limit, one.workers.most())
     };
     assert_eq!(settings(shop), (5, 7, 9));
     assert_eq!(settings(wiki), (2, 7, 9));

@@ -213,7 +213,7 @@ fn variables(
     let mut all = Vec::new();
     for (key, value) in sorted(entries) {
         match value.get_ref() {
-            DeValue::String(text) if is_variable(key.get_ref(), text) => {
+            DeValue::String(text) if is_range(key.get_ref(), text) => {
                 all.push((key.get_ref().to_string(), text.to_string()));
             }
             DeValue::String(_) => {
@@ -233,7 +233,7 @@ fn variables(
     all
 }
 
-fn is_variable(name: &str, value: &str) -> bool {
+fn is_range(name: &str, value: &str) -> bool {
     !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0')
 }
 

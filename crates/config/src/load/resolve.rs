@@ -7,7 +7,6 @@ use crate::error::{ConfigError, Origin, Place};
 use crate::kind::{Kind, Value};
 use crate::listen::{Hosts, Listen, split_certificate};
 use crate::table::SETTINGS;
-use crate::thread_range;
 
 /// The most threads of the front that `auto` gives; also the end of the range.
 const MAX_FRONT_THREADS: u64 = 8;
@@ -96,7 +95,7 @@ fn fixed_workers(values: &mut [(Value, Origin)], cores: fn() -> u16) -> u64 {
 fn threads(values: &[(Value, Origin)]) -> u64 {
     match &values[setting_index("threads")].0 {
         Value::Number(threads) => *threads,
-        Value::Text(range) => thread_range::ends(range).map_or(1, |(_, most)| most),
+        Value::Range(_, most) => *most,
         _ => 1,
     }
 }

@@ -88,7 +88,7 @@ fn defaults_need_no_source() {
     assert_eq!(
         (
             settings.workers,
-            settings.threads.most,
+            settings.threads.most(),
             settings.queue_limit
         ),
         (4.into(), 3, 1200)
@@ -267,6 +267,7 @@ fn every_key_of_the_file_is_read() {
         max_retries = 0
         idle_timeout = "30m"
         worker_max_requests = 5000
+        refork = [500, 1500]
         worker_max_age = "6h"
         worker_max_memory = "300MiB"
         memory_budget = "2GiB"
@@ -350,7 +351,7 @@ fn every_key_of_the_file_is_read() {
     assert_eq!(
         texts.join(" "),
         "ruby=/usr/bin/ruby3.1 rackup=other.ru hooks=config/highball.rb user=app group=www-data pid_file=tmp/pids/server.pid unix_socket_mode=0620 unix_socket_group=www-data backlog=1000 max_connections=10 max_connections_per_address=5 trusted_proxies=none proxy_protocol=true front_threads=3 \
-         workers=2 max_workers=7 threads=16 runtime=plain jit=yjit allocator=system compact=false merge_pages=true batch_scheduling=false max_retries=0 idle_timeout=30m worker_max_requests=5000 worker_max_age=6h worker_max_memory=300MiB memory_budget=2GiB tls_certificate_files=a.pem:a.key,certificates tls_min_version=1.3 tls_client_ca_file=clients.pem tls_client_verify=optional tls_redirect=false canonical_host=www.example.com hsts=2y; includeSubDomains tls_hosts=a.example,b.example acme_ask_url=http://127.0.0.1/ask acme_dns_command=bin/dns acme_directory=staging acme_contact=a@a.example acme_profile=shortlived acme_eab_key_id=kid acme_eab_key_file=eab acme_ca_file=ca.pem acme_storage=/srv/acme admin_listen=127.0.0.1:9180 admin_tokens_file=config/tokens admin_write=true metrics_listen=[::1]:9181 statsd=/run/statsd.sock statsd_interval=1m statsd_tags=false dashboard_listen=127.0.0.1:9292 dashboard_tokens_file=config/readers dashboard_history=/srv/history stop_delay=5s agent_check_listen=127.0.0.1:9395 endpoint_load_metrics=true live_path=/live ready_path=/ready out_of_band_interval=100 out_of_band_gc=auto rollout=worker-by-worker ready_check=/up warm_up=/projects,/issues?set_filter=1 restart_file=tmp/again queue_limit=7 priority_paths=/up,/health path_shares=/reports=50%,/slow=5% cache_bytes=32MiB cache_entry_bytes=64KiB cache_policy=standard max_header_bytes=8KiB \
+         workers=2 max_workers=7 threads=16 runtime=plain jit=yjit allocator=system compact=false merge_pages=true batch_scheduling=false max_retries=0 idle_timeout=30m worker_max_requests=5000 worker_max_age=6h worker_max_memory=300MiB refork=500,1500 memory_budget=2GiB tls_certificate_files=a.pem:a.key,certificates tls_min_version=1.3 tls_client_ca_file=clients.pem tls_client_verify=optional tls_redirect=false canonical_host=www.example.com hsts=2y; includeSubDomains tls_hosts=a.example,b.example acme_ask_url=http://127.0.0.1/ask acme_dns_command=bin/dns acme_directory=staging acme_contact=a@a.example acme_profile=shortlived acme_eab_key_id=kid acme_eab_key_file=eab acme_ca_file=ca.pem acme_storage=/srv/acme admin_listen=127.0.0.1:9180 admin_tokens_file=config/tokens admin_write=true metrics_listen=[::1]:9181 statsd=/run/statsd.sock statsd_interval=1m statsd_tags=false dashboard_listen=127.0.0.1:9292 dashboard_tokens_file=config/readers dashboard_history=/srv/history stop_delay=5s agent_check_listen=127.0.0.1:9395 endpoint_load_metrics=true live_path=/live ready_path=/ready out_of_band_interval=100 out_of_band_gc=auto rollout=worker-by-worker ready_check=/up warm_up=/projects,/issues?set_filter=1 restart_file=tmp/again queue_limit=7 priority_paths=/up,/health path_shares=/reports=50%,/slow=5% cache_bytes=32MiB cache_entry_bytes=64KiB cache_policy=standard max_header_bytes=8KiB \
          max_header_count=20 max_target_bytes=100 max_field_bytes=200 max_body_bytes=2GB allow_trace=true http2=false header_timeout=1s \
          body_timeout=2s send_timeout=1500ms min_body_rate=1KB min_send_rate=none keep_alive_timeout=0 file_timeout=20s request_timeout=2m request_timeouts=/reports=5m,/up=5s request_grace=0 slow_request=250ms boot_timeout=1h drain_timeout=0 websocket_drain_timeout=3s \
          response_buffer_bytes=64KiB response_buffer_total_bytes=64MiB response_spool_max_bytes=1TiB spool_dir=/srv/spool spool_max_bytes=5GiB early_hints=true compression=false compression_types=text/*,*+json compression_min_bytes=4KiB compression_skip_authenticated=true access_log=false log_fields=client,app_ms log_file=log/highball.log log_filter_parameters=pin,card_ log_format=json log_level=warn request_id=false rails_log_to_stdout=true measure_requests=false public_files=static sendfile_roots=STORAGE,/srv/files accel_redirects=/protected=/srv/files exceptions=false exception_ignore=default,Mine::Gone release=1.2 exception_webhook=https://hooks.example/(not shown) exception_mail_to=ops@a.example exception_mail_from=web@a.example smtp_url=smtps://mail.a.example \
@@ -559,10 +560,10 @@ fn the_file_is_looked_up_in_its_places() {
             FOUR_CORES,
         )
     };
-    assert_eq!(again(Some("named.toml")).unwrap().threads.most, 3);
-    assert_eq!(again(None).unwrap().threads.most, 1);
+    assert_eq!(again(Some("named.toml")).unwrap().threads.most(), 3);
+    assert_eq!(again(None).unwrap().threads.most(), 1);
     fs::remove_file(both.dir.path().join("highball.toml")).unwrap();
-    assert_eq!(again(None).unwrap().threads.most, 2);
+    assert_eq!(again(None).unwrap().threads.most(), 2);
     let missing = again(Some("absent.toml")).unwrap_err().to_string();
     assert!(
         missing.contains("absent.toml: cannot read the file: No such file"),
@@ -928,7 +929,7 @@ fn a_range_of_workers_comes_from_every_source_and_makes_room_for_its_end() {
         let settings = case.settings();
         let workers = settings.workers;
         assert_eq!((workers.least(), workers.most()), (2, 8));
-        assert!(workers.follows_load());
+        assert!(workers.is_range());
         assert_eq!((settings.max_workers, settings.most_workers()), (8, 8));
         assert_eq!(settings.queue_limit, 2400);
         let (value, from) = described(&settings, "workers");
@@ -942,7 +943,7 @@ fn a_range_of_workers_comes_from_every_source_and_makes_room_for_its_end() {
     assert_eq!(fewer.most_workers(), 8);
     let same = case("workers = \"3..3\"").settings();
     assert_eq!(same.workers, 3.into());
-    assert!(!same.workers.follows_load());
+    assert!(!same.workers.is_range());
     for (text, reason) in [
         ("8..2", "write it as \"2..8\""),
         ("0..3", "expected a range within 1..1024"),

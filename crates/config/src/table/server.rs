@@ -134,7 +134,7 @@ macro_rules! server_settings {
             ///
         /// What an application keeps in the memory of one process works with one worker alone: Action Cable's
         /// adapter `async`, the cache `:memory_store`, web-console.
-        workers: WorkerRange = Kind::AutoRange { min: 0, max: 1024 }, default "auto", development "1", env ["WEB_CONCURRENCY"];
+        workers: NumberRange = Kind::AutoRange { min: 0, max: 1024 }, default "auto", development "1", env ["WEB_CONCURRENCY"];
 
             /// The most workers that `highball scale` and the signal TTIN may ask for while the server runs.
             ///
@@ -150,7 +150,7 @@ macro_rules! server_settings {
             /// (`env["highball.io_bound"].call`).
             ///
             /// A worker always has all its threads, so `RAILS_MIN_THREADS` has no counterpart. `-t 0:5` is 5 threads.
-            threads: ThreadRange = Kind::Range { min: 1, max: 256 }, default "3", env ["RAILS_MAX_THREADS"];
+            threads: NumberRange = Kind::Range { min: 1, max: 256 }, default "3", env ["RAILS_MAX_THREADS"];
 
             /// What is done for the speed and the memory of Ruby itself.
             ///
@@ -230,6 +230,16 @@ macro_rules! server_settings {
             /// `/proc/PID/smaps_rollup`), so not what workers share with their template, and swapped pages (SwapPss).
             /// Checked every 5 seconds. Its successor starts first, as with `worker_max_requests`.
             worker_max_memory: Option<u64> = Kind::Maybe(&Kind::Bytes { min: MIB, max: TIB }), default "none";
+
+            /// After how many requests of a worker a new template is forked from it, from which all workers are then replaced.
+            ///
+            /// Workers share what is in memory when they are forked, and most of what an application loads, compiles and caches it
+            /// does in its first requests. With `500,1500,4000` a template is forked after 500 requests of a worker, from the
+            /// workers of that one another after 1500, and a last one after 4000. It is checked every second, in a generation that
+            /// is whole. Where a new template saves less than 5 % of the memory, no further one follows. Not in development,
+            /// not for applications with users of their own, and not with gems that do not survive it, which
+            /// `highball check` names.
+            refork: Vec<u64> = Kind::Counts, default "none";
 
             /// The memory that front, templates and workers may use together.
             ///

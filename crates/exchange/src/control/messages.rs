@@ -176,6 +176,13 @@ pub enum FromTemplate {
         /// How it ended: `exit 1`, `signal 9 (KILL)`.
         status: String,
     },
+    /// The answer of a worker to [`ToWorker::Refork`], on the socket that came with that: once it has left, a template
+    /// follows there. After the fork the worker sends [`FromTemplate::Forked`] there with that template's pidfd, and the
+    /// template itself [`FromTemplate::Booted`]; [`FromTemplate::BootFailed`] says why there is none.
+    Donor {
+        /// What the template will lack of what the worker has, a sentence each.
+        lost: Vec<String>,
+    },
     /// What the application has counted in the template itself (`Highball.metrics`).
     Counts {
         /// JSON, as in [`Kind::Counts`](crate::response::Kind::Counts).
@@ -210,6 +217,9 @@ pub enum ToWorker {
         /// As asked.
         sequence: u32,
     },
+    /// Fork a new template when this worker has finished what it runs. Its descriptor: the template's end of its own control
+    /// socket. Answered on that socket by [`FromTemplate::Donor`] or [`FromTemplate::BootFailed`].
+    Refork,
     /// Say how this process is. Answered by [`FromWorker::Inspected`], more than once.
     Inspect {
         /// Names the answer.

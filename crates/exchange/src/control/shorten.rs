@@ -37,6 +37,10 @@ impl Message for FromTemplate {
                     });
                 }
             }
+            FromTemplate::Donor { lost } => shorten_list(lost, budget, |sentence| {
+                cut(sentence, budget / 32);
+                sentence.len() + 8
+            }),
             FromTemplate::NotForked { reason, .. } => cut(reason, budget),
             FromTemplate::Exited { status, .. } => cut(status, budget),
             FromTemplate::Forked { .. } | FromTemplate::Counts { .. } => {}

@@ -55,6 +55,9 @@ fn every_message_arrives_as_it_was_sent() {
             }],
         },
         failed("no\nway \u{0} \u{1F682}", 2),
+        FromTemplate::Donor {
+            lost: vec!["thread \"poll\"".into()],
+        },
         FromTemplate::Forked { worker: 0, pid: 9 },
         FromTemplate::NotForked {
             worker: 0,
@@ -109,6 +112,7 @@ fn every_message_arrives_as_it_was_sent() {
             slot: 3,
             sequence: u32::MAX,
         },
+        ToWorker::Refork,
         ToWorker::Body {
             thread: 1,
             sequence: 4_294_967_295,

@@ -27,8 +27,8 @@ pub(super) unsafe fn as_array(message: &ToWorker) -> Value {
                 };
                 array(&[messages::symbol("purged"), unsigned(id), result])
             }
-            // It has a descriptor, which its receiver takes.
-            ToWorker::Body { .. } => NIL,
+            // They have a descriptor, which their receiver takes.
+            ToWorker::Body { .. } | ToWorker::Refork => NIL,
             ToWorker::Inspect { id, what } => {
                 let (kind, profile) = match what {
                     Inspect::Profile { milliseconds, mode } => {

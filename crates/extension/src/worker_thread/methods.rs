@@ -15,6 +15,7 @@ use crate::errors::{raise_over, raise_refused};
 use crate::messages::send_from_worker;
 use crate::respond;
 use crate::ruby::{self, Message, NIL, Value, boolean, bytes, copied, fixnum, unsigned};
+use crate::worker::is_this_worker;
 
 /// `worker_thread.number`: its number in its worker.
 ///
@@ -59,7 +60,8 @@ pub(crate) unsafe extern "C" fn holds(this: Value, slot: Value, sequence: Value)
 /// Called by Ruby.
 pub(crate) unsafe extern "C" fn answered(this: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
-    boolean(children::is_child() || unsafe { state_anywhere(this) }.claim().is_none())
+    let state = unsafe { state_anywhere(this) };
+    boolean(children::is_child() || !is_this_worker(state.joined) || state.claim().is_none())
 }
 
 /// `worker_thread.hijacked?`: whether the application has taken the connection of the request that it holds.

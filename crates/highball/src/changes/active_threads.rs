@@ -18,7 +18,7 @@ const RANGE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Sets the first number, before there are workers.
 pub(crate) fn begin_thread_limit(hosted: &Hosted) {
     let range = hosted.front.settings().threads;
-    if range.is_variable() {
+    if range.is_range() {
         set_active_threads(hosted, ActiveThreads::first(range));
     }
 }
@@ -29,7 +29,7 @@ pub(crate) async fn follow_thread_advice(hosted: &Hosted) {
     loop {
         let range = hosted.front.settings().threads;
         let now = hosted.thread_limit.get().filter(|now| now.is_of(range));
-        match (range.is_variable(), now) {
+        match (range.is_range(), now) {
             (false, _) => take_all_threads(hosted),
             (true, None) => {
                 (before, since) = (hosted.front.totals().cost(), Instant::now());

@@ -24,7 +24,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) async fn scale_by_load(hosted: &Hosted, front: &Front) {
     let follower = Follower { hosted };
     loop {
-        if follower.follows_load() {
+        if follower.is_range() {
             follower.follow_load(front).await;
         } else {
             settings_changed(&hosted.front).await;
@@ -38,13 +38,8 @@ struct Follower<'a> {
 }
 
 impl Follower<'_> {
-    fn follows_load(&self) -> bool {
-        self.hosted
-            .application
-            .borrow()
-            .settings
-            .workers
-            .follows_load()
+    fn is_range(&self) -> bool {
+        self.hosted.application.borrow().settings.workers.is_range()
     }
 
     /// Follows the load until the settings have a fixed number.
@@ -53,7 +48,7 @@ impl Follower<'_> {
         let mut rule = Autoscale::default();
         let mut looks = interval(LOOK_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while self.follows_load() {
+        while self.is_range() {
             looks.tick().await;
             // Each look begins where the last one ended, also where nothing follows from it.
             let load = watch.look();

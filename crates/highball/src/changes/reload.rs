@@ -164,7 +164,7 @@ async fn apply(
 fn forget_operator(hosted: &Hosted, settings: &Settings) {
     let range = settings.workers;
     let load = scale_of(&hosted.supervisor).load;
-    let load = load.filter(|_| range.follows_load());
+    let load = load.filter(|_| range.is_range());
     let scale = Scale {
         operator: None,
         load: load.map(|load| load.clamp(range.least(), range.most())),

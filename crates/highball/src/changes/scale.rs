@@ -68,10 +68,10 @@ impl Hosted {
         let scale = match to {
             ScaleTo::Setting => Scale {
                 operator: None,
-                load: range.follows_load().then_some(wanted),
+                load: range.is_range().then_some(wanted),
             },
             ScaleTo::Workers(_) | ScaleTo::By(_) => Scale {
-                operator: (range.follows_load() || wanted != range.least()).then_some(wanted),
+                operator: (range.is_range() || wanted != range.least()).then_some(wanted),
                 ..scale_of(&self.supervisor)
             },
         };

@@ -24,7 +24,7 @@ use crate::control::directory::stream;
 use crate::control::inspection_routes::{ProfileProgress, ProfileRequest};
 use crate::control::log_level::WantedLevel;
 use crate::control::messages::{
-    Progress, Purge, Restart, Scale, StopServer, Upgrade, WantedWorkers,
+    Progress, Purge, Refork, Restart, Scale, StopServer, Upgrade, WantedWorkers,
 };
 use crate::control::name::ServerName;
 use crate::control::report::Report;
@@ -165,6 +165,14 @@ pub(crate) fn scale(
 /// As [`change`].
 pub(crate) fn log_level(server: &ServerArguments, level: String) -> Result<()> {
     change(server, "/v1/log-level", &WantedLevel { level })
+}
+
+/// Has a server fork a new template from a worker, for one application or for all.
+///
+/// # Errors
+/// As [`change`].
+pub(crate) fn refork(server: &ServerArguments, application: Option<String>) -> Result<()> {
+    change(server, "/v1/refork", &Refork { application })
 }
 
 /// Has a server read its settings again.

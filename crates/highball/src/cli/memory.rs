@@ -281,6 +281,7 @@ mod tests {
             generation: (!is_front).then_some(1),
             name: (role == Role::Child).then(|| "ru\x1b[2Jby".to_owned()),
             state: "ready".into(),
+            forked_from: None,
             started: 1000,
             requests: (role == Role::Worker).then_some(300),
             memory_bytes: Some(private * MIB),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use supervisor::{Generation, Process, Role, Size};
+use supervisor::{Generation, Origin, Process, Role, Size};
 
 use crate::control::log_level::LevelReport;
 use crate::control::report::{ApplicationReport, Report, Thread, Workers, WorkersByLoad};
@@ -286,6 +286,9 @@ fn figures(process: &Process) -> String {
         Some(1) => text += ", 1 request",
         Some(requests) => text += &format!(", {requests} requests"),
     }
+    if let Some(Origin { worker, requests }) = process.forked_from {
+        text += &format!(", forked from worker {worker} after {requests} requests");
+    }
     text
 }
 
@@ -344,6 +347,7 @@ mod tests {
             worker: id.and_then(|(_, worker)| worker),
             generation: id.map(|(generation, _)| generation),
             state: state.into(),
+            forked_from: None,
             started: 1000,
             requests: None,
             name: None,

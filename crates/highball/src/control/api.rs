@@ -13,7 +13,7 @@ use crate::control::health::{self, Health};
 use crate::control::inspection_routes;
 use crate::control::inspections::InspectionRequest;
 use crate::control::messages::{
-    HEARTBEAT, Progress, Purge, Restart, Scale, StopServer, Upgrade, WantedWorkers,
+    HEARTBEAT, Progress, Purge, Refork, Restart, Scale, StopServer, Upgrade, WantedWorkers,
 };
 use crate::control::parts;
 use crate::control::purges::PurgeRequest;
@@ -42,7 +42,7 @@ pub(crate) fn routes(report: Rc<ReportSource>, health: Rc<Health>, sinks: Comman
         purges,
         inspections,
     } = sinks;
-    let [restarts, reloads, scales, upgrades] = [(); 4].map(|()| Rc::clone(&changes));
+    let [restarts, reloads, scales, reforks, upgrades] = [(); 5].map(|()| Rc::clone(&changes));
     let whole = Rc::clone(&report);
     let routes = Routes::default()
         .open("/live", |_| ready(Ok(health::live())))
@@ -56,6 +56,7 @@ pub(crate) fn routes(report: Rc<ReportSource>, health: Rc<Health>, sinks: Comman
         })
         .post("/v1/reload", move |call| reload(call, Rc::clone(&reloads)))
         .post("/v1/scale", move |call| scale(call, Rc::clone(&scales)))
+        .post("/v1/refork", move |call| refork(call, Rc::clone(&reforks)))
         .post("/v1/upgrade", move |call| {
             upgrade(call, Rc::clone(&upgrades))
         })
@@ -93,6 +94,11 @@ async fn scale(call: Call, queue: Rc<ChangeQueue>) -> Result<Answer, Problem> {
         }
     };
     Ok(change(Change::Scale { application, to }, &queue))
+}
+
+async fn refork(call: Call, queue: Rc<ChangeQueue>) -> Result<Answer, Problem> {
+    let Refork { application } = call.json()?;
+    Ok(change(Change::Refork(application), &queue))
 }
 
 async fn upgrade(call: Call, queue: Rc<ChangeQueue>) -> Result<Answer, Problem> {

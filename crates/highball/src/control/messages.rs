@@ -17,6 +17,15 @@ pub(crate) struct Restart {
     pub(crate) application: Option<String>,
 }
 
+/// The body of `POST /v1/refork`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Refork {
+    /// The application's name; by default all, one after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) application: Option<String>,
+}
+
 /// The body of `POST /v1/scale`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -30,6 +30,8 @@ pub(crate) enum Change {
         /// How many.
         to: ScaleTo,
     },
+    /// Have a worker of the application with this name, or of each, fork a new template for the others.
+    Refork(Option<String>),
     /// Let another program take over: the named one, by default the one that this server was started from.
     Upgrade(Option<PathBuf>),
 }
@@ -62,6 +64,7 @@ impl fmt::Display for Change {
             // A command may name anything.
             Self::Restart(Some(name)) => write!(f, "restart of {}", name.escape_debug()),
             Self::Reload => f.write_str("reload"),
+            Self::Refork(_) => f.write_str("refork"),
             Self::Scale { to, .. } => write!(f, "scale {to}"),
             Self::Upgrade(_) => f.write_str("upgrade"),
         }

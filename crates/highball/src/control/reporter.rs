@@ -119,7 +119,7 @@ fn named_report(hosted: &Hosted, processes: Vec<Process>) -> NamedReport {
     let hosts = table.iter().flat_map(|table| &table.hosts);
     let totals = hosted.front.totals();
     let active_threads = hosted.thread_limit.get();
-    let threads = active_threads.map_or(settings.threads.most, |limit| limit.active);
+    let threads = active_threads.map_or(settings.threads.most(), |limit| limit.active);
     let own = ApplicationReport {
         environment: settings.environment.clone(),
         workers: workers(hosted),
@@ -139,7 +139,7 @@ fn named_report(hosted: &Hosted, processes: Vec<Process>) -> NamedReport {
         dir: application.dir.display().to_string(),
         hosts: hosts.map(ToString::to_string).collect(),
         prefix: table.map_or_else(String::new, |table| table.prefix.clone()),
-        own: own.with(hosted.front.snapshot(), processes, settings.threads.most),
+        own: own.with(hosted.front.snapshot(), processes, settings.threads.most()),
     }
 }
 
@@ -156,7 +156,7 @@ fn workers(hosted: &Hosted) -> Workers {
             wanted
         },
         max: settings.most_workers(),
-        by_load: settings.workers.follows_load().then(|| WorkersByLoad {
+        by_load: settings.workers.is_range().then(|| WorkersByLoad {
             min: settings.workers.least(),
             max: settings.workers.most(),
             scaled: scale_of(&hosted.supervisor).operator.is_some(),

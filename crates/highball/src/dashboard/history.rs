@@ -233,6 +233,7 @@ mod tests {
                     worker: Some(0),
                     generation: Some(generation),
                     state: "ready".into(),
+                    forked_from: None,
                     started: 1_000,
                     requests: Some(requests),
                     name: None,

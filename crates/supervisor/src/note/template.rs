@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::rules::refork::Saving;
 use crate::runtime::load::Booted;
 
 /// What there is to say about a template.
@@ -26,6 +27,34 @@ pub enum TemplateNote {
         /// How it ended.
         status: String,
     },
+    /// It ended before all workers were forked from it, and the template before it takes its place again.
+    FellBack {
+        /// Its process.
+        pid: i32,
+        /// How it ended.
+        status: String,
+    },
+    /// A worker has forked it, and the workers are replaced one by one.
+    Reforked {
+        /// Its process.
+        pid: i32,
+        /// The worker that has forked it, from 0.
+        worker: u16,
+        /// Requests that the worker had finished.
+        requests: u64,
+    },
+    /// All workers are forked from it, and the one before it leaves.
+    Proven {
+        /// Its process.
+        pid: i32,
+    },
+    /// No worker has forked one that lasted.
+    NotReforked {
+        /// Why.
+        reason: String,
+    },
+    /// What template and workers hold since it was forked from a worker, and did before, after as many requests.
+    Saved(Saving),
     /// It did what no template does.
     Misbehaved {
         /// What it did.
@@ -35,7 +64,11 @@ pub enum TemplateNote {
 
 impl TemplateNote {
     pub(super) fn is_warning(&self) -> bool {
-        !matches!(self, Self::Booted(_))
+        match self {
+            Self::Booted(_) | Self::Reforked { .. } | Self::Proven { .. } => false,
+            Self::Saved(saving) => !saving.suffices(),
+            _ => true,
+        }
     }
 }
 
@@ -57,6 +90,25 @@ impl fmt::Display for TemplateNote {
                 "template (pid {pid}) ended with {status}; workers continue; starting another template of the same \
                  generation, which loads the code as it is now"
             ),
+            Self::FellBack { pid, status } => write!(
+                f,
+                "template (pid {pid}), forked from a worker, ended with {status}; the template before it forks the workers \
+                 again"
+            ),
+            Self::Reforked {
+                pid,
+                worker,
+                requests,
+            } => write!(
+                f,
+                "template (pid {pid}) forked from worker {worker} after {requests} requests; replacing the workers one by one"
+            ),
+            Self::Proven { pid } => write!(
+                f,
+                "all workers are forked from template (pid {pid}); the one before it leaves"
+            ),
+            Self::NotReforked { reason } => write!(f, "re-forking failed: {reason}"),
+            Self::Saved(saving) => saving.fmt(f),
             Self::Misbehaved { reason } => write!(f, "template: {reason}"),
         }
     }

@@ -114,6 +114,7 @@ impl WorkerNote {
                 RetireReason::Requests { .. } => "max_requests",
                 RetireReason::Age { .. } => "max_age",
                 RetireReason::Memory { .. } => "max_memory",
+                RetireReason::Refork { .. } | RetireReason::Reforked => "refork",
                 RetireReason::Budget { .. } => "memory_budget",
             }),
             Self::Stalled { stall, .. } => Some(match stall {

@@ -113,6 +113,13 @@ pub enum RetireReason {
         /// The limit, in bytes.
         limit: u64,
     },
+    /// It is to fork a template, after so many requests.
+    Refork {
+        /// So many.
+        finished: u64,
+    },
+    /// It was forked from the template that another one takes the place of.
+    Reforked,
     /// It is the last worker, and the server exceeds its budget because of it.
     Budget {
         /// Its private memory, in bytes.
@@ -142,6 +149,11 @@ impl fmt::Display for RetireReason {
                     "private memory {private} exceeds worker_max_memory {limit}"
                 )
             }
+            Self::Refork { finished } => write!(
+                f,
+                "after {finished} requests it forks a new template and leaves"
+            ),
+            Self::Reforked => f.write_str("it was forked from the old template"),
             Self::Budget { private, held } => {
                 let private = Size(*private);
                 write!(

@@ -58,7 +58,8 @@ impl Pool {
                 Phase::Running => self.template.booted(now),
                 Phase::Stopping => actions.push(Action::KillTemplate),
             },
-            Event::TemplateDied => self.template_died(now, &mut actions),
+            Event::TemplateDied => self.template_died(false, now, &mut actions),
+            Event::FellBack => self.template_died(true, now, &mut actions),
             Event::Forked { worker } => {
                 if let Some(found) = self.workers.get_mut(worker) {
                     found.forked(now);
@@ -267,7 +268,8 @@ impl Pool {
         });
     }
 
-    fn template_died(&mut self, now: Instant, actions: &mut Vec<Action>) {
+    /// `replaced`: another template has taken its place.
+    fn template_died(&mut self, replaced: bool, now: Instant, actions: &mut Vec<Action>) {
         let owes = self.workers.oldest_fork().is_some();
         for worker in self.workers.numbers() {
             let found = &mut self.workers[worker];
@@ -291,6 +293,10 @@ impl Pool {
             }
         }
         match self.phase {
+            _ if replaced => {
+                self.template.fell_back();
+                self.dismiss_template(now, actions);
+            }
             Phase::Running => self.template.died(owes, now, actions),
             Phase::Stopping => self.template.died_for_good(),
         }

@@ -130,6 +130,11 @@ impl Pidfd {
         registered(fd.into(), Interest::READABLE).map(Self)
     }
 
+    /// The descriptor itself.
+    pub(crate) fn descriptor(&self) -> Rc<OwnedFd> {
+        Rc::clone(self.0.get_ref())
+    }
+
     /// Waits until the process has ended. Loses nothing when it is dropped.
     pub(crate) async fn ended(&self) {
         // The end stays readable for ever; an error of the poll itself cannot be waited out either.

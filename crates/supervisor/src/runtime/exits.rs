@@ -18,8 +18,9 @@ const CAUSE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Exits {
     /// Workers that were told to leave and whose end is not reported yet.
     leaving: BTreeSet<i32>,
-    /// Workers that the present template has forked, of which one or both are still to come: their end and its report.
-    forked: BTreeMap<i32, Report>,
+    /// Workers that a template has forked which is there, of which one or both are still to come: their end and its report.
+    /// With the process id of that template.
+    forked: BTreeMap<i32, (i32, Report)>,
 }
 
 /// How the template reports on a worker that it has forked.
@@ -34,9 +35,9 @@ enum Report {
 }
 
 impl Exits {
-    /// The template has forked a worker, and will report its end.
-    pub(crate) fn forked(&mut self, pid: i32) {
-        self.forked.insert(pid, Report::Runs);
+    /// This template has forked a worker, and will report its end.
+    pub(crate) fn forked(&mut self, template: i32, pid: i32) {
+        self.forked.insert(pid, (template, Report::Runs));
     }
 
     /// A worker was told to leave.
@@ -52,9 +53,10 @@ impl Exits {
     /// The template has reported how a worker ended.
     pub(crate) fn reported(&mut self, pid: i32, cause: &str) {
         match self.forked.remove(&pid) {
-            Some(Report::Awaited(_, waits)) => drop(waits.send(cause.to_owned())),
-            Some(Report::Runs | Report::Reported(_)) => {
-                self.forked.insert(pid, Report::Reported(cause.to_owned()));
+            Some((_, Report::Awaited(_, waits))) => drop(waits.send(cause.to_owned())),
+            Some((template, Report::Runs | Report::Reported(_))) => {
+                let report = Report::Reported(cause.to_owned());
+                self.forked.insert(pid, (template, report));
             }
             None => {}
         }
@@ -67,22 +69,25 @@ impl Exits {
 
     /// The process of this worker is gone. Returns how it ended, if that is or becomes known.
     pub(crate) fn died(&mut self, worker: u16, pid: Option<i32>) -> Cause {
-        let Some((pid, report)) = pid.and_then(|pid| self.forked.remove_entry(&pid)) else {
+        let Some((pid, (template, report))) = pid.and_then(|pid| self.forked.remove_entry(&pid))
+        else {
             return Box::pin(ready(None));
         };
         if let Report::Reported(cause) = report {
             return Box::pin(ready(Some(cause)));
         }
         let (waits, report) = oneshot::channel();
-        self.forked.insert(pid, Report::Awaited(worker, waits));
+        self.forked
+            .insert(pid, (template, Report::Awaited(worker, waits)));
         Box::pin(within(CAUSE_TIMEOUT, report))
     }
 
-    /// The template is gone: nothing more is reported of the workers that it has forked. Returns number and process id of
+    /// This template is gone: nothing more is reported of the workers that it has forked. Returns number and process id of
     /// those that are gone as well and were never reported.
-    pub(crate) fn template_gone(&mut self) -> Vec<(u16, i32)> {
-        let forked = std::mem::take(&mut self.forked).into_iter();
-        let unreported = forked.filter_map(|(pid, report)| match report {
+    pub(crate) fn template_gone(&mut self, template: i32) -> Vec<(u16, i32)> {
+        let own = |_: &i32, (of, _): &mut (i32, Report)| *of == template;
+        let forked = self.forked.extract_if(.., own);
+        let unreported = forked.filter_map(|(pid, (_, report))| match report {
             Report::Awaited(worker, _) => Some((worker, pid)),
             Report::Runs | Report::Reported(_) => None,
         });
@@ -100,6 +105,7 @@ mod tests {
     use super::*;
 
     const PID: i32 = 4711;
+    const TEMPLATE: i32 = 4000;
 
     /// What is known of the cause by now.
     fn poll(cause: &mut Cause) -> Option<Option<String>> {
@@ -112,7 +118,7 @@ mod tests {
 
     fn forked() -> Exits {
         let mut exits = Exits::default();
-        exits.forked(PID);
+        exits.forked(TEMPLATE, PID);
         exits
     }
 
@@ -136,7 +142,8 @@ mod tests {
         let mut exits = forked();
         let mut cause = exits.died(3, Some(PID));
         assert_eq!(poll(&mut cause), None);
-        assert_eq!(exits.template_gone(), [(3, PID)]);
+        assert_eq!(exits.template_gone(TEMPLATE + 1), []);
+        assert_eq!(exits.template_gone(TEMPLATE), [(3, PID)]);
         assert_eq!(poll(&mut cause), Some(None));
         // Nor of a process that an earlier template forked, or that none has named.
         assert_eq!(poll(&mut exits.died(3, Some(PID))), Some(None));

@@ -9,9 +9,11 @@ use tokio::task::spawn_local;
 use crate::launcher::handle::Launcher;
 use crate::note::GenerationNote;
 use crate::rules::fleet::{self, GiveUpReason, Rules};
+use crate::rules::refork::Reforking;
 use crate::runtime::exit_status::ExitStatus;
 use crate::runtime::exits::Exits;
 use crate::runtime::load::{Booted, Load, StartError};
+use crate::runtime::refork::refork_when_due;
 use crate::runtime::shared::{Processes, Shared};
 use crate::runtime::supervisor::Supervisor;
 
@@ -63,11 +65,14 @@ impl Supervisor {
             worker_by_worker: plan.worker_by_worker || scarce,
             check: plan.check.is_some(),
         };
+        let refork = !plan.refork.is_empty();
         let processes = Processes {
             workers: (0..=plan.most_workers).map(|_| None).collect(),
             load: Rc::new(load),
             exits: Exits::default(),
             template: None,
+            older: None,
+            refork: Reforking::default(),
             corrupt: false,
             first,
             booted: None,
@@ -77,6 +82,14 @@ impl Supervisor {
         inner.processes.insert(generation, processes);
         drop(inner);
         self.start_tasks();
+        if refork {
+            let (shared, limits) = (Rc::clone(shared), self.limits.clone());
+            let task = spawn_local(refork_when_due(shared, limits, generation));
+            let mut tasks = self.tasks.borrow_mut();
+            // Those of earlier generations.
+            tasks.retain(|task| !task.is_finished());
+            tasks.push(task);
+        }
         shared.dispatcher.resize(generation, rules.workers);
         if !first {
             shared.note(generation, GenerationNote::Starting);

@@ -39,6 +39,8 @@ pub struct Plan {
     pub worker_by_worker: bool,
     /// What the generation must pass before it takes over, as [`exchange::Dispatcher::check`] understands it.
     pub check: Option<String>,
+    /// After how many requests of a worker a template is forked from it, each number once.
+    pub refork: Vec<u64>,
     /// Variables of this process that are not for the application.
     pub own_variables: Vec<String>,
     /// Variables that the application has in addition, or in place of this process's.

@@ -62,6 +62,8 @@ impl Inner {
                 false if Some(*number) == own => others.template = template,
                 false => others.rest.extend(template),
             }
+            let older = processes.older.as_ref().and_then(|one| one.pid);
+            others.rest.extend(older);
             for (worker, child) in (0..).zip(&processes.workers) {
                 let Some(pid) = child.as_ref().and_then(|child| child.pid) else {
                     continue;

@@ -10,20 +10,23 @@ use std::time::SystemTime;
 use exchange::control::ToTemplate;
 use exchange::dispatcher::Cause;
 use exchange::{Dispatcher, WorkerId};
+use rustix::process::Signal;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, spawn_local};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::launcher::handle::Launcher;
 use crate::note::{Note, WorkerNote};
 use crate::rules::budget::{Bound, Budget};
 use crate::rules::fleet::{self, Fleet};
-use crate::rules::pool::{Action, Event, Pool};
+use crate::rules::pool::{Action, Event, Pool, TEMPLATE_EXIT_TIMEOUT};
+use crate::rules::refork::{Origin, Reforking};
 use crate::rules::scale::Scale;
 use crate::runtime::channel::Channel;
 use crate::runtime::counts::Counts;
 use crate::runtime::exits::Exits;
 use crate::runtime::load::{Booted, Load, StartError};
+use crate::runtime::process_group::ProcessGroup;
 use crate::runtime::purges::Purger;
 use crate::runtime::worker_process::WorkerProcess;
 
@@ -71,6 +74,10 @@ pub(crate) struct Processes {
     /// How the workers' processes ended.
     pub(crate) exits: Exits,
     pub(crate) template: Option<TemplateHandle>,
+    /// The template whose place another one has taken, until that one has proven itself.
+    pub(crate) older: Option<TemplateHandle>,
+    /// What has come of re-forking.
+    pub(crate) refork: Reforking,
     /// Whether the exchange in `load` is corrupt, so that the next template needs the one that took its place.
     pub(crate) corrupt: bool,
     /// Whether it was alone when it was launched.
@@ -89,8 +96,41 @@ pub(crate) struct TemplateHandle {
     pub(crate) pid: Option<i32>,
     pub(crate) started: SystemTime,
     pub(crate) kill: Rc<Notify>,
+    /// The worker that has forked it, if one has.
+    pub(crate) origin: Option<Origin>,
+    /// The process group that it is in but does not lead.
+    pub(crate) group: Option<ProcessGroup>,
     pub(crate) outbox: mpsc::UnboundedSender<(ToTemplate, Option<OwnedFd>)>,
     pub(crate) task: Option<JoinHandle<()>>,
+}
+
+impl Processes {
+    /// Has the templates leave: the workers are gone.
+    fn dismiss_templates(&mut self) {
+        self.dismiss_older();
+        let Some(template) = &self.template else {
+            return;
+        };
+        if let Some(group) = &template.group {
+            // What the application has started. A template that leads no group could not reach it at its end.
+            group.signal(Signal::TERM);
+        }
+        // Where its task is gone the template's death is on its way.
+        let _ = template.outbox.send((ToTemplate::Exit, None));
+    }
+
+    /// Has the template leave whose place another one has taken, if there is one.
+    pub(crate) fn dismiss_older(&mut self) {
+        let Some(older) = self.older.take() else {
+            return;
+        };
+        let _ = older.outbox.send((ToTemplate::Exit, None));
+        spawn_local(async move {
+            sleep(TEMPLATE_EXIT_TIMEOUT).await;
+            // It has ended, or takes too long.
+            older.kill.notify_one();
+        });
+    }
 }
 
 impl Inner {
@@ -195,11 +235,19 @@ impl Shared {
         match action {
             Action::SpawnTemplate => self.start_template(generation),
             Action::KillTemplate => {
-                if let Some(template) = self.inner.borrow_mut().template(generation) {
-                    template.kill.notify_one();
+                let stopping = self.pool_is(generation, Pool::stopping);
+                if let Some(own) = self.inner.borrow_mut().processes.get_mut(&generation) {
+                    // While the pool serves the one before it takes its place.
+                    let older = own.older.take_if(|_| stopping);
+                    let killed = older.iter().chain(&own.template);
+                    killed.for_each(|template| template.kill.notify_one());
                 }
             }
-            Action::DismissTemplate => self.tell_template(generation, ToTemplate::Exit, None),
+            Action::DismissTemplate => {
+                if let Some(own) = self.inner.borrow_mut().processes.get_mut(&generation) {
+                    own.dismiss_templates();
+                }
+            }
             Action::Fork { worker, life } => self.fork(id(worker), life),
             Action::Abandon { worker } => {
                 let process = self.inner.borrow_mut().take_worker(id(worker));

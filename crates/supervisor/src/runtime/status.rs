@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use crate::rules::fleet::Stage;
 use crate::rules::pool::{Pool, State};
+use crate::rules::refork::Origin;
 use crate::runtime::children::children;
 use crate::runtime::process_memory::{self, Figures};
 use crate::runtime::shared::{Inner, Processes};
@@ -52,6 +53,9 @@ pub struct Process {
     pub name: Option<String>,
     /// `booting`, `starting`, `ready` or `stopping`; `running` for a child.
     pub state: String,
+    /// The worker that has forked it, of a template that was not loaded but forked from a worker; absent for the others.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub forked_from: Option<Origin>,
     /// When it started, in seconds of the UNIX epoch.
     pub started: u64,
     /// Requests that a worker has finished; absent for the others.
@@ -151,6 +155,7 @@ impl Supervisor {
             worker: None,
             generation: None,
             state: "ready".to_owned(),
+            forked_from: None,
             started: epoch_seconds(self.since),
             requests: None,
             name: None,
@@ -189,6 +194,7 @@ fn add_children(rows: &mut Vec<Process>) {
         state: "running".to_owned(),
         started: epoch_seconds(child.started),
         requests: None,
+        forked_from: None,
         first_memory_bytes: None,
         ..parents[child.parent].clone()
     }));
@@ -231,6 +237,7 @@ impl Processes {
             worker,
             generation: Some(generation),
             state: state.to_owned(),
+            forked_from: None,
             started: epoch_seconds(started),
             requests: None,
             name: None,
@@ -247,7 +254,18 @@ impl Processes {
                 false if pool.stopping() => "stopping",
                 false => "booting",
             };
-            rows.push(row(pid, Role::Template, None, state, template.started));
+            rows.push(Process {
+                forked_from: template.origin,
+                ..row(pid, Role::Template, None, state, template.started)
+            });
+        }
+        if let Some(older) = &self.older
+            && let Some(pid) = older.pid
+        {
+            rows.push(Process {
+                forked_from: older.origin,
+                ..row(pid, Role::Template, None, "ready", older.started)
+            });
         }
         for (number, process) in (0..).zip(&self.workers) {
             if let Some(process) = process

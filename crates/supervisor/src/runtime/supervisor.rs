@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use exchange::control::Purge;
 use exchange::{Dispatcher, WorkerId};
+use rustix::process::Signal;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -87,6 +88,9 @@ impl Supervisor {
             return;
         };
         processes.corrupt = true;
+        // It has the old exchange, and must not come back to its place.
+        let older = processes.older.take();
+        older.inspect(|older| older.kill.notify_one());
         let fleet = &inner.fleet;
         let serves = |own: &fleet::Generation| own.stage == Stage::Serving && !own.pool.stopping();
         let again =
@@ -122,9 +126,15 @@ impl Drop for Supervisor {
         }
         for processes in self.shared.inner.borrow_mut().processes.values_mut() {
             processes.workers.clear();
-            if let Some(task) = processes.template.take().and_then(|template| template.task) {
-                // With the task goes the template, which kills its process group.
-                task.abort();
+            for template in [processes.older.take(), processes.template.take()] {
+                let Some(template) = template else { continue };
+                if let Some(group) = template.group {
+                    group.signal(Signal::KILL);
+                }
+                if let Some(task) = template.task {
+                    // With the task goes the template, which kills its process group.
+                    task.abort();
+                }
             }
         }
     }

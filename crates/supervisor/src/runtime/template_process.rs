@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use exchange::control::{FromTemplate, Received, Start, ToTemplate};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open,
-    pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpgid, getpgrp, kill_process_group,
+    pidfd_open, pidfd_send_signal, waitid,
 };
 
 use crate::launcher::handle::Launcher;
@@ -21,6 +21,7 @@ use crate::runtime::channel::{Channel, Pidfd};
 use crate::runtime::exit_status::{ExitStatus, KILL_TIMEOUT};
 use crate::runtime::load::{BootError, Booted, Load, Plan};
 use crate::runtime::orphans::Own;
+use crate::runtime::process_group::ProcessGroup;
 use crate::runtime::runtime_options;
 
 /// A running template. Dropping it kills it and every process of its process group that is left.
@@ -42,6 +43,8 @@ enum Parent {
     Front { _own: Own },
     /// The launcher of the application's user, which knows it by this number.
     Launcher(Rc<Launcher>, u32),
+    /// A worker that has ended since, or soon will; whoever adopts orphans reaps it.
+    Worker,
 }
 
 impl TemplateProcess {
@@ -83,6 +86,32 @@ impl TemplateProcess {
             reaped: false,
             parent,
         })
+    }
+
+    /// A template that a worker has forked, a process of the server's own user.
+    ///
+    /// # Errors
+    /// There is no such process, or it can't be put on the runtime.
+    pub(crate) fn of_worker(pid: i32, pidfd: OwnedFd, channel: Rc<Channel>) -> io::Result<Self> {
+        let pid = Pid::from_raw(pid.max(0)).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Self {
+            pid,
+            pidfd: Pidfd::new(pidfd)?,
+            channel,
+            started: SystemTime::now(),
+            reaped: false,
+            parent: Parent::Worker,
+        })
+    }
+
+    /// The process group that it is in but does not lead; none where that is this process's own.
+    pub(crate) fn group(&self) -> Option<ProcessGroup> {
+        let number = match &self.parent {
+            Parent::Worker => getpgid(Some(self.pid)).ok()?,
+            Parent::Front { .. } | Parent::Launcher(..) => return None,
+        };
+        let pidfd = self.pidfd.descriptor();
+        (number != getpgrp()).then_some(ProcessGroup { number, pidfd })
     }
 
     /// Has the application loaded within so long, at [low priority](Start::low_priority) or not.
@@ -188,7 +217,7 @@ impl TemplateProcess {
 
     async fn launcher_ended(&self) {
         match &self.parent {
-            Parent::Front { .. } => std::future::pending().await,
+            Parent::Front { .. } | Parent::Worker => std::future::pending().await,
             Parent::Launcher(launcher, _) => drop(launcher.ended().await),
         }
     }
@@ -230,6 +259,11 @@ impl TemplateProcess {
             }
             (Parent::Front { .. }, GroupSignal::TerminateGroup) => {
                 kill_process_group(self.pid, Signal::TERM)
+            }
+            // Its group is the workers', see `ProcessGroup`.
+            (Parent::Worker, GroupSignal::TerminateGroup) => Ok(()),
+            (Parent::Worker, GroupSignal::Kill | GroupSignal::KillGroup) => {
+                pidfd_send_signal(&self.pidfd, Signal::KILL)
             }
         };
     }
@@ -282,7 +316,8 @@ impl TemplateProcess {
     async fn reap(&mut self) -> ExitStatus {
         self.reaped = true;
         match &self.parent {
-            Parent::Front { .. } => reap(self.pidfd.as_fd()),
+            // Where this process is the first of its namespace it may be the parent by now.
+            Parent::Front { .. } | Parent::Worker => reap(self.pidfd.as_fd()),
             Parent::Launcher(launcher, id) => {
                 let status = tokio::time::timeout(KILL_TIMEOUT, launcher.reap(*id)).await;
                 status
@@ -297,9 +332,10 @@ impl TemplateProcess {
     /// and this thread is the front's. With no thread or descriptor to be had it has to wait itself.
     fn leave_to_reaper(&mut self) {
         self.reaped = true;
-        if let Parent::Launcher(launcher, id) = &self.parent {
-            drop(launcher.reap(*id));
-            return;
+        match &self.parent {
+            Parent::Launcher(launcher, id) => return drop(launcher.reap(*id)),
+            Parent::Worker => return,
+            Parent::Front { .. } => {}
         }
         let waits = self.pidfd.as_fd().try_clone_to_owned().and_then(|pidfd| {
             let wait = move || reap(pidfd.as_fd());

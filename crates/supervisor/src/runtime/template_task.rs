@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::note::{TemplateNote, WorkerNote};
 use crate::rules::pool::{Event, Pool};
+use crate::rules::refork::Origin;
 use crate::runtime::channel::{Channel, open_pidfd};
 use crate::runtime::exit_status::{ExitStatus, KILL_TIMEOUT};
 use crate::runtime::load::{BootError, Booted, Load, StartError};
@@ -45,10 +46,55 @@ impl Shared {
             pid: None,
             started: SystemTime::now(),
             kill,
+            origin: None,
+            group: None,
             outbox,
             task: Some(spawn_local(task.run(messages))),
         });
     }
+}
+
+/// Has a template that a worker has forked take the place of the one that is there, which stays: it forks nothing more,
+/// and takes its place again should the new one end. A task watches the new one until its end. Returns what kills it,
+/// and tells it apart; nothing where the generation is gone, and then the template is killed.
+pub(super) fn install_template(
+    shared: &Rc<Shared>,
+    generation: u32,
+    template: TemplateProcess,
+    origin: Origin,
+) -> Option<Rc<Notify>> {
+    let kill = Rc::new(Notify::new());
+    let (outbox, messages) = mpsc::unbounded_channel();
+    let mut inner = shared.inner.borrow_mut();
+    let processes = inner.processes.get_mut(&generation)?;
+    let task = TemplateTask {
+        shared: Rc::clone(shared),
+        generation,
+        kill: Rc::clone(&kill),
+    };
+    let (pid, started) = (template.pid(), template.started());
+    let group = template.group();
+    spawn_local(send_all(template.channel(), messages));
+    processes.older = processes.template.replace(TemplateHandle {
+        pid: Some(pid),
+        started,
+        kill: Rc::clone(&kill),
+        origin: Some(origin),
+        group,
+        outbox,
+        task: Some(spawn_local(async move { task.serve(template).await })),
+    });
+    Some(kill)
+}
+
+/// What the end of a template means.
+enum Vacancy {
+    /// There is none.
+    Empty,
+    /// The one before it is back in its place.
+    Filled,
+    /// Another one has taken its place before.
+    None,
 }
 
 impl TemplateTask {
@@ -166,7 +212,7 @@ impl TemplateTask {
             tokio::select! {
                 biased;
                 message = timeout(kill_timeout, template.next()) => match message.unwrap_or(Ok(None)) {
-                    Ok(Some(received)) => self.received(received),
+                    Ok(Some(received)) => self.received(template.pid(), received),
                     Ok(None) => break,
                     Err(error) => {
                         let reason = error.to_string();
@@ -193,23 +239,50 @@ impl TemplateTask {
         }
         let pid = template.pid();
         let ending = template.end(Duration::ZERO).await;
-        if awaited {
-            self.change(|processes| processes.failure = Some(StartError::Template(ending)));
-        } else if !quiet {
-            let status = ending.to_string();
-            let note = TemplateNote::Ended { pid, status };
-            self.shared.note(self.generation, note);
+        let (vacancy, unreported) = self.vacate(pid);
+        let status = ending.to_string();
+        match vacancy {
+            Vacancy::Empty if awaited => {
+                self.change(|processes| processes.failure = Some(StartError::Template(ending)));
+            }
+            Vacancy::Empty if !quiet => {
+                let note = TemplateNote::Ended { pid, status };
+                self.shared.note(self.generation, note);
+            }
+            Vacancy::Filled if !quiet => {
+                let note = TemplateNote::FellBack { pid, status };
+                self.shared.note(self.generation, note);
+            }
+            _ => {}
         }
-        let mut unreported = Vec::new();
-        self.change(|processes| {
-            processes.template = None;
-            unreported = processes.exits.template_gone();
-        });
         for (worker, pid) in unreported {
             let status = ExitStatus::Unknown.to_string();
             self.shared.log_exit(self.id(worker), pid, status);
         }
-        self.shared.handle(self.generation, Event::TemplateDied);
+        match vacancy {
+            Vacancy::Empty => self.shared.handle(self.generation, Event::TemplateDied),
+            Vacancy::Filled => self.shared.handle(self.generation, Event::FellBack),
+            Vacancy::None => {}
+        }
+    }
+
+    /// Lets go of a template that is gone. Returns number and process id of the workers of which nobody reports any more.
+    fn vacate(&self, pid: i32) -> (Vacancy, Vec<(u16, i32)>) {
+        let mut result = (Vacancy::None, Vec::new());
+        self.change(|processes| {
+            let is_own = |own: &TemplateHandle| Rc::ptr_eq(&own.kill, &self.kill);
+            if processes.template.as_ref().is_some_and(is_own) {
+                processes.template = processes.older.take();
+                result.0 = match processes.template {
+                    Some(_) => Vacancy::Filled,
+                    None => Vacancy::Empty,
+                };
+            } else {
+                processes.older.take_if(|older| is_own(older));
+            }
+            result.1 = processes.exits.template_gone(pid);
+        });
+        result
     }
 
     /// Whether the generation's next template needs a fresh exchange, which has been said in the log.
@@ -219,7 +292,7 @@ impl TemplateTask {
         processes.is_some_and(|processes| processes.corrupt)
     }
 
-    fn received(&self, received: Received<FromTemplate>) {
+    fn received(&self, template: i32, received: Received<FromTemplate>) {
         match received.message {
             FromTemplate::Forked { worker, pid } => {
                 let pidfd = received.fds.into_iter().next();
@@ -230,7 +303,7 @@ impl TemplateTask {
                     own.forked(pid, pidfd);
                 }
                 drop(inner);
-                self.change(|processes| processes.exits.forked(pid));
+                self.change(|processes| processes.exits.forked(template, pid));
                 self.shared
                     .handle(self.generation, Event::Forked { worker });
             }
@@ -248,6 +321,8 @@ impl TemplateTask {
             FromTemplate::Counts { batch } => {
                 self.shared.counts.pass_on(self.generation, None, &batch);
             }
+            // Of a template that a worker forks: after that one's own message, where that comes first.
+            FromTemplate::Donor { .. } => {}
             FromTemplate::Booted { .. } | FromTemplate::BootFailed { .. } => {
                 let reason = "it booted twice".to_owned();
                 let note = TemplateNote::Misbehaved { reason };

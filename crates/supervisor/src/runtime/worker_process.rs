@@ -2,7 +2,7 @@
 //! is dropped; decides nothing.
 
 use std::future::pending;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
@@ -144,6 +144,11 @@ impl WorkerProcess {
     /// Sends it a message. Returns whether there was room in its socket: a stopped worker reads none.
     pub(crate) fn send(&self, message: &ToWorker) -> bool {
         self.channel.try_send(message, &[]).is_ok()
+    }
+
+    /// The same with a descriptor.
+    pub(crate) fn send_with(&self, message: &ToWorker, fd: BorrowedFd<'_>) -> bool {
+        self.channel.try_send(message, &[fd]).is_ok()
     }
 
     /// Kills it, now or as soon as its process is known.

@@ -12,6 +12,8 @@ pub(crate) enum Event {
     Booted,
     /// The template ended, or could not be started.
     TemplateDied,
+    /// The template ended, and another one that can fork has taken its place.
+    FellBack,
     /// The template forked the worker that [`Action::Fork`] asked for.
     Forked { worker: u16 },
     /// The threads of this life of the worker serve requests.

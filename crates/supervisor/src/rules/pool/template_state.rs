@@ -85,6 +85,17 @@ impl TemplateState {
         self.up_since = Some(now);
     }
 
+    /// It died, and another one that can fork takes its place.
+    pub(super) fn fell_back(&mut self) {
+        match self.state {
+            TemplatePhase::Up | TemplatePhase::Killed => self.state = TemplatePhase::Up,
+            TemplatePhase::Booting
+            | TemplatePhase::Waiting(_)
+            | TemplatePhase::Leaving(_)
+            | TemplatePhase::Gone => {}
+        }
+    }
+
     /// One of its workers is ready. A template that loads without being able to fork is of no use.
     pub(super) fn reset_deaths(&mut self) {
         self.deaths = 0;

@@ -125,6 +125,24 @@ fn resize(limit: u16, now: Instant) -> Event {
 }
 
 #[test]
+fn a_template_that_takes_the_place_of_another_makes_the_forks_that_it_owed() {
+    let abandon = |worker| Action::Abandon { worker };
+    let mut run = Run::ready();
+    // Without owed forks nothing is to be done.
+    run.check(Event::FellBack, &[]);
+    run.check(retire(1), &[retiring(1, 2), fork(2, 1)]);
+    run.check(Event::FellBack, &[abandon(2), fork(2, 2)]);
+    // It may have been killed because it did not fork.
+    run.after(BOOT_TIMEOUT, &[Action::KillTemplate]);
+    assert!(!run.pool.template_up());
+    run.check(Event::FellBack, &[abandon(2), fork(2, 3)]);
+    run.check(Event::Forked { worker: 2 }, &[]);
+    let ready = Event::Ready { worker: 2, life: 3 };
+    let stop = Action::StopWorker { worker: 1 };
+    run.check(ready, &[Action::Up { worker: 2 }, stop]);
+}
+
+#[test]
 fn a_dead_worker_is_taken_down_and_replaced_in_one_step() {
     let mut run = Run::ready();
     for life in 1..100 {

@@ -14,6 +14,7 @@ fn worker(number: u16, pid: i32, requests: u64, private: u64, started: u64) -> P
         generation: Some(1),
         name: None,
         state: "ready".into(),
+        forked_from: None,
         started,
         requests: Some(requests),
         memory_bytes: Some(private),

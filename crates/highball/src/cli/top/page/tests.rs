@@ -16,6 +16,7 @@ fn report() -> Report {
         generation: Some(1),
         name: None,
         state: "ready".into(),
+        forked_from: None,
         started: 1000,
         requests: Some(81_250),
         memory_bytes: Some(60 << 20),

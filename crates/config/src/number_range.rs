@@ -1,35 +1,36 @@
-//! How many workers there shall be: a fixed number, or from a least to a most by load. It decides on no number.
+//! A fixed number, or a range within which the server chooses one: of workers, by load, and of the threads of a worker that
+//! take requests, by how long requests wait. It decides on no number.
 
 use std::fmt;
 
 use crate::field::Field;
 use crate::kind::Value;
 
-/// How many workers there shall be. Both ends are at least 1 in settings that were loaded; a fixed number has equal ends.
+/// A number, or a range of them. Both ends are at least 1 in settings that were loaded; a fixed number has equal ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkerRange {
+pub struct NumberRange {
     least: u16,
     most: u16,
 }
 
-impl WorkerRange {
-    /// The number that there always are: with a fixed number all of them.
+impl NumberRange {
+    /// The least; of a fixed number all of it.
     pub fn least(self) -> u16 {
         self.least
     }
 
-    /// The most that there are by load; the same as the least with a fixed number.
+    /// The most; the same as the least with a fixed number.
     pub fn most(self) -> u16 {
         self.most
     }
 
-    /// Whether the number follows the load.
-    pub fn follows_load(self) -> bool {
+    /// Whether the number may change.
+    pub fn is_range(self) -> bool {
         self.least < self.most
     }
 }
 
-impl From<u16> for WorkerRange {
+impl From<u16> for NumberRange {
     fn from(number: u16) -> Self {
         Self {
             least: number,
@@ -39,16 +40,16 @@ impl From<u16> for WorkerRange {
 }
 
 /// As it is written in a flag: `4`, or `2..8`.
-impl fmt::Display for WorkerRange {
+impl fmt::Display for NumberRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.follows_load() {
+        match self.is_range() {
             true => write!(f, "{}..{}", self.least, self.most),
             false => self.least.fmt(f),
         }
     }
 }
 
-impl Field for WorkerRange {
+impl Field for NumberRange {
     fn from_value(value: Value) -> Self {
         match value {
             Value::Range(least, most) => Self {
@@ -60,7 +61,7 @@ impl Field for WorkerRange {
     }
 
     fn to_value(&self) -> Value {
-        match self.follows_load() {
+        match self.is_range() {
             true => Value::Range(self.least.into(), self.most.into()),
             false => self.least.to_value(),
         }
