@@ -81,7 +81,7 @@ fn commands_for_applications() -> [Command; 3] {
     [serve, check, init]
 }
 
-fn commands_for_servers() -> [Command; 14] {
+fn commands_for_servers() -> [Command; 15] {
     let status = Command::new("status")
         .about("Show a running server: processes, threads, queue and counters")
         .args(targets())

@@ -8,7 +8,6 @@ mod socket_address;
 mod text_forms;
 mod toml_forms;
 mod value_name;
-mod value_name;
 
 use std::time::Duration;
 

@@ -14,6 +14,11 @@ pub struct NumberRange {
 }
 
 impl NumberRange {
+    /// Returns the range from one number to another, which is no less.
+    pub const fn between(least: u16, most: u16) -> Self {
+        Self { least, most }
+    }
+
     /// The least; of a fixed number all of it.
     pub fn least(self) -> u16 {
         self.least

@@ -47,9 +47,9 @@ impl ActiveThreads {
     /// The number that a range begins with.
     pub(crate) fn first(range: NumberRange) -> Self {
         Self {
-            active: FIRST.clamp(range.least, range.most),
-            least: range.least,
-            most: range.most,
+            active: FIRST.clamp(range.least(), range.most()),
+            least: range.least(),
+            most: range.most(),
             wait_share: None,
         }
     }
@@ -68,7 +68,7 @@ impl ActiveThreads {
 
     /// Whether this is a number of this range.
     pub(crate) fn is_of(self, range: NumberRange) -> bool {
-        (self.least, self.most) == (range.least, range.most)
+        (self.least, self.most) == (range.least(), range.most())
     }
 
     /// The number that follows after these requests; none where there were too few.
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    const RANGE: NumberRange = NumberRange { least: 2, most: 6 };
+    const RANGE: NumberRange = NumberRange::between(2, 6);
 
     #[test]
     fn the_number_follows_the_advice_by_one_within_the_range() {
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_first_number_is_the_nearest_to_three() {
-        let first = |least, most| ActiveThreads::first(NumberRange { least, most }).active;
+        let first = |least, most| ActiveThreads::first(NumberRange::between(least, most)).active;
         assert_eq!([first(1, 8), first(1, 2), first(4, 8)], [3, 2, 4]);
     }
 }

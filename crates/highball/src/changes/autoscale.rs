@@ -113,11 +113,12 @@ impl Follower<'_> {
     /// What the rule is told of this moment.
     fn seen(&self, load: Load, cpu: CpuUse) -> Look {
         let count = worker_count(&self.hosted.supervisor);
+        let active = self.hosted.thread_limit.get().map(|limit| limit.active);
         Look {
             claimed: waits(load.claimed),
             waiting: waits(load.waiting),
             busy: load.saturation.busy,
-            threads: self.hosted.front.settings().threads,
+            threads: active.unwrap_or(self.hosted.front.settings().threads.most()),
             wanted: count.wanted,
             allowed: count.allowed,
             cpu,

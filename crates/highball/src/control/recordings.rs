@@ -76,6 +76,7 @@ mod tests {
             name: None,
             state: state.to_owned(),
             started: 0,
+            forked_from: None,
             requests: None,
             memory_bytes: Some(private),
             first_memory_bytes: None,

@@ -9,7 +9,6 @@ use metrics::{ApplicationTotals, Distribution};
 use serde::{Deserialize, Serialize};
 use supervisor::{Generation, Process, Role};
 
-use crate::changes::active_threads::ActiveThreads;
 use crate::control::log_level::LevelReport;
 use crate::control::routes::RouteReport;
 use crate::system::program::own_pid;

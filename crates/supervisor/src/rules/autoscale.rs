@@ -55,7 +55,7 @@ pub struct Look {
     pub waiting: Waits,
     /// Threads that are busy.
     pub busy: usize,
-    /// Number of threads of a worker.
+    /// Number of threads of a worker that take requests.
     pub threads: u16,
     /// Workers that are wanted.
     pub wanted: u16,
