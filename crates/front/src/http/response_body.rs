@@ -3,6 +3,7 @@
 //! It never reads a socket, and a cut body is always visible: hyper then closes the connection without the end that the
 //! framing promises.
 
+use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -28,8 +29,11 @@ pub(super) enum Source {
     File(FileBody),
 }
 
-/// A response's body.
-pub struct ResponseBody {
+/// A response's body. In a box, for a response is moved some forty times on its way to hyper and in there.
+pub struct ResponseBody(Box<BodyState>);
+
+/// What a response's body consists of.
+pub struct BodyState {
     pub(super) source: Source,
     /// Stores it as it passes.
     recorder: Option<Box<Recorder>>,
@@ -53,7 +57,7 @@ impl ResponseBody {
         status: StatusCode,
     ) -> Self {
         let log = AccessLogGuard::new(transaction, status);
-        Self {
+        Self(Box::new(BodyState {
             source,
             recorder: None,
             kept: None,
@@ -61,9 +65,65 @@ impl ResponseBody {
             left,
             encoder: None,
             log,
-        }
+        }))
     }
 
+    /// Returns a body of the front's own; the outcome is known where it is not the application's.
+    pub fn own(
+        transaction: &Transaction,
+        text: Option<Bytes>,
+        status: StatusCode,
+        outcome: Option<Outcome>,
+    ) -> Self {
+        let source = Source::Memory(text);
+        let body = Self::new(transaction, source, None, status);
+        body.log.outcome.set(outcome);
+        body
+    }
+
+    /// Returns a body of the front's own that is a file.
+    pub fn of_file(transaction: &Transaction, file: FileBody, status: StatusCode) -> Self {
+        let left = Some(file.bytes());
+        let file = file.past_hyper(transaction.client.file_socket());
+        Self::new(transaction, Source::File(file), left, status)
+    }
+}
+
+impl Deref for ResponseBody {
+    type Target = BodyState;
+
+    fn deref(&self) -> &BodyState {
+        &self.0
+    }
+}
+
+impl DerefMut for ResponseBody {
+    fn deref_mut(&mut self) -> &mut BodyState {
+        &mut self.0
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        Pin::new(&mut self.0).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
+}
+
+impl BodyState {
     /// Has it stored: at once where it is in memory, or as it passes. A file is not.
     pub fn record(&mut self, mut recorder: Box<Recorder>) {
         match &self.source {
@@ -88,19 +148,6 @@ impl ResponseBody {
         }
     }
 
-    /// Returns a body of the front's own; the outcome is known where it is not the application's.
-    pub fn own(
-        transaction: &Transaction,
-        text: Option<Bytes>,
-        status: StatusCode,
-        outcome: Option<Outcome>,
-    ) -> Self {
-        let source = Source::Memory(text);
-        let body = Self::new(transaction, source, None, status);
-        body.log.outcome.set(outcome);
-        body
-    }
-
     /// Notes that this is the whole of a body that stays in memory.
     pub fn set_kept(&mut self, kept: KeptBody) {
         self.kept = Some(kept);
@@ -109,13 +156,6 @@ impl ResponseBody {
     /// The body that stays in memory, where this is the whole of it.
     pub fn kept(&self) -> Option<&KeptBody> {
         self.kept.as_ref()
-    }
-
-    /// Returns a body of the front's own that is a file.
-    pub fn of_file(transaction: &Transaction, file: FileBody, status: StatusCode) -> Self {
-        let left = Some(file.bytes());
-        let file = file.past_hyper(transaction.client.file_socket());
-        Self::new(transaction, Source::File(file), left, status)
     }
 
     /// The whole body, where it is in memory.
@@ -231,7 +271,7 @@ impl ResponseBody {
     }
 }
 
-impl Body for ResponseBody {
+impl Body for BodyState {
     type Data = Bytes;
     type Error = Cut;
 
@@ -283,7 +323,7 @@ impl Body for ResponseBody {
     }
 }
 
-impl Drop for ResponseBody {
+impl Drop for BodyState {
     fn drop(&mut self) {
         if self.is_end_stream() {
             self.note_whole();

@@ -118,6 +118,9 @@ async fn run(
     if let Some(response) = answer_without_ruby(transaction).await? {
         return Ok(Some(response));
     }
+    if !application.cache.is_on() {
+        return ask_worker(transaction).await;
+    }
     match cached::lookup::look_up(transaction).await {
         Lookup::Bypass => ask_worker(transaction).await,
         Lookup::Ask(attempt) => ask_for_cache(transaction, attempt).await,
@@ -172,7 +175,10 @@ async fn answer_without_ruby(
     if request.method == Method::OPTIONS && request.path() == b"*" {
         return Ok(Some(errors::options(transaction)));
     }
-    Ok(public_files::answer(transaction).await)
+    match transaction.application.public_folder.served() {
+        Some(served) => Ok(public_files::answer(transaction, served).await),
+        None => Ok(None),
+    }
 }
 
 /// Has a worker answer; none when the application took the connection over.

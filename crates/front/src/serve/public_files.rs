@@ -19,10 +19,12 @@ use crate::serve::public_folder::served::Served;
 use crate::serve::public_folder::store::Meaning;
 use crate::serve::ranges;
 
-/// Answers from the public folder; none where the application is to answer.
-pub async fn answer(transaction: &Transaction) -> Option<Response<ResponseBody>> {
+/// Answers from the public folder, which serves this; none where the application is to answer.
+pub async fn answer(
+    transaction: &Transaction,
+    served: Rc<Served>,
+) -> Option<Response<ResponseBody>> {
     let folder = &transaction.application.public_folder;
-    let served = folder.served()?;
     let request = &transaction.request;
     if !matches!(request.method, Method::GET | Method::HEAD) {
         return None;

@@ -287,10 +287,6 @@ impl Drop for AbandonHijacked<'_> {
 }
 
 /// What is to be done with a stream.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is moved once, and a box would be an allocation"
-)]
 enum Step {
     Respond(Response<ResponseBody>),
     /// The application has taken it over.

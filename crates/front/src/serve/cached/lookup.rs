@@ -33,13 +33,10 @@ pub enum Lookup {
     Ask(Attempt),
 }
 
-/// Looks for a stored response. Where another request for the same is out already, it waits for that one's response, if the
+/// Looks for a stored response, where the cache is on. Where another request for the same is out already, it waits for that one's response, if the
 /// last one was stored: private ones never wait.
 pub async fn look_up(transaction: &Transaction) -> Lookup {
     let (cache, request) = (&transaction.application.cache, &*transaction.request);
-    if !cache.is_on() {
-        return Lookup::Bypass;
-    }
     let key = key(request);
     if !request.is_safe() {
         return Lookup::Ask(Attempt::of_a_change(cache, key));
