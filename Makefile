@@ -159,6 +159,12 @@ bench-before: ## Measure this server beside the one from before TLS, which it bu
 	$(MAKE) build
 	scripts/bench-before $(BENCH)
 
+.PHONY: bench-insight
+bench-insight: ## Measure what measures, metrics, traces and StatsD cost; writes docs/insight; eight minutes
+	scripts/install bench
+	$(MAKE) build
+	$(HIGHBALL)-lab bench lab/bench/insight.toml $(BENCH)
+
 .PHONY: bench-restart
 bench-restart: ## Measure what restarts of Redmine at 60 % load do to its latency; writes docs/reliability/restart.md
 	scripts/install bench

@@ -74,7 +74,7 @@ fn template_row(server: &Server) -> Value {
 fn workers_share_what_a_worker_has_made_in_its_requests() {
     let server = app(WARM, "").workers(3).threads(2).start();
     let (old, before) = (template(&server), workers(&server));
-    let first = server.get("/warm").text();
+    let first: u64 = server.get("/warm").text().parse().expect("a pid");
     // Of the worker with the most requests.
     let mut asked = Client::connect(server.address());
     until("one worker has had most of the requests", || {
@@ -83,7 +83,7 @@ fn workers_share_what_a_worker_has_made_in_its_requests() {
         let most = rows.as_array().expect("rows").iter();
         let most = most.filter(|row| row["role"] == "worker");
         let most = most.max_by_key(|row| row["requests"].as_u64());
-        most.is_some_and(|row| row["pid"].to_string() == first)
+        most.is_some_and(|row| row["pid"] == first)
     });
     let said = expect_refork(&server);
     assert!(said.contains("forked from worker "), "{said}");
@@ -98,7 +98,7 @@ fn workers_share_what_a_worker_has_made_in_its_requests() {
         assert_eq!(worker.parent(), Some(new));
     }
     for _ in 0..10 {
-        assert_eq!(server.get("/warm").text(), first);
+        assert_eq!(server.get("/warm").text(), first.to_string());
     }
     let row = template_row(&server);
     assert!(row["forked_from"]["requests"].as_u64() > Some(0), "{row}");

@@ -14,6 +14,7 @@ use std::path::Path;
 
 use clap::error::ErrorKind;
 
+pub use clap::Error;
 pub use clap_complete::Shell;
 pub use commands::{
     ApplicationArguments, Command, MaintenanceArguments, MaintenanceState, ProfileMode, Purge,

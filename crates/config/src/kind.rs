@@ -97,11 +97,11 @@ pub enum Kind {
     AddressesOfPath,
     /// How many requests are allowed in which time; see [`RateLimit`].
     RateLimit,
-    /// A list of parts of parameter names; see [`ParameterNames`].
+    /// A list of parts of parameter names; see [`ParameterNames`](crate::ParameterNames).
     ParameterNames,
-    /// A list of types of content; see [`MediaTypes`].
+    /// A list of types of content; see [`MediaTypes`](crate::MediaTypes).
     MediaTypes,
-    /// A list of fields of the access log; see [`LogFields`].
+    /// A list of fields of the access log; see [`LogFields`](crate::LogFields).
     LogFields,
     /// The mode of a file, in octal digits, or `auto`.
     FileMode,

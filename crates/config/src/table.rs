@@ -58,24 +58,6 @@ const REQUEST_TIME: Kind = Kind::Duration {
 };
 
 operations_settings! { files_settings;
-"Work between requests" {
-    /// The number of requests after which a worker collects garbage and runs the hooks `out_of_band`, between
-    /// two requests.
-    ///
-    /// Only one worker of a generation does so at a time (a restart has two generations for a while, an upgrade
-    /// two servers). It never does so while requests wait or while another of its threads runs a request; if
-    /// there are several workers, only while another one is idle. Otherwise it tries again after its next
-    /// request. Hooks have as much time as the request before them (`request_timeout`).
-    out_of_band_interval: Option<u32> = Kind::Maybe(&Kind::Integer { min: 1, max: 1_000_000_000 }), default "none";
-
-    /// Whether workers make their major collections of garbage between requests.
-    ///
-    /// `auto` does so on Ruby 3.4 and newer; older ones cannot. A worker then makes a major one after a response, when
-    /// Ruby wants it, on the conditions of `out_of_band_interval`. It costs memory: Ruby lets the heap grow instead.
-    /// Beyond three times what the old objects need, Ruby decides as always.
-    out_of_band_gc: String = Kind::Choice(&["auto", "none"]), default "none";
-}
-
 "Restarts" {
     /// How a restart replaces the workers.
     ///

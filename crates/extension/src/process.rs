@@ -1,6 +1,8 @@
 //! What a process of Ruby needs from the kernel and Ruby does not offer: pidfds, merged pages, and ending with another process. It
 //! knows nothing of requests.
 
+pub(crate) mod methods;
+
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 

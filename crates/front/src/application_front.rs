@@ -12,7 +12,7 @@ use exchange::{Alarm, WorkerId};
 use metrics::{ApplicationTotals, Distribution, EXCEPTIONS, EventCounter, Source};
 use traces::Tracer;
 
-use crate::dispatch::{Dispatcher, set_active_threads};
+use crate::dispatch::Dispatcher;
 use crate::edges::Edges;
 use crate::exceptions::Exceptions;
 use crate::http::body_memory::INLINE_BODY_BYTES;
@@ -128,11 +128,6 @@ impl ApplicationFront {
     pub(crate) fn apply(&self, settings: Rc<Settings>) {
         self.dispatcher.apply(Rc::clone(&settings));
         self.application.apply(settings);
-    }
-
-    /// Sets how many threads of each worker take requests: at most all. Those beyond finish what they have.
-    pub fn set_active_threads(&self, active: u16) {
-        set_active_threads(&self.dispatcher, active);
     }
 
     /// What became of its requests and what they cost, also at servers before this one.

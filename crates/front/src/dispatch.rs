@@ -141,7 +141,7 @@ impl Dispatcher {
 }
 
 /// Sets how many threads of each worker take requests, in place of all. Threads beyond that finish what they have.
-pub(crate) fn set_active_threads(dispatcher: &Dispatcher, active: u16) {
+pub fn set_active_threads(dispatcher: &Dispatcher, active: u16) {
     let mut state = dispatcher.state.borrow_mut();
     state.generations.set_active_threads(active);
     state.fill();

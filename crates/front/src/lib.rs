@@ -50,7 +50,7 @@ pub mod spool;
 pub use ::cache::Purge;
 pub use ::exceptions::{Notice, SavedGroups};
 pub use application_front::{ApplicationFront, settings_changed, slot_bytes};
-pub use dispatch::{Activity, IdleWatch, Load, LoadWatch, WaitCount};
+pub use dispatch::{Activity, IdleWatch, Load, LoadWatch, WaitCount, set_active_threads};
 pub use failure::{Failure, Fault, Outcome};
 pub use front::Front;
 pub use http::h1::state::IdleConnection;

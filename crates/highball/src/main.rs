@@ -48,19 +48,7 @@ fn main() -> ExitCode {
     }
     let command = match command_line::parse(std::env::args_os()) {
         Ok(command) => command,
-        Err(answer) if !answer.use_stderr() => {
-            // Help or version. There is no other place to say that stdout cannot be written to.
-            let _ = answer.print();
-            return ExitCode::SUCCESS;
-        }
-        Err(error) => {
-            let text = error.to_string();
-            eprint!(
-                "highball: {}",
-                text.strip_prefix("error: ").unwrap_or(&text)
-            );
-            return ExitCode::FAILURE;
-        }
+        Err(answer) => return say(&answer),
     };
     let result = match command {
         Command::Serve(arguments) => serve::run(arguments),
@@ -122,6 +110,21 @@ fn main() -> ExitCode {
         Command::Lab(arguments) => lab::become_lab(&arguments),
     };
     exit_code(result)
+}
+
+/// Writes what is said in place of a command: help, the version, or what is wrong with the arguments.
+fn say(answer: &command_line::Error) -> ExitCode {
+    if !answer.use_stderr() {
+        // There is no other place to say that stdout cannot be written to.
+        let _ = answer.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = answer.to_string();
+    eprint!(
+        "highball: {}",
+        text.strip_prefix("error: ").unwrap_or(&text)
+    );
+    ExitCode::FAILURE
 }
 
 fn exit_code(result: anyhow::Result<()>) -> ExitCode {

@@ -65,12 +65,12 @@ fn step(hosted: &Hosted, now: ActiveThreads, next: ActiveThreads) {
 
 fn set_active_threads(hosted: &Hosted, next: ActiveThreads) {
     hosted.thread_limit.set(Some(next));
-    hosted.front.set_active_threads(next.active);
+    front::set_active_threads(hosted.front.dispatcher(), next.active);
 }
 
 /// The settings have no range, or not any more.
 fn take_all_threads(hosted: &Hosted) {
     if hosted.thread_limit.set(None).is_some() {
-        hosted.front.set_active_threads(u16::MAX);
+        front::set_active_threads(hosted.front.dispatcher(), u16::MAX);
     }
 }

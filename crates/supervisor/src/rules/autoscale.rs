@@ -81,7 +81,7 @@ pub enum Step {
     Add {
         /// So many.
         to: u16,
-        /// The requests of [`LOAD_WINDOW`].
+        /// The requests of `LOAD_WINDOW`.
         waits: Waits,
     },
     /// There shall be one worker fewer.

@@ -384,11 +384,9 @@ fn start_here(program: &Program, stdin: OwnedFd) -> io::Result<(Pid, OwnedFd, Pa
 
 /// Waits for the end of a child, and takes its status from the kernel.
 fn reap(pidfd: BorrowedFd<'_>) -> ExitStatus {
-    let status = waitid(WaitId::PidFd(pidfd), WaitIdOptions::EXITED);
-    status
-        .ok()
-        .flatten()
-        .map_or(ExitStatus::Unknown, ExitStatus::from)
+    let ended = waitid(WaitId::PidFd(pidfd), WaitIdOptions::EXITED);
+    let status = ended.ok().flatten();
+    status.map_or(ExitStatus::Unknown, ExitStatus::from)
 }
 
 impl Drop for TemplateProcess {
