@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
 module Highball
-  # `env["highball.io_bound"]`, also under Puma's name for it: called by a request that only waits from then on, such as for
-  # another service. Its worker may take one request more meanwhile, where `threads` is a range and a thread of it rests.
+  # `env["highball.io_bound"]`, also under Puma's name for it: called by a request that only waits from then on, such as
+  # for another service. Its worker may take one request more meanwhile, where `threads` is a range and a thread of it
+  # rests.
   module IoBound
     VARIABLE = :highball_worker_thread
     private_constant :VARIABLE

@@ -605,7 +605,7 @@ fn wrong_entries_name_place_and_remedy() {
     );
     check(
         case("threads = -1"),
-        "highball.toml:1: threads: \"-1\" is not allowed; expected a whole number from 1 to 256, or a range such as \"1..8\"",
+        "highball.toml:1: threads: -1 is out of range; expected a whole number from 1 to 256, or a range such as \"1..8\"",
     );
     check(
         case("threads = 1.5"),
