@@ -112,7 +112,7 @@ module Highball
     end
 
     def report(seconds)
-      Native.booted(@socket, RUBY_VERSION, ::Rack.release, seconds, [], [], [], PublicFolder.of(@app))
+      Native.booted(@socket, RUBY_VERSION, ::Rack.release, seconds, [], [], [], PublicFolder.of(@app), [])
     end
 
     def leave(ending)
