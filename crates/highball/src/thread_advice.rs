@@ -117,7 +117,7 @@ mod tests {
         check(0.8, 5);
         check(0.9, 10);
         // Here the gain decides: 1 / (1 - p) is 20.
-        check(0.95, 13);
+        check(0.95, 12);
         check(0.999, 16);
         check(1.0, 16);
     }
