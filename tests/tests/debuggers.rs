@@ -383,14 +383,18 @@ fn byebug_works() {
         session.screen.wait(0, "(byebug) ");
         session.type_for("value + 1\n", "21");
         match threads {
-            "1" => session.interrupt_for("(byebug) "),
-            // Byebug stops all other threads, also the main one, which would handle the signal.
+            "1" => {
+                session.interrupt_for("(byebug) ");
+                session.wait_prompt();
+            }
+            // Byebug stops all other threads, also the main one, which would handle the signal. libedit may then read whole
+            // lines from the terminal.
             _ => {
                 session.wait_prompt();
                 session.press(CTRL_C);
             }
         }
-        session.type_for("value + 2\n", "22");
+        session.press_for("value + 2\n", "22");
         session.press("continue\n");
         assert_eq!(client.response().text(), "value 21");
         session.end();
