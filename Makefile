@@ -159,6 +159,11 @@ bench-before: ## Measure this server beside the one from before TLS, which it bu
 	$(MAKE) build
 	scripts/bench-before $(BENCH)
 
+# Ruby 3.3 and 3.4 are built with YJIT by the first run, for half an hour each.
+.PHONY: bench-runtime
+bench-runtime: build ## Measure Redmine on Ruby 3.1, 3.3 and 3.4 with YJIT beside Puma 8.0 and Passenger 6.2, in roots; writes target/bench/runtime (needs root; PLACES="12 testing": only there)
+	scripts/bench-runtime $(PLACES) $(BENCH)
+
 .PHONY: bench-insight
 bench-insight: ## Measure what measures, metrics, traces and StatsD cost; writes docs/insight; eight minutes
 	scripts/install bench
