@@ -159,10 +159,17 @@ bench-before: ## Measure this server beside the one from before TLS, which it bu
 	$(MAKE) build
 	scripts/bench-before $(BENCH)
 
-# Ruby 3.3 and 3.4 are built with YJIT by the first run, for half an hour each.
+# The first run builds Ruby 3.3 and 3.4.
 .PHONY: bench-runtime
 bench-runtime: build ## Measure Redmine on Ruby 3.1, 3.3 and 3.4 with YJIT beside Puma 8.0 and Passenger 6.2, in roots; writes target/bench/runtime (needs root; PLACES="12 testing": only there)
 	scripts/bench-runtime $(PLACES) $(BENCH)
+
+COLLECTIONS ?= 1500
+.PHONY: collections
+collections: build ## Count major collections of garbage inside of requests on Ruby 3.4, in a root of Debian testing (needs root; COLLECTIONS=9000: of so many)
+	scripts/extension 3.4
+	scripts/debian-root testing target/roots/testing-ruby3.4 ruby3.4 ruby-rack
+	scripts/in-root --with $(CURDIR) target/roots/testing-ruby3.4 ruby3.4 $(CURDIR)/scripts/major-collections $(COLLECTIONS)
 
 .PHONY: bench-insight
 bench-insight: ## Measure what measures, metrics, traces and StatsD cost; writes docs/insight; eight minutes
