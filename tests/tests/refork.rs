@@ -7,7 +7,7 @@ use std::thread;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use test_support::{Application, Client, Process, Ran, Server, ServerBuilder, until};
+use test_support::{Application, Client, Process, Program, Ran, Server, ServerBuilder, until};
 
 /// `/warm` answers with the process in which the first request of all came, `/` with the worker's own.
 const WARM: &str = r##"run lambda { |env|
@@ -372,4 +372,174 @@ fn threads_of_the_application_that_a_fork_loses_are_named() {
     server
         .log()
         .wait(|line| line.contains("does not exist in a template that is forked from a worker"));
+}
+
+/// Why the status says that re-forking by itself has stopped; null where it has not.
+fn stopped(server: &Server) -> Value {
+    server.status().0["generations"][0]["refork_stopped"].take()
+}
+
+/// Asks until re-forking has stopped by itself, and returns why.
+#[track_caller]
+fn until_stopped(server: &Server) -> String {
+    until("re-forking has stopped", || {
+        server.get("/").expect(200);
+        stopped(server).is_string()
+    });
+    let reason = stopped(server);
+    let reason = reason.as_str().expect("a reason").to_owned();
+    let page = server.command(&["status"]).stdout;
+    let line = format!("\n  re-forking   stopped: {reason}\n");
+    assert!(page.contains(&line), "{page}");
+    reason
+}
+
+#[test]
+fn log_and_status_name_the_extension_that_stops_reforking() {
+    let grpc = "Gem.loaded_specs[\"grpc\"] = Gem::Specification.new(\"grpc\", \"1.60.0\")\n";
+    let server = app(&format!("{grpc}{WARM}"), "")
+        .setting("refork", "1,2")
+        .start();
+    let before = template(&server);
+    assert_eq!(stopped(&server), Value::Null);
+    let reason = until_stopped(&server);
+    let text = "gem grpc 1.60.0 does not survive a fork of a process that has served requests";
+    assert_eq!(reason, text);
+    let line =
+        format!("re-forking failed: {text}; no other template is forked from a worker by itself");
+    server.log().wait(|one| one.contains(&line));
+    assert_eq!(template(&server), before);
+}
+
+#[test]
+fn the_status_says_that_a_template_has_saved_too_little() {
+    // Each process takes as much again in its first request.
+    let grows = WARM.replace(
+        "$warm ||=",
+        "($own ||= {})[$$] ||= \"x\" * 40_000_000\n  $warm ||=",
+    );
+    let server = app(&grows, "").setting("refork", "1,1000000").start();
+    let reason = until_stopped(&server);
+    assert!(reason.contains("the last template changed"), "{reason}");
+    assert!(reason.ends_with("and must save 5 %"), "{reason}");
+    assert!(template_row(&server)["forked_from"].is_object());
+}
+
+#[test]
+fn a_failure_stops_reforking_by_itself_until_a_command_succeeds() {
+    let hook = format!(
+        "before_fork {{ Process.kill(:KILL, $$) if {} }}\n",
+        now_in("worker")
+    );
+    let server = app(WARM, &hook).setting("refork", "3,1000000").start();
+    // What fails by command alone stops nothing.
+    expect_refusal(&server, "no worker has finished a request");
+    assert_eq!(stopped(&server), Value::Null);
+    std::fs::write(server.dir().join("now"), "").expect("a file");
+    let reason = until_stopped(&server);
+    assert!(reason.contains("ended too early"), "{reason}");
+    std::fs::remove_file(server.dir().join("now")).expect("the file");
+    until("a later one succeeds", || {
+        server.get("/").expect(200);
+        refork(&server).status.success()
+    });
+    assert_eq!(stopped(&server), Value::Null);
+}
+
+#[test]
+fn the_status_says_where_reforking_can_never_be() {
+    let server = app(WARM, "")
+        .environment(Some("development"))
+        .setting("refork", "1")
+        .start();
+    assert_eq!(stopped(&server), "not in development, where code changes");
+    // Where nobody asks for it, there is nothing to say.
+    let server = app(WARM, "").environment(Some("development")).start();
+    assert_eq!(stopped(&server), Value::Null);
+}
+
+#[test]
+fn a_worker_killed_before_it_names_its_template_is_not_waited_for() {
+    // The template is there by then, and nobody knows it.
+    let hook = format!(
+        "before_fork do\n  dies = -> (_) {{ Process.kill(:KILL, $$) }}\n  \
+         Highball::Native.define_singleton_method(:pidfd, &dies) if {}\nend\n",
+        now_in("worker")
+    );
+    let server = app(WARM, &hook).start();
+    let old = template(&server);
+    server.get("/").expect(200);
+    std::fs::write(server.dir().join("now"), "").expect("a file");
+    expect_refusal(&server, "ended too early");
+    assert_eq!(template(&server), old);
+    until("nobody has stayed", || server.family().members().len() == 3);
+    server.get("/").expect(200);
+}
+
+#[test]
+fn a_refork_that_a_change_of_the_workers_calls_off_is_tried_again() {
+    let hook = "after_fork { |_| sleep 0.01 while File.exist?(\"hold\") }\n";
+    let server = app(WARM, hook).setting("refork", "1").start();
+    let old = template(&server);
+    std::fs::write(server.dir().join("hold"), "").expect("a file");
+    server.get("/").expect(200);
+    server
+        .log()
+        .wait(|line| line.contains("requests it forks a new template and leaves"));
+    let scale = Program::highball(&["scale", "2"]).current_dir(server.dir());
+    thread::scope(|scope| {
+        let scaled = scope.spawn(|| scale.run());
+        until("another number is wanted", || {
+            server.status().number("/workers/wanted") == 2
+        });
+        std::fs::remove_file(server.dir().join("hold")).expect("the file");
+        let ran = scaled.join().expect("a command does not panic");
+        assert!(ran.status.success(), "{}", ran.output());
+    });
+    let proven = |line: &str| line.contains("all workers are forked from template");
+    server.log().wait(proven);
+    let new = template(&server);
+    assert_ne!(new, old);
+    assert_eq!(workers(&server).len(), 2);
+    assert!(workers(&server).iter().all(|one| one.parent() == Some(new)));
+    let lines = server.log().lines();
+    assert!(
+        !lines
+            .iter()
+            .any(|line| line.contains("a message of the server failed"))
+    );
+}
+
+#[test]
+fn an_upgrade_after_a_refork_leaves_no_process_of_the_old_server() {
+    let mut server = app(WARM, "").workers(2).start();
+    let (ended, served) = (AtomicBool::new(false), AtomicUsize::new(0));
+    server.get("/").expect(200);
+    expect_refork(&server);
+    let old = server.family();
+    let address = server.address();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                Client::connect(address).get("/").expect(200);
+                served.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let ran = server.command(&["upgrade"]);
+        let left = old.wait_gone(test_support::TEST_TIMEOUT);
+        let before = served.load(Ordering::Relaxed);
+        until("the new server serves on", || {
+            served.load(Ordering::Relaxed) > before + 10
+        });
+        ended.store(true, Ordering::Relaxed);
+        assert!(ran.status.success(), "{}", ran.output());
+        assert_eq!(left, []);
+        server.replaced_by(ran.process());
+    });
+    assert!(template_row(&server)["forked_from"].is_null());
+    assert_eq!(server.family().members().len(), 4);
+    // And so does the next one, whose template a worker of the new server has forked.
+    expect_refork(&server);
+    server.get("/").expect(200);
+    assert!(server.stop().status.success());
 }

@@ -56,6 +56,11 @@ module Highball
       decline(Highball.describe(error))
     end
 
+    # Lets go of the new template's control socket. No template is forked after that.
+    def close
+      IO.for_fd(@socket).close
+    end
+
     private
 
     def fork_template
@@ -69,10 +74,6 @@ module Highball
       Native.boot_failed(@socket, "Highball::Donor", reason, [])
       close
       false
-    end
-
-    def close
-      IO.for_fd(@socket).close
     end
 
     # What the forked process does until its end.

@@ -133,7 +133,11 @@ module Highball
 
       donor = Donor.new(socket:, control: @control, number: @number, app: @app, hooks: @hooks, start: @start)
       own_threads = [@messages, Highball.metrics.sender, *@runners]
-      @donor = donor if donor.agree(own_threads)
+      return unless donor.agree(own_threads)
+
+      # Asked before, and then it did not come to it.
+      @donor&.close
+      @donor = donor
     end
 
     # Where the thread is, if it runs this very request.

@@ -216,9 +216,12 @@ fn write_generation(page: &mut String, generation: &Generation) -> std::fmt::Res
     let options: Vec<_> = options
         .map(|option| format!("{} {}", option.name, option.value))
         .collect();
-    match options.is_empty() {
-        true => Ok(()),
-        false => writeln!(page, "  runtime      {}", options.join(", ")),
+    if !options.is_empty() {
+        writeln!(page, "  runtime      {}", options.join(", "))?;
+    }
+    match &generation.refork_stopped {
+        Some(reason) => writeln!(page, "  re-forking   stopped: {reason}"),
+        None => Ok(()),
     }
 }
 
@@ -377,6 +380,7 @@ mod tests {
                 value: "yjit".into(),
                 reason: String::new(),
             }],
+            refork_stopped: (number == 2).then(|| "gem grpc 1.60.0 does not survive it".into()),
         };
         let all = ApplicationReport {
             environment: "production".into(),
@@ -452,6 +456,7 @@ generation 1, draining
 
 generation 2, serving
   runtime      jit yjit
+  re-forking   stopped: gem grpc 1.60.0 does not survive it
   template     pid 10       ready     up 1 min 40 s
   worker 0     pid 11       ready     up 1 min 40 s, 55.0 MiB private, 1234 requests
     thread 0   idle

@@ -5,6 +5,9 @@ use std::fmt;
 use crate::rules::refork::Saving;
 use crate::runtime::load::Booted;
 
+/// What it means that re-forking has stopped.
+const NO_OTHER: &str = "no other template is forked from a worker by itself (setting refork)";
+
 /// What there is to say about a template.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -52,6 +55,8 @@ pub enum TemplateNote {
     NotReforked {
         /// Why.
         reason: String,
+        /// Whether no other one follows by itself.
+        is_last: bool,
     },
     /// What template and workers hold since it was forked from a worker, and did before, after as many requests.
     Saved(Saving),
@@ -107,7 +112,13 @@ impl fmt::Display for TemplateNote {
                 f,
                 "all workers are forked from template (pid {pid}); the one before it leaves"
             ),
-            Self::NotReforked { reason } => write!(f, "re-forking failed: {reason}"),
+            Self::NotReforked { reason, is_last } => {
+                write!(f, "re-forking failed: {reason}")?;
+                match is_last {
+                    true => write!(f, "; {NO_OTHER}"),
+                    false => Ok(()),
+                }
+            }
             Self::Saved(saving) => saving.fmt(f),
             Self::Misbehaved { reason } => write!(f, "template: {reason}"),
         }

@@ -10,6 +10,9 @@ use crate::rules::memory::Size;
 /// The least part of the memory, in percent, that a new template must save.
 const LEAST_SAVING: u64 = 5;
 
+/// The most characters of a reason that the status has.
+const MAX_REASON_CHARS: usize = 500;
+
 /// The worker that a template was forked from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
@@ -25,8 +28,27 @@ pub(crate) struct Reforking {
     pub(crate) is_running: bool,
     /// How many templates were forked from workers.
     pub(crate) templates: usize,
-    /// Whether none follows by itself.
-    pub(crate) is_over: bool,
+    /// Why none follows by itself, for operators; `None` while one may.
+    stopped: Option<String>,
+}
+
+impl Reforking {
+    /// Why no other template follows by itself, if none does.
+    pub(crate) fn stopped(&self) -> Option<&str> {
+        self.stopped.as_deref()
+    }
+
+    /// Has none follow by itself. A worker may have written the reason: its control characters are left out, and so is what
+    /// is beyond [`MAX_REASON_CHARS`].
+    pub(crate) fn stop(&mut self, reason: &str) {
+        let shown = reason.chars().filter(|c| !c.is_control());
+        self.stopped = Some(shown.take(MAX_REASON_CHARS).collect());
+    }
+
+    /// One was forked all the same, by command: others may follow again.
+    pub(crate) fn resume(&mut self) {
+        self.stopped = None;
+    }
 }
 
 /// What template and workers held before a template was forked from a worker, and after as many requests since, in bytes.
@@ -44,12 +66,27 @@ impl Saving {
         let most = u128::from(self.before) * u128::from(100 - LEAST_SAVING) / 100;
         u128::from(self.after) <= most
     }
+
+    /// How much more is held than before, in percent: less than nothing where memory was saved.
+    fn change(&self) -> f64 {
+        let (before, after) = (self.before as f64, self.after as f64);
+        (after - before) / before.max(1.0) * 100.0
+    }
+
+    /// Why no other template follows, where this one saved too little.
+    pub(crate) fn shortfall(&self) -> Option<String> {
+        (!self.suffices()).then(|| {
+            format!(
+                "the last template changed the memory of template and workers by {:+.1} %, and must save {LEAST_SAVING} %",
+                self.change()
+            )
+        })
+    }
 }
 
 impl fmt::Display for Saving {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (before, after) = (self.before as f64, self.after as f64);
-        let change = (after - before) / before.max(1.0) * 100.0;
+        let change = self.change();
         write!(
             f,
             "since the template was forked from a worker, template and workers hold {}, {} before after as many requests \
@@ -96,6 +133,27 @@ mod tests {
                 .ends_with("hold 300.0 MiB, 400.0 MiB before after as many requests (-25.0 %)")
         );
         assert!(text(400, 400).contains("(+0.0 %); that is less than 5 % saved"));
+    }
+
+    #[test]
+    fn the_status_says_what_was_saved_where_that_is_too_little() {
+        let shortfall = |before, after| Saving { before, after }.shortfall();
+        assert_eq!(shortfall(1000, 950), None);
+        let text = "the last template changed the memory of template and workers by -2.0 %, and must save 5 %";
+        assert_eq!(shortfall(1000, 980).as_deref(), Some(text));
+    }
+
+    #[test]
+    fn a_reason_to_stop_is_short_and_harmless_in_a_terminal() {
+        let mut own = Reforking::default();
+        assert_eq!(own.stopped(), None);
+        own.stop("gem a\x1b[31m\nis unfit");
+        assert_eq!(own.stopped(), Some("gem a[31mis unfit"));
+        own.stop(&"\u{fc}".repeat(MAX_REASON_CHARS + 1));
+        let kept = own.stopped().map(|text| text.chars().count());
+        assert_eq!(kept, Some(MAX_REASON_CHARS));
+        own.resume();
+        assert_eq!(own.stopped(), None);
     }
 
     #[test]

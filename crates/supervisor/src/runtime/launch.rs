@@ -13,7 +13,7 @@ use crate::rules::refork::Reforking;
 use crate::runtime::exit_status::ExitStatus;
 use crate::runtime::exits::Exits;
 use crate::runtime::load::{Booted, Load, StartError};
-use crate::runtime::refork::refork_when_due;
+use crate::runtime::refork::due::refork_when_due;
 use crate::runtime::shared::{Processes, Shared};
 use crate::runtime::supervisor::Supervisor;
 

@@ -2,34 +2,29 @@
 //! from that, and share what requests have made it load. The template before it stays until then, and takes its place again
 //! should anything go wrong. It loads no code, and ends no worker otherwise than by replacing it.
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
 use exchange::WorkerId;
-use exchange::control::{FromTemplate, ToWorker};
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::note::TemplateNote;
 use crate::rules::fleet::Fleet;
 use crate::rules::limits::{Life, RetireReason};
 use crate::rules::pool::Event;
-use crate::rules::refork::{Origin, due_after};
-use crate::runtime::channel::{Channel, open_pidfd};
+use crate::rules::refork::Origin;
 use crate::runtime::limit_check::LimitCheck;
 use crate::runtime::load::Load;
 use crate::runtime::serving::ServingWorker;
 use crate::runtime::shared::{Processes, Shared};
 use crate::runtime::supervisor::Supervisor;
-use crate::runtime::template_process::TemplateProcess;
 use crate::runtime::template_task::install_template;
 
+mod donor;
+pub(crate) mod due;
 mod saving;
-
-/// How long a worker may take to say whether it will fork a template.
-const DONOR_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Between two looks how many requests were served: for the next template, and to compare what the last one has saved.
 const REFORK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -64,35 +59,9 @@ pub enum ReforkError {
 /// Why nothing has changed.
 pub async fn refork(supervisor: &Supervisor) -> Result<Reforked, ReforkError> {
     let (shared, limits) = (Rc::clone(&supervisor.shared), supervisor.limits.clone());
-    let task = spawn_local(run(shared, limits));
+    let task = spawn_local(run(shared, limits, false));
     let stopped = || Err(ReforkError::Failed("the server is stopping".to_owned()));
     task.await.unwrap_or_else(|_| stopped())
-}
-
-/// Forks a new template whenever a worker of this generation has served enough requests for the next one, until it is gone.
-pub(crate) async fn refork_when_due(shared: Rc<Shared>, limits: LimitCheck, generation: u32) {
-    loop {
-        sleep(REFORK_CHECK_INTERVAL).await;
-        match is_due(&shared, generation) {
-            Some(true) => drop(run(Rc::clone(&shared), limits.clone()).await),
-            Some(false) => {}
-            None => return,
-        }
-    }
-}
-
-/// Whether the next template is due; `None`: there will be none any more.
-fn is_due(shared: &Shared, generation: u32) -> Option<bool> {
-    let inner = shared.inner.borrow();
-    let processes = inner.processes.get(&generation)?;
-    let own = &processes.refork;
-    let due = due_after(&processes.load.plan.refork, own.templates).filter(|_| !own.is_over)?;
-    let finished = |one: &ServingWorker| {
-        let own = one.life.generation == generation;
-        own && shared.dispatcher.finished(id(one.life)) >= due
-    };
-    let is_free = !own.is_running && inner.fleet.is_calm();
-    Some(is_free && inner.serving().iter().any(finished))
 }
 
 /// A new template on its way.
@@ -106,7 +75,12 @@ struct Refork {
     serving: Vec<ServingWorker>,
 }
 
-async fn run(shared: Rc<Shared>, limits: LimitCheck) -> Result<Reforked, ReforkError> {
+/// Tries it once. Where it is tried `by_itself`, because the setting wants it, a failure is the end of that.
+async fn run(
+    shared: Rc<Shared>,
+    limits: LimitCheck,
+    by_itself: bool,
+) -> Result<Reforked, ReforkError> {
     let own = Refork::begin(&shared)?;
     let result = match limits.has_room().await {
         true => own.proceed().await,
@@ -114,29 +88,44 @@ async fn run(shared: Rc<Shared>, limits: LimitCheck) -> Result<Reforked, ReforkE
             "there is no memory for one worker more (memory_budget)",
         )),
     };
+    let reason = match &result {
+        Err(error @ (ReforkError::Refused(_) | ReforkError::Failed(_))) => Some(error.to_string()),
+        Ok(_) | Err(ReforkError::Busy) => None,
+    };
     own.change(|processes| {
         processes.refork.is_running = false;
-        if !matches!(result, Ok(_) | Err(ReforkError::Busy)) {
-            processes.refork.is_over = true;
+        match &reason {
+            Some(reason) if by_itself => processes.refork.stop(reason),
+            Some(_) => {}
+            None if result.is_ok() => processes.refork.resume(),
+            None => {}
         }
     });
-    if let Err(error @ (ReforkError::Refused(_) | ReforkError::Failed(_))) = &result {
-        let reason = error.to_string();
-        own.shared
-            .note(own.generation, TemplateNote::NotReforked { reason });
+    if let Some(reason) = reason {
+        let note = TemplateNote::NotReforked {
+            reason,
+            is_last: by_itself,
+        };
+        own.shared.note(own.generation, note);
     }
     result
+}
+
+/// Why it is not done with what is loaded so, if it is not.
+fn unfit(shared: &Shared, load: &Load) -> Option<&'static str> {
+    if load.start.terminal.is_some() || load.start.error_page {
+        return Some("not in development, where code changes");
+    }
+    let has_user = shared.launcher.get().is_some();
+    has_user.then_some("not for an application with a user of its own")
 }
 
 impl Refork {
     fn begin(shared: &Rc<Shared>) -> Result<Self, ReforkError> {
         let load = shared.serving_load.borrow().clone();
         let load = load.ok_or(ReforkError::Busy)?;
-        if load.start.terminal.is_some() || load.start.error_page {
-            return Err(refused("not in development, where code changes"));
-        }
-        if shared.launcher.get().is_some() {
-            return Err(refused("not for an application with a user of its own"));
+        if let Some(reason) = unfit(shared, &load) {
+            return Err(refused(reason));
         }
         let is_debugged = (shared.has_debugger)();
         let mut inner = shared.inner.borrow_mut();
@@ -178,7 +167,7 @@ impl Refork {
             return Err(ReforkError::Busy);
         }
         self.retire(donor, why);
-        let template = self.born(channel).await.map_err(ReforkError::Failed)?;
+        let template = self.born(channel, donor).await?;
         let pid = template.pid();
         self.settle(&self.old).await.map_err(ReforkError::Failed)?;
         let (shared, generation) = (&self.shared, self.generation);
@@ -204,87 +193,22 @@ impl Refork {
         Ok(Reforked { pid, origin })
     }
 
-    /// Asks a worker to fork a template when it leaves. Returns the supervisor's end of that template's control socket.
-    async fn ask(&self, donor: Life) -> Result<Channel, ReforkError> {
-        let failed = |text: &str| ReforkError::Failed(format!("worker {} {text}", donor.worker));
-        let pair = Channel::pair();
-        let (channel, far) = pair.map_err(|error| ReforkError::Failed(error.to_string()))?;
-        self.send(donor, far)
-            .ok_or_else(|| failed("takes no messages"))?;
-        let answer = timeout(DONOR_ANSWER_TIMEOUT, channel.receive()).await;
-        match answer.map(|answer| answer.ok().flatten().map(|received| received.message)) {
-            Ok(Some(FromTemplate::Donor { lost })) => {
-                for sentence in lost {
-                    self.shared
-                        .note(self.generation, TemplateNote::Held(sentence));
-                }
-                Ok(channel)
-            }
-            Ok(Some(FromTemplate::BootFailed { message, .. })) => {
-                Err(ReforkError::Refused(message))
-            }
-            Ok(_) => Err(failed("cannot fork a template")),
-            Err(_) => Err(failed(&format!(
-                "did not answer within {} s",
-                DONOR_ANSWER_TIMEOUT.as_secs()
-            ))),
-        }
-    }
-
-    fn send(&self, donor: Life, far: OwnedFd) -> Option<()> {
-        let mut inner = self.shared.inner.borrow_mut();
-        let worker = inner.worker(id(donor))?.as_ref()?;
-        worker
-            .send_with(&ToWorker::Refork, far.as_fd())
-            .then_some(())
-    }
-
-    /// The template that the worker forks when it leaves. It is killed should it not say in time that it can fork.
-    async fn born(&self, channel: Channel) -> Result<TemplateProcess, String> {
-        let channel = Rc::new(channel);
-        let limit = self.patience();
-        let born = timeout(limit, self.introduced(&channel)).await;
-        born.unwrap_or_else(|_| Err(format!("no template was forked within {limit:?}")))
-    }
-
-    async fn introduced(&self, channel: &Rc<Channel>) -> Result<TemplateProcess, String> {
-        // The first is said by the worker, the second by the template: in either order.
-        let (mut process, mut has_booted) = (None, false);
-        loop {
-            let received = channel.receive().await;
-            let received = received.map_err(|error| error.to_string())?;
-            let received = received.ok_or("the worker or its template ended too early")?;
-            match received.message {
-                FromTemplate::Forked { pid, .. } => {
-                    let pidfd = received.fds.into_iter().next();
-                    let pidfd = pidfd.or_else(|| open_pidfd(pid));
-                    let pidfd = pidfd.ok_or("the template ended at once")?;
-                    let own = TemplateProcess::of_worker(pid, pidfd, Rc::clone(channel));
-                    process = Some(own.map_err(|error| error.to_string())?);
-                }
-                FromTemplate::Booted { .. } => has_booted = true,
-                FromTemplate::BootFailed { message, .. } => return Err(message),
-                FromTemplate::Counts { batch } => {
-                    self.shared.counts.pass_on(self.generation, None, &batch);
-                }
-                other => return Err(format!("no template sends {other:?}")),
-            }
-            if let Some(process) = process.take_if(|_| has_booted) {
-                return Ok(process);
-            }
-        }
-    }
-
     /// Replaces the workers that come from another template, one after the other. The error says why not.
     async fn replace_workers(&self, new: &Rc<Notify>) -> Result<(), String> {
-        let serving = self.shared.inner.borrow().serving();
-        for ServingWorker { life, .. } in serving {
+        let others = self.shared.inner.borrow().serving();
+        loop {
             self.settle(new).await?;
-            if self.is_calm(life) {
-                self.retire(life, RetireReason::Reforked);
+            let serving = self.shared.inner.borrow().serving();
+            let mut lives = serving.iter().map(|one| one.life);
+            // One whose replacement a change of the number of workers has called off is here again.
+            let Some(next) = lives.find(|life| others.iter().any(|one| one.life == *life)) else {
+                return Ok(());
+            };
+            self.retire(next, RetireReason::Reforked);
+            if self.shared.inner.borrow().fleet.is_calm() {
+                return Err(format!("worker {} cannot be replaced", next.worker));
             }
         }
-        self.settle(new).await
     }
 
     fn retire(&self, life: Life, why: RetireReason) {

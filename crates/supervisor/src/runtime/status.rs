@@ -95,6 +95,10 @@ pub struct Generation {
     /// How Ruby itself runs in its template; empty until that has loaded the application.
     #[serde(default)]
     pub runtime: Vec<RuntimeOption>,
+    /// Why no other template is forked from its workers by itself, although the setting `refork` asks for one. Absent where
+    /// one may follow.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub refork_stopped: Option<String>,
 }
 
 impl Supervisor {
@@ -111,6 +115,7 @@ impl Supervisor {
             }
             .to_owned(),
             runtime: inner.runtime(generation.number),
+            refork_stopped: inner.refork_stopped(generation.number),
         })
         .collect()
     }
@@ -226,6 +231,13 @@ impl Inner {
         let processes = self.processes.get(&generation);
         let booted = processes.and_then(|processes| processes.booted.as_ref());
         booted.map_or_else(Vec::new, |booted| booted.runtime.clone())
+    }
+
+    /// Why re-forking by itself has stopped in a generation, where that was asked for.
+    fn refork_stopped(&self, generation: u32) -> Option<String> {
+        let processes = self.processes.get(&generation)?;
+        let stopped = processes.refork.stopped().map(str::to_owned);
+        stopped.filter(|_| !processes.load.plan.refork.is_empty())
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum State {
 
 impl State {
     /// Whether there is a process, or soon will be.
-    pub(super) fn is_process(self) -> bool {
+    pub(crate) fn is_process(self) -> bool {
         match self {
             Self::Forking | Self::Starting(_) | Self::Ready { .. } | Self::Stopping { .. } => true,
             Self::Absent | Self::Spare | Self::Waiting(_) | Self::Gone => false,

@@ -31,7 +31,9 @@ impl Refork {
                 }
                 let after = own.memory().await;
                 let saving = Saving { before, after };
-                own.change(|processes| processes.refork.is_over |= !saving.suffices());
+                if let Some(reason) = saving.shortfall() {
+                    own.change(|processes| processes.refork.stop(&reason));
+                }
                 own.shared.note(own.generation, TemplateNote::Saved(saving));
                 return;
             }
