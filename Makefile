@@ -196,9 +196,10 @@ honesty: install-test build ## 20 comparisons of equal servers and of one a tent
 	  the_rate_of_equal_servers a_server_that_stalls
 
 CHAOS ?= 3
+CHAOS_KILLS ?= 500
 .PHONY: chaos
-chaos: install-test build ## The counted zero, three times as much as in the tests: restarts, upgrades, killed workers, under load
-	CHAOS=$(CHAOS) HIGHBALL_BIN=$(HIGHBALL) $(CARGO) test -p highball-tests --test chaos the_counted_zero -- --nocapture --test-threads=1
+chaos: install-test build ## The counted zero, three times as much as in the tests: restarts, upgrades, killed processes (CHAOS_KILLS=500), under load
+	CHAOS=$(CHAOS) CHAOS_KILLS=$(CHAOS_KILLS) HIGHBALL_BIN=$(HIGHBALL) $(CARGO) test -p highball-tests --test chaos the_counted_zero -- --nocapture --test-threads=1
 
 SOAK_SECONDS ?= 1800
 SOAK_RESTART_EVERY ?= 60

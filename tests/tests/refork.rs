@@ -486,7 +486,7 @@ fn a_refork_that_a_change_of_the_workers_calls_off_is_tried_again() {
     server
         .log()
         .wait(|line| line.contains("requests it forks a new template and leaves"));
-    let scale = Program::highball(&["scale", "2"]).current_dir(server.dir());
+    let scale = Program::highball(["scale", "2"]).current_dir(server.dir());
     thread::scope(|scope| {
         let scaled = scope.spawn(|| scale.run());
         until("another number is wanted", || {

@@ -14,6 +14,14 @@ module Seen
     end
   end
 
+  # A process that is forked from this one opens its own.
+  def self.close
+    @lock.synchronize do
+      @database&.close
+      @database = nil
+    end
+  end
+
   def self.open
     started = Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
     database = SQLite3::Database.new("seen/#{Process.pid}-#{started}.db")

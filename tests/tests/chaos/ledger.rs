@@ -29,10 +29,12 @@ pub(crate) enum Event {
     TemplateAmid,
     /// SIGSTOP of a worker: what it holds ends at its deadline.
     Stop,
+    /// `kill -9` of any process, while workers are forked from new templates and their number changes.
+    KillAnywhere,
 }
 
 impl Event {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Calm,
         Self::Restart,
         Self::BrokenDeploy,
@@ -42,6 +44,7 @@ impl Event {
         Self::KillAmid,
         Self::TemplateAmid,
         Self::Stop,
+        Self::KillAnywhere,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -55,6 +58,7 @@ impl Event {
             Self::KillAmid => "the same amid a change",
             Self::TemplateAmid => "of a template, too",
             Self::Stop => "SIGSTOP of a worker",
+            Self::KillAnywhere => "kill -9 of anything",
         }
     }
 }

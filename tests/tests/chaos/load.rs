@@ -17,6 +17,8 @@ pub(crate) struct Rate {
     pub(crate) opening: usize,
     /// From one request of a client to the next one, unless the answer takes longer.
     pub(crate) interval: Duration,
+    /// Whether all requests take their time; otherwise one in twenty does.
+    pub(crate) slow: bool,
 }
 
 /// One request that has ended.
@@ -34,6 +36,7 @@ pub(crate) struct Sent {
 struct Shared {
     target: Target,
     interval: Duration,
+    slow: bool,
     over: AtomicBool,
     phase: AtomicUsize,
     next_id: AtomicU64,
@@ -56,6 +59,7 @@ impl Load {
         let shared = Arc::new(Shared {
             target,
             interval: rate.interval,
+            slow: rate.slow,
             over: AtomicBool::new(false),
             phase: AtomicUsize::new(0),
             next_id: AtomicU64::new(first_id),
@@ -95,6 +99,12 @@ impl Load {
             assert!(Instant::now() < deadline, "a client of the load is stuck");
             thread::park_timeout(self.shared.interval);
         }
+    }
+
+    /// How many requests have ended.
+    pub(crate) fn ended(&self) -> u64 {
+        let ended = self.shared.ended.iter();
+        ended.map(|count| count.load(Ordering::SeqCst)).sum()
     }
 
     /// Ends it, and gives every request that was sent.
@@ -156,6 +166,7 @@ impl Shared {
     ) -> Result<Option<Connection>, String> {
         // Mostly quick ones; some take their time, come in pieces, or bring a body that needs a file.
         let kind = match id % 40 {
+            _ if self.slow => "slow",
             7 | 8 => "slow",
             17 | 18 => "stream",
             _ => "quick",

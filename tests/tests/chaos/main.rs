@@ -1,12 +1,14 @@
 //! The counted zero: a constant load with unique ids, while code is restarted all at once and worker by worker, the server is
 //! upgraded, broken code is deployed, settings are read again, workers are stopped, and workers and templates are killed, also
 //! amid a restart and an upgrade; directly, through HAProxy and nginx, over TLS and HTTP/2, and beside an application that crashes
-//! all the time. And the soak: what a server
+//! all the time; and while any process is killed amid re-forks and changes of the number of workers. And the soak: what a server
 //! holds after a long time of restarts.
 //!
 //! `make test` runs the first whole and the second in short, `make chaos` and `make soak` for longer: the variables `CHAOS`
-//! (so many times as much), `SOAK_SECONDS` and `SOAK_RESTART_EVERY` say how much. Figures are printed, and kept in `target/chaos`.
+//! (so many times as much), `CHAOS_KILLS`, `SOAK_SECONDS` and `SOAK_RESTART_EVERY` say how much. Figures are printed, and kept in
+//! `target/chaos`.
 
+mod anywhere;
 mod connection;
 mod ledger;
 mod load;
@@ -444,6 +446,7 @@ fn counted_zero(name: &str, site: Site, amount: Amount) -> Vec<String> {
         keeping: 9,
         opening: 3,
         interval: Duration::from_millis(40),
+        slow: false,
     };
     let amount = amount.asked_for();
     let Site {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use test_support::Server;
+use test_support::{Process, Server};
 
 use crate::connection::Target;
 use crate::ledger::{Event, Ledger};
@@ -15,14 +15,16 @@ const FRONT_KEEPS: u64 = 30 * 64 * 1024;
 
 /// What a server holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Holdings {
-    processes: usize,
+pub(crate) struct Holdings {
+    pub(crate) processes: usize,
     /// Of the front, and of all processes.
-    front_descriptors: usize,
-    descriptors: usize,
+    pub(crate) front_descriptors: usize,
+    pub(crate) descriptors: usize,
     /// Files of shared memory that the front has, and their bytes.
-    shared_files: usize,
-    shared_bytes: u64,
+    pub(crate) shared_files: usize,
+    pub(crate) shared_bytes: u64,
+    /// How often the front has such a file in its memory.
+    pub(crate) shared_mappings: usize,
     /// Memory that they have written: other servers that run the same program share the rest of it.
     front_bytes: u64,
     bytes: u64,
@@ -38,13 +40,14 @@ impl Holdings {
             descriptors: members.iter().filter_map(|one| one.descriptors()).sum(),
             shared_files,
             shared_bytes,
+            shared_mappings: shared_mappings(front),
             front_bytes: front.written_memory().expect("it runs"),
             bytes: members.iter().filter_map(|one| one.written_memory()).sum(),
         }
     }
 
     /// Once nothing is under way any more.
-    fn at_rest(server: &Server) -> Self {
+    pub(crate) fn at_rest(server: &Server) -> Self {
         until("the server is at rest", || {
             let status = server.status();
             status.number("/connections") == 0
@@ -54,11 +57,12 @@ impl Holdings {
         Self::of(server)
     }
 
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         json!({
             "processes": self.processes,
             "front_descriptors": self.front_descriptors, "descriptors": self.descriptors,
             "shared_memory_files": self.shared_files, "shared_memory_bytes": self.shared_bytes,
+            "shared_memory_mappings": self.shared_mappings,
             "front_written_bytes": self.front_bytes, "written_bytes": self.bytes,
         })
     }
@@ -78,6 +82,15 @@ impl Holdings {
     }
 }
 
+/// How often a process has a file of shared memory in its memory.
+fn shared_mappings(process: Process) -> usize {
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.0));
+    let maps = maps.expect("it runs");
+    maps.lines()
+        .filter(|line| line.contains(" /memfd:"))
+        .count()
+}
+
 fn seconds(name: &str, default: u64) -> Duration {
     let value = std::env::var(name).ok();
     let value = value.map(|value| {
@@ -94,6 +107,7 @@ fn after_a_soak_with_restarts_a_server_holds_what_it_held_before() {
         keeping: 8,
         opening: 2,
         interval: Duration::from_millis(100),
+        slow: false,
     };
     let length = seconds("SOAK_SECONDS", 12);
     let every = seconds("SOAK_RESTART_EVERY", 4);
@@ -157,6 +171,7 @@ fn after_a_soak_with_restarts_a_server_holds_what_it_held_before() {
     assert_eq!(end.descriptors, start.descriptors);
     assert_eq!(end.shared_files, start.shared_files);
     assert_eq!(end.shared_bytes, start.shared_bytes);
+    assert_eq!(end.shared_mappings, start.shared_mappings);
     // The front's allocator keeps some of what it once had, less than this in all: 64 KiB that leaked with each of the
     // half hour's thirty restarts, a hundredth of what a generation takes there, would be more.
     assert!(
