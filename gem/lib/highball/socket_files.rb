@@ -11,32 +11,20 @@ module Highball
     # Between two looks whether it is gone, in seconds.
     CHECK_INTERVAL = 0.01
 
+    # Where /proc/PID/stat has the number of threads, counted from the field after the state (proc_pid_stat(5)).
+    THREADS_FIELD = 16
+    private_constant :THREADS_FIELD
+
     class << self
-      # Waits until this process's parent `front` is gone. False after FRONT_GONE_TIMEOUT.
-      #
-      # The kernel closes a dying process's files one after another. The process is gone, and its listeners with it,
-      # once its children have another parent.
-      def wait_for_end_of(front)
-        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + FRONT_GONE_TIMEOUT
-        while Process.ppid == front
-          return false if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
-
-          sleep(CHECK_INTERVAL)
-        end
-        true
-      end
-
-      # Waits until `front`, which is not this process's parent, is gone, or only waits to be reaped: then its listeners
-      # are closed. False after FRONT_GONE_TIMEOUT.
+      # Waits until `front` is gone, or only waits to be reaped: then its listeners are closed. False after
+      # FRONT_GONE_TIMEOUT.
       def wait_for_death_of(front)
         deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + FRONT_GONE_TIMEOUT
-        until File.read("/proc/#{front}/stat")[/.*\) (.)/m, 1].match?(/[ZX]/)
+        until dead?(front)
           return false if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
 
           sleep(CHECK_INTERVAL)
         end
-        true
-      rescue SystemCallError
         true
       end
 
@@ -52,6 +40,15 @@ module Highball
       end
 
       private
+
+      # Its threads end one after another, and the last one closes its files. The first one may be a zombie by then, as
+      # which the kernel shows the process, and children may have another parent.
+      def dead?(pid)
+        state, *fields = File.read("/proc/#{pid}/stat")[/.*\) (.*)/m, 1].split
+        %w[Z X].include?(state) && fields[THREADS_FIELD].to_i <= 1
+      rescue SystemCallError
+        true
+      end
 
       def remove(path)
         File.unlink(path)

@@ -214,7 +214,7 @@ module Highball
       @leaving = true
       # A launcher's child does not see the front's end, and may not remove its files.
       exit!(0) if @start&.own_user
-      SocketFiles.remove_dead(@start.unix_sockets) if @start && SocketFiles.wait_for_end_of(@front)
+      SocketFiles.remove_dead(@start.unix_sockets) if @start && SocketFiles.wait_for_death_of(@front)
       exit!(0)
     end
   end
