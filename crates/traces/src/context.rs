@@ -34,7 +34,9 @@ macro_rules! ids {
 
         impl fmt::Display for $id {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+                let mut digits = [0; 2 * $bytes];
+                put_digits(&mut digits, &self.0);
+                f.write_str(&String::from_utf8_lossy(&digits))
             }
         }
 
@@ -135,9 +137,20 @@ impl Context {
     }
 
     /// The `traceparent` that the application is given.
-    pub fn traceparent(&self) -> String {
-        let flags = u8::from(self.sampled);
-        format!("00-{}-{}-{flags:02x}", self.trace_id, self.app_span_id)
+    pub fn traceparent(&self) -> [u8; TRACEPARENT_LENGTH] {
+        let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
+        put_digits(&mut text[3..35], &self.trace_id.0);
+        put_digits(&mut text[36..52], &self.app_span_id.0);
+        text[54] += u8::from(self.sampled);
+        text
+    }
+}
+
+/// Writes bytes as lower-case hexadecimal digits.
+fn put_digits(into: &mut [u8], bytes: &[u8]) {
+    let digit = |number: u8| b"0123456789abcdef"[usize::from(number)];
+    for (pair, byte) in into.chunks_exact_mut(2).zip(bytes) {
+        pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
     }
 }
 
@@ -206,17 +219,17 @@ mod tests {
         let parent = Parent::parse(GOOD.as_bytes());
         let context = Context::new(parent, true, [7; 32]);
         assert_eq!(
-            context.traceparent(),
-            "00-0af7651916cd43dd8448eb211c80319c-0707070707070707-01"
+            &context.traceparent(),
+            b"00-0af7651916cd43dd8448eb211c80319c-0707070707070707-01"
         );
         assert_eq!(
             context.parent.map(|id| id.to_string()).as_deref(),
             Some("b7ad6b7169203331")
         );
         let own = Context::new(None, false, [7; 32]);
-        assert!(own.traceparent().ends_with("-00") && own.parent.is_none());
-        assert!(Parent::parse(own.traceparent().as_bytes()).is_some());
+        assert!(own.traceparent().ends_with(b"-00") && own.parent.is_none());
+        assert!(Parent::parse(&own.traceparent()).is_some());
         let zeros = Context::new(None, false, [0; 32]);
-        assert!(Parent::parse(zeros.traceparent().as_bytes()).is_some());
+        assert!(Parent::parse(&zeros.traceparent()).is_some());
     }
 }

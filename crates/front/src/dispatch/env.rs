@@ -204,7 +204,7 @@ fn write_trace(request: &Request, writer: &mut Writer<'_>) -> Result<(), TooLarg
     let Some(of) = &request.trace else {
         return Ok(());
     };
-    writer.field(0, b"HTTP_TRACEPARENT", of.context.traceparent().as_bytes())?;
+    writer.field(0, b"HTTP_TRACEPARENT", &of.context.traceparent())?;
     match &*trace::tracestate(request) {
         [] => Ok(()),
         state => writer.field(0, b"HTTP_TRACESTATE", state),

@@ -32,10 +32,12 @@ pub fn begin(transaction: &mut Transaction) {
     // A client that nobody trusts may be in a trace, but decides nothing.
     let trusted = parent.filter(|_| request.peer.trusted);
     let ratio = Ratio::millionths(settings.trace_sample);
-    let (now_ns, number) = (monotonic_ns(), u64::from_ne_bytes(random()));
+    let (now_ns, random) = (monotonic_ns(), random());
+    // As OpenTelemetry's own samplers do, by the id of a trace that begins here.
+    let number = u64::from_ne_bytes(std::array::from_fn(|at| random[at]));
     let sampled = tracer.sampler.at_head(trusted, ratio, number, now_ns);
     request.trace = Some(Box::new(RequestTrace {
-        context: Context::new(parent, sampled, random()),
+        context: Context::new(parent, sampled, random),
         began_ns: now_ns,
     }));
 }
@@ -53,8 +55,11 @@ fn parent(fields: &HeaderMap) -> Option<Parent> {
 pub fn tracestate(request: &Request) -> Cow<'_, [u8]> {
     let trace = request.trace.as_ref();
     let continued = trace.is_some_and(|trace| trace.context.parent.is_some());
+    if !continued {
+        return Cow::Borrowed(b"");
+    }
     let mut all = request.headers.get_all(TRACESTATE).iter();
-    let Some(first) = all.next().filter(|_| continued) else {
+    let Some(first) = all.next() else {
         return Cow::Borrowed(b"");
     };
     let mut joined = Cow::Borrowed(first.as_bytes());
