@@ -54,6 +54,8 @@ pub const ENV_KEYS: &[(&str, &str)] = &[
     ("sec-websocket-protocol", "HTTP_SEC_WEBSOCKET_PROTOCOL"),
     ("sec-websocket-version", "HTTP_SEC_WEBSOCKET_VERSION"),
     ("te", "HTTP_TE"),
+    ("traceparent", "HTTP_TRACEPARENT"),
+    ("tracestate", "HTTP_TRACESTATE"),
     ("transfer-encoding", "HTTP_TRANSFER_ENCODING"),
     ("upgrade", "HTTP_UPGRADE"),
     (
@@ -72,6 +74,24 @@ pub const ENV_KEYS: &[(&str, &str)] = &[
     ("x-request-start", "HTTP_X_REQUEST_START"),
     ("x-requested-with", "HTTP_X_REQUESTED_WITH"),
 ];
+
+/// The number of the env key of a field that is in [`ENV_KEYS`], by its name. Another name does not compile in a constant.
+pub const fn env_key(name: &str) -> u8 {
+    let mut at = 0;
+    while !is_same(ENV_KEYS[at].0.as_bytes(), name.as_bytes()) {
+        at += 1;
+    }
+    at as u8 + 1
+}
+
+/// `==`, which no constant may call.
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
+}
 
 /// The texts of a record, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! The rest of the env is the extension's. It never changes the request.
 
 use config::Settings;
-use exchange::request::{BodyLocation, ENV_KEYS, FixedFields, TEXTS, TooLarge, Writer};
+use exchange::request::{BodyLocation, ENV_KEYS, FixedFields, TEXTS, TooLarge, Writer, env_key};
 use http::HeaderMap;
 use http::header::{self, HeaderName};
 
@@ -13,6 +13,12 @@ use crate::http::request::{Request, RequestBody};
 use crate::http::request_id::X_REQUEST_ID;
 use crate::http::trace;
 use crate::net::tls::facts::TlsFacts;
+
+/// The numbers of keys that the front writes itself.
+const CONTENT_LENGTH: u8 = env_key("content-length");
+const REQUEST_ID: u8 = env_key("x-request-id");
+const TRACEPARENT: u8 = env_key("traceparent");
+const TRACESTATE: u8 = env_key("tracestate");
 
 /// The table of known keys, made once.
 pub(super) struct Env {
@@ -45,7 +51,8 @@ impl Env {
         let Some(arrival) = request.arrival() else {
             return Err(TooLarge);
         };
-        let (host, port) = self.server(request);
+        let scheme = forwarded::scheme(&request.headers, &request.peer);
+        let (host, port) = server(request, scheme);
         let body = match &arrival.body {
             RequestBody::Inline(_) => BodyLocation::Inline,
             RequestBody::File(file) => BodyLocation::File {
@@ -67,7 +74,7 @@ impl Env {
             host,
             request.peer.address.as_bytes(),
             request.protocol().as_bytes(),
-            self.scheme(request).as_bytes(),
+            scheme.as_bytes(),
         ];
         let mut writer = Writer::new(area, fixed, texts)?;
         self.write_fields(request, arrival.body.bytes(), &mut writer)?;
@@ -75,30 +82,6 @@ impl Env {
             RequestBody::Inline(bytes) => bytes,
             RequestBody::File(_) => &[],
         })
-    }
-
-    /// `SERVER_NAME` and `SERVER_PORT`: the target's authority, else the Host field, else the listener's.
-    fn server<'a>(&self, request: &'a Request) -> (&'a [u8], u16) {
-        let default_port = if self.scheme(request) == "https" {
-            443
-        } else {
-            80
-        };
-        match request.host() {
-            None => (request.peer.local_host.as_bytes(), request.peer.local_port),
-            Some(authority) => {
-                let (host, port) = match authority.rsplit_once(':') {
-                    Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
-                    _ => (authority, None),
-                };
-                (host.as_bytes(), port.unwrap_or(default_port))
-            }
-        }
-    }
-
-    /// `rack.url_scheme`
-    fn scheme(&self, request: &Request) -> &'static str {
-        forwarded::scheme(&request.headers, &request.peer)
     }
 
     /// Writes all fields. Repeated ones are joined with a comma (RFC 9110 section 5.3), cookies with a
@@ -114,7 +97,7 @@ impl Env {
         writer: &mut Writer<'_>,
     ) -> Result<(), TooLarge> {
         let mut joined = Vec::new();
-        let mut untrusted_proxy = false;
+        let (mut untrusted_proxy, mut is_framed) = (false, false);
         // Repeated ones follow each other in a `HeaderMap`.
         let mut fields = request.headers.iter().peekable();
         while let Some((name, first)) = fields.next() {
@@ -129,6 +112,7 @@ impl Env {
                 *name,
                 header::TRANSFER_ENCODING | header::CONTENT_LENGTH | header::EXPECT
             ) {
+                is_framed |= *name != header::EXPECT;
                 continue;
             }
             let mut value = first.as_bytes();
@@ -155,8 +139,7 @@ impl Env {
             }
         }
         if let Some(id) = &request.id {
-            let key = self.keys.get(&X_REQUEST_ID).copied().unwrap_or(0);
-            writer.field(key, b"HTTP_X_REQUEST_ID", id.as_bytes())?;
+            writer.field(REQUEST_ID, b"", id.as_bytes())?;
         }
         write_trace(request, writer)?;
         if self.sendfile {
@@ -178,13 +161,25 @@ impl Env {
         }
         write_mount(request, writer)?;
         // The body's true length, also where it came chunked; a request without one has no such key.
-        let framed = request.headers.contains_key(header::CONTENT_LENGTH)
-            || request.headers.contains_key(header::TRANSFER_ENCODING);
-        if !framed {
-            return Ok(());
+        match is_framed {
+            true => writer.field(CONTENT_LENGTH, b"", body_bytes.to_string().as_bytes()),
+            false => Ok(()),
         }
-        let key = self.keys.get(&header::CONTENT_LENGTH).copied().unwrap_or(0);
-        writer.field(key, b"CONTENT_LENGTH", body_bytes.to_string().as_bytes())
+    }
+}
+
+/// `SERVER_NAME` and `SERVER_PORT`: the target's authority, else the Host field, else the listener's.
+fn server<'a>(request: &'a Request, scheme: &str) -> (&'a [u8], u16) {
+    let default_port = if scheme == "https" { 443 } else { 80 };
+    match request.host() {
+        None => (request.peer.local_host.as_bytes(), request.peer.local_port),
+        Some(authority) => {
+            let (host, port) = match authority.rsplit_once(':') {
+                Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
+                _ => (authority, None),
+            };
+            (host.as_bytes(), port.unwrap_or(default_port))
+        }
     }
 }
 
@@ -204,10 +199,10 @@ fn write_trace(request: &Request, writer: &mut Writer<'_>) -> Result<(), TooLarg
     let Some(of) = &request.trace else {
         return Ok(());
     };
-    writer.field(0, b"HTTP_TRACEPARENT", &of.context.traceparent())?;
+    writer.field(TRACEPARENT, b"", &of.context.traceparent())?;
     match &*trace::tracestate(request) {
         [] => Ok(()),
-        state => writer.field(0, b"HTTP_TRACESTATE", state),
+        state => writer.field(TRACESTATE, b"", state),
     }
 }
 
