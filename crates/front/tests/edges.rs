@@ -580,6 +580,7 @@ fn ok() -> ResponseHead {
     ResponseHead {
         status: http::StatusCode::OK,
         headers: http::HeaderMap::new(),
+        declared: None,
         chunked_by_app: false,
         has_server_fields: false,
         unbuffered: false,

@@ -14,7 +14,7 @@ use crate::edge::Edge;
 use crate::failure::Failure;
 use crate::http::incoming::IncomingResponse;
 use crate::http::response_body::{ResponseBody, Source};
-use crate::http::response_head::{self, ResponseHead, declared_length};
+use crate::http::response_head::{self, ResponseHead};
 use crate::http::transaction::Transaction;
 use crate::http::worker_body::{WorkerStream, take_whole};
 use crate::messages::ResponseEnd;
@@ -36,6 +36,7 @@ pub async fn from_worker(
     let ResponseHead {
         status,
         mut headers,
+        declared,
         chunked_by_app,
         has_server_fields,
         named_file,
@@ -50,7 +51,6 @@ pub async fn from_worker(
         response,
         ..
     } = transaction;
-    let declared = declared_length(&headers).map_err(Failure::BadResponse)?;
     let mut left = declared;
     let file = response.buffer().file.take();
     let has_content = !response_head::is_bodyless(&Method::GET, status);

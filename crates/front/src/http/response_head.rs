@@ -21,6 +21,8 @@ pub struct ResponseHead {
     pub status: StatusCode,
     /// The fields, hop-by-hop ones removed.
     pub headers: HeaderMap,
+    /// The length of the body that they declare, if they do.
+    pub declared: Option<u64>,
     /// Whether the application coded the body as chunked itself (`Rack::Chunked`, Rails' streaming).
     pub chunked_by_app: bool,
     /// Whether it has fields for the server that is nearest, such as `X-Sendfile` or `X-Accel-Expires`.
@@ -88,50 +90,46 @@ pub fn parse(payload: Bytes) -> Result<ResponseHead, &'static str> {
         // It would be the coded body's, if anything (RFC 9112 section 6.3).
         fields.remove(header::CONTENT_LENGTH);
     }
-    let length = fields.get(header::CONTENT_LENGTH);
-    if fields
-        .get_all(header::CONTENT_LENGTH)
-        .iter()
-        .any(|other| Some(other) != length)
-    {
+    let mut lengths = fields.get_all(header::CONTENT_LENGTH).iter();
+    let length = lengths.next();
+    if lengths.any(|other| Some(other) != length) {
         return Err("two different content lengths");
     }
     let status = StatusCode::from_u16(status).map_err(|_| "a status that is none")?;
     if status.is_informational() || status.as_u16() > 599 {
         return Err("a status outside 200 to 599");
     }
-    if status == StatusCode::NO_CONTENT {
-        // There is no content that could have a length, not even for GET (RFC 9110 section 8.6).
-        fields.remove(header::CONTENT_LENGTH);
-    }
-    declared_length(&fields)?;
+    let declared = match status {
+        StatusCode::NO_CONTENT => {
+            // There is no content that could have a length, not even for GET (RFC 9110 section 8.6).
+            fields.remove(header::CONTENT_LENGTH);
+            None
+        }
+        _ => length.map(bytes_of).transpose()?,
+    };
     let buffering = || fields.get("x-accel-buffering");
     Ok(ResponseHead {
         status,
         unbuffered: has_server_fields && buffering().is_some_and(|value| value == "no"),
         headers: fields,
+        declared,
         chunked_by_app,
         has_server_fields,
         named_file: None,
     })
 }
 
-/// The declared length of the body.
+/// The number of bytes that a Content-Length declares.
 ///
 /// # Errors
-/// There is one and it is no number.
-pub fn declared_length(fields: &HeaderMap) -> Result<Option<u64>, &'static str> {
-    let Some(value) = fields.get(header::CONTENT_LENGTH) else {
-        return Ok(None);
-    };
-    let digits = value.as_bytes();
+/// It is no number.
+fn bytes_of(length: &HeaderValue) -> Result<u64, &'static str> {
+    let digits = length.as_bytes();
     let number = std::str::from_utf8(digits)
         .ok()
         .filter(|_| digits.iter().all(u8::is_ascii_digit));
-    number
-        .and_then(|digits| digits.parse().ok())
-        .map(Some)
-        .ok_or("a content length is not a number")
+    let number = number.and_then(|digits| digits.parse().ok());
+    number.ok_or("a content length is not a number")
 }
 
 /// Whether the message has no content, whatever the application says (RFC 9110 sections 9.3.2, 15.3.5, 15.3.6

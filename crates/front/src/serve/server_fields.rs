@@ -29,6 +29,10 @@ pub fn take(transaction: &Transaction, head: &mut ResponseHead) -> Result<(), Fa
         transaction.log_invalid_response(reason);
         Failure::BadResponse(reason)
     })?;
+    if named.is_some() {
+        // It was that of the body, which is empty (Rack::Sendfile), and is out of the fields now.
+        head.declared = None;
+    }
     head.named_file = named.map(Box::new);
     Ok(())
 }
