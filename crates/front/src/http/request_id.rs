@@ -37,7 +37,10 @@ pub fn of(settings: &Settings, peer: &Peer, fields: &HeaderMap) -> Option<Header
     if !settings.request_id {
         return None;
     }
-    let sent = fields.get(X_REQUEST_ID).filter(|_| peer.trusted);
+    let sent = match peer.trusted {
+        true => fields.get(X_REQUEST_ID),
+        false => None,
+    };
     Some(match sent.filter(|id| is_sound(id.as_bytes())) {
         Some(id) => id.clone(),
         None => make(),

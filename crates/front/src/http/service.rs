@@ -67,23 +67,23 @@ pub async fn answer(
     };
     guard.disarm();
     transaction.client.responds();
-    answer.map(|response| finish(&transaction, response))
+    let mut response = answer?;
+    finish(&transaction, &mut response);
+    Ok(response)
 }
 
 /// Returns the answer to a message that is refused because of its head.
 pub fn refuse(transaction: &Transaction, refusal: Refusal) -> Response<ResponseBody> {
-    let response = errors::from_failure(transaction, Failure::Refused(refusal));
+    let mut response = errors::from_failure(transaction, Failure::Refused(refusal));
     transaction.client.responds();
-    finish(transaction, response)
+    finish(transaction, &mut response);
+    response
 }
 
 /// What every response passes on its way out: it is compressed, and gets the request's id and what browsers are
 /// told of TLS, and proxies of the load.
-fn finish(
-    transaction: &Transaction,
-    mut response: Response<ResponseBody>,
-) -> Response<ResponseBody> {
-    compression::encode(transaction, &mut response);
+fn finish(transaction: &Transaction, response: &mut Response<ResponseBody>) {
+    compression::encode(transaction, response);
     let request = &transaction.request;
     if let Some(id) = &request.id {
         // The application may have set another one.
@@ -92,7 +92,6 @@ fn finish(
     }
     redirect::promise_tls(transaction, response.headers_mut());
     load_metrics::tell(transaction, response.headers_mut());
-    response
 }
 
 /// Returns the response to a request: its steps in their order. None when the application took the connection over.

@@ -40,15 +40,12 @@ pub fn restore_validators(transaction: &mut Transaction) {
     let Some(request) = Arc::get_mut(&mut transaction.request) else {
         return;
     };
-    for name in [header::IF_NONE_MATCH, header::IF_MATCH] {
-        let header::Entry::Occupied(mut lists) = request.headers.entry(name) else {
-            continue;
-        };
-        for list in lists.iter_mut() {
-            if let Some(restored) = validators::restored(list) {
-                *list = restored;
-                request.has_compressed = true;
-            }
+    for (name, list) in &mut request.headers {
+        if matches!(*name, header::IF_NONE_MATCH | header::IF_MATCH)
+            && let Some(restored) = validators::restored(list)
+        {
+            *list = restored;
+            request.has_compressed = true;
         }
     }
 }

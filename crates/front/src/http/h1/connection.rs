@@ -29,7 +29,7 @@ use crate::http::request::{Peer, Request, RequestHead};
 use crate::http::request_id;
 use crate::http::response_body::ResponseBody;
 use crate::http::screen::{Limits, Phase, Refusal, SPEAKS_TLS, Screen};
-use crate::http::service;
+use crate::http::service::{self, ClientGone};
 use crate::http::transaction::Transaction;
 use crate::log::{Level, Value};
 use crate::net::client_io::{ClientIo, ClientState};
@@ -133,7 +133,9 @@ impl Connection {
                 let version = transaction.request.version;
                 let response = service::answer(transaction, body).await;
                 state.answered.set(true);
-                response.map(|response| persist(&state, version, response))
+                let mut response = response?;
+                persist(&state, version, &mut response);
+                Ok::<_, ClientGone>(response)
             }
         });
         let settings = edge.settings.get();
@@ -295,21 +297,15 @@ fn begin(
 }
 
 /// Has the response say whether the connection is closed after it (RFC 9112 section 9.3).
-fn persist(
-    state: &ConnectionState,
-    version: Version,
-    mut response: Response<ResponseBody>,
-) -> Response<ResponseBody> {
-    let headers = response.headers_mut();
+fn persist(state: &ConnectionState, version: Version, response: &mut Response<ResponseBody>) {
     if state.stopping.get() {
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
     }
-    let closes = headers.contains_key(header::CONNECTION);
-    if closes && version == Version::HTTP_10 {
+    if version == Version::HTTP_10 && response.headers().contains_key(header::CONNECTION) {
         // Otherwise hyper adds keep-alive to it.
         *response.version_mut() = Version::HTTP_10;
     }
-    response
 }
 
 /// Answers what hyper never saw, and closes in a way that lets the client read it.
