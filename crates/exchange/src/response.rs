@@ -263,7 +263,9 @@ impl Reader<'_> {
         // hostile worker may write meanwhile: then the bytes are garbage, and they are checked as such.
         unsafe {
             std::ptr::copy_nonoverlapping(ring.add(start).as_ptr(), into, first);
-            std::ptr::copy_nonoverlapping(ring.as_ptr(), into.add(first), length - first);
+            if first < length {
+                std::ptr::copy_nonoverlapping(ring.as_ptr(), into.add(first), length - first);
+            }
         }
     }
 }

@@ -157,8 +157,10 @@ impl State {
     pub(super) fn take_completed(&mut self, passes: usize) -> bool {
         let (mut woke, mut went_on) = (false, false);
         for generation in &mut self.generations.all {
-            went_on |= !generation.slots.unfinished.is_empty();
-            woke |= self.frames.take_unfinished(generation);
+            if !generation.slots.unfinished.is_empty() {
+                went_on = true;
+                woke |= self.frames.take_unfinished(generation);
+            }
         }
         if went_on {
             // Slots may have come back, also where the tasks that wait are another thread's.

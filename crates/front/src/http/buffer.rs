@@ -133,12 +133,25 @@ impl ResponseBuffer {
 
     /// Empties it for another response.
     pub fn reset(&mut self) {
-        let mut chunks = std::mem::take(&mut self.chunks);
-        chunks.clear();
-        *self = Self {
+        let Self {
+            hints,
+            head,
+            had_head,
+            unbuffered,
+            head_taken,
             chunks,
-            ..Self::default()
-        };
+            spool,
+            spool_share,
+            file,
+            end,
+            error,
+            measures,
+        } = self;
+        chunks.clear();
+        (*hints, *measures) = (VecDeque::new(), Vec::new());
+        (*had_head, *unbuffered, *head_taken) = (false, false, false);
+        (*head, *spool, *file, *end, *error) = (None, None, None, None, None);
+        *spool_share = Share::default();
     }
 }
 
