@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use exchange::measures::{MAX_BYTES, MAX_ROUTE_BYTES, Measures};
 use exchange::scheduling::{monotonic_ns, thread_cpu_ns};
 use rb_sys::{
-    ID, rb_float_value, rb_funcallv, rb_gc_stat, rb_hash_lookup2, rb_intern2, rb_mGC, rb_num2ull,
-    rb_respond_to, rb_sym2str, ruby_value_type,
+    ID, rb_float_value, rb_funcallv, rb_gc_stat, rb_hash_lookup2, rb_hash_size_num, rb_intern2,
+    rb_mGC, rb_num2ull, rb_respond_to, rb_sym2str, ruby_value_type, size_t,
 };
 
 use crate::messages::symbol;
@@ -89,6 +89,8 @@ pub(crate) struct Meter {
     ended: Cell<Option<Start>>,
     /// Where the thread runs a request: the number of that request in its process, 0 where another one ran already.
     place: Cell<Option<u64>>,
+    /// Number of the env's keys at the start of the request.
+    keys: Cell<size_t>,
     payload: RefCell<[u8; MAX_BYTES]>,
     length: Cell<usize>,
 }
@@ -100,6 +102,7 @@ impl Default for Meter {
             latest: Cell::new(None),
             ended: Cell::new(None),
             place: Cell::new(None),
+            keys: Cell::new(0),
             payload: RefCell::new([0; MAX_BYTES]),
             length: Cell::new(0),
         }
@@ -138,12 +141,14 @@ impl Meter {
         }
     }
 
-    /// Begins to measure a request, where requests are measured.
+    /// Begins to measure the request of `env`, which is a Hash, where requests are measured.
     ///
     /// # Safety
     /// The rules of [`crate::ruby`]. Raises what is thrown at this thread.
-    pub(crate) unsafe fn begin(&self) {
+    pub(crate) unsafe fn begin(&self, env: Value) {
         if let Some(setup) = SETUP.get() {
+            // SAFETY: the caller passes a Hash.
+            self.keys.set(unsafe { rb_hash_size_num(env) });
             NOTED.set(Noted::default());
             let number = BEGUN.fetch_add(1, Ordering::Relaxed) + 1;
             let is_first = RUNNING.fetch_add(1, Ordering::Relaxed) == 0;
@@ -167,7 +172,7 @@ impl Meter {
         };
         let mut route = [0; MAX_ROUTE_BYTES];
         // SAFETY: the caller keeps the rules.
-        let (length, now) = unsafe { (setup.route(env, &mut route), used(setup)) };
+        let (length, now) = unsafe { (self.route(setup, env, &mut route), used(setup)) };
         self.latest.set(Some(now));
         let noted = NOTED.get();
         let measures = Measures {
@@ -186,6 +191,22 @@ impl Meter {
         // No call into Ruby while it is borrowed.
         self.length
             .set(measures.write(&mut self.payload.borrow_mut()));
+    }
+
+    /// Writes the route of the request of `env`, and returns its length; 0 where it has none.
+    ///
+    /// # Safety
+    /// The rules of [`crate::ruby`]. Raises what is thrown at this thread.
+    unsafe fn route(&self, setup: &Setup, env: Value, into: &mut [u8; MAX_ROUTE_BYTES]) -> usize {
+        // SAFETY: the caller keeps the rules; the type is checked.
+        unsafe {
+            let is_env = is(env, ruby_value_type::RUBY_T_HASH);
+            // What names a route adds to the env.
+            match is_env && rb_hash_size_num(env) != self.keys.get() {
+                true => setup.route(env, into),
+                false => 0,
+            }
+        }
     }
 
     /// Calls `with` with the payload of the request's end; empty where it was not measured. `with` must not call Ruby.
@@ -214,7 +235,7 @@ unsafe fn used(setup: &Setup) -> Start {
 }
 
 impl Setup {
-    /// Writes the route of the request of `env`, as its framework names it, and returns its length; 0 where none does.
+    /// Writes the route of the request of `env`, a Hash, as its framework names it, and returns its length; 0 where none does.
     ///
     /// # Safety
     /// The rules of [`crate::ruby`]. Raises what is thrown at this thread.
@@ -222,9 +243,6 @@ impl Setup {
         let keys = &self.keys;
         // SAFETY: the caller keeps the rules; each value's type is checked before it is used.
         unsafe {
-            if !is(env, ruby_value_type::RUBY_T_HASH) {
-                return 0;
-            }
             let value = |key: Value| rb_hash_lookup2(env, key, NIL);
             let pattern = value(keys.rails_pattern);
             if is(pattern, ruby_value_type::RUBY_T_STRING) {

@@ -235,7 +235,7 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
                 match own.template.build(record, this, &own.cached_strings) {
                     Ok(env) => {
                         own.env.set(env);
-                        own.meter.begin();
+                        own.meter.begin(env);
                         return env;
                     }
                     Err(malformed) => {
