@@ -17,7 +17,7 @@ struct Layer {
 const FOR_TESTS: [&str; 2] = ["crates/test-browser", "crates/test-support"];
 
 /// One line for each crate.
-const LAYERS: [Layer; 32] = [
+const LAYERS: [Layer; 34] = [
     Layer {
         krate: "crates/admin",
         may_use: &[],
@@ -64,6 +64,11 @@ const LAYERS: [Layer; 32] = [
         why: "front and extension share it, so it is in the server and in Ruby; nothing that one of them alone needs",
     },
     Layer {
+        krate: "crates/experiment",
+        may_use: &["crates/metrics", "crates/statistics"],
+        why: "judges what was recorded of two halves of a pool; it knows no server and no clock",
+    },
+    Layer {
         krate: "crates/http-client",
         may_use: &[],
         why: "clients for every crate that makes requests of its own; it knows no request",
@@ -92,6 +97,11 @@ const LAYERS: [Layer; 32] = [
         krate: "crates/profiles",
         may_use: &[],
         why: "merges and shows stacks; it knows no request, no worker and no terminal",
+    },
+    Layer {
+        krate: "crates/statistics",
+        may_use: &[],
+        why: "server and lab judge with it; it measures nothing",
     },
     Layer {
         krate: "crates/traces",
@@ -130,6 +140,7 @@ const LAYERS: [Layer; 32] = [
             "crates/command-line",
             "crates/config",
             "crates/exceptions",
+            "crates/experiment",
             "crates/dashboard",
             "crates/exchange",
             "crates/front",
@@ -170,7 +181,12 @@ const LAYERS: [Layer; 32] = [
     },
     Layer {
         krate: "lab/crates/compare",
-        may_use: &["crates/proc", "lab/crates/loadgen", "lab/crates/stacks"],
+        may_use: &[
+            "crates/proc",
+            "crates/statistics",
+            "lab/crates/loadgen",
+            "lab/crates/stacks",
+        ],
         why: "runs trials and judges them; how that is shown is the report's",
     },
     Layer {

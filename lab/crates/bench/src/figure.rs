@@ -118,7 +118,7 @@ impl Figure {
                 .iter()
                 .filter_map(|trial| Some((trial.round, latency(trial, request)?)))
                 .collect();
-            return Sample::of_percentile(&latencies, percent);
+            return starts::percentile_of(&latencies, percent);
         }
         let of = |trial: &&Trial| Some((trial.round, self.of(trial, request)?));
         Sample::of_values(&trials.iter().filter_map(of).collect::<Vec<_>>())

@@ -13,7 +13,9 @@
 
 use crate::results::{Load, Results, Trial};
 use crate::statistics::Estimate;
-use crate::statistics::starts::{self, Sample};
+use crate::statistics::starts;
+use ::statistics::Sample;
+pub use ::statistics::{NOISE, Verdict, verdict};
 pub use admission::{Cause, SetAside};
 pub use contamination::Contamination;
 use loadgen::outcome::Latency;
@@ -26,24 +28,8 @@ pub mod contamination;
 pub mod measure;
 mod searches;
 
-/// A ratio closer to 1 than this is no difference that matters, however sure it is.
-pub const NOISE: f64 = 0.02;
-
 /// Fewer rounds in common than this give no verdict.
 pub const ROUNDS: usize = starts::STARTS;
-
-/// The result of comparing one stack with another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Better, with 95 % confidence.
-    Better,
-    /// Worse, with 95 % confidence.
-    Worse,
-    /// The interval contains 1, or the difference is below the noise.
-    TooClose,
-    /// Too few trials that count, or too many disturbed ones.
-    Unknown,
-}
 
 /// One measure under one load, of every stack.
 #[derive(Debug, Clone)]
@@ -247,7 +233,7 @@ impl Source<'_> {
                     .iter()
                     .copied()
                     .filter(|(round, _)| wanted(*round));
-                Sample::of_percentile(&kept.collect::<Vec<_>>(), *percent)
+                starts::percentile_of(&kept.collect::<Vec<_>>(), *percent)
             }
         }
     }
@@ -344,17 +330,6 @@ impl<'a> Finding<'a> {
             rounds,
             verdict,
         }
-    }
-}
-
-/// `noise` is a share: 0.02 leaves out ratios from 1/1.02 to 1.02.
-pub fn verdict(ratio: Estimate, noise: f64, more_is_better: bool) -> Verdict {
-    let sure = ratio.low > 1.0 || ratio.high < 1.0;
-    let matters = ratio.value.ln().abs() > noise.ln_1p();
-    match sure && matters {
-        false => Verdict::TooClose,
-        true if (ratio.value > 1.0) == more_is_better => Verdict::Better,
-        true => Verdict::Worse,
     }
 }
 
