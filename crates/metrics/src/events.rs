@@ -38,6 +38,7 @@ pub static REPLACED_WORKERS: EventCounter = EventCounter {
         "max_memory",
         "memory_budget",
         "refork",
+        "experiment",
         "late_request",
         "unresponsive",
         "busy_between_requests",

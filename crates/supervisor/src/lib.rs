@@ -23,6 +23,10 @@ pub use rules::refork::{Origin, Saving};
 pub use rules::scale::Scale;
 pub use runtime::channel::Channel;
 pub use runtime::exit_status::ExitStatus;
+pub use runtime::experiment::{
+    ExperimentError, end_experiment, experiment_over, is_experimenting, launch_beside,
+    renew_workers, workers_are_back,
+};
 pub use runtime::idle::{is_attended, stop_serving};
 pub use runtime::inspect::inspect;
 pub use runtime::inspections::{InspectError, MAX_PROFILE};

@@ -8,6 +8,7 @@ mod counts;
 mod drain;
 pub(crate) mod exit_status;
 mod exits;
+pub(crate) mod experiment;
 mod first_memory;
 pub(crate) mod idle;
 pub(crate) mod inspect;

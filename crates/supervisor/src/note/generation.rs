@@ -15,6 +15,10 @@ pub enum GenerationNote {
     WorkerByWorker(Held),
     /// It has taken over.
     Serves,
+    /// It has its part of the workers of an experiment.
+    Shares,
+    /// The experiment that it was there for is over.
+    ExperimentOver,
     /// It does not take over; the other one continues to serve.
     GivenUp {
         /// Why.
@@ -51,6 +55,8 @@ impl GenerationNote {
             Self::Starting
             | Self::WorkerByWorker(_)
             | Self::Serves
+            | Self::Shares
+            | Self::ExperimentOver
             | Self::Awaited { .. }
             | Self::Debugged
             | Self::DebuggerAwaited
@@ -70,6 +76,10 @@ impl fmt::Display for GenerationNote {
                 "replacing worker by worker, because there is no memory for two generations at once: {held}"
             ),
             Self::Serves => f.write_str("the new generation serves"),
+            Self::Shares => f.write_str("the experiment's workers serve beside the others"),
+            Self::ExperimentOver => f.write_str(
+                "the experiment is over: its workers finish their requests, and the others come back",
+            ),
             Self::GivenUp { reason } => write!(
                 f,
                 "the new generation failed, the old one continues to serve: {reason}"

@@ -115,6 +115,7 @@ impl WorkerNote {
                 RetireReason::Age { .. } => "max_age",
                 RetireReason::Memory { .. } => "max_memory",
                 RetireReason::Refork { .. } | RetireReason::Reforked => "refork",
+                RetireReason::Experiment => "experiment",
                 RetireReason::Budget { .. } => "memory_budget",
             }),
             Self::Stalled { stall, .. } => Some(match stall {

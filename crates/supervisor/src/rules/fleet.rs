@@ -61,6 +61,7 @@ impl Fleet {
                 self.checked(generation, passed, now, &mut actions);
             }
             Event::CancelLaunch => self.cancel_launch(now, &mut actions),
+            Event::EndExperiment => self.end_experiment(now, &mut actions),
             Event::Stop => self.stop(pool::Event::Stop { until: None }, now, &mut actions),
             Event::Kill => self.stop(pool::Event::Kill, now, &mut actions),
             Event::Tick => {
@@ -239,11 +240,34 @@ impl Fleet {
         rollout.is_some_and(|rollout| rollout.number == number && !rollout.reverts)
     }
 
+    /// The generation of an experiment that goes on.
+    pub(crate) fn experiment(&self) -> Option<u32> {
+        let rollout = self.rollout.as_ref().filter(|rollout| !rollout.returns)?;
+        let own = self.generations.get(rollout.number)?;
+        (own.rules.experiment && !rollout.reverts).then_some(own.number)
+    }
+
+    fn end_experiment(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        let Some(number) = self.experiment() else {
+            return;
+        };
+        let own = self.generations.get(number);
+        let serves = own.is_some_and(|own| own.stage == Stage::Serving);
+        match &mut self.rollout {
+            Some(rollout) if serves => {
+                rollout.returns = true;
+                rollout.until = None;
+            }
+            _ => self.give_up(GiveUpReason::ExperimentOver, now, actions),
+        }
+    }
+
     fn give_up_late(&mut self, now: Instant, actions: &mut Vec<Action>) {
         if let Some(rollout) = &self.rollout
             && rollout.until.is_some_and(|until| until <= now)
         {
             let why = match rollout.check {
+                _ if rollout.returns => GiveUpReason::ExperimentOver,
                 CheckState::Asked => GiveUpReason::Check,
                 CheckState::Due | CheckState::Passed => GiveUpReason::Timeout,
             };
@@ -334,6 +358,14 @@ impl Fleet {
                 true => new = Some(generation),
                 false => old = Some(generation),
             }
+        }
+        if let (true, false, Some(new), Some(old)) =
+            (rollout.returns, rollout.reverts, &mut new, &mut old)
+        {
+            if rollout.step_back(new, old, now, actions) {
+                self.give_up(GiveUpReason::ExperimentOver, now, actions);
+            }
+            return;
         }
         let over = match (new, old) {
             (Some(new), old) if !rollout.reverts => rollout.step(new, old, now, actions),

@@ -120,6 +120,8 @@ pub enum RetireReason {
     },
     /// It was forked from the template that another one takes the place of.
     Reforked,
+    /// An experiment begins, in which all workers are of one age.
+    Experiment,
     /// It is the last worker, and the server exceeds its budget because of it.
     Budget {
         /// Its private memory, in bytes.
@@ -154,6 +156,9 @@ impl fmt::Display for RetireReason {
                 "after {finished} requests it forks a new template and leaves"
             ),
             Self::Reforked => f.write_str("it was forked from the old template"),
+            Self::Experiment => {
+                f.write_str("an experiment begins, with fresh workers in both halves")
+            }
             Self::Budget { private, held } => {
                 let private = Size(*private);
                 write!(

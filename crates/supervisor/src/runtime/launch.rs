@@ -34,16 +34,26 @@ impl Supervisor {
     pub async fn launch(&self, load: Load) -> Result<Booted, StartError> {
         let generation = load.start.generation;
         let scarce = !load.plan.worker_by_worker && self.limits.is_scarce(generation).await;
-        let verdict = self.enlist(load, scarce)?;
+        let plan = &load.plan;
+        let rules = Rules {
+            places: plan.most_workers,
+            workers: self.limits.affordable(plan),
+            boot_timeout: plan.boot_timeout,
+            drain_timeout: plan.drain_timeout,
+            worker_by_worker: plan.worker_by_worker || scarce,
+            check: plan.check.is_some(),
+            experiment: false,
+        };
+        let verdict = self.enlist(load, rules)?;
         // Without a verdict everything is being torn down.
         verdict.await.unwrap_or(Err(StartError::CalledOff))
     }
 
     /// Begins to start a generation. The receiver gets the result.
-    fn enlist(
+    pub(super) fn enlist(
         &self,
         load: Load,
-        scarce: bool,
+        rules: Rules,
     ) -> Result<oneshot::Receiver<Result<Booted, StartError>>, StartError> {
         let shared = &self.shared;
         let generation = load.start.generation;
@@ -57,14 +67,6 @@ impl Supervisor {
         }
         let first = inner.fleet.finished();
         let plan = &load.plan;
-        let rules = Rules {
-            places: plan.most_workers,
-            workers: self.limits.affordable(plan),
-            boot_timeout: plan.boot_timeout,
-            drain_timeout: plan.drain_timeout,
-            worker_by_worker: plan.worker_by_worker || scarce,
-            check: plan.check.is_some(),
-        };
         let refork = !plan.refork.is_empty();
         let processes = Processes {
             workers: (0..=plan.most_workers).map(|_| None).collect(),
@@ -136,7 +138,8 @@ impl Shared {
         });
     }
 
-    pub(crate) fn serves(&self, generation: u32) {
+    /// A generation has all its workers. It has taken over, or shares the requests with the other one in an experiment.
+    pub(crate) fn serves(&self, generation: u32, takes_over: bool) {
         let mut inner = self.inner.borrow_mut();
         let Some(processes) = inner.processes.get_mut(&generation) else {
             return;
@@ -148,6 +151,9 @@ impl Shared {
         let first = processes.first;
         let load = Rc::clone(&processes.load);
         drop(inner);
+        if !takes_over {
+            return self.note(generation, GenerationNote::Shares);
+        }
         self.budget.borrow_mut().set_bound(load.plan.budget);
         self.serving_load.replace(Some(load));
         if !first {
@@ -175,10 +181,14 @@ impl Shared {
             (GiveUpReason::Timeout, _) => StartError::Timeout(boot_timeout),
             (GiveUpReason::Corrupt, _) => StartError::Corrupt,
             (GiveUpReason::CalledOff, _) => StartError::CalledOff,
+            (GiveUpReason::ExperimentOver, _) => StartError::ExperimentOver,
         };
-        if !first {
-            let reason = error.to_string();
-            self.note(generation, GenerationNote::GivenUp { reason });
+        let reason = error.to_string();
+        self.given_up.replace(Some((generation, reason.clone())));
+        match why {
+            GiveUpReason::ExperimentOver => self.note(generation, GenerationNote::ExperimentOver),
+            _ if first => {}
+            _ => self.note(generation, GenerationNote::GivenUp { reason }),
         }
         if let Some(verdict) = verdict {
             let _ = verdict.send(Err(error));

@@ -181,4 +181,7 @@ pub enum StartError {
     /// The server stops.
     #[error("the server is stopping")]
     CalledOff,
+    /// It was there for an experiment, which was ended before.
+    #[error("the experiment was ended")]
+    ExperimentOver,
 }

@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) inner: RefCell<Inner>,
     /// What the generation that serves was launched with.
     pub(crate) serving_load: RefCell<Option<Rc<Load>>>,
+    /// The last generation that was given up, and why.
+    pub(crate) given_up: RefCell<Option<(u32, String)>>,
     /// How many workers there shall be, if that is not what the settings say.
     pub(crate) scale: Cell<Scale>,
     /// What memory allows. Never borrowed while anything else is called.
@@ -170,6 +172,7 @@ impl Shared {
                 processes: BTreeMap::new(),
             }),
             serving_load: RefCell::default(),
+            given_up: RefCell::default(),
             scale: Cell::default(),
             budget: RefCell::new(Budget::new(Bound::None)),
             changed: watch::Sender::new(()),
@@ -209,7 +212,8 @@ impl Shared {
                 fleet::Action::RouteTo { generations } => self.dispatcher.route_to(&generations),
                 fleet::Action::Outage { until } => self.outage(until.map(Into::into)),
                 fleet::Action::Check { generation } => Rc::clone(self).check(generation),
-                fleet::Action::Serves { generation } => self.serves(generation),
+                fleet::Action::Serves { generation } => self.serves(generation, true),
+                fleet::Action::Shares { generation } => self.serves(generation, false),
                 fleet::Action::GiveUp { generation, why } => self.give_up(generation, why),
                 fleet::Action::Close { generation } => self.close(generation),
             }
@@ -315,8 +319,7 @@ impl Shared {
     /// Lets go of a worker that is gone. Returns how it ended.
     fn take_dead(&self, id: WorkerId) -> Cause {
         let mut inner = self.inner.borrow_mut();
-        let process = inner.take_worker(id);
-        let pid = process.and_then(|process| process.pid);
+        let pid = inner.take_worker(id).and_then(|process| process.pid);
         let processes = inner.processes.get_mut(&id.generation);
         let unknown = || Exits::default().died(id.worker, None);
         processes.map_or_else(unknown, |processes| processes.exits.died(id.worker, pid))

@@ -30,6 +30,8 @@ pub(crate) enum Event {
     Checked { generation: u32, passed: bool },
     /// The server is going to stop, so no new generation is to take over.
     CancelLaunch,
+    /// An experiment is over: its generation ends, and the other one gets its workers back.
+    EndExperiment,
     /// Stop for good: workers finish what they hold.
     Stop,
     /// Stop for good, at once.
@@ -54,6 +56,8 @@ pub(crate) enum Action {
     Check { generation: u32 },
     /// The generation has taken over.
     Serves { generation: u32 },
+    /// The generation of an experiment has all its workers, and the other one as many fewer.
+    Shares { generation: u32 },
     /// The generation will not take over.
     GiveUp { generation: u32, why: GiveUpReason },
     /// Nothing is left of the generation.
@@ -83,6 +87,8 @@ pub(crate) enum GiveUpReason {
     Corrupt,
     /// The server stops.
     CalledOff,
+    /// It was there for an experiment, which is over.
+    ExperimentOver,
 }
 
 /// The rules of a generation, and of the rollout that starts it.
@@ -100,6 +106,9 @@ pub(crate) struct Rules {
     pub(crate) worker_by_worker: bool,
     /// Whether a new generation is to pass a check before it takes over.
     pub(crate) check: bool,
+    /// Whether it is there for an experiment: its workers come in place of as many of the other generation, worker by worker, and
+    /// both serve until [`Event::EndExperiment`]. It never takes over.
+    pub(crate) experiment: bool,
 }
 
 impl Rules {

@@ -1,5 +1,5 @@
 //! One rollout: from the moment that the new generation's template can fork to the moment that it has taken over.
-//! All at once, or worker by worker. A pure part of the fleet.
+//! All at once, or worker by worker. An experiment is a rollout that stops halfway. A pure part of the fleet.
 
 use std::time::Instant;
 
@@ -28,6 +28,12 @@ pub(super) struct Rollout {
     pub(super) until: Option<Instant>,
     /// Whether it was given up: the old generation gets its workers back as the new one's go.
     pub(super) reverts: bool,
+    /// Whether both generations of an experiment have the workers that they shall have.
+    shares: bool,
+    /// Whether an experiment is over: the old generation gets its workers back, worker by worker.
+    pub(super) returns: bool,
+    /// The most workers of the old generation that were ready at once since then.
+    returned: u16,
 }
 
 impl Rollout {
@@ -40,12 +46,54 @@ impl Rollout {
             arrived: 0,
             until: None,
             reverts: false,
+            shares: false,
+            returns: false,
+            returned: 0,
         }
     }
 
     /// Workers that a generation of these rules may have while there are so many others.
     pub(super) fn room(&self, others: u16, rules: &Rules) -> u16 {
         self.most.saturating_sub(others).min(rules.workers)
+    }
+
+    /// Both generations of an experiment have their workers, once those that leave are gone.
+    fn share(&mut self, new: &Generation, old: &Generation, actions: &mut Vec<Action>) {
+        if old.pool.workers().leaving() == 0 && !std::mem::replace(&mut self.shares, true) {
+            let generation = new.number;
+            actions.push(Action::Shares { generation });
+        }
+    }
+
+    /// Takes the next step back from an experiment: a worker of the old generation comes before one of the new one goes. True
+    /// when the old generation has all its workers.
+    pub(super) fn step_back(
+        &mut self,
+        new: &mut Generation,
+        old: &mut Generation,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) -> bool {
+        let ready = old.pool.workers().ready();
+        if ready > self.returned || self.until.is_none() {
+            self.returned = ready;
+            self.until = Some(now + old.rules.boot_timeout + new.rules.drain_timeout);
+        }
+        let rest = old.rules.workers.saturating_sub(ready);
+        if rest == 0 {
+            return true;
+        }
+        if rest < new.pool.workers().limit() {
+            new.resize(rest, now, actions);
+        }
+        let others = new.pool.workers().limit()
+            + new.pool.workers().leaving()
+            + old.pool.workers().leaving();
+        let room = self.room(others, &old.rules);
+        if room > old.pool.workers().limit() {
+            old.resize(room, now, actions);
+        }
+        false
     }
 
     /// Takes the next step. True when the new generation has taken over.
@@ -80,14 +128,14 @@ impl Rollout {
         if self.check == CheckState::Passed && new.stage == Stage::Booting && ready >= enough {
             new.stage = Stage::Serving;
             if let Some(old) = &old
-                && ready < rules.workers
+                && (ready < rules.workers || rules.experiment)
             {
                 let generations = vec![old.number, new.number];
                 actions.push(Action::RouteTo { generations });
             }
         }
         let serves = new.stage == Stage::Serving;
-        if serves && ready == rules.workers {
+        if serves && ready == rules.workers && !rules.experiment {
             let generation = new.number;
             let generations = vec![generation];
             actions.push(Action::RouteTo { generations });
@@ -112,6 +160,9 @@ impl Rollout {
             if room > new.pool.workers().limit() {
                 new.resize(room, now, actions);
                 self.until = None;
+            }
+            if serves && ready == rules.workers && old.pool.workers().limit() <= spared {
+                self.share(new, old, actions);
             }
             // What leaves has clocks of its own, which may well be longer.
             no_room = new.pool.workers().limit() < rules.workers

@@ -17,6 +17,7 @@ fn rules(worker_by_worker: bool, check: bool) -> Rules {
         drain_timeout: DRAIN_TIMEOUT,
         worker_by_worker,
         check,
+        experiment: false,
     }
 }
 
@@ -181,6 +182,84 @@ fn worker_by_worker_there_is_never_more_than_one_too_many() {
     run.check(died(1, 0, 1), &[down(1, 0), dismiss(1)]);
     run.check(template_died(1), &[Action::Close { generation: 1 }]);
     assert!(run.fleet.is_settled());
+}
+
+/// A generation for an experiment, of one worker beside the other of [`Run::serving`], on its way.
+fn experiment(run: &mut Run) {
+    let rules = Rules {
+        workers: 1,
+        experiment: true,
+        ..rules(true, false)
+    };
+    let generation = 2;
+    run.check(Event::Launch { generation, rules }, &[spawn(2)]);
+    run.check(booted(2), &[fork(2, 0, 1)]);
+    run.ready(2, 0, 1, &[feed(&[1, 2]), stop(1, 1)]);
+    let shares = Action::Shares { generation };
+    run.check(died(1, 1, 1), &[down(1, 1), shares]);
+    assert_eq!(run.stages(), [(1, Stage::Serving), (2, Stage::Serving)]);
+    assert_eq!(run.fleet.experiment(), Some(2));
+    assert_eq!(run.fleet.next(), None);
+}
+
+#[test]
+fn an_experiment_has_half_of_the_workers_until_it_is_ended() {
+    let mut run = Run::serving(rules(false, false));
+    experiment(&mut run);
+    // What dies comes again in its own half, and nothing else changes.
+    run.check(died(1, 0, 1), &[down(1, 0), fork(1, 0, 2)]);
+    run.ready(1, 0, 2, &[]);
+    run.check(died(2, 0, 1), &[down(2, 0), fork(2, 0, 2)]);
+    run.ready(2, 0, 2, &[]);
+    run.check(run.launch(3), &[]);
+    let (workers, leaves) = (1, None);
+    run.check(Event::Resize { workers, leaves }, &[]);
+    // One comes before one goes.
+    run.check(Event::EndExperiment, &[fork(1, 1, 2)]);
+    assert_eq!(run.fleet.experiment(), None);
+    run.check(Event::EndExperiment, &[]);
+    let over = given_up(GiveUpReason::ExperimentOver);
+    run.ready(1, 1, 2, &[over, feed(&[1]), stop(2, 0)]);
+    run.check(died(2, 0, 2), &[down(2, 0), dismiss(2)]);
+    run.check(template_died(2), &[Action::Close { generation: 2 }]);
+    assert!(run.fleet.is_calm());
+    run.check(Event::EndExperiment, &[]);
+}
+
+#[test]
+fn an_experiment_whose_workers_do_not_come_back_ends_nevertheless() {
+    let mut run = Run::serving(rules(false, false));
+    experiment(&mut run);
+    run.check(Event::EndExperiment, &[fork(1, 1, 2)]);
+    run.check(of(1, pool::Event::Forked { worker: 1 }), &[]);
+    run.after(BOOT_TIMEOUT, &[kill(1, 1)]);
+    run.check(died(1, 1, 2), &[down(1, 1), fork(1, 1, 3)]);
+    let over = given_up(GiveUpReason::ExperimentOver);
+    run.after(DRAIN_TIMEOUT, &[over, feed(&[1]), stop(2, 0)]);
+    run.check(died(2, 0, 1), &[down(2, 0), dismiss(2)]);
+}
+
+#[test]
+fn an_experiment_whose_template_dies_is_over() {
+    let mut run = Run::serving(rules(false, false));
+    experiment(&mut run);
+    let failed = given_up(GiveUpReason::Template);
+    run.check(
+        template_died(2),
+        &[failed, feed(&[1]), stop(2, 0), fork(1, 1, 2)],
+    );
+    run.ready(1, 1, 2, &[]);
+    let closed = Action::Close { generation: 2 };
+    run.check(died(2, 0, 1), &[down(2, 0), closed]);
+    assert!(run.fleet.is_calm());
+}
+
+#[test]
+fn an_experiment_does_not_end_a_restart() {
+    let mut run = Run::serving(rules(true, false));
+    run.check(run.launch(2), &[spawn(2)]);
+    run.check(Event::EndExperiment, &[]);
+    run.check(booted(2), &[fork(2, 0, 1)]);
 }
 
 #[test]
@@ -773,6 +852,10 @@ impl World {
                 assert_eq!(self.launched.take(), Some(generation), "seed {seed}");
                 assert_eq!(self.fed, [generation], "seed {seed}");
             }
+            Action::Shares { generation } => {
+                assert_eq!(self.launched, Some(generation), "seed {seed}");
+                assert_eq!(self.fed.len(), 2, "seed {seed}");
+            }
             Action::GiveUp { generation, .. } => {
                 assert_eq!(self.launched.take(), Some(generation), "seed {seed}");
             }
@@ -878,6 +961,9 @@ impl World {
                 return now;
             }
             let event = self.bound().unwrap_or_else(|| {
+                if fleet.next().is_none() && fleet.experiment().is_some() {
+                    return Event::EndExperiment;
+                }
                 let next = fleet.next();
                 now = next.expect("there is a clock").max(now);
                 Event::Tick
@@ -903,7 +989,7 @@ impl World {
 #[test]
 fn any_order_of_events_keeps_the_promises_of_a_rollout() {
     let (mut served, mut given_up, mut outages) = (0, 0, 0);
-    let (mut retired, mut followed, mut hung) = (0, 0, 0);
+    let (mut retired, mut followed, mut hung, mut shared) = (0, 0, 0, 0);
     for seed in 0..700_u64 {
         let mut draw = crate::draws(seed);
         let places = 1 + draw(3) as u16;
@@ -952,6 +1038,10 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                     // Settings and memory may have changed since the last one.
                     rules.worker_by_worker = draw(2) == 0;
                     rules.workers = wanted;
+                    rules.experiment = seed % 5 == 1 && !fleet.finished() && wanted > 1;
+                    if rules.experiment {
+                        (rules.workers, rules.worker_by_worker) = (wanted / 2, true);
+                    }
                     by_worker = rules.worker_by_worker;
                     Event::Launch {
                         generation: last,
@@ -990,6 +1080,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                     world.end(id);
                     died(generation, worker, life.unwrap())
                 }
+                10 if seed % 5 == 1 && step % 20 == 0 => Event::EndExperiment,
                 10 if !world.checks.is_empty() => Event::Checked {
                     generation: world.checks.remove(0),
                     passed: !trouble || draw(3) > 0,
@@ -1034,6 +1125,7 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
                 match &action {
                     Action::Serves { .. } => served += 1,
                     Action::GiveUp { .. } => given_up += 1,
+                    Action::Shares { .. } => shared += 1,
                     Action::Outage { until: Some(_) } => outages += 1,
                     Action::Pool {
                         generation,
@@ -1119,8 +1211,9 @@ fn any_order_of_events_keeps_the_promises_of_a_rollout() {
             && outages > 20
             && retired > 200
             && followed > 20
-            && hung > 100,
-        "{served} {given_up} {outages} {retired} {followed} {hung}"
+            && hung > 100
+            && shared > 20,
+        "{served} {given_up} {outages} {retired} {followed} {hung} {shared}"
     );
 }
 
