@@ -165,10 +165,8 @@ impl ApplicationFront {
     /// Hides the values of these parameters too in the log, in place of those that an earlier generation named.
     pub fn hide_parameters(&self, names: &[String]) {
         self.application.hide_parameters(names);
-        if let Some(edges) = self.edges.get() {
-            let (number, names) = (self.number, names.to_vec());
-            edges.tell_all(move |parts| parts.application(number).hide_parameters(&names));
-        }
+        let names = names.to_vec();
+        tell_other_edges(self, move |application| application.hide_parameters(&names));
     }
 
     /// Names the edges of other threads, which serve it too.
@@ -245,6 +243,17 @@ impl ApplicationFront {
             alarms.into_iter().for_each(hear);
         }
         leaving
+    }
+}
+
+/// Has the edges of other threads do this with the application.
+pub(crate) fn tell_other_edges(
+    front: &ApplicationFront,
+    work: impl Fn(&Application) + Clone + Send + 'static,
+) {
+    if let Some(edges) = front.edges.get() {
+        let number = front.number;
+        edges.tell_all(move |parts| work(parts.application(number)));
     }
 }
 

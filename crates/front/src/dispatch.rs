@@ -140,6 +140,12 @@ impl Dispatcher {
     }
 }
 
+/// Sets whether chance decides which of two generations gets a request that both have an idle thread for. Otherwise the one with
+/// more idle threads gets it.
+pub fn share_by_chance(dispatcher: &Dispatcher, by_chance: bool) {
+    dispatcher.state.borrow_mut().generations.by_chance = by_chance;
+}
+
 /// Sets how many threads of each worker take requests, in place of all. Threads beyond that finish what they have.
 pub fn set_active_threads(dispatcher: &Dispatcher, active: u16) {
     let mut state = dispatcher.state.borrow_mut();

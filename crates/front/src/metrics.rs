@@ -14,7 +14,7 @@ pub fn record(ended: &Ended<'_>) {
     }
     let status = ended.sent.status.map(|status| status.as_u16());
     let failed = !matches!(ended.outcome, Outcome::Ok | Outcome::Hijacked);
-    application.recorder.record(&metrics::Ended {
+    let record = metrics::Ended {
         method: ended.transaction.request.method.as_str(),
         route: route(ended, status),
         status,
@@ -23,7 +23,11 @@ pub fn record(ended: &Ended<'_>) {
         queue: ended.queue,
         app: ended.app,
         cost: ended.measures.as_ref().map(cost),
-    });
+    };
+    application.recorder.record(&record);
+    if let (Some(halves), Some(worker)) = (&*application.halves.borrow(), ended.worker) {
+        halves.record(worker.generation, &record);
+    }
 }
 
 /// Where a request went. What the application did not find is no route, for clients can invent as many paths as they like.

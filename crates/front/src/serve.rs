@@ -12,6 +12,7 @@ pub mod file_body;
 pub mod file_threads;
 pub mod files;
 pub mod gate;
+pub(crate) mod halves;
 pub mod kept_body;
 pub(crate) mod mount;
 pub mod plan;

@@ -8,6 +8,7 @@ use super::generation::Generation;
 use super::lanes::{Lane, Lanes};
 use super::pending::PendingRequest;
 use super::queue::{Next, Queue};
+use crate::random::random;
 
 /// All generations.
 pub(super) struct OpenGenerations {
@@ -17,6 +18,9 @@ pub(super) struct OpenGenerations {
     queue_waits: bool,
     /// How many threads of each worker take requests, as far as it has so many.
     active_threads: u16,
+    /// Whether chance decides between two generations with idle threads, for an experiment: the one with more of them would get
+    /// nearly all requests where few come.
+    pub(super) by_chance: bool,
 }
 
 impl OpenGenerations {
@@ -28,6 +32,7 @@ impl OpenGenerations {
             all: vec![first],
             queue_waits: false,
             active_threads: u16::MAX,
+            by_chance: false,
         }
     }
 
@@ -93,7 +98,7 @@ impl OpenGenerations {
         Some((at, slot))
     }
 
-    /// The only generation that the queue goes to. Where there are two, the one with more idle threads, and
+    /// The only generation that the queue goes to. Where there are two, the one with more idle threads or by chance, and
     /// none without: a request that waited behind a busy thread could not go to the other generation's.
     fn roomiest(&self) -> Option<usize> {
         if let [only] = &self.all[..] {
@@ -111,7 +116,10 @@ impl OpenGenerations {
                 Some((at, idle))
             }
         });
-        idle.max_by_key(|(_, idle)| *idle).map(|(at, _)| at)
+        match self.by_chance {
+            false => idle.max_by_key(|(_, idle)| *idle).map(|(at, _)| at),
+            true => drawn(idle.map(|(at, idle)| (at, idle + 1))),
+        }
     }
 
     /// Takes back into the queue what no worker has claimed, oldest first; of that, what is `wanted`.
@@ -207,5 +215,37 @@ impl OpenGenerations {
             let needed = Some(generation.number) == latest || generation.slots.taken() > 0;
             needed || !generation.closed
         });
+    }
+}
+
+/// One of these places by chance, each as often as its number of threads says.
+fn drawn(places: impl Iterator<Item = (usize, usize)> + Clone) -> Option<usize> {
+    let all: usize = places.clone().map(|(_, threads)| threads).sum();
+    let mut at = u64::from_le_bytes(random()).checked_rem(all as u64)? as usize;
+    let mut places = places;
+    let place = places.find(|(_, threads)| match at.checked_sub(*threads) {
+        Some(rest) => {
+            at = rest;
+            false
+        }
+        None => true,
+    });
+    place.map(|(place, _)| place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chance_gives_each_generation_its_part_of_the_requests() {
+        let mut counts = [0_u32; 3];
+        for _ in 0..30_000 {
+            let places = [(0, 1), (2, 2)].into_iter();
+            counts[drawn(places).unwrap()] += 1;
+        }
+        assert_eq!(counts[1], 0);
+        assert!((9_300..10_700).contains(&counts[0]), "{counts:?}");
+        assert_eq!(drawn([].into_iter()), None);
     }
 }

@@ -19,6 +19,7 @@ use crate::serve::cached::ResponseCache;
 use crate::serve::error_pages::ErrorPages;
 use crate::serve::files::ApplicationFiles;
 use crate::serve::gate::Gate;
+use crate::serve::halves::Halves;
 use crate::serve::public_folder::PublicFolder;
 use crate::serve::reader::Reader;
 use crate::slow_requests::SlowRequests;
@@ -45,6 +46,8 @@ pub struct Application {
     pub counters: Arc<Counters>,
     /// What its requests here cost.
     pub recorder: Recorder,
+    /// The same by generations, while an experiment runs.
+    pub(crate) halves: RefCell<Option<Box<Halves>>>,
     /// How much of its threads is in use; kept up to date where `endpoint_load_metrics` is set.
     pub saturation: Arc<LatestSaturation>,
     /// The slowest requests, of all edges.
@@ -104,6 +107,7 @@ impl ApplicationSeed {
             cache: self.cache,
             counters: self.counters,
             recorder: self.metrics.recorder(),
+            halves: RefCell::default(),
             metrics: self.metrics,
             saturation: self.saturation,
             before: Counters::default(),
