@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap_complete::Shell;
 
-use crate::server_arguments::{PlanArguments, ServerArguments, ViewArguments};
+use crate::server_arguments::{ExperimentArguments, PlanArguments, ServerArguments, ViewArguments};
 
 /// A command.
 #[derive(Debug, PartialEq)]
@@ -133,6 +133,8 @@ pub enum Command {
     Gc(ViewArguments),
     /// Say how many workers and threads an application needs.
     Plan(PlanArguments),
+    /// Run half of the workers with another setting, and say which half is better.
+    Experiment(ExperimentArguments),
     /// Write a file of settings.
     Init {
         /// The application's folder; by default the current one.

@@ -4,6 +4,7 @@
 use clap::{Arg, ArgGroup, Command, ValueHint, value_parser};
 
 use crate::arguments::{dir, own_config, path, port, settings, switch, targets, text};
+use crate::experiment::definition as experiment;
 
 /// The commands of the lab, a program of its own, and what each does.
 pub const LAB_COMMANDS: [(&str, &str); 5] = [
@@ -210,8 +211,8 @@ fn memory() -> Command {
         .arg(switch("json", "Print JSON, in bytes"))
 }
 
-/// Commands that show what the server does, and where its time goes.
-fn commands_for_observers() -> [Command; 5] {
+/// Commands that show where the server's time goes.
+fn commands_for_observers() -> [Command; 6] {
     let number = Arg::new("number")
         .value_name("N")
         .help("Number of a request in that list: shows where it spent its time");
@@ -244,7 +245,7 @@ fn commands_for_observers() -> [Command; 5] {
         .args(targets())
         .args([worker(), switch("json", "Print JSON")])
         .arg(of_application());
-    [slow, profile, backtraces, gc, plan()]
+    [slow, profile, backtraces, gc, plan(), experiment()]
 }
 
 fn plan() -> Command {

@@ -6,6 +6,7 @@
 mod arguments;
 mod commands;
 mod definition;
+mod experiment;
 mod matches;
 mod server_arguments;
 
@@ -20,7 +21,9 @@ pub use commands::{
     ApplicationArguments, Command, MaintenanceArguments, MaintenanceState, ProfileMode, Purge,
 };
 pub use definition::{LAB_COMMANDS, definition};
-pub use server_arguments::{PlanArguments, ServerArguments, ViewArguments};
+pub use server_arguments::{
+    ExperimentAction, ExperimentArguments, PlanArguments, ServerArguments, ViewArguments,
+};
 
 /// They ask for the help itself, and are no topics.
 const HELP_FLAGS: [&str; 2] = ["-h", "--help"];

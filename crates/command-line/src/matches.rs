@@ -10,7 +10,8 @@ use config::{SETTINGS, Setting};
 use crate::commands::{
     ApplicationArguments, Command, MaintenanceArguments, MaintenanceState, ProfileMode, Purge,
 };
-use crate::server_arguments::{PlanArguments, ServerArguments, ViewArguments};
+use crate::experiment;
+use crate::server_arguments::{ExperimentArguments, PlanArguments, ServerArguments, ViewArguments};
 
 fn purge(matches: &mut ArgMatches) -> Purge {
     let mut text = |name: &str| matches.remove_one::<String>(name);
@@ -89,6 +90,7 @@ pub(crate) fn command(name: &str, matches: &mut ArgMatches) -> Command {
         "backtraces" => Command::Backtraces(view(matches)),
         "gc" => Command::Gc(view(matches)),
         "plan" => Command::Plan(plan(matches)),
+        "experiment" => Command::Experiment(experiment(matches)),
         "maintenance" => Command::Maintenance(maintenance(matches)),
         "purge" => Command::Purge {
             what: purge(matches),
@@ -138,6 +140,15 @@ fn plan(matches: &mut ArgMatches) -> PlanArguments {
         workers: matches.remove_one("workers"),
         threads: matches.remove_one("threads"),
         cores: matches.remove_one("cores"),
+        json: matches.get_flag("json"),
+        server: server(matches),
+    }
+}
+
+fn experiment(matches: &mut ArgMatches) -> ExperimentArguments {
+    ExperimentArguments {
+        action: experiment::action(matches),
+        application: matches.remove_one("application"),
         json: matches.get_flag("json"),
         server: server(matches),
     }

@@ -33,6 +33,38 @@ pub struct ViewArguments {
     pub json: bool,
 }
 
+/// An experiment: which server's, and what differs in its second half.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ExperimentArguments {
+    /// Which server.
+    pub server: ServerArguments,
+    /// The application's name, where the server has several.
+    pub application: Option<String>,
+    /// What is to be done.
+    pub action: ExperimentAction,
+    /// As JSON, for programs.
+    pub json: bool,
+}
+
+/// What is to be done about an experiment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ExperimentAction {
+    /// Begin one, and wait for its end.
+    Start {
+        /// Settings of the second half: names and values.
+        settings: Vec<(String, String)>,
+        /// Variables of its environment: names and values.
+        variables: Vec<(String, String)>,
+        /// How long both halves are measured.
+        time: Duration,
+    },
+    /// End the one that runs.
+    Stop,
+    /// Show the one that runs, or the last one.
+    #[default]
+    Show,
+}
+
 /// How many workers and threads an application needs, of which server, and for which load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlanArguments {

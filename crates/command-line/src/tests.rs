@@ -321,3 +321,42 @@ fn the_labs_commands_are_known() {
     }
     all_given("highball load http://localhost:8080/ --no such");
 }
+
+#[test]
+fn an_experiment_names_what_differs() {
+    let action = |line: &str| match read(line).unwrap() {
+        Command::Experiment(arguments) => arguments.action,
+        other => panic!("{other:?}"),
+    };
+    let owned = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(
+        action("highball experiment --set jit=none --env A=b=c --env B= --for 90s"),
+        ExperimentAction::Start {
+            settings: vec![owned("jit", "none")],
+            variables: vec![owned("A", "b=c"), owned("B", "")],
+            time: Duration::from_secs(90),
+        }
+    );
+    let same = ExperimentAction::Start {
+        settings: Vec::new(),
+        variables: Vec::new(),
+        time: Duration::from_secs(600),
+    };
+    assert_eq!(action("highball experiment --same app"), same);
+    assert_eq!(action("highball experiment --stop"), ExperimentAction::Stop);
+    assert_eq!(action("highball experiment --show"), ExperimentAction::Show);
+    for wrong in [
+        "",
+        " --set jit",
+        " --set =1",
+        " --same --set jit=none",
+        " --stop --env A=1",
+        " --same --for 1s",
+        " --same --for 2d",
+    ] {
+        assert!(
+            read(&format!("highball experiment{wrong}")).is_err(),
+            "{wrong}"
+        );
+    }
+}

@@ -90,6 +90,30 @@ impl Settings {
         layers::load(&sources, machine).map(|all| all.server)
     }
 
+    /// Returns the same settings with another value of one of them, as a flag would give it.
+    ///
+    /// # Errors
+    /// There is no such setting, or it cannot have that value.
+    pub fn with(&self, name: &str, value: &str) -> Result<Self, ConfigErrors> {
+        let mut errors = Vec::new();
+        let raws = from_flags(&[(name.to_owned(), value.to_owned())], &mut errors);
+        let mut values: Vec<_> = self
+            .values()
+            .into_iter()
+            .zip(self.origins.clone())
+            .collect();
+        for raw in raws {
+            if let Some(value) = check(&raw, &mut errors) {
+                let place = raw.place;
+                values[raw.index] = (value, Origin { place, auto: false });
+            }
+        }
+        match errors.is_empty() {
+            true => Ok(Self::from_values(values)),
+            false => Err(ConfigErrors(errors)),
+        }
+    }
+
     /// Those of [`Settings::default`], listening on a free port of 127.0.0.1; reads nothing of the machine.
     pub fn for_tests() -> Self {
         let listen = vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))];

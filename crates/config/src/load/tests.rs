@@ -977,3 +977,16 @@ fn names_are_unique_and_follow_one_form() {
         );
     }
 }
+
+#[test]
+fn one_setting_may_have_another_value() {
+    let old = Settings::for_tests();
+    let new = old
+        .with("jit", "none")
+        .unwrap()
+        .with("threads", "7")
+        .unwrap();
+    let changed: Vec<_> = old.changes(&new).iter().map(|one| one.name).collect();
+    assert_eq!(changed, ["threads", "jit"]);
+    assert!(old.with("jit", "maybe").is_err() && old.with("nothing", "1").is_err());
+}
