@@ -5,6 +5,7 @@ pub(crate) mod active_threads;
 pub(crate) mod autoscale;
 pub(crate) mod boot;
 pub(crate) mod control_folder;
+pub(crate) mod experiment;
 pub(crate) mod handover;
 pub(crate) mod idle;
 pub(crate) mod predecessor;
@@ -48,8 +49,9 @@ impl Changes {
         loop {
             queue.unblock();
             let first = queue.first().await;
+            experiment::end_because_of(&first, &self.concerned(&first));
             // A reload waits only if it needs a new generation.
-            if first != Change::Reload {
+            if first != Change::Reload && !self.is_about_experiment(&first) {
                 self.wait_for_predecessor(&first).await;
                 // One that is loaded for the first time may hang, and the others need not wait for it.
                 for hosted in self
@@ -69,6 +71,12 @@ impl Changes {
                     scale::scale(&self.server, application.as_deref(), *to).await,
                     None,
                 ),
+                Change::Experiment(request) => {
+                    (experiment::start(&self.server, request).await, None)
+                }
+                Change::EndExperiment(name) => {
+                    (experiment::stop(&self.server, name.as_deref()).await, None)
+                }
                 Change::Refork(name) => (refork::refork(&self.server, name.as_deref()).await, None),
                 Change::Upgrade(binary) => {
                     let limit = self.boot_timeouts();
@@ -82,6 +90,15 @@ impl Changes {
                 return successor;
             }
         }
+    }
+
+    /// Whether a change ends an experiment that runs, or is refused because of it: neither waits for its end.
+    fn is_about_experiment(&self, change: &Change) -> bool {
+        let concerned = self.concerned(change);
+        let mut runs = concerned
+            .iter()
+            .map(|one| supervisor::is_experimenting(&one.supervisor));
+        matches!(change, Change::Experiment(_) | Change::EndExperiment(_)) && runs.any(|runs| runs)
     }
 
     /// The applications that a change is for; those that serve come first.
@@ -152,12 +169,18 @@ fn concerns(change: &Change, hosted: &Hosted) -> bool {
     match change {
         Change::Restart(Some(name))
         | Change::Refork(Some(name))
+        | Change::EndExperiment(Some(name))
         | Change::Scale {
             application: Some(name),
             ..
         } => hosted.name().as_ref() == Some(name),
+        Change::Experiment(request) => {
+            let name = request.application.as_ref();
+            name.is_none_or(|name| hosted.name().as_ref() == Some(name))
+        }
         Change::Restart(None)
         | Change::Refork(None)
+        | Change::EndExperiment(None)
         | Change::Reload
         | Change::Scale { .. }
         | Change::Upgrade(_) => true,

@@ -3,9 +3,11 @@
 
 pub(crate) mod agent_check;
 pub(crate) mod api;
+mod change_answer;
 pub(crate) mod custom_metrics;
 pub(crate) mod directory;
 pub(crate) mod exceptions;
+mod experiment_routes;
 pub(crate) mod health;
 pub(crate) mod inspection_routes;
 pub(crate) mod inspections;

@@ -13,6 +13,7 @@ use supervisor::{Obstacle, Supervisor, scale_of};
 use tokio::sync::Mutex;
 
 use crate::application::{Application, capacity};
+use crate::experiments::Experiments;
 use crate::housekeeping::Housekeeping;
 use crate::thread_limit::ThreadLimit;
 
@@ -36,6 +37,8 @@ pub(crate) struct Hosted {
     pub(crate) obstacle: Cell<Option<Obstacle>>,
     /// How many threads of each worker take requests.
     pub(crate) thread_limit: ThreadLimit,
+    /// Half of its workers with another setting.
+    pub(crate) experiments: Experiments,
     /// Held while a generation is launched.
     pub(crate) turn: Mutex<()>,
 }

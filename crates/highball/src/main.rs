@@ -12,6 +12,7 @@ mod cli;
 mod control;
 mod dashboard;
 mod exceptions;
+mod experiments;
 mod hosted;
 mod housekeeping;
 mod launchers;
@@ -31,8 +32,8 @@ mod translation;
 use std::process::ExitCode;
 
 use cli::{
-    certificates, check, client, dashboard as dashboard_command, exceptions_page, help, init, lab,
-    launcher, maintenance, memory, plan, profile, serve, slow, top, watch, workers,
+    certificates, check, client, dashboard as dashboard_command, exceptions_page, experiment, help,
+    init, lab, launcher, maintenance, memory, plan, profile, serve, slow, top, watch, workers,
 };
 use command_line::Command;
 use tikv_jemallocator::Jemalloc;
@@ -100,6 +101,7 @@ fn main() -> ExitCode {
         Command::Backtraces(view) => workers::backtraces(&view),
         Command::Gc(view) => workers::gc(&view),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Experiment(arguments) => experiment::run(&arguments),
         Command::Upgrade { server, binary } => client::upgrade(&server, binary.as_deref()),
         Command::Stop { server, now } => client::stop(&server, now),
         Command::Init { dir, from } => init::run(dir.as_deref(), from.as_deref()),

@@ -213,6 +213,18 @@ pub(crate) fn upgrade(server: &ServerArguments, binary: Option<&Path>) -> Result
 /// # Errors
 /// There is no server, it does not answer, or the change has failed.
 fn change(server: &ServerArguments, path: &str, body: &impl Serialize) -> Result<()> {
+    print(&changed(server, path, body)?)
+}
+
+/// The same, and returns what was done.
+///
+/// # Errors
+/// As [`change`].
+pub(super) fn changed(
+    server: &ServerArguments,
+    path: &str,
+    body: &impl Serialize,
+) -> Result<String> {
     let mut connection = connect(server)?;
     let mut answer = api::post(&connection, path, body)?;
     loop {
@@ -226,7 +238,7 @@ fn change(server: &ServerArguments, path: &str, body: &impl Serialize) -> Result
                 connection = connect_to_process(pid)?;
                 answer = api::post(&connection, path, body)?;
             }
-            Some(Progress::Done { message }) => return print(&message),
+            Some(Progress::Done { message }) => return Ok(message),
             Some(Progress::Failed { message }) => bail!(message),
             Some(Progress::Refused { message }) => {
                 bail!("the server refused the command: {message}")

@@ -1,10 +1,8 @@
 //! A page of a running server on the alternate screen, drawn again with each reading of the status, until somebody ends
 //! it. Leaves the terminal as it was: after a key, a signal and a panic. Changes nothing in the server.
 
-use std::future::poll_fn;
-use std::io::{self, stdin, stdout};
+use std::io::{stdin, stdout};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,17 +11,10 @@ use command_line::ServerArguments;
 use ratatui::crossterm::event::{self, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::{DefaultTerminal, Frame};
 use rustix::termios::isatty;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::client;
+use crate::cli::signals::{Signalled, watch_signals};
 use crate::control::report::Report;
-
-/// Signals that end the page: what a person, a service manager and a closed window send.
-const ENDING_SIGNALS: [fn() -> SignalKind; 3] = [
-    SignalKind::interrupt,
-    SignalKind::terminate,
-    SignalKind::hangup,
-];
 
 /// Keys, readings and changes of the terminal's size that wait to be shown: more of them wait in the terminal.
 const EVENTS_AHEAD: usize = 16;
@@ -47,6 +38,12 @@ enum Event {
     /// The terminal has another size.
     Resized,
     End,
+}
+
+impl From<Signalled> for Event {
+    fn from(_: Signalled) -> Self {
+        Self::End
+    }
 }
 
 /// Shows a view of a server until a key or a signal ends it.
@@ -131,31 +128,6 @@ impl Drop for Screen {
         let _ = self.0.show_cursor();
         ratatui::restore();
     }
-}
-
-/// Waits for signals on a thread of its own. They are caught from here on.
-fn watch_signals(send: SyncSender<Event>) -> Result<()> {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = builder.enable_io().build()?;
-    let signals = {
-        let _entered = runtime.enter();
-        let signals = ENDING_SIGNALS.map(|kind| signal(kind()));
-        signals.into_iter().collect::<io::Result<Vec<Signal>>>()
-    };
-    let mut signals = signals.context("cannot wait for signals")?;
-    thread::spawn(move || {
-        let came = poll_fn(|context| {
-            let mut signals = signals.iter_mut();
-            match signals.any(|signal| signal.poll_recv(context).is_ready()) {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            }
-        });
-        runtime.block_on(came);
-        // The page has ended by itself.
-        let _ = send.send(Event::End);
-    });
-    Ok(())
 }
 
 fn watch_keys(send: SyncSender<Event>) {

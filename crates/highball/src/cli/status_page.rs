@@ -7,6 +7,7 @@ use supervisor::{Generation, Origin, Process, Role, Size};
 
 use crate::control::log_level::LevelReport;
 use crate::control::report::{ApplicationReport, Report, Thread, Workers, WorkersByLoad};
+use crate::experiments::ExperimentState;
 
 /// The page, with a newline at its end.
 pub(crate) fn render(report: &Report) -> String {
@@ -154,6 +155,7 @@ fn write_application(
         }
     }
     write_workers(page, &report.workers)?;
+    write_experiment(page, report)?;
     if let Some(why) = &report.stopped {
         writeln!(page, "\nstopped: {why}; the next request starts it")?;
     }
@@ -174,6 +176,20 @@ fn write_application(
         None => writeln!(page)?,
     }
     write_requests(page, report)
+}
+
+/// The experiment that runs.
+fn write_experiment(page: &mut String, report: &ApplicationReport) -> std::fmt::Result {
+    let running = report.experiment.as_ref();
+    let Some(one) = running.filter(|one| one.state != ExperimentState::Over) else {
+        return Ok(());
+    };
+    let ([base, variant], rest) = (one.generations, one.remaining_s);
+    let setting = &one.setting;
+    writeln!(
+        page,
+        "\nexperiment: generation {variant} runs with {setting}, beside generation {base}; ends in {rest} s"
+    )
 }
 
 /// How many threads take requests, and how many should be there.

@@ -4,11 +4,13 @@
 use std::future::ready;
 use std::rc::Rc;
 
-use admin::{Answer, Call, Lines, Problem, Routes, json, lines, text};
+use admin::{Answer, Call, Problem, Routes, json, lines, text};
 use http::StatusCode;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 
+use crate::control::change_answer::change;
+use crate::control::experiment_routes;
 use crate::control::health::{self, Health};
 use crate::control::inspection_routes;
 use crate::control::inspections::InspectionRequest;
@@ -17,7 +19,7 @@ use crate::control::messages::{
 };
 use crate::control::parts;
 use crate::control::purges::PurgeRequest;
-use crate::control::queue::{Change, ChangeQueue, ChangeRequest, Requester, ScaleTo};
+use crate::control::queue::{Change, ChangeQueue, ScaleTo};
 use crate::control::report::{Report, ReportSource};
 use crate::system::program::own_pid;
 use crate::system::signals::Stop;
@@ -42,7 +44,8 @@ pub(crate) fn routes(report: Rc<ReportSource>, health: Rc<Health>, sinks: Comman
         purges,
         inspections,
     } = sinks;
-    let [restarts, reloads, scales, reforks, upgrades] = [(); 5].map(|()| Rc::clone(&changes));
+    let [restarts, reloads, scales, reforks, upgrades, experiments] =
+        [(); 6].map(|()| Rc::clone(&changes));
     let whole = Rc::clone(&report);
     let routes = Routes::default()
         .open("/live", |_| ready(Ok(health::live())))
@@ -62,6 +65,7 @@ pub(crate) fn routes(report: Rc<ReportSource>, health: Rc<Health>, sinks: Comman
         })
         .post("/v1/purge", move |call| purge(call, purges.clone()))
         .post("/v1/stop", move |call| stop(call, stops.clone()));
+    let routes = experiment_routes::add(routes, &experiments);
     inspection_routes::add(parts::add(routes, &report), &inspections)
 }
 
@@ -154,38 +158,6 @@ fn takes_nothing(call: &Call) -> Result<(), Problem> {
             .then_some(())
             .ok_or_else(|| Problem::bad_request(text))
     })
-}
-
-/// Puts a change into the queue, and returns an answer that tells how it goes on.
-fn change(change: Change, queue: &ChangeQueue) -> Answer {
-    let (client, shown) = watch::channel(Progress::Working);
-    let requester = Requester::Command(client);
-    let (lines, answer) = lines();
-    queue.push(ChangeRequest { change, requester });
-    spawn_local(async move {
-        tokio::select! {
-            () = follow(shown, &lines) => {}
-            // The queue hears of it as soon as the other half of its channel is gone.
-            () = lines.closed() => {}
-        }
-    });
-    answer
-}
-
-/// Sends what a change comes to, and signs of life in between.
-async fn follow(mut shown: watch::Receiver<Progress>, lines: &Lines) {
-    loop {
-        let progress = tokio::select! {
-            more = shown.changed() => match more {
-                Ok(()) => shown.borrow_and_update().clone(),
-                Err(_) => Progress::refused("the server is stopping"),
-            },
-            () = tokio::time::sleep(HEARTBEAT) => Progress::Working,
-        };
-        if lines.send(&progress).await.is_err() || progress.is_last() {
-            return;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What the paths of the operators' API take and answer, apart from the status: JSON objects. Data only.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,6 +23,44 @@ pub(crate) struct Restart {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Refork {
     /// The application's name; by default all, one after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) application: Option<String>,
+}
+
+/// The body of `POST /v1/experiment`: what an experiment changes for the second half, and for how long.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ExperimentRequest {
+    /// The application's name, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) application: Option<String>,
+    /// Settings, by their names.
+    pub(crate) settings: BTreeMap<String, String>,
+    /// Variables of the environment.
+    pub(crate) variables: BTreeMap<String, String>,
+    /// How long both halves are measured.
+    pub(crate) seconds: u32,
+}
+
+impl ExperimentRequest {
+    /// What is different, in words.
+    pub(crate) fn text(&self) -> String {
+        let pairs = self.settings.iter().chain(&self.variables);
+        let pairs: Vec<_> = pairs
+            .map(|(name, value)| format!("{name}={value}").escape_debug().to_string())
+            .collect();
+        match pairs.is_empty() {
+            true => "the server's own setting".to_owned(),
+            false => pairs.join(" "),
+        }
+    }
+}
+
+/// The body of `POST /v1/experiment/stop`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EndExperiment {
+    /// The application's name, where there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) application: Option<String>,
 }

@@ -12,6 +12,7 @@ use supervisor::{Generation, Process, Role};
 use crate::control::recordings::recording;
 use crate::control::report::{ApplicationReport, Report, ReportSource, Thread, Workers};
 use crate::control::routes::RouteReport;
+use crate::experiments::ExperimentReport;
 
 /// A part of the status of each application.
 #[derive(Serialize)]
@@ -44,9 +45,16 @@ struct RoutesPart {
     routes: Vec<RouteReport>,
 }
 
+/// The experiment of an application, if there is or was one.
+#[derive(Serialize)]
+struct ExperimentPart {
+    experiment: Option<ExperimentReport>,
+}
+
 /// Adds the routes.
 pub(crate) fn add(routes: Routes, report: &Rc<ReportSource>) -> Routes {
-    let [of_workers, of_routes, of_recordings] = [(); 3].map(|()| Rc::clone(report));
+    let [of_workers, of_routes, of_recordings, of_experiments] =
+        [(); 4].map(|()| Rc::clone(report));
     // The server records from now on.
     let since = Instant::now();
     routes
@@ -56,6 +64,11 @@ pub(crate) fn add(routes: Routes, report: &Rc<ReportSource>) -> Routes {
         .get("/v1/routes", move |call| {
             show(call, Rc::clone(&of_routes), |report| RoutesPart {
                 routes: report.routes,
+            })
+        })
+        .get("/v1/experiment", move |call| {
+            show(call, Rc::clone(&of_experiments), |report| ExperimentPart {
+                experiment: report.experiment,
             })
         })
         .get("/v1/recording", move |call| {

@@ -11,7 +11,7 @@ use front::log::{AccessLog, Level};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
-use crate::control::messages::Progress;
+use crate::control::messages::{ExperimentRequest, Progress};
 
 /// The most requests that wait, including those whose clients have left.
 const MAX_CHANGE_REQUESTS: usize = 128;
@@ -32,6 +32,10 @@ pub(crate) enum Change {
     },
     /// Have a worker of the application with this name, or of each, fork a new template for the others.
     Refork(Option<String>),
+    /// Run half of the workers with another setting.
+    Experiment(Box<ExperimentRequest>),
+    /// End the experiment of the application with this name, or of the only one.
+    EndExperiment(Option<String>),
     /// Let another program take over: the named one, by default the one that this server was started from.
     Upgrade(Option<PathBuf>),
 }
@@ -66,6 +70,8 @@ impl fmt::Display for Change {
             Self::Reload => f.write_str("reload"),
             Self::Refork(_) => f.write_str("refork"),
             Self::Scale { to, .. } => write!(f, "scale {to}"),
+            Self::Experiment(_) => f.write_str("experiment"),
+            Self::EndExperiment(_) => f.write_str("experiment --stop"),
             Self::Upgrade(_) => f.write_str("upgrade"),
         }
     }

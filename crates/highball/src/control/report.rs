@@ -11,6 +11,7 @@ use supervisor::{Generation, Process, Role};
 
 use crate::control::log_level::LevelReport;
 use crate::control::routes::RouteReport;
+use crate::experiments::ExperimentReport;
 use crate::system::program::own_pid;
 use crate::thread_advice::ThreadAdvice;
 use crate::thread_limit::ActiveThreads;
@@ -80,6 +81,9 @@ pub(crate) struct ApplicationReport {
     /// How many threads a worker should have, once enough requests were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) thread_advice: Option<ThreadAdvice>,
+    /// The experiment that runs, or the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) experiment: Option<ExperimentReport>,
     /// The exchange's slots.
     pub(crate) slots: Slots,
     /// Requests that ended, by outcome, also at servers before this one.

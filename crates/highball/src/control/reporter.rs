@@ -131,6 +131,7 @@ fn named_report(hosted: &Hosted, processes: Vec<Process>) -> NamedReport {
         active_threads,
         totals: Arc::new(totals),
         latency: hosted.front.latency(),
+        experiment: hosted.experiments.report(),
         stopped: hosted.is_stopped.get().then(|| "idle".to_owned()),
         ..ApplicationReport::default()
     };

@@ -32,6 +32,7 @@ use crate::control::reporter::{Reporter, SharedManager};
 use crate::control::socket::ControlSocket;
 use crate::dashboard::listening;
 use crate::exceptions;
+use crate::experiments::Experiments;
 use crate::hosted::Hosted;
 use crate::housekeeping::Housekeeping;
 use crate::launchers::{IdleLaunchers, Launchers};
@@ -339,6 +340,7 @@ fn host(
         obstacle: Cell::default(),
         latest: Cell::new(generation),
         thread_limit: ThreadLimit::default(),
+        experiments: Experiments::default(),
         turn: Mutex::new(()),
     });
     begin_thread_limit(&hosted);
