@@ -104,7 +104,7 @@ impl Rollout {
         now: Instant,
         actions: &mut Vec<Action>,
     ) -> bool {
-        let rules = new.rules;
+        let (rules, generation) = (new.rules, new.number);
         if !new.pool.template_up() {
             return false;
         }
@@ -119,7 +119,6 @@ impl Rollout {
             // The first generation has nothing to fall back to: what it answers is better than no answer.
             if rules.check && old.is_some() {
                 self.check = CheckState::Asked;
-                let generation = new.number;
                 actions.push(Action::Check { generation });
             } else {
                 self.check = CheckState::Passed;
@@ -136,7 +135,6 @@ impl Rollout {
         }
         let serves = new.stage == Stage::Serving;
         if serves && ready == rules.workers && !rules.experiment {
-            let generation = new.number;
             let generations = vec![generation];
             actions.push(Action::RouteTo { generations });
             actions.push(Action::Serves { generation });
