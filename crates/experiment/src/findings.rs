@@ -12,9 +12,13 @@ use std::collections::BTreeMap;
 
 use metrics::Distribution;
 use serde::{Deserialize, Serialize};
-use statistics::{Confidence, NOISE, STARTS, Sample, Verdict, verdict};
+use statistics::{Confidence, STARTS, Sample, Verdict, verdict};
 
 use crate::slice::{Recorded, RouteCost, Slice};
+
+/// A ratio closer to 1 than this is not called a difference. Two loads of one application differ by a few percent by chance
+/// (addresses, cores), for as long as they live, so that no slice of time shows it.
+const LEAST_DIFFERENCE: f64 = 0.05;
 
 /// Requests that must lie beyond a percentile in each half.
 const BEYOND_PERCENTILE: f64 = 10.0;
@@ -142,7 +146,7 @@ impl Comparison {
             return Self::default();
         };
         let interval = ratio.interval();
-        let difference = match verdict(ratio, NOISE, false) {
+        let difference = match verdict(ratio, LEAST_DIFFERENCE, false) {
             _ if interval.is_none() => Difference::Unknown,
             Verdict::Better => Difference::Better,
             Verdict::Worse => Difference::Worse,

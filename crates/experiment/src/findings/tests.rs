@@ -24,6 +24,32 @@ impl Draws {
     }
 }
 
+#[test]
+fn a_small_difference_is_not_called_one_however_sure_it_is() {
+    let of = |factor: f64| Recorded {
+        routes: [(
+            "/".to_owned(),
+            RouteCost {
+                requests: 100,
+                cpu_ns: (1e9 * factor) as u64,
+            },
+        )]
+        .into(),
+        ..Recorded::default()
+    };
+    let found = |factor| {
+        let slice = Slice {
+            base: of(1.0),
+            variant: of(factor),
+        };
+        Findings::of(&vec![slice; 9]).cpu.difference
+    };
+    assert_eq!(found(1.04), Difference::None);
+    assert_eq!(found(0.97), Difference::None);
+    assert_eq!(found(1.06), Difference::Worse);
+    assert_eq!(found(0.94), Difference::Better);
+}
+
 /// A half in a slice of so many requests, a tenth of which belong to a route that costs ten times as much. Costs have a long
 /// tail; `factor` multiplies all of them.
 fn half(draws: &mut Draws, requests: u64, factor: f64) -> Recorded {
