@@ -201,7 +201,7 @@ fn a_restart_ends_the_experiment() {
         assert!(restarted.status.success(), "{}", restarted.output());
         json(&ran.join().expect("it ran"))
     });
-    assert_eq!(report["ended"], "a restart was requested", "{report:#}");
+    assert_eq!(report["ended"], "restart requested", "{report:#}");
     assert_eq!(ready(&server), [(3, 2)]);
 }
 
@@ -210,8 +210,8 @@ fn other_changes_end_the_experiment_too() {
     let server = builder(2).start();
     let dir = server.dir();
     for (command, why) in [
-        (&["scale", "3"][..], "a scale to 3 was requested"),
-        (&["reload"], "a reload was requested"),
+        (&["scale", "3"][..], "scale to 3 requested"),
+        (&["reload"], "reload requested"),
         (&["experiment", "--stop"], "highball experiment --stop"),
     ] {
         let report = thread::scope(|scope| {
@@ -263,4 +263,23 @@ fn threads_may_be_the_setting_of_one_half() {
         "{report:#}"
     );
     assert!(answers.iter().all(|answer| answer == "base"));
+}
+
+#[test]
+fn an_upgrade_ends_the_experiment() {
+    let mut server = builder(2).start();
+    let dir = server.dir().to_owned();
+    let ran = thread::spawn(move || experiment_in(&dir, "--same --for 1h --json"));
+    until("it has begun", || state(&server) == "warming_up");
+    let upgraded = server.command(&["upgrade"]);
+    assert!(upgraded.status.success(), "{}", upgraded.output());
+    // The workers were back before the new server was started.
+    let report = json(&ran.join().expect("it ran"));
+    assert_eq!(report["ended"], "upgrade requested", "{report:#}");
+    let number = u32::try_from(server.status().number("/pid")).expect("a pid");
+    server.replaced_by(Process(number));
+    until("the new server's workers serve", || {
+        ready(&server).len() == 1
+    });
+    assert_eq!(server.get("/").expect(200).text(), "base");
 }

@@ -39,7 +39,7 @@ pub(super) fn end_because_of(change: &Change, concerned: &[&Rc<Hosted>]) {
     if matches!(change, Change::Experiment(_) | Change::EndExperiment(_)) {
         return;
     }
-    let why = format!("a {change} was requested");
+    let why = format!("{change} requested");
     for hosted in concerned {
         end(hosted, &why);
     }

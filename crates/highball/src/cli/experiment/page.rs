@@ -151,7 +151,7 @@ mod tests {
             setting: "jit=none".into(),
             workers: [2, 2],
             seconds: 60,
-            ended: Some("a restart was requested".into()),
+            ended: Some("restart requested".into()),
             notes: vec!["jit is none in both halves".into()],
             findings: Findings {
                 slices: 20,
@@ -165,7 +165,7 @@ mod tests {
         for part in [
             "experiment: jit=none\n",
             "over: 20 slices of time",
-            "ended early: a restart was requested",
+            "ended early: restart requested",
             "1.250 (1.200 to 1.300)",
             "note: jit is none in both halves",
             "the other setting is worse in CPU time per request: +25.0 %",
