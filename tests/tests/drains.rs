@@ -21,7 +21,7 @@ run lambda { |env|
   case env["PATH_INFO"]
   when "/long" then Test.pass("work", "calls")
   when "/large" then next [200, { "content-length" => LARGE.to_s }, ["x" * LARGE]]
-  when "/echo" then next Test.text(env["rack.input"].read)
+  when "/echo" then next Test.text(Test.input(env))
   when "/hijack"
     io = env["rack.hijack"].call
     io.write("HTTP/1.1 101 Switching Protocols\r\n\r\n")

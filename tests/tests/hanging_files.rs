@@ -20,7 +20,7 @@ const SOURCE: &str = r##"class FileBody
     run lambda { |env|
       path = env["PATH_INFO"]
       next [200, {}, FileBody.new(File.join(Dir.pwd, path))] if path.start_with?("/held")
-      Test.text(env["rack.input"].read.bytesize.to_s)
+      Test.text(Test.input(env).bytesize.to_s)
     }"##;
 
 /// A server for which some calls hang.

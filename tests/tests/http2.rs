@@ -256,7 +256,7 @@ fn the_limits_of_http_1_hold_for_each_stream_and_cost_no_connection() {
 fn a_body_beyond_memory_arrives_whole() {
     let server = Server::app(
         r##"run lambda { |env|
-          body = env["rack.input"].read
+          body = Test.input(env)
           Test.text("#{body.bytesize} #{body.sum}")
         }"##,
     )

@@ -15,7 +15,7 @@ const LARGE: usize = 200 << 10;
 
 /// Answers with the length of the body, or with what its process is.
 const WHOAMI: &str = r##"run lambda { |env|
-  next Test.text(env["rack.input"].read.to_s.bytesize.to_s) if env["REQUEST_METHOD"] == "POST"
+  next Test.text(Test.input(env).bytesize.to_s) if env["REQUEST_METHOD"] == "POST"
   next Test.text(Process.getrlimit(:NOFILE).first.to_s) if env["PATH_INFO"] == "/limit"
   next Test.text(`sh -c 'ulimit -Sn'`) if env["PATH_INFO"] == "/limit-of-a-program"
   next Test.text(`grep -E "SigIgn|Cap(Prm|Eff|Amb)" /proc/self/status`) if env["PATH_INFO"] == "/status"

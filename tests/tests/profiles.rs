@@ -1,7 +1,5 @@
 //! `highball profile`, `backtraces` and `gc`: what workers say of themselves, also where they lie or die.
 
-use std::path::Path;
-
 use highball_tests::stacks::share;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -117,7 +115,6 @@ fn a_profile_names_the_hot_method_and_writes_its_files() {
         svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.contains("hot"),
         "{svg}"
     );
-    in_browser(&server.dir().join("a.svg"));
     let file: Value = serde_json::from_str(&server.application().read("a.json")).expect("JSON");
     let schema: Value = serde_json::from_str(SPEEDSCOPE_SCHEMA).expect("JSON");
     let schema = jsonschema::validator_for(&schema).expect("a schema");
@@ -135,15 +132,21 @@ fn a_profile_names_the_hot_method_and_writes_its_files() {
     );
 }
 
-/// Chromium draws the flame graph, with a title on each frame.
-fn in_browser(picture: &Path) {
+#[test]
+fn a_browser_shows_the_flame_graph_with_a_title_on_each_frame() {
+    let Busy { server, mut events } = start(|server| server);
+    let _client = server.ask("GET", "/hot");
+    assert_eq!(events.wait(), "hot");
+    let ran = server.command(&["profile", "--seconds", "1", "--svg", "a.svg"]);
+    assert!(ran.status.success(), "{}", ran.output());
+    let picture = server.dir().join("a.svg");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
     let seen = runtime.block_on(async {
         let browser = Browser::open().await?;
-        browser.visit(picture).await?;
+        browser.visit(&picture).await?;
         let seen = browser.run(DRAWN).await?;
         browser.keep_picture("profile_flame_graph", 1200).await?;
         browser.close().await?;

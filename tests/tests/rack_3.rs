@@ -225,7 +225,7 @@ fn responses_of_every_kind_pass_the_lint_of_rack_3() {
         File.write("hello", "hello")
         run lambda { |env|
           env["rack.response_finished"] << ->(*) { Test.tell("finished") }
-          body = env["rack.input"]&.read.to_s
+          body = Test.input(env)
           [200, { "content-type" => "text/plain", "x-body" => body, "set-cookie" => %w[a=1 b=2] }, BODIES.fetch(env["PATH_INFO"]).call]
         }"##,
     ) {

@@ -894,7 +894,7 @@ fn full_hijack_hands_over_the_connection_before_any_response() {
           io = env["rack.hijack"].call
           io = env["rack.hijack_io"] || io
           Thread.new do
-            body = env["rack.input"].read.to_s
+            body = Test.input(env)
             line = io.gets
             io.write("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n#{body} #{line}")
             io.close

@@ -3,7 +3,7 @@
 use highball_tests::several::prepared;
 use test_support::{Application, Client, Server, expect_to_wait_for_client, until};
 
-const HELLO: &str = r##"run lambda { |env| Test.text(env["rack.input"].read.bytesize.to_s) }"##;
+const HELLO: &str = r##"run lambda { |env| Test.text(Test.input(env).bytesize.to_s) }"##;
 
 /// A client that has sent part of a body.
 fn upload(server: &Server, sent: usize) -> Client {

@@ -28,7 +28,7 @@ const APPLICATION: &str = r##"run lambda { |env|
   when "/big" then next [200, {}, ["a" * 4_000_000]]
   when "/memory" then (hoard = []) && loop { hoard << ("a" * 10_000_000) }
   end
-  Test.text(env["rack.input"].read.to_s.bytesize.to_s)
+  Test.text(Test.input(env).bytesize.to_s)
 }"##;
 
 /// More than a front that spins would leave unused, and far more than one that waits needs, in two seconds.

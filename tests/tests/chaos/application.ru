@@ -39,7 +39,7 @@ run lambda { |env|
   next [VERSION == "sick" ? 503 : 200, {}, ["up"]] if kind == "up"
 
   Seen.record(env["REQUEST_METHOD"], id)
-  length = env["rack.input"].read.bytesize
+  length = Test.input(env).bytesize
   case kind
   when "slow" then sleep 0.05
   when "stream" then next [200, {}, Enumerator.new { |to| [id, " ", length.to_s].each { |part| sleep 0.005; to << part } }]

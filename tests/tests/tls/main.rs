@@ -29,7 +29,7 @@ run lambda { |env|
     env["rack.early_hints"].call("link" => "</a.css>; rel=preload")
     Test.pass("hints", "hinted")
   end
-  Test.text(env["rack.input"].read.bytesize.to_s)
+  Test.text(Test.input(env).bytesize.to_s)
 }"##;
 
 /// Writes down each request.

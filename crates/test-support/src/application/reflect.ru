@@ -3,7 +3,7 @@ require "json"
 run lambda { |env|
   Test.tell("#{env["REQUEST_METHOD"]} #{env["PATH_INFO"]}")
   latin = ->(text) { text.b.force_encoding("ISO-8859-1").encode("UTF-8") }
-  body = env["rack.input"] ? env["rack.input"].read.to_s : ""
+  body = Test.input(env)
   texts, others = env.partition { |_, value| value.is_a?(String) }
   answer = {
     env: texts.to_h { |key, value| [latin.(key), latin.(value)] },

@@ -20,6 +20,9 @@ module Test
     [status, { "content-type" => "text/plain" }.merge(headers), [body]]
   end
 
+  # The body of a request. Since Rack 3.1 one without a body may have no input.
+  def self.input(env) = env["rack.input"]&.read.to_s
+
   # A body whose chunks and close the test can follow.
   class Body
     def initialize(name: "body", &each)
