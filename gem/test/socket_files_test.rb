@@ -5,12 +5,15 @@ require "highball/socket_files"
 
 # When the socket files of a front may be removed.
 class SocketFilesTest < Minitest::Test
-  # Ends its first thread alone (the system call exit), as a killed process with several threads may.
+  # Number of the system call exit, which ends one thread.
+  EXIT = RbConfig::CONFIG["host_cpu"] == "aarch64" ? 93 : 60
+
+  # Ends its first thread alone, as a killed process with several threads may.
   WITHOUT_FIRST_THREAD = <<~RUBY
     require "fiddle"
     Thread.new { sleep }
     exit = Fiddle::Function.new(Fiddle::Handle::DEFAULT["syscall"], [Fiddle::TYPE_LONG] * 2, Fiddle::TYPE_LONG)
-    exit.call(60, 0)
+    exit.call(#{EXIT}, 0)
   RUBY
 
   def test_a_front_of_which_a_thread_is_left_is_not_dead
