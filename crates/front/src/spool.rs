@@ -2,7 +2,7 @@
 //!
 //! A request's body is appended and then flushed, so that a worker can open the file. A response's is
 //! appended at one end and read at the other, and never touches the disk while the reader keeps up. The front
-//! never blocks on the disk: files are made, written and read on tokio's blocking threads, and an appending task
+//! never blocks on the disk: files are made, written, read and closed on tokio's blocking threads, and an appending task
 //! waits while one batch is being written and the next is full. Nothing is left behind in any outcome: the
 //! file has no name.
 
@@ -26,7 +26,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use file::LazyFile;
 pub use place::SpoolPlace;
 
-use crate::shared_bytes::{Share, SharedBytes};
+use crate::shared_bytes::SharedBytes;
 
 /// A good size for batches: the disk is asked seldom, and little memory is held.
 pub const BATCH_BYTES: usize = 256 * 1024;
@@ -87,7 +87,6 @@ pub struct Spool {
     waiters: Arc<Waiters>,
     /// What the file takes of what all may take; none where nothing bounds them.
     space: Option<Arc<SharedBytes>>,
-    taken_space: Share,
 }
 
 impl Spool {
@@ -132,7 +131,6 @@ impl Spool {
             stuck: false,
             waiters: Arc::default(),
             space: None,
-            taken_space: Share::default(),
         }
     }
 
@@ -315,7 +313,7 @@ impl Spool {
         };
         let end = self.written + self.pending.len() as u64;
         let end = usize::try_from(end).unwrap_or(usize::MAX);
-        let granted = self.taken_space.grow(space, end);
+        let granted = self.file.take_space(space, end);
         if !granted && self.patient {
             self.stuck = true;
         } else if !granted {

@@ -1,18 +1,21 @@
 //! A temporary file without a name, made when it is first asked for. Its calls block: not for the front's own
-//! thread.
+//! thread. It may be dropped there: to give back the memory or the blocks of a file of 1 GiB takes a file system a tenth of
+//! a second and more, so that a thread for blocking work closes it.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use tokio::runtime::Handle;
 
 use super::SpoolError;
 use crate::net::descriptors;
+use crate::shared_bytes::{Share, SharedBytes};
 
 /// Only this user may open it, through `/proc`.
 const MODE: u32 = 0o600;
@@ -23,6 +26,8 @@ const NAME_ATTEMPTS: usize = 16;
 pub(super) struct LazyFile {
     directory: Arc<Path>,
     file: OnceLock<File>,
+    /// What it takes of what all files may; given back once it is closed.
+    space: Mutex<Share>,
 }
 
 impl LazyFile {
@@ -30,6 +35,7 @@ impl LazyFile {
         Self {
             directory,
             file: OnceLock::new(),
+            space: Mutex::default(),
         }
     }
 
@@ -38,6 +44,7 @@ impl LazyFile {
         Self {
             directory,
             file: OnceLock::from(file),
+            space: Mutex::default(),
         }
     }
 
@@ -55,6 +62,12 @@ impl LazyFile {
         self.file.get().expect("flushing has made the file")
     }
 
+    /// Takes `bytes` of `space` in all. Returns false where that forbids it.
+    pub(super) fn take_space(&self, space: &Arc<SharedBytes>, bytes: usize) -> bool {
+        let mut taken = self.space.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.grow(space, bytes)
+    }
+
     pub(super) fn explain(&self, error: io::Error) -> SpoolError {
         let directory = self.directory.clone();
         match Errno::from_io_error(&error) {
@@ -63,6 +76,24 @@ impl LazyFile {
                 directory,
                 source: Arc::new(error),
             },
+        }
+    }
+}
+
+impl Drop for LazyFile {
+    fn drop(&mut self) {
+        let Some(file) = self.file.take() else {
+            return;
+        };
+        let space = std::mem::take(&mut self.space);
+        let close = move || {
+            drop(file);
+            drop(space);
+        };
+        match Handle::try_current() {
+            Ok(threads) => drop(threads.spawn_blocking(close)),
+            // The front has ended.
+            Err(_) => close(),
         }
     }
 }

@@ -12,8 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
+use tokio::task::spawn_blocking;
+
 use super::file::{LazyFile, create_and_unlink};
 use super::{BATCH_BYTES, Spool, SpoolError};
+use crate::shared_bytes::SharedBytes;
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
@@ -304,6 +307,30 @@ fn a_patient_one_reads_the_file_first_and_goes_back_to_it() {
         spool.append(&pattern(5000, 3000)).await.unwrap();
         assert!(spool.writing.is_some());
         assert_eq!(read(&mut spool).await, Some(pattern(5000, 3000)));
+    });
+}
+
+#[test]
+fn a_file_is_closed_by_a_thread_that_may_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    let space = SharedBytes::new(usize::MAX);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut spool = Spool::new(directory.path().into(), BATCH_BYTES).within(&space);
+        spool.append(pattern(0, 10)).await.unwrap();
+        spool.flush().await.unwrap();
+        // The one thread for such work is busy.
+        let (free, busy) = std::sync::mpsc::channel::<()>();
+        let work = spawn_blocking(move || busy.recv().is_err());
+        drop(spool);
+        assert_eq!(space.held(), 10);
+        drop(free);
+        assert!(work.await.unwrap());
+        spawn_blocking(|| ()).await.unwrap();
+        assert_eq!(space.held(), 0);
     });
 }
 
