@@ -225,7 +225,9 @@ fn no_request_is_lost_through_twenty_reforks_under_load() {
     });
     assert_eq!(server.status().number("/retried"), 0);
     // Front, template and workers; nobody has stayed, once the last template but one has left.
-    until("nobody else is there", || server.family().members().len() == 4);
+    until("nobody else is there", || {
+        server.family().members().len() == 4
+    });
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Samples of slow requests: which threads are asked where they are, and how often. It stores no sample and logs nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use exchange::{Alarm, Run, WorkerId};
@@ -17,7 +17,8 @@ const MAX_SAMPLED_THREADS: usize = 16;
 /// A slow request that a thread runs.
 struct SlowRun {
     run: Run,
-    request: Arc<Request>,
+    /// Not held: it ends with its response, and the file of its body with it.
+    request: Weak<Request>,
     /// How often its thread was asked.
     asked: u32,
     /// Whether its worker has not answered yet.
@@ -72,7 +73,7 @@ impl SlowRuns {
             None => {
                 self.runs.push(SlowRun {
                     run,
-                    request: Arc::clone(request),
+                    request: Arc::downgrade(request),
                     asked: 0,
                     waits: false,
                 });
@@ -92,8 +93,10 @@ impl SlowRuns {
         };
         if let Some(slow) = self.runs.iter_mut().find(asked) {
             slow.waits = false;
-            if !backtrace.is_empty() {
-                slow.request.add_sample(backtrace);
+            if !backtrace.is_empty()
+                && let Some(request) = slow.request.upgrade()
+            {
+                request.add_sample(backtrace);
             }
         }
     }
