@@ -5,16 +5,19 @@ require "fake_supervisor"
 require "timeout"
 
 class MeasuresTest < Minitest::Test
-  Measured = Struct.new(:flags, :queries, :cpu, :gc, :allocations, :database, :view, :route)
+  Measured = Struct.new(:flags, :queries, :cpu, :gc, :allocations, :database, :view, :lock, :route)
+
+  # The flag of a known wait for Ruby's lock, where this Ruby tells of it.
+  LOCK_KNOWN = RUBY_VERSION.to_f >= 3.3 ? 32 : 0
 
   # What a response says that its request cost; nil where it was not measured.
   def measured(answer)
     payload = answer.frames.assoc(:end)&.last
     return if payload.nil? || payload.empty?
 
-    version, flags, length, queries, *numbers = payload.unpack("CCS<L<Q<5")
-    assert_equal [1, 48 + length], [version, payload.bytesize]
-    Measured.new(flags, queries, *numbers, payload.byteslice(48, length))
+    version, flags, length, queries, *numbers = payload.unpack("CCS<L<Q<6")
+    assert_equal [2, 56 + length], [version, payload.bytesize]
+    Measured.new(flags, queries, *numbers, payload.byteslice(56, length))
   end
 
   def serve(config, threads: 1, measure_requests: true)
@@ -41,7 +44,7 @@ class MeasuresTest < Minitest::Test
   def test_allocations_collection_and_cpu_are_those_of_the_request
     serve(WORKS) do |get|
       idle = measured(get["/"])
-      assert_equal [0, "".b], [idle.flags, idle.route]
+      assert_equal [LOCK_KNOWN, "".b], [idle.flags, idle.route]
       assert_operator idle.allocations, :<, 100
       assert_includes 1000..1100, measured(get["/allocate"]).allocations
       assert_operator measured(get["/collect"]).gc, :>, 100_000
@@ -106,6 +109,41 @@ class MeasuresTest < Minitest::Test
       assert_equal 16, measured(supervisor.front.answer(slot)).flags & 16
       # Once its thread has come back.
       Timeout.timeout(FakeSupervisor::TIMEOUT) { nil until overlapped.call.zero? }
+    end
+  end
+
+  # Two requests that are in the application at once, and compute by turns.
+  BESIDE = <<~RUBY
+    ARRIVED = Queue.new
+    run lambda { |env|
+      ARRIVED << nil
+      Thread.pass until ARRIVED.size == 2
+      10.times do
+        100_000.times { _1 }
+        Thread.pass
+      end
+      [200, {}, ["x"]]
+    }
+  RUBY
+
+  def test_the_wait_for_rubys_lock_is_known_since_ruby_3_3
+    FakeSupervisor.open({ "config.ru" => BESIDE }, threads: 2, measure_requests: true) do |supervisor|
+      assert_equal "Booted", supervisor.message.first
+      supervisor.fork_worker
+      slots = Array.new(2) { supervisor.front.publish(path: "/") }
+      costs = slots.map { |slot| measured(supervisor.front.answer(slot)) }
+      assert_equal [LOCK_KNOWN] * 2, (costs.map { |cost| cost.flags & 32 })
+      next assert_equal [0, 0], costs.map(&:lock) if LOCK_KNOWN.zero?
+
+      # While one computes, the other one waits.
+      assert_operator costs.sum(&:lock), :>, costs.sum(&:cpu) / 4
+    end
+  end
+
+  def test_one_thread_alone_waits_for_no_lock
+    serve(WORKS) do |get|
+      cost = measured(get["/count"])
+      assert_operator cost.lock, :<, cost.cpu / 2
     end
   end
 

@@ -39,6 +39,8 @@ pub enum LogField {
     GcMs,
     /// The CPU time of the worker's thread.
     CpuMs,
+    /// The time in which the worker's thread waited for Ruby's lock.
+    LockMs,
     /// Objects that were allocated.
     Allocations,
     /// Queries of the database.
@@ -65,6 +67,7 @@ pub(crate) const NAMES: &[&str] = &[
     "view_ms",
     "gc_ms",
     "cpu_ms",
+    "lock_ms",
     "allocations",
     "queries",
 ];

@@ -332,8 +332,8 @@ operations_settings! { files_settings;
     /// `trace_id` and `span_id` name the trace of the request and its span there, also where traces are not sent but the
     /// client says `traceparent`: then `span_id` is the client's span.
     /// `route` and those after it are what `measure_requests` measures: the route as the application's framework
-    /// names it, the times in the database, in views, in garbage collection and on the CPU, objects allocated and
-    /// queries.
+    /// names it, the times in the database, in views, in garbage collection, on the CPU and waiting for Ruby's lock
+    /// (Ruby 3.3 and newer), objects allocated and queries.
     /// Lines of the format `text` have status, time and worker in any case, and of this list what is not in the
     /// default.
     log_fields: LogFields = Kind::LogFields, default "request_id,bytes,queue_ms,app_ms", reload AtOnce;
@@ -381,9 +381,10 @@ operations_settings! { files_settings;
 
     "Metrics" {
         /// Whether each request is measured where it runs: its route, its time in the database, in views, in garbage
-        /// collection and on the CPU, its allocations and its queries.
+        /// collection, on the CPU and waiting for Ruby's lock, its allocations and its queries.
         ///
-        /// It costs about two microseconds a request. Rails 6.1 or later and Sinatra name routes; for other
+        /// It costs about two microseconds a request, and with Ruby 3.3 or newer two readings of the clock each time that a
+        /// thread gets Ruby's lock. Rails 6.1 or later and Sinatra name routes; for other
         /// applications the server makes them of paths, with `:id` in place of numbers and long identifiers. With
         /// `false` nothing is measured, and Active Support gets no subscriber.
         measure_requests: bool = Kind::Bool, default "true";

@@ -2,12 +2,12 @@
 //! nothing itself, and a payload that makes no sense means that nothing was measured.
 //!
 //! Layout, little endian: version `u8`, flags `u8`, length of the route `u16`, queries `u32`, then as `u64` CPU time, GC
-//! time, allocations, database time and view time (times in nanoseconds); then the route.
+//! time, allocations, database time, view time and wait for Ruby's lock (times in nanoseconds); then the route.
 
 /// The first byte of a payload.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Bytes before the route.
-const FIXED: usize = 48;
+const FIXED: usize = 56;
 /// The longest route, in bytes.
 pub const MAX_ROUTE_BYTES: usize = 200;
 /// The longest payload, in bytes.
@@ -23,6 +23,8 @@ const VIEW: u8 = 4;
 const QUERIES: u8 = 8;
 /// Another request ran in the process meanwhile.
 const OVERLAPPED: u8 = 16;
+/// The wait for Ruby's lock is known.
+const LOCK_WAIT: u8 = 32;
 
 /// What a request cost its worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub struct Measures<'a> {
     pub db_ns: Option<u64>,
     /// Time in views, in nanoseconds.
     pub view_ns: Option<u64>,
+    /// Time in which the thread waited for Ruby's lock, in nanoseconds; none where this Ruby does not tell.
+    pub lock_wait_ns: Option<u64>,
     /// Queries of the database.
     pub queries: Option<u32>,
     /// The route as the application's framework names it; empty where it names none. It may hold any byte.
@@ -57,7 +61,8 @@ impl<'a> Measures<'a> {
             | flag(self.db_ns.is_some(), DATABASE)
             | flag(self.view_ns.is_some(), VIEW)
             | flag(self.queries.is_some(), QUERIES)
-            | flag(self.overlapped, OVERLAPPED);
+            | flag(self.overlapped, OVERLAPPED)
+            | flag(self.lock_wait_ns.is_some(), LOCK_WAIT);
         into[2..4].copy_from_slice(&(route.len() as u16).to_le_bytes());
         into[4..8].copy_from_slice(&self.queries.unwrap_or(0).to_le_bytes());
         let numbers = [
@@ -66,6 +71,7 @@ impl<'a> Measures<'a> {
             self.allocations,
             self.db_ns.unwrap_or(0),
             self.view_ns.unwrap_or(0),
+            self.lock_wait_ns.unwrap_or(0),
         ];
         for (place, number) in into[8..FIXED].chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
@@ -95,6 +101,7 @@ impl<'a> Measures<'a> {
             allocations: number(3),
             db_ns: has(DATABASE).then(|| number(4)),
             view_ns: has(VIEW).then(|| number(5)),
+            lock_wait_ns: has(LOCK_WAIT).then(|| number(6)),
             queries: has(QUERIES).then_some(queries),
             route,
         })
@@ -113,6 +120,7 @@ mod tests {
         allocations: 3,
         db_ns: Some(4),
         view_ns: Some(u64::MAX),
+        lock_wait_ns: Some(5),
         queries: Some(6),
         route: b"/books/:id",
     };
@@ -122,6 +130,7 @@ mod tests {
         let none_known = Measures {
             db_ns: None,
             view_ns: None,
+            lock_wait_ns: None,
             queries: None,
             shared: false,
             overlapped: false,
@@ -156,7 +165,7 @@ mod tests {
         assert_eq!(Measures::parse(&bytes[..FIXED - 1]), None);
         assert_eq!(Measures::parse(&bytes[..length - 1]), None);
         assert_eq!(Measures::parse(&[&bytes[..], b"x"].concat()), None);
-        bytes[0] = 2;
+        bytes[0] = 1;
         assert_eq!(Measures::parse(&bytes[..length]), None);
     }
 }

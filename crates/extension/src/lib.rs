@@ -18,6 +18,7 @@ mod arguments;
 mod children;
 mod env;
 mod errors;
+mod lock_wait;
 mod measures;
 mod messages;
 mod native_thread;

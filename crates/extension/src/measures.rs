@@ -1,21 +1,25 @@
-//! What a request costs, measured in the thread that runs it: CPU, garbage collection, allocations, and what the
+//! What a request costs, measured in the thread that runs it: CPU, garbage collection, allocations, waits for Ruby's lock, and what the
 //! subscribers of `gem/lib/highball/measures.rb` note here. It never raises of itself, and it decides nothing.
 //!
 //! The payload is made before the last frame of a response is tried, for only then may Ruby code run.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use exchange::measures::{MAX_BYTES, MAX_ROUTE_BYTES, Measures};
 use exchange::scheduling::{monotonic_ns, thread_cpu_ns};
 use rb_sys::{
-    ID, rb_float_value, rb_funcallv, rb_gc_stat, rb_hash_lookup2, rb_hash_size_num, rb_intern2,
-    rb_mGC, rb_num2ull, rb_respond_to, rb_sym2str, ruby_value_type, size_t,
+    ID, rb_float_value, rb_funcallv, rb_gc_stat, rb_hash_size_num, rb_intern2, rb_mGC, rb_num2ull,
+    rb_respond_to, ruby_value_type, size_t,
 };
 
+use crate::lock_wait::{Events, LockWait};
 use crate::messages::symbol;
-use crate::ruby::{NIL, Value, bytes, interned, is, keep, truthy};
+use crate::ruby::{NIL, Value, is, truthy};
+use route::Routes;
+
+mod route;
 
 /// What measuring needs, made once in the template.
 struct Setup {
@@ -23,23 +27,13 @@ struct Setup {
     shared: bool,
     /// Whether queries are counted.
     queries: bool,
-    /// Who knows the patterns of Rails' routes: `Highball::Measures`.
-    routes: Value,
-    keys: Keys,
-}
-
-/// Objects and names, which live for ever.
-struct Keys {
-    /// Where this Ruby has it.
+    routes: Routes,
+    /// `GC.total_time`, where this Ruby has it.
     total_time: Option<ID>,
+    /// The name of the objects allocated among the figures of GC.
     allocated: Value,
-    pattern: ID,
-    rails_pattern: Value,
-    rails_route: Value,
-    rails_parameters: Value,
-    sinatra_route: Value,
-    controller: Value,
-    action: Value,
+    /// Waits for Ruby's lock, where this Ruby tells of them.
+    events: Option<Events>,
 }
 
 static SETUP: OnceLock<Setup> = OnceLock::new();
@@ -78,6 +72,7 @@ struct Start {
     cpu_ns: u64,
     gc_ns: u64,
     allocations: u64,
+    lock_wait_ns: u64,
 }
 
 /// The measures of one thread's request.
@@ -93,6 +88,8 @@ pub(crate) struct Meter {
     keys: Cell<size_t>,
     payload: RefCell<[u8; MAX_BYTES]>,
     length: Cell<usize>,
+    /// Waits for Ruby's lock of the thread that has this meter.
+    lock_wait: OnceCell<&'static LockWait>,
 }
 
 impl Default for Meter {
@@ -105,6 +102,7 @@ impl Default for Meter {
             keys: Cell::new(0),
             payload: RefCell::new([0; MAX_BYTES]),
             length: Cell::new(0),
+            lock_wait: OnceCell::new(),
         }
     }
 }
@@ -153,10 +151,15 @@ impl Meter {
             let number = BEGUN.fetch_add(1, Ordering::Relaxed) + 1;
             let is_first = RUNNING.fetch_add(1, Ordering::Relaxed) == 0;
             self.place.set(Some(if is_first { number } else { 0 }));
+            if let Some(events) = &setup.events {
+                let own = self.lock_wait.get_or_init(|| Box::leak(Box::default()));
+                // SAFETY: the caller keeps the rules.
+                unsafe { events.follow(own) }
+            }
             let start = match self.ended.take() {
                 Some(ended) => ended,
                 // SAFETY: the caller keeps the rules.
-                None => unsafe { used(setup) },
+                None => unsafe { self.used(setup) },
             };
             self.start.set(Some(start));
         }
@@ -172,7 +175,7 @@ impl Meter {
         };
         let mut route = [0; MAX_ROUTE_BYTES];
         // SAFETY: the caller keeps the rules.
-        let (length, now) = unsafe { (self.route(setup, env, &mut route), used(setup)) };
+        let (length, now) = unsafe { (self.route(setup, env, &mut route), self.used(setup)) };
         self.latest.set(Some(now));
         let noted = NOTED.get();
         let measures = Measures {
@@ -185,6 +188,10 @@ impl Meter {
                 .action_db_ns
                 .or(setup.queries.then_some(noted.query_ns)),
             view_ns: noted.view_ns,
+            lock_wait_ns: setup
+                .events
+                .is_some()
+                .then(|| now.lock_wait_ns.saturating_sub(start.lock_wait_ns)),
             queries: setup.queries.then_some(noted.queries),
             route: &route[..length],
         };
@@ -203,7 +210,7 @@ impl Meter {
             let is_env = is(env, ruby_value_type::RUBY_T_HASH);
             // What names a route adds to the env.
             match is_env && rb_hash_size_num(env) != self.keys.get() {
-                true => setup.route(env, into),
+                true => setup.routes.write(env, into),
                 false => 0,
             }
         }
@@ -213,104 +220,28 @@ impl Meter {
     pub(crate) fn with_payload<T>(&self, with: impl FnOnce(&[u8]) -> T) -> T {
         with(&self.payload.borrow()[..self.length.get()])
     }
-}
 
-/// What the thread and the process have used so far.
-///
-/// # Safety
-/// The rules of [`crate::ruby`]. Raises what is thrown at this thread.
-unsafe fn used(setup: &Setup) -> Start {
-    // SAFETY: the caller keeps the rules. Neither call allocates.
-    unsafe {
-        let gc_ns = match setup.keys.total_time {
-            Some(total_time) => rb_num2ull(rb_funcallv(rb_mGC, total_time, 0, std::ptr::null())),
-            None => 0,
-        };
-        Start {
-            gc_ns,
-            allocations: rb_gc_stat(setup.keys.allocated) as u64,
-            cpu_ns: thread_cpu_ns(),
-        }
-    }
-}
-
-impl Setup {
-    /// Writes the route of the request of `env`, a Hash, as its framework names it, and returns its length; 0 where none does.
+    /// What the thread and the process have used so far.
     ///
     /// # Safety
     /// The rules of [`crate::ruby`]. Raises what is thrown at this thread.
-    unsafe fn route(&self, env: Value, into: &mut [u8; MAX_ROUTE_BYTES]) -> usize {
-        let keys = &self.keys;
-        // SAFETY: the caller keeps the rules; each value's type is checked before it is used.
+    unsafe fn used(&self, setup: &Setup) -> Start {
+        // SAFETY: the caller keeps the rules. Neither call allocates.
         unsafe {
-            let value = |key: Value| rb_hash_lookup2(env, key, NIL);
-            let pattern = value(keys.rails_pattern);
-            if is(pattern, ruby_value_type::RUBY_T_STRING) {
-                return copy(into, &[without_format(bytes(pattern))]);
-            }
-            let route = value(keys.rails_route);
-            if route != NIL {
-                let pattern = rb_funcallv(self.routes, keys.pattern, 1, &raw const route);
-                if is(pattern, ruby_value_type::RUBY_T_STRING) {
-                    return copy(into, &[without_format(bytes(pattern))]);
+            let gc_ns = match setup.total_time {
+                Some(total_time) => {
+                    rb_num2ull(rb_funcallv(rb_mGC, total_time, 0, std::ptr::null()))
                 }
-            }
-            let parameters = value(keys.rails_parameters);
-            if is(parameters, ruby_value_type::RUBY_T_HASH) {
-                let word = |key: Value| name(rb_hash_lookup2(parameters, key, NIL));
-                if let (Some(controller), Some(action)) = (word(keys.controller), word(keys.action))
-                {
-                    return copy(into, &[controller, b"#", action]);
-                }
-            }
-            let route = value(keys.sinatra_route);
-            if is(route, ruby_value_type::RUBY_T_STRING) {
-                return copy(into, &[without_method(bytes(route))]);
+                None => 0,
+            };
+            Start {
+                gc_ns,
+                allocations: rb_gc_stat(setup.allocated) as u64,
+                cpu_ns: thread_cpu_ns(),
+                lock_wait_ns: self.lock_wait.get().map_or(0, |own| own.waited_ns()),
             }
         }
-        0
     }
-}
-
-/// The bytes of a string or a symbol.
-///
-/// # Safety
-/// The rules of [`crate::ruby`].
-unsafe fn name<'a>(value: Value) -> Option<&'a [u8]> {
-    // SAFETY: the caller keeps the rules; the types are checked. A symbol's string lives as long as the symbol.
-    unsafe {
-        if is(value, ruby_value_type::RUBY_T_STRING) {
-            Some(bytes(value))
-        } else if is(value, ruby_value_type::RUBY_T_SYMBOL) {
-            Some(bytes(rb_sym2str(value)))
-        } else {
-            None
-        }
-    }
-}
-
-/// A pattern of Rails without its optional format, which nearly each has.
-fn without_format(pattern: &[u8]) -> &[u8] {
-    pattern.strip_suffix(b"(.:format)").unwrap_or(pattern)
-}
-
-/// A route of Sinatra, `GET /books/:id`, without its method: the front knows that.
-fn without_method(route: &[u8]) -> &[u8] {
-    match route.iter().position(|&byte| byte == b' ') {
-        Some(space) => &route[space + 1..],
-        None => route,
-    }
-}
-
-/// Copies as much of these parts as there is room for, and returns how much that was.
-fn copy(into: &mut [u8; MAX_ROUTE_BYTES], parts: &[&[u8]]) -> usize {
-    let mut length = 0;
-    for part in parts {
-        let taken = part.len().min(into.len() - length);
-        into[length..length + taken].copy_from_slice(&part[..taken]);
-        length += taken;
-    }
-    length
 }
 
 /// `Native.measure(routes, multithread, queries)`: has requests measured. `routes` is `Highball::Measures`; `queries`: whether
@@ -324,26 +255,19 @@ pub(crate) unsafe extern "C" fn measure(
     multithread: Value,
     queries: Value,
 ) -> Value {
-    // SAFETY: Ruby calls with the GVL; what is stored in the static is kept alive by `keep`.
+    if SETUP.get().is_some() {
+        return NIL;
+    }
+    // SAFETY: Ruby calls with the GVL; what is stored in the static lives for ever.
     unsafe {
-        let id = |name: &str| rb_intern2(name.as_ptr().cast(), name.len() as _);
-        let key = |name: &str| keep(interned(name.as_bytes()));
-        let total_time = id("total_time");
+        let total_time = rb_intern2(c"total_time".as_ptr(), 10);
         let setup = Setup {
             shared: truthy(multithread),
             queries: truthy(queries),
-            routes: keep(routes),
-            keys: Keys {
-                total_time: (rb_respond_to(rb_mGC, total_time) != 0).then_some(total_time),
-                allocated: symbol("total_allocated_objects"),
-                pattern: id("pattern"),
-                rails_pattern: key("action_dispatch.route_uri_pattern"),
-                rails_route: key("action_dispatch.route"),
-                rails_parameters: key("action_dispatch.request.path_parameters"),
-                sinatra_route: key("sinatra.route"),
-                controller: symbol("controller"),
-                action: symbol("action"),
-            },
+            routes: Routes::new(routes),
+            total_time: (rb_respond_to(rb_mGC, total_time) != 0).then_some(total_time),
+            allocated: symbol("total_allocated_objects"),
+            events: Events::register(),
         };
         let _ = SETUP.set(setup);
     }

@@ -49,6 +49,7 @@ fn cost(measures: &Measures<'_>) -> Cost {
         allocations: measures.allocations,
         db_ns: measures.db_ns.unwrap_or(0),
         view_ns: measures.view_ns.unwrap_or(0),
+        lock_wait_ns: measures.lock_wait_ns,
         queries: measures.queries.unwrap_or(0).into(),
     }
 }

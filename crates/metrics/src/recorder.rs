@@ -42,6 +42,8 @@ pub struct Cost {
     pub db_ns: u64,
     /// In views.
     pub view_ns: u64,
+    /// Waiting for Ruby's lock; none where this Ruby does not tell.
+    pub lock_wait_ns: Option<u64>,
     /// Queries of the database.
     pub queries: u64,
 }
@@ -83,6 +85,10 @@ struct RouteRecord {
     alone: AtomicU64,
     alone_app_ns: AtomicU64,
     alone_cpu_ns: AtomicU64,
+    lock_known: AtomicU64,
+    lock_known_app_ns: AtomicU64,
+    lock_known_cpu_ns: AtomicU64,
+    lock_wait_ns: AtomicU64,
     gc_ns: AtomicU64,
     allocations: AtomicU64,
     db_ns: AtomicU64,
@@ -149,6 +155,12 @@ impl Recorder {
                 add(&route.alone, 1);
                 add(&route.alone_app_ns, app_ns);
                 add(&route.alone_cpu_ns, cost.cpu_ns);
+            }
+            if let Some(lock_wait_ns) = cost.lock_wait_ns {
+                add(&route.lock_known, 1);
+                add(&route.lock_known_app_ns, app_ns);
+                add(&route.lock_known_cpu_ns, cost.cpu_ns);
+                add(&route.lock_wait_ns, lock_wait_ns);
             }
             add(&route.gc_ns, cost.gc_ns);
             add(&route.allocations, cost.allocations);
@@ -250,6 +262,10 @@ impl RouteRecord {
                 alone: read(&self.alone),
                 alone_app_ns: read(&self.alone_app_ns),
                 alone_cpu_ns: read(&self.alone_cpu_ns),
+                lock_known: read(&self.lock_known),
+                lock_known_app_ns: read(&self.lock_known_app_ns),
+                lock_known_cpu_ns: read(&self.lock_known_cpu_ns),
+                lock_wait_ns: read(&self.lock_wait_ns),
                 gc_ns: read(&self.gc_ns),
                 allocations: read(&self.allocations),
                 db_ns: read(&self.db_ns),

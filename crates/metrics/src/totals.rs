@@ -29,6 +29,14 @@ pub struct CostTotals {
     pub alone_app_ns: u64,
     /// Their CPU time.
     pub alone_cpu_ns: u64,
+    /// The requests whose wait for Ruby's lock is known.
+    pub lock_known: u64,
+    /// Their time in the application.
+    pub lock_known_app_ns: u64,
+    /// Their CPU time.
+    pub lock_known_cpu_ns: u64,
+    /// Their wait for Ruby's lock.
+    pub lock_wait_ns: u64,
     /// Garbage collection.
     pub gc_ns: u64,
     /// Objects allocated.
@@ -57,6 +65,10 @@ impl CostTotals {
             (&mut self.alone, other.alone),
             (&mut self.alone_app_ns, other.alone_app_ns),
             (&mut self.alone_cpu_ns, other.alone_cpu_ns),
+            (&mut self.lock_known, other.lock_known),
+            (&mut self.lock_known_app_ns, other.lock_known_app_ns),
+            (&mut self.lock_known_cpu_ns, other.lock_known_cpu_ns),
+            (&mut self.lock_wait_ns, other.lock_wait_ns),
             (&mut self.gc_ns, other.gc_ns),
             (&mut self.allocations, other.allocations),
             (&mut self.db_ns, other.db_ns),

@@ -216,6 +216,10 @@ fn costs(measures: &Measures<'_>) -> impl Iterator<Item = Attribute> + use<> {
         ("highball.view.duration", measures.view_ns.map(seconds)),
         ("highball.gc.duration", Some(seconds(measures.gc_ns))),
         ("highball.cpu.duration", Some(seconds(measures.cpu_ns))),
+        (
+            "highball.lock_wait.duration",
+            measures.lock_wait_ns.map(seconds),
+        ),
         ("highball.allocations", Some(number(measures.allocations))),
         (
             "highball.queries",

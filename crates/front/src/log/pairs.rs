@@ -95,6 +95,11 @@ fn measures(line: &mut Line<'_>, entry: &Entry<'_>) {
         ),
         (LogField::GcMs, "gc_ms", known.map(|known| known.gc_ns)),
         (LogField::CpuMs, "cpu_ms", known.map(|known| known.cpu_ns)),
+        (
+            LogField::LockMs,
+            "lock_ms",
+            known.and_then(|known| known.lock_wait_ns),
+        ),
     ] {
         if has(field) {
             line.milliseconds(key, time_ns.map(Duration::from_nanos));

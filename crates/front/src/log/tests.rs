@@ -101,6 +101,7 @@ fn all_fields() -> LogFields {
         .with(LogField::ViewMs)
         .with(LogField::GcMs)
         .with(LogField::CpuMs)
+        .with(LogField::LockMs)
         .with(LogField::Allocations)
         .with(LogField::Queries)
 }
@@ -161,7 +162,7 @@ fn what_is_unknown_is_marked() {
     assert_eq!(
         without_time(&logged(Format::Logfmt, |log| log.record(&entry))),
         "time= method=\"\" path=\"\" status=- bytes=18446744073709551615 encoding=- bytes_in=- queue_ms=- app_ms=0.00 worker=- \
-         generation=- route=- db_ms=- view_ms=- gc_ms=- cpu_ms=- allocations=- queries=- request_id=- client=- host=- protocol=- user_agent=- referer=- outcome=client_closed\n"
+         generation=- route=- db_ms=- view_ms=- gc_ms=- cpu_ms=- lock_ms=- allocations=- queries=- request_id=- client=- host=- protocol=- user_agent=- referer=- outcome=client_closed\n"
     );
     let json = logged(Format::Json, |log| log.record(&entry));
     assert!(json.contains("\"status\":null,") && json.contains("\"worker\":null,"));
@@ -179,16 +180,23 @@ fn what_a_request_cost_is_logged_where_it_was_asked_for() {
             allocations: 1234,
             db_ns: Some(2_000_000),
             view_ns: None,
+            lock_wait_ns: Some(3_500_000),
             queries: Some(3),
             route: b"/books/\n:id",
         }),
         ..ENTRY
     };
     let line = logged(Format::Logfmt, |log| log.record(&entry));
-    let measures = "route=\"/books/\\n:id\" db_ms=2.00 view_ms=- gc_ms=0.02 cpu_ms=1.50 allocations=1234 queries=3";
+    let measures = "route=\"/books/\\n:id\" db_ms=2.00 view_ms=- gc_ms=0.02 cpu_ms=1.50 lock_ms=3.50 allocations=1234 queries=3";
     assert!(line.contains(measures), "{line}");
     let text = logged(Format::Text, |log| log.record(&entry));
-    for note in [" db=2.0ms", " view=-", " gc=0.0ms", " cpu=1.5ms"] {
+    for note in [
+        " db=2.0ms",
+        " view=-",
+        " gc=0.0ms",
+        " cpu=1.5ms",
+        " lock=3.5ms",
+    ] {
         assert!(text.contains(note), "{text}");
     }
     assert!(text.contains(" allocations=1234  queries=3"), "{text}");

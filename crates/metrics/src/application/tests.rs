@@ -21,6 +21,7 @@ const ENDED: Ended<'_> = Ended {
         allocations: 3,
         db_ns: 2,
         view_ns: 1,
+        lock_wait_ns: None,
         queries: 6,
     }),
 };
@@ -58,6 +59,7 @@ fn requests_are_counted_by_route_class_and_cost() {
         failed: true,
         cost: ENDED.cost.map(|cost| Cost {
             overlapped: true,
+            lock_wait_ns: Some(7),
             ..cost
         }),
         ..ENDED
@@ -80,6 +82,9 @@ fn requests_are_counted_by_route_class_and_cost() {
     assert_eq!((route.cost.db_ns, route.cost.cpu_ns), (4, 10));
     let alone = (route.cost.alone, route.cost.alone_app_ns);
     assert_eq!((alone, route.cost.alone_cpu_ns), ((1, 10_000_000), 5));
+    let lock = (route.cost.lock_known, route.cost.lock_known_app_ns);
+    assert_eq!((lock, route.cost.lock_wait_ns), ((1, 10_000_000), 7));
+    assert_eq!(route.cost.lock_known_cpu_ns, 5);
     assert_eq!(route.cost.app_ns, 20_000_000);
     assert_eq!(totals.queue.count(), 3);
     assert_eq!(totals.time(), Duration::from_millis(30));

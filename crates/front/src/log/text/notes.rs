@@ -75,6 +75,7 @@ fn measures(entry: &Entry<'_>) -> impl Iterator<Item = String> {
         (LogField::ViewMs, "view", known.view_ns.map(time)),
         (LogField::GcMs, "gc", gc),
         (LogField::CpuMs, "cpu", cpu),
+        (LogField::LockMs, "lock", known.lock_wait_ns.map(time)),
         (LogField::Allocations, "allocations", allocations),
         (
             LogField::Queries,
