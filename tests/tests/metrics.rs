@@ -19,7 +19,7 @@ fn logged(server: &Server, target: &str) -> Value {
 fn measuring(server: ServerBuilder) -> ServerBuilder {
     server.setting("log_format", "json").setting(
         "log_fields",
-        "route,db_ms,view_ms,gc_ms,cpu_ms,allocations,queries",
+        "route,db_ms,view_ms,gc_ms,cpu_ms,lock_ms,allocations,queries",
     )
 }
 
@@ -58,7 +58,14 @@ fn nothing_is_measured_where_measure_requests_is_off() {
     let server = server.setting("measure_requests", "false").start();
     assert_eq!(server.get("/off").status(), 200);
     let line = logged(&server, "/off");
-    for field in ["route", "gc_ms", "cpu_ms", "allocations", "queries"] {
+    for field in [
+        "route",
+        "gc_ms",
+        "cpu_ms",
+        "lock_ms",
+        "allocations",
+        "queries",
+    ] {
         assert_eq!(line[field], Value::Null, "{field}");
     }
     server.stop();

@@ -1,5 +1,6 @@
 //! How many threads take requests: the advice in the status, a range of threads, and requests that say that they wait.
 
+use highball_tests::operators::{address, get};
 use serde_json::Value;
 use test_support::{Application, Client, Gated, Server, until};
 
@@ -120,11 +121,76 @@ fn the_status_advises_threads_after_a_thousand_requests() {
     });
     let advice = server.status().0["thread_advice"].clone();
     assert_eq!([&advice["threads"], &advice["requests"]], [1, 1000]);
-    assert_eq!(advice["alone"], true);
+    // On Ruby 3.3 and newer all requests count.
+    assert!(
+        advice["alone"] == true || advice["lock_share"].is_f64(),
+        "{advice}"
+    );
     assert!(advice["advised"].as_u64() > Some(1), "{advice}");
     assert!(advice["wait_share"].as_f64() > Some(0.5), "{advice}");
     let page = server.command(&["status"]).stdout;
     assert!(page.contains("threads: 1; requests wait "), "{page}");
+}
+
+/// Computes, and lets other threads compute between: as threads do that read from a database.
+const COMPUTES: &str = r#"
+TELLS = RUBY_VERSION.to_f >= 3.3
+run lambda { |env|
+  5.times do
+    20_000.times { _1 }
+    Thread.pass
+  end
+  Test.text(TELLS ? "tells" : "does not tell")
+}"#;
+
+#[test]
+fn waiting_for_rubys_lock_advises_no_thread() {
+    let server = Server::app(COMPUTES)
+        .threads(8)
+        .setting("log_format", "json")
+        .setting("log_fields", "lock_ms")
+        .setting("metrics_listen", "127.0.0.1:0")
+        .start();
+    let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    for _ in 0..130 {
+        for client in &mut clients {
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+        for client in &mut clients {
+            client.response().expect(200);
+        }
+    }
+    let tells = server.get("/last").expect(200).text() == "tells";
+    until("there is advice", || {
+        !server.status().0["thread_advice"].is_null()
+    });
+    let status = server.status().0;
+    let (advice, route) = (&status["thread_advice"], &status["routes"][0]);
+    let metrics = get(&address(&server, "metrics_listen"), "/metrics");
+    let metrics = metrics.expect(200).text();
+    let line = server.log().wait(|line| line.contains("\"/last\""));
+    let line: Value = serde_json::from_str(&line).expect("JSON");
+    if !tells {
+        // Only requests that ran alone would say how many threads: the advice is an upper limit.
+        assert_eq!(
+            [&advice["lock_share"], &route["lock_share"]],
+            [&Value::Null; 2]
+        );
+        assert_eq!(line["lock_ms"], Value::Null);
+        assert!(!metrics.contains("lock_wait"), "{metrics}");
+        return;
+    }
+    assert!(advice["lock_share"].as_f64() > Some(0.3), "{advice}");
+    assert!(route["lock_share"].as_f64() > Some(0.3), "{route}");
+    // On a busy machine they also wait for a core. With waits for the lock the advice would be 8 or more.
+    assert!(advice["advised"].as_u64() < Some(6), "{advice}");
+    assert!(line["lock_ms"].as_f64() >= Some(0.0), "{line}");
+    assert!(
+        metrics.contains("highball_lock_wait_seconds_total{"),
+        "{metrics}"
+    );
+    let page = server.command(&["status"]).stdout;
+    assert!(page.contains("wait for Ruby's lock)"), "{page}");
 }
 
 #[test]

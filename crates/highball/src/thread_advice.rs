@@ -2,8 +2,9 @@
 //! it measures nothing and changes nothing.
 //!
 //! A thread that waits for a database leaves Ruby's lock to the others. Requests that wait for a part p of their time keep
-//! about 1 / (1 - p) threads of one process busy. A request that runs beside others may also wait for Ruby's lock, which
-//! looks the same: so requests count that ran alone in their worker, as far as there are enough of them.
+//! about 1 / (1 - p) threads of one process busy. A request that runs beside others may also wait for Ruby's lock, and the
+//! more threads there are, the longer: that is no reason for more of them. Where the Ruby tells how long, that time does not
+//! count at all. Elsewhere requests count that ran alone in their worker, as far as there are enough of them.
 
 use metrics::CostTotals;
 use serde::{Deserialize, Serialize};
@@ -22,13 +23,63 @@ pub(crate) struct ThreadAdvice {
     pub(crate) threads: u16,
     /// The threads that it should have.
     pub(crate) advised: u16,
-    /// The part of their time in which requests wait, from 0 to 1.
+    /// The part of their time in which requests wait, from 0 to 1. Where `lock_share` is known, waits for Ruby's lock are
+    /// neither in the wait nor in the time.
     pub(crate) wait_share: f64,
     /// The requests that this was computed from.
     pub(crate) requests: u64,
     /// Whether these requests ran alone in their worker. If not, a part of the wait may be for Ruby's lock: the advice is an
-    /// upper limit.
+    /// upper limit, unless `lock_share` is known.
     pub(crate) alone: bool,
+    /// The part of their whole time in which they wait for Ruby's lock, from 0 to 1; none where the Ruby does not tell.
+    #[serde(default)]
+    pub(crate) lock_share: Option<f64>,
+}
+
+/// The requests that advice is computed from.
+struct Sample {
+    requests: u64,
+    app_ns: u64,
+    cpu_ns: u64,
+    alone: bool,
+    lock_wait_ns: Option<u64>,
+}
+
+impl Sample {
+    /// Those that say most about waiting and are enough; else all.
+    fn of(least: u64, cost: &CostTotals) -> Self {
+        if cost.lock_known >= least {
+            Self {
+                requests: cost.lock_known,
+                app_ns: cost.lock_known_app_ns,
+                cpu_ns: cost.lock_known_cpu_ns,
+                alone: false,
+                lock_wait_ns: Some(cost.lock_wait_ns),
+            }
+        } else if cost.alone >= least {
+            Self {
+                requests: cost.alone,
+                app_ns: cost.alone_app_ns,
+                cpu_ns: cost.alone_cpu_ns,
+                alone: true,
+                lock_wait_ns: None,
+            }
+        } else {
+            Self {
+                requests: cost.requests,
+                app_ns: cost.app_ns,
+                cpu_ns: cost.cpu_ns,
+                alone: false,
+                lock_wait_ns: None,
+            }
+        }
+    }
+
+    /// The part of their time in which they wait, without their waits for Ruby's lock as far as those are known.
+    fn wait_share(&self) -> f64 {
+        let own_ns = self.app_ns.saturating_sub(self.lock_wait_ns.unwrap_or(0));
+        1.0 - share(self.cpu_ns, own_ns)
+    }
 }
 
 impl ThreadAdvice {
@@ -39,24 +90,25 @@ impl ThreadAdvice {
 
     /// The same after at least so many requests.
     pub(crate) fn after(least: u64, threads: u16, cost: &CostTotals) -> Option<Self> {
-        let alone = (cost.alone, cost.alone_app_ns, cost.alone_cpu_ns);
-        let all = (cost.requests, cost.app_ns, cost.cpu_ns);
-        let ((requests, app_ns, cpu_ns), is_alone) = match cost.alone >= least {
-            true => (alone, true),
-            false => (all, false),
-        };
-        if requests < least || app_ns == 0 {
+        let sample = Sample::of(least, cost);
+        if sample.requests < least || sample.app_ns == 0 {
             return None;
         }
-        let computes = (cpu_ns as f64 / app_ns as f64).clamp(0.0, 1.0);
-        let wait_share = 1.0 - computes;
+        let wait_share = sample.wait_share();
+        let lock_share = sample.lock_wait_ns.map(|ns| share(ns, sample.app_ns));
         Some(Self {
             threads,
             advised: threads_for(wait_share),
-            wait_share: (wait_share * 1e3).round() / 1e3,
-            requests,
-            alone: is_alone,
+            wait_share: rounded(wait_share),
+            requests: sample.requests,
+            alone: sample.alone,
+            lock_share: lock_share.map(rounded),
         })
+    }
+
+    /// Whether no wait for Ruby's lock is in the waits that it was computed from.
+    pub(crate) fn knows_lock_wait(&self) -> bool {
+        self.alone || self.lock_share.is_some()
     }
 
     /// The advice as a line for people.
@@ -64,7 +116,7 @@ impl ThreadAdvice {
         let Self {
             threads, advised, ..
         } = *self;
-        let verdict = match (advised, self.alone) {
+        let verdict = match (advised, self.knows_lock_wait()) {
             (advised, true) if advised < threads => format!("{advised} would do"),
             (advised, true) if advised > threads => format!("{advised} would serve more"),
             (advised, false) if advised < threads => format!("at most {advised} would do"),
@@ -73,16 +125,35 @@ impl ThreadAdvice {
             }
             _ => "that fits".to_owned(),
         };
-        let lock = match self.alone {
-            true => "that ran alone in their worker",
-            false => "that ran side by side; part of it may be a wait for Ruby's lock",
+        let lock = match (self.lock_share, self.alone) {
+            (Some(share), _) => format!(
+                ", without the {:.0} % of their time in which they wait for Ruby's lock",
+                share * 100.0
+            ),
+            (None, true) => " that ran alone in their worker".to_owned(),
+            (None, false) => {
+                " that ran side by side; part of it may be a wait for Ruby's lock".to_owned()
+            }
         };
         format!(
-            "threads: {threads}; requests wait {:.0} % of their time: {verdict} ({} requests {lock})",
+            "threads: {threads}; requests wait {:.0} % of their time: {verdict} ({} requests{lock})",
             self.wait_share * 100.0,
             self.requests
         )
     }
+}
+
+/// A part of a whole, from 0 to 1; 1 of nothing.
+fn share(part_ns: u64, whole_ns: u64) -> f64 {
+    match whole_ns {
+        0 => 1.0,
+        whole_ns => (part_ns as f64 / whole_ns as f64).min(1.0),
+    }
+}
+
+/// With three decimal places.
+fn rounded(share: f64) -> f64 {
+    (share * 1e3).round() / 1e3
 }
 
 /// The threads for requests that wait for this part of their time.
@@ -184,6 +255,48 @@ mod tests {
             mixed,
             "threads: 3; requests wait 80 % of their time: up to 5 may serve more",
         );
+    }
+
+    /// So many requests of this CPU time, time without the lock, and wait for the lock.
+    fn lock_known(requests: u64, cpu_ns: u64, own_ns: u64, lock_ns: u64) -> CostTotals {
+        CostTotals {
+            lock_known: requests,
+            lock_known_app_ns: requests * (own_ns + lock_ns),
+            lock_known_cpu_ns: requests * cpu_ns,
+            lock_wait_ns: requests * lock_ns,
+            ..cost(2000, 5000)
+        }
+    }
+
+    #[test]
+    fn waiting_for_the_lock_advises_no_thread() {
+        let advised = |cost| {
+            let advice = ThreadAdvice::of(5, &cost).expect("advice");
+            (advice.advised, advice.wait_share, advice.lock_share)
+        };
+        // Five threads that all compute: each request takes five times its CPU time.
+        let computing = lock_known(1000, 100, 100, 400);
+        assert_eq!(advised(computing), (1, 0.0, Some(0.8)));
+        // The same waits for others, with and without a wait for the lock.
+        let waiting = lock_known(1000, 20, 100, 0);
+        assert_eq!(advised(waiting), (5, 0.8, Some(0.0)));
+        let busy = lock_known(1000, 20, 100, 100);
+        assert_eq!(advised(busy), (5, 0.8, Some(0.5)));
+        // Clocks do not agree to the nanosecond.
+        assert_eq!(advised(lock_known(1000, 10, 0, 100)), (1, 0.0, Some(1.0)));
+        // Too few of them: those that ran alone count.
+        assert_eq!(advised(lock_known(999, 20, 100, 100)), (3, 0.62, None));
+    }
+
+    #[test]
+    fn advice_says_what_was_for_the_lock() {
+        let advice = ThreadAdvice::of(5, &lock_known(1000, 100, 100, 400)).expect("advice");
+        assert_eq!(
+            advice.text(),
+            "threads: 5; requests wait 0 % of their time: 1 would do (1000 requests, \
+             without the 80 % of their time in which they wait for Ruby's lock)"
+        );
+        assert!(advice.knows_lock_wait() && !advice.alone);
     }
 
     #[test]

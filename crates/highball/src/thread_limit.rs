@@ -77,7 +77,7 @@ impl ActiveThreads {
         let wanted = advice.advised.clamp(self.least, self.most);
         let active = if wanted < self.active {
             self.active - 1
-        } else if wanted > self.active && advice.alone {
+        } else if wanted > self.active && advice.knows_lock_wait() {
             self.active + 1
         } else {
             // Requests that waited for each other's hold on Ruby's lock do not ask for more threads.
@@ -141,6 +141,28 @@ mod tests {
         // Part of the wait may be for Ruby's lock.
         check(3, 0.9, false, 3);
         check(4, 0.5, false, 3);
+    }
+
+    #[test]
+    fn requests_side_by_side_raise_the_number_where_the_lock_wait_is_known() {
+        let now = ActiveThreads {
+            active: 5,
+            ..ActiveThreads::first(RANGE)
+        };
+        let with = |lock_wait_ns| {
+            let all = requests(100, 0.9, false);
+            let cost = CostTotals {
+                lock_known: 100,
+                lock_known_app_ns: all.app_ns,
+                lock_known_cpu_ns: all.cpu_ns,
+                lock_wait_ns,
+                ..all
+            };
+            now.next(&cost).map(|next| (next.active, next.wait_share))
+        };
+        assert_eq!(with(0), Some((6, Some(0.9))));
+        // All of the wait was for the lock.
+        assert_eq!(with(90_000), Some((4, Some(0.0))));
     }
 
     #[test]

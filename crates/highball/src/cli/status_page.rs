@@ -427,6 +427,7 @@ mod tests {
                 wait_share: 0.62,
                 requests: 1200,
                 alone: true,
+                lock_share: None,
             }),
             retried: 2,
             killed_two_workers: 1,

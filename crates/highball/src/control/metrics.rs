@@ -176,7 +176,7 @@ const COSTS: [Cost; 7] = [
     ),
 ];
 
-/// What requests cost.
+/// What requests cost. Rubies before 3.3 do not tell how long threads wait for their lock.
 fn costs(out: &mut Exposition, applications: &[(&str, &ApplicationTotals)]) {
     for (metric, help, figure, unit) in COSTS {
         out.metric(metric, Kind::Counter, help);
@@ -186,6 +186,18 @@ fn costs(out: &mut Exposition, applications: &[(&str, &ApplicationTotals)]) {
                 out.sample(&labels, figure(&totals.cost) as f64 / unit);
             }
         }
+    }
+    let known = |totals: &RouteTotals| totals.cost.lock_known > 0;
+    if routes(applications).any(|(.., totals)| known(totals)) {
+        out.metric(
+            "highball_lock_wait_seconds_total",
+            Kind::Counter,
+            "Time in which the threads that ran the requests waited for Ruby's lock.",
+        );
+    }
+    for (name, route, totals) in routes(applications).filter(|(.., totals)| known(totals)) {
+        let labels = [("application", name), ("route", route)];
+        out.sample(&labels, totals.cost.lock_wait_ns as f64 / 1e9);
     }
 }
 

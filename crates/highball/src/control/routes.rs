@@ -31,6 +31,8 @@ pub(crate) struct RouteReport {
     pub(crate) gc_share: f64,
     /// The part of their time that the thread computed.
     pub(crate) cpu_share: f64,
+    /// The part of their time in which they waited for Ruby's lock; none where this Ruby does not tell.
+    pub(crate) lock_share: Option<f64>,
     /// Queries of the database for each request.
     pub(crate) queries: f64,
     /// Objects allocated for each request.
@@ -72,6 +74,10 @@ fn row(name: &str, route: &RouteTotals, all_ns: f64) -> RouteReport {
         view_share: share(cost.view_ns),
         gc_share: share(cost.gc_ns),
         cpu_share: share(cost.cpu_ns),
+        lock_share: (cost.lock_known > 0).then(|| {
+            let known_ns = cost.lock_known_app_ns as f64;
+            rounded(ratio(cost.lock_wait_ns as f64, known_ns).min(1.0))
+        }),
         queries: each(cost.queries),
         allocations: each(cost.allocations),
     }
@@ -112,6 +118,7 @@ mod tests {
         recorder.record(&quick);
         let cost = Cost {
             db_ns: 60_000_000,
+            lock_wait_ns: Some(45_000_000),
             queries: 12,
             ..Cost::default()
         };
@@ -127,6 +134,7 @@ mod tests {
         assert_eq!((&*slow.route, &*rows[1].route), ("GET /slow", "GET /quick"));
         assert_eq!((slow.requests, slow.errors, slow.mean_ms), (1, 1, 90.0));
         assert_eq!((slow.time_share, slow.db_share), (0.9, 0.6667));
+        assert_eq!((slow.lock_share, rows[1].lock_share), (Some(0.5), None));
         assert_eq!(slow.queries, 12.0);
         assert!((slow.p99_ms / 90.0 - 1.0).abs() < 0.09, "{}", slow.p99_ms);
         assert_eq!((rows[1].queries, rows[1].db_share), (0.0, 0.0));
