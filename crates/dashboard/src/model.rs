@@ -167,6 +167,8 @@ pub struct Route {
     pub queries: Option<f64>,
     /// CPU time of the threads that ran it.
     pub cpu_s: Option<f64>,
+    /// How long they waited for Ruby's lock; absent where the Ruby does not tell.
+    pub lock_s: Option<f64>,
     /// How much of it was garbage collection.
     pub gc_s: Option<f64>,
     /// Objects that a request allocates, on average.

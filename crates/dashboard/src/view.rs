@@ -72,6 +72,8 @@ pub enum RouteOrder {
     Queries,
     /// The share of CPU time.
     Cpu,
+    /// The share of waiting for Ruby's lock.
+    Lock,
     /// The share of garbage collection.
     Gc,
     /// Objects that a request allocates.
@@ -81,7 +83,7 @@ pub enum RouteOrder {
 }
 
 impl RouteOrder {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Name,
         Self::Count,
         Self::Rate,
@@ -94,6 +96,7 @@ impl RouteOrder {
         Self::View,
         Self::Queries,
         Self::Cpu,
+        Self::Lock,
         Self::Gc,
         Self::Objects,
         Self::Errors,
@@ -114,6 +117,7 @@ impl RouteOrder {
             Self::View => "view",
             Self::Queries => "queries",
             Self::Cpu => "cpu",
+            Self::Lock => "lock",
             Self::Gc => "gc",
             Self::Objects => "objects",
             Self::Errors => "errors",

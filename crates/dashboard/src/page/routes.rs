@@ -75,6 +75,7 @@ fn head(view: &View, order: RouteOrder) -> Head {
         RouteOrder::View => "Views",
         RouteOrder::Queries => "Queries",
         RouteOrder::Cpu => "CPU",
+        RouteOrder::Lock => "Lock",
         RouteOrder::Gc => "GC",
         RouteOrder::Objects => "Objects",
         RouteOrder::Errors => "Errors",
@@ -108,6 +109,10 @@ fn cpu(route: &Route) -> Option<f64> {
     share(route.cpu_s?, route.total_s)
 }
 
+fn lock(route: &Route) -> Option<f64> {
+    share(route.lock_s?, route.total_s)
+}
+
 fn mean(route: &Route) -> Option<f64> {
     share(route.total_s, route.count as f64)
 }
@@ -139,6 +144,7 @@ fn compare(order: RouteOrder, a: &Route, b: &Route) -> Ordering {
         RouteOrder::View => by(&views),
         RouteOrder::Queries => by(&|route| route.queries),
         RouteOrder::Cpu => by(&cpu),
+        RouteOrder::Lock => by(&lock),
         RouteOrder::Gc => by(&collection),
         RouteOrder::Objects => by(&|route| route.objects),
         RouteOrder::Errors => by(&errors),
@@ -166,6 +172,7 @@ fn row(application: Option<&str>, route: &Route, total: f64) -> Row {
             text(views(route), percent),
             text(route.queries, figure),
             text(cpu(route), percent),
+            text(lock(route), percent),
             text(collection(route), percent),
             text(route.objects, figure),
             text(errors(route), percent)

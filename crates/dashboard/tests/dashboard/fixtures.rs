@@ -288,6 +288,7 @@ fn routes() -> Vec<Route> {
             view_s: (index % 5 != 4).then_some(total_s * 0.05 * (index % 7) as f64),
             queries: (index % 5 != 4).then_some((index * 3 % 17) as f64),
             cpu_s: Some(total_s * 0.06 * (index % 11) as f64),
+            lock_s: (index % 5 != 4).then_some(total_s * 0.02 * (index % 5) as f64),
             objects: Some((index * 1_237 % 9_000) as f64),
             gc_s: Some(total_s * 0.013 * (index % 4) as f64),
             errors: if index % 6 == 5 { count / 40 } else { 0 },

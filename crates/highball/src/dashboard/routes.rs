@@ -105,6 +105,7 @@ fn shown(name: &str, route: &RouteTotals) -> Route {
         view_s: told(cost.view_ns),
         queries: (cost.queries > 0).then(|| cost.queries as f64 / measured.max(1.0)),
         cpu_s: (cost.requests > 0).then_some(cost.cpu_ns as f64 / 1e9),
+        lock_s: (cost.lock_known > 0).then_some(cost.lock_wait_ns as f64 / 1e9),
         objects: (cost.requests > 0).then(|| cost.allocations as f64 / measured),
         gc_s: (cost.requests > 0).then_some(cost.gc_ns as f64 / 1e9),
         errors: route.failed,
@@ -162,6 +163,7 @@ mod tests {
                 db_ns: 60_000_000,
                 cpu_ns: 30_000_000,
                 allocations: 4_000,
+                lock_wait_ns: Some(9_000_000),
                 queries: 12,
                 ..Cost::default()
             }),
@@ -177,6 +179,7 @@ mod tests {
         assert_eq!((route.total_s, route.database_s), (0.09, Some(0.06)));
         assert_eq!((route.view_s, route.gc_s), (None, Some(0.0)));
         assert_eq!((route.cpu_s, route.objects), (Some(0.03), Some(4_000.0)));
+        assert_eq!(route.lock_s, Some(0.009));
         assert_eq!((route.queries, route.rate), (Some(12.0), 4.5));
         let p50 = route.p50_s.expect("a time");
         assert!((p50 / 0.09 - 1.0).abs() < 0.09, "{p50}");
