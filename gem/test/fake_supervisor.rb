@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "io/nonblock"
+require "timeout"
 
 # Runs a real template in a process of its own and plays the supervisor and the front for it.
 class FakeSupervisor

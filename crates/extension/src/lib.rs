@@ -19,6 +19,7 @@ mod children;
 mod env;
 mod errors;
 mod lock_wait;
+mod malloc;
 mod measures;
 mod messages;
 mod native_thread;
@@ -72,6 +73,9 @@ pub extern "C" fn Init_highball() {
                 (c"inspected", A3(worker::inspected)),
                 (c"stop", A0(worker::stop)),
                 (c"keep_native_thread", A0(native_thread::keep)),
+                (c"own_arena", A0(malloc::own_arena)),
+                (c"join_arena", A0(malloc::join_arena)),
+                (c"release_memory", A0(malloc::release_memory)),
                 (c"end_with_parent", A0(process::methods::end_with_parent)),
                 (c"lower_priority", A0(process::methods::lower_priority)),
                 (c"merge_pages", A0(process::methods::merge_pages)),

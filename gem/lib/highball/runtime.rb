@@ -1,18 +1,16 @@
 # frozen_string_literal: true
 
 require_relative "allocator"
+require_relative "heap"
 require_relative "jit"
 
 module Highball
   # How Ruby itself runs in the template and its workers: compiler, allocator, heap, pages. It says of each what there
   # is and why, and never what there should be.
   class Runtime
-    # Garbage collections before the first fork, where Ruby has no Process.warmup (before 3.3). Objects that survive
-    # three are old, and a worker's minor collections do not write to old objects, so their memory stays shared.
-    COLLECTIONS = 3
     # What the kernel's merging of pages says of itself: 1 where it runs.
     MERGING = "/sys/kernel/mm/ksm/run"
-    private_constant :COLLECTIONS, :MERGING
+    private_constant :MERGING
 
     # Takes over this process, from its first line on: it may run `program` again, with `options`.
     def initialize(program, *options)
@@ -29,7 +27,7 @@ module Highball
 
     # Before the first fork, once.
     def prepare_heap(compact)
-      @heap = shrink_heap(compact)
+      @heap = ["compact", *Heap.prepare(compact)]
     end
 
     # Lets the kernel merge equal pages of this process and its workers.
@@ -45,22 +43,6 @@ module Highball
     end
 
     private
-
-    def shrink_heap(compact)
-      if compact && Process.respond_to?(:warmup)
-        # It collects, compacts, makes all objects old, and gives free memory back.
-        Process.warmup
-        return ["compact", "Process.warmup", "this Ruby has it"]
-      end
-      COLLECTIONS.times { GC.start }
-      return ["compact", "none", "compact = false"] unless compact
-
-      GC.compact
-      ["compact", "GC.compact", "this Ruby has no Process.warmup"]
-    rescue NotImplementedError
-      # Its workers share less memory.
-      ["compact", "none", "this Ruby cannot compact on this machine"]
-    end
 
     # Whether the kernel's thread merges what it may.
     def ksmd

@@ -53,6 +53,7 @@ module Highball
 
     # Runs the worker's life. Returns when the process should exit.
     def run
+      Native.own_arena
       Native.enter(@number, @control)
       Highball.metrics.enter_worker
       handle_signals
@@ -88,6 +89,7 @@ module Highball
 
     def run_thread(worker_thread)
       Native.keep_native_thread
+      Native.join_arena
       @runners[worker_thread.number] = Thread.current
       exceptions = ExceptionReporter.new(worker_thread, @exceptions) if @exceptions
       Runner.new(@app, worker_thread, @out_of_band, @error_page, exceptions, bodies: @bodies).run
