@@ -183,6 +183,12 @@ bench-restart: ## Measure what restarts of Redmine at 60 % load do to its latenc
 	$(MAKE) build
 	$(HIGHBALL)-lab bench lab/bench/restart.toml $(BENCH)
 
+.PHONY: bench-memory
+bench-memory: ## Measure the memory of Redmine with six workers beside Puma, re-forked and not; writes docs/memory; 20 minutes
+	scripts/install bench
+	$(MAKE) build
+	$(HIGHBALL)-lab bench lab/bench/memory.toml $(BENCH)
+
 BENCH_LOAD ?= 5 5
 .PHONY: bench-load
 bench-load: ## Measure the load generator beside wrk, four minutes; writes docs/load/runs.csv (BENCH_LOAD="2 2": 2 rounds of 2 s)
