@@ -24,7 +24,8 @@ class FakeSupervisor
 
   def initialize(folder, files, threads: 1, environment: "test", compact: false, out_of_band: nil,
                  out_of_band_gc: false, low_priority: false,
-                 warm_up: [], sockets: [], variables: {}, measure_requests: false, exceptions: nil, merge_pages: false)
+                 warm_up: [], frequent_paths: nil, sockets: [], variables: {}, measure_requests: false, exceptions: nil,
+                 merge_pages: false)
     @folder = folder
     files.each { |name, text| File.write(File.join(folder, name), text) }
     @front = Front.new(workers: 2, threads:)
@@ -37,8 +38,8 @@ class FakeSupervisor
     hooks = File.join(folder, "hooks.rb")
     start = { app: folder, config_ru: File.join(folder, "config.ru"), environment:,
               hooks: (hooks if File.exist?(hooks)), threads:, compact:, merge_pages:,
-              out_of_band:, out_of_band_gc:, low_priority:, warm_up:, generation: 1, unix_sockets: sockets,
-              measure_requests:, exceptions: }
+              out_of_band:, out_of_band_gc:, low_priority:, warm_up:, frequent_paths:,
+              generation: 1, unix_sockets: sockets, measure_requests:, exceptions: }
     send({ Start: start }, IO.for_fd(@front.memory, autoclose: false), @front.doorbell)
   end
 

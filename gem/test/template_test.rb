@@ -236,6 +236,23 @@ class TemplateTest < Minitest::Test
     end
   end
 
+  def test_frequent_pages_are_requested_after_those_that_are_listed
+    boot(WARMED, warm_up: ["/list?page=2"], frequent_paths: %w[/a /b]) do |supervisor|
+      fact = booted(supervisor)["runtime"].find { |option| option["name"] == "warm_up" }
+      assert_match(/\A3 pages in \d+\.\d\d s\z/, fact["value"])
+      assert_equal "1 listed, 2 frequent", fact["reason"]
+      supervisor.fork_worker
+      seen = ["/list page=2", "/a ", "/b "].flat_map { |page| ["GET https localhost #{page}", "closed"] }
+      assert_equal seen.inspect, supervisor.request.body
+    end
+  end
+
+  def test_nothing_is_said_of_a_warm_up_that_is_off
+    boot(HELLO) do |supervisor|
+      assert_empty(booted(supervisor)["runtime"].select { |option| option["name"] == "warm_up" })
+    end
+  end
+
   def test_a_warm_up_leaves_no_connection_of_active_record_behind
     config = <<~RUBY
       require "active_record"

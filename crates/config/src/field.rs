@@ -20,7 +20,7 @@ use crate::paths::PathRules;
 use crate::rate_limit::RateLimit;
 
 pub use log::{LogFormat, LogLevel};
-pub use runtime::{Allocator, Jit, RuntimeTuning};
+pub use runtime::{Allocator, Jit, RuntimeTuning, WarmUp};
 pub use tls::{ClientVerification, TlsVersion};
 
 /// How the workers of a new generation replace the old ones.

@@ -11,6 +11,7 @@ mod value_name;
 
 use std::time::Duration;
 
+pub(crate) use self::lists::FREQUENT;
 use self::lists::MAX_REQUEST_PATHS;
 use self::text_forms::{file_mode, is_host, is_request_path, one_of};
 use crate::address_list::{self, AddressList};
@@ -77,7 +78,7 @@ pub enum Kind {
     Text,
     /// The path of a request, with a query or without.
     RequestPath,
-    /// A list of such paths. Empty is `none`.
+    /// A list of such paths, also with the word `frequent`. Empty is `none`.
     RequestPaths,
     /// One of these words.
     Choice(&'static [&'static str]),
@@ -166,7 +167,7 @@ impl Kind {
             Self::Text => "a text that is not empty and has no control character".to_owned(),
             Self::RequestPath => "the path of a request, such as \"/up\"".to_owned(),
             Self::RequestPaths => format!(
-                "a list of at most {MAX_REQUEST_PATHS} paths of requests, such as \"/up\", or \"none\" alone"
+                "a list of at most {MAX_REQUEST_PATHS} paths of requests, such as \"/up\", and \"frequent\", or \"none\" alone"
             ),
             Self::Choice(words) => one_of(words),
             Self::Hsts => hsts::ALLOWED.to_owned(),

@@ -40,7 +40,7 @@ pub use error::{ConfigError, ConfigErrors, Origin, Place};
 pub use example_file::{WrongEntry, example_file};
 pub use field::{
     Allocator, CachePolicy, ClientVerification, FileMode, Jit, LogFormat, LogLevel, MemoryBudget,
-    PublicFiles, Rollout, RuntimeTuning, TlsVersion,
+    PublicFiles, Rollout, RuntimeTuning, TlsVersion, WarmUp,
 };
 pub use help::{help_of, list_of_settings};
 pub use hosts::{HostPattern, MAX_HOST_BYTES};

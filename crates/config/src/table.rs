@@ -22,7 +22,7 @@ use crate::address_list::AddressList;
 use crate::error::Origin;
 use crate::field::{
     Allocator, CachePolicy, ClientVerification, Field, FileMode, Jit, LogFormat, LogLevel,
-    MemoryBudget, PublicFiles, Rollout, RuntimeTuning, TlsVersion,
+    MemoryBudget, PublicFiles, Rollout, RuntimeTuning, TlsVersion, WarmUp,
 };
 use crate::hsts::Hsts;
 use crate::kind::{Kind, Value};
@@ -81,7 +81,12 @@ operations_settings! { files_settings;
     /// pages that may be requested at any time; take those that are asked for most. Write a comma within a path as `%2C`.
     /// Active Record's connections are closed afterwards; close other connections that the pages open in `before_fork`.
     /// `highball check` names them.
-    warm_up: Vec<String> = Kind::RequestPaths, default "none";
+    ///
+    /// `frequent`, alone or beside paths, adds up to 20 pages that clients asked for most and that are public: a GET without a
+    /// query, `Cookie` and `Authorization`, answered by a worker within a second with status 200 and without `Set-Cookie` and
+    /// `Cache-Control: no-store`. They have 10 seconds in all. Clients choose them: leave it off where a GET has an effect.
+    /// `highball status` lists them.
+    warm_up: WarmUp = Kind::RequestPaths, default "none";
 
     /// The file whose touch restarts the server, checked every second.
     ///

@@ -139,6 +139,13 @@ unsafe fn fields(start: &Start) -> Value {
                 start.hooks.as_deref().map_or(NIL, |path| text(path)),
             ),
             ("warm_up", texts(&start.warm_up)),
+            (
+                "frequent_paths",
+                start
+                    .frequent_paths
+                    .as_ref()
+                    .map_or(NIL, |paths| texts(paths)),
+            ),
             ("threads", fixnum(start.threads)),
             ("compact_heap", boolean(start.compact)),
             ("merge_pages", boolean(start.merge_pages)),

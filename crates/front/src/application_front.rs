@@ -15,6 +15,7 @@ use traces::Tracer;
 use crate::dispatch::Dispatcher;
 use crate::edges::Edges;
 use crate::exceptions::Exceptions;
+use crate::frequent_paths::FrequentPaths;
 use crate::http::body_memory::INLINE_BODY_BYTES;
 use crate::http::response_store::ResponseStore;
 use crate::log::{AccessLog, Level, Value};
@@ -255,6 +256,11 @@ pub(crate) fn tell_other_edges(
         let number = front.number;
         edges.tell_all(move |parts| work(parts.application(number)));
     }
+}
+
+/// The public pages of an application that clients ask for most.
+pub fn frequent_paths(front: &ApplicationFront) -> &FrequentPaths {
+    &front.application.frequent_paths
 }
 
 /// Waits until other settings of the application are in force.

@@ -8,6 +8,7 @@ pub mod chunked;
 pub mod client_side;
 pub mod ended;
 pub mod forwarded;
+mod frequent_path;
 pub mod h1;
 pub mod h2;
 pub mod incoming;

@@ -17,7 +17,7 @@ module Highball
     # What the supervisor sends at the start; see `Start` in messages.rs.
     Start = Struct.new(
       :app, :config_ru, :environment, :hooks, :threads, :compact_heap, :merge_pages, :low_priority, :warm_up,
-      :early_hints, :rails_log_to_stdout, :out_of_band, :out_of_band_gc, :generation,
+      :frequent_paths, :early_hints, :rails_log_to_stdout, :out_of_band, :out_of_band_gc, :generation,
       :unix_sockets, :terminal, :error_page, :measure_requests, :exceptions, :own_user,
       # The front's process; added here.
       :front,
@@ -146,7 +146,8 @@ module Highball
       load_worker
       @runtime.loaded
       @runtime.merge_pages if @start.merge_pages
-      WarmUp.run(@app, @start.warm_up) { |fault| warn("highball: #{fault}") }
+      @warm_up = WarmUp.new(@app, @start.warm_up, @start.frequent_paths) { |fault| warn("highball: #{fault}") }
+      @warm_up.run
       Native.refuse_children
       @runtime.prepare_heap(@start.compact_heap)
       report_booted(Process.clock_gettime(Process::CLOCK_MONOTONIC) - began)
@@ -175,7 +176,7 @@ module Highball
       public_folder = PublicFolder.of(@app)
       Native.booted(
         @control.fileno, RUBY_VERSION, ::Rack.release, seconds, held, advice, @filter_parameters, public_folder,
-        @runtime.facts
+        @runtime.facts + @warm_up.fact
       )
     end
 

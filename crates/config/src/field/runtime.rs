@@ -1,7 +1,7 @@
 //! How Ruby itself runs: which compiler and which allocator it gets. Knows no Ruby and looks for no library.
 
 use crate::field::Field;
-use crate::kind::Value;
+use crate::kind::{FREQUENT, Value};
 
 /// What is done for the speed and the memory of Ruby itself, where no other setting says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,32 @@ pub enum Allocator {
     Jemalloc,
     /// The C library.
     System,
+}
+
+/// What the template requests before it forks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WarmUp {
+    /// These paths.
+    pub paths: Vec<String>,
+    /// Also those that clients ask for most.
+    pub frequent: bool,
+}
+
+impl Field for WarmUp {
+    fn from_value(value: Value) -> Self {
+        let mut paths = Vec::from_value(value);
+        let all = paths.len();
+        paths.retain(|path: &String| path != FREQUENT);
+        Self {
+            frequent: paths.len() < all,
+            paths,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        let frequent = self.frequent.then(|| FREQUENT.to_owned());
+        Value::List(self.paths.iter().cloned().chain(frequent).collect())
+    }
 }
 
 impl Field for RuntimeTuning {

@@ -10,6 +10,8 @@ use crate::parameters::{self, ParameterNames};
 
 /// The most paths of a list of paths of requests.
 pub(super) const MAX_REQUEST_PATHS: usize = 20;
+/// The item of such a list that stands for the paths that clients ask for most.
+pub(crate) const FREQUENT: &str = "frequent";
 
 /// An item of [`Kind::Counts`].
 const COUNT: Kind = Kind::Integer {
@@ -31,7 +33,9 @@ impl Kind {
             Self::LogFields => log_fields::check_item(text),
             Self::Paths(values) => path_list::parse_item(*values, text).map(drop),
             Self::Texts(_) => self.check_text(text),
-            Self::RequestPaths if text == "none" || is_request_path(text) => Ok(()),
+            Self::RequestPaths if ["none", FREQUENT].contains(&text) || is_request_path(text) => {
+                Ok(())
+            }
             Self::RequestPaths => Err(self.not_allowed(text)),
             Self::Counts if text == "none" => Ok(()),
             Self::Counts => COUNT.parse(text).map(drop),
@@ -61,10 +65,10 @@ impl Kind {
             {
                 return Err("\"none\" must stand alone in the list".to_owned());
             }
-            Self::RequestPaths if items.len() > MAX_REQUEST_PATHS => {
+            Self::RequestPaths if count_paths(items) > MAX_REQUEST_PATHS => {
                 return Err(format!(
                     "{} paths are too many; expected {}",
-                    items.len(),
+                    count_paths(items),
                     self.allowed()
                 ));
             }
@@ -80,4 +84,10 @@ impl Kind {
             false => Ok(()),
         }
     }
+}
+
+/// The number of items that are paths.
+fn count_paths(items: &[String]) -> usize {
+    let paths = items.iter().filter(|item| *item != FREQUENT);
+    paths.count()
 }

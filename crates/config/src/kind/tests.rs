@@ -300,8 +300,20 @@ fn lists_of_request_paths() {
         Ok("/,/list?page=2".to_owned())
     );
     assert_eq!(read(&["none"]), Ok("none".to_owned()));
+    assert_eq!(read(&["frequent"]), Ok("frequent".to_owned()));
+    assert_eq!(read(&["/", "frequent"]), Ok("/,frequent".to_owned()));
     let many = vec!["/"; MAX_REQUEST_PATHS + 1];
-    for wrong in [&["none", "/"][..], &["up"], &["/", "/a b"], &many] {
+    let mut most = vec!["/"; MAX_REQUEST_PATHS];
+    most.push("frequent");
+    assert!(read(&most).is_ok());
+    for wrong in [
+        &["none", "/"][..],
+        &["up"],
+        &["/", "/a b"],
+        &["none", "frequent"],
+        &["Frequent"],
+        &many,
+    ] {
         let error: String = read(wrong).expect_err("it is refused");
         assert!(error.contains("none"), "{error}");
     }

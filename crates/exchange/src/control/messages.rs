@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum ToTemplate {
     /// Load the application. Its descriptors: the exchange's memory (memfd), then the front's doorbell
     /// (eventfd). Answered by [`FromTemplate::Booted`] or [`FromTemplate::BootFailed`].
-    Start(Start),
+    Start(Box<Start>),
     /// Fork a worker. Its descriptor: the worker's end of its own control socket. Answered by
     /// [`FromTemplate::Forked`] or [`FromTemplate::NotForked`].
     Fork {
@@ -48,6 +48,10 @@ pub struct Start {
     /// Paths of requests to the application before the first fork.
     #[serde(default)]
     pub warm_up: Vec<String>,
+    /// Further ones, which clients have asked for most, and which are requested after those within a bounded time; `None`: they
+    /// are not wanted.
+    #[serde(default)]
+    pub frequent_paths: Option<Vec<String>>,
     /// Whether envs have `rack.early_hints`.
     #[serde(default)]
     pub early_hints: bool,

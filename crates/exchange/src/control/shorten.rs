@@ -3,7 +3,14 @@
 
 use super::{FromTemplate, FromWorker, Message, ToTemplate, ToWorker};
 
-impl Message for ToTemplate {}
+impl Message for ToTemplate {
+    fn shorten(&mut self, _budget: usize) {
+        if let ToTemplate::Start(start) = self {
+            // Without them the application loads all the same.
+            start.frequent_paths = start.frequent_paths.take().map(|_| Vec::new());
+        }
+    }
+}
 
 impl Message for ToWorker {}
 

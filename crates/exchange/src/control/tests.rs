@@ -24,12 +24,13 @@ fn every_message_arrives_as_it_was_sent() {
         }
     }
     check(vec![
-        ToTemplate::Start(Start {
+        ToTemplate::Start(Box::new(Start {
             app: "/srv/app".into(),
             hooks: Some("/srv/app/config/highball.rb".into()),
             unix_sockets: vec!["/run/app.sock".into()],
+            frequent_paths: Some(vec!["/".into()]),
             ..Start::default()
-        }),
+        })),
         ToTemplate::Fork { worker: 3 },
         ToTemplate::Exit,
     ]);
@@ -274,11 +275,24 @@ fn long_and_many_sentences_are_shortened_with_a_note() {
 
 #[test]
 fn what_must_arrive_whole_is_an_error_when_too_long() {
-    let start = ToTemplate::Start(Start {
+    let start = ToTemplate::Start(Box::new(Start {
         app: "x".repeat(LIMIT),
         ..Start::default()
-    });
+    }));
     assert!(matches!(encode(&start), Err(Error::TooLong(_))));
+}
+
+#[test]
+fn a_start_that_is_too_long_goes_without_frequent_paths() {
+    let start = |frequent_paths| {
+        ToTemplate::Start(Box::new(Start {
+            warm_up: vec!["/listed".repeat(LIMIT / 10)],
+            frequent_paths: Some(frequent_paths),
+            ..Start::default()
+        }))
+    };
+    let bytes = encode(&start(vec!["/x".repeat(LIMIT / 4)])).unwrap();
+    assert_eq!(decode::<ToTemplate>(&bytes).unwrap(), start(Vec::new()));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use http::{StatusCode, Version};
 use crate::edge::Edge;
 use crate::failure::{Failure, Outcome};
 use crate::http::ended::{Ended, Sent};
+use crate::http::frequent_path;
 use crate::http::h1::state::ConnectionState;
 use crate::http::screen::Refusal;
 use crate::http::slow_request::keep_if_slow;
@@ -150,6 +151,7 @@ pub fn log_request(transaction: &Transaction, sent: Sent, outcome: Outcome) {
     };
     spans::record(&ended, target);
     keep_if_slow(&ended, target);
+    frequent_path::count(&ended);
     write_line(&ended);
 }
 

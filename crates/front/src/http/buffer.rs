@@ -35,6 +35,8 @@ pub struct ResponseBuffer {
     pub unbuffered: bool,
     /// Whether the connection took it.
     pub head_taken: bool,
+    /// Whether it is a page for everybody, as far as its head says; known where frequent paths are counted.
+    pub is_public: bool,
     /// Chunks of the body.
     pub chunks: Chunks,
     /// What outgrew memory; chunks that come after it go there too.
@@ -146,10 +148,12 @@ impl ResponseBuffer {
             end,
             error,
             measures,
+            is_public,
         } = self;
         chunks.clear();
         (*hints, *measures) = (VecDeque::new(), Vec::new());
         (*had_head, *unbuffered, *head_taken) = (false, false, false);
+        *is_public = false;
         (*head, *spool, *file, *end, *error) = (None, None, None, None, None);
         *spool_share = Share::default();
     }

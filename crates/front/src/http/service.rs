@@ -14,6 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::http::access_log::log_request;
 use crate::http::admission::admit_and_read;
 use crate::http::ended::Sent;
+use crate::http::frequent_path;
 use crate::http::incoming::IncomingResponse;
 use crate::http::load_metrics;
 use crate::http::nobody::Nobody;
@@ -295,6 +296,7 @@ async fn await_head(transaction: &Transaction) -> Result<Option<ResponseHead>, F
     if let Some(head) = &mut head {
         edge.dispatcher.head_taken(id);
         server_fields::take(transaction, head)?;
+        frequent_path::look_at_head(transaction, head);
     }
     Ok(head)
 }

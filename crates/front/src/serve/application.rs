@@ -12,6 +12,7 @@ use metrics::{ApplicationMetrics, ApplicationTotals, Distribution, EventCounter,
 use traces::Tracer;
 
 use crate::counters::Counters;
+use crate::frequent_paths::FrequentPaths;
 use crate::live_settings::LiveSettings;
 use crate::log::AccessLog;
 use crate::saturation::LatestSaturation;
@@ -52,6 +53,8 @@ pub struct Application {
     pub saturation: Arc<LatestSaturation>,
     /// The slowest requests, of all edges.
     pub slow_requests: Arc<SlowRequests>,
+    /// Its public pages that clients ask for most, of all edges; counted where `warm_up` names them.
+    pub frequent_paths: Arc<FrequentPaths>,
     /// What traces its requests, if anything does; of all edges.
     pub tracer: Arc<OnceLock<Tracer>>,
     /// The same of all edges.
@@ -79,6 +82,7 @@ pub(crate) struct ApplicationSeed {
     metrics: ApplicationMetrics,
     saturation: Arc<LatestSaturation>,
     slow_requests: Arc<SlowRequests>,
+    frequent_paths: Arc<FrequentPaths>,
     tracer: Arc<OnceLock<Tracer>>,
 }
 
@@ -112,6 +116,7 @@ impl ApplicationSeed {
             saturation: self.saturation,
             before: Counters::default(),
             slow_requests: self.slow_requests,
+            frequent_paths: self.frequent_paths,
             tracer: self.tracer,
             elsewhere: RefCell::default(),
             secret_parameters: RefCell::default(),
@@ -139,6 +144,7 @@ impl Application {
             metrics: ApplicationMetrics::default(),
             saturation: Arc::default(),
             slow_requests: Arc::default(),
+            frequent_paths: Arc::default(),
             tracer: Arc::default(),
         };
         seed.gate.apply(&settings);
@@ -156,6 +162,7 @@ impl Application {
             metrics: self.metrics.clone(),
             saturation: Arc::clone(&self.saturation),
             slow_requests: Arc::clone(&self.slow_requests),
+            frequent_paths: Arc::clone(&self.frequent_paths),
             tracer: Arc::clone(&self.tracer),
             settings: Settings::clone(&self.settings.get()),
             gate: Arc::clone(&self.gate),
@@ -220,6 +227,9 @@ impl Application {
     pub fn apply(&self, settings: Rc<Settings>) {
         self.gate.apply(&settings);
         self.cache.apply(&settings);
+        if !settings.warm_up.frequent {
+            self.frequent_paths.clear();
+        }
         self.settings.replace(settings);
         let names = self.own_secrets.take();
         self.hide_parameters(&names);

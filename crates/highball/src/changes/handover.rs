@@ -23,7 +23,7 @@ pub(crate) const VARIABLE: &str = "HIGHBALL_HANDOVER";
 /// The version of these messages. Every version reads the first one: a JSON object with this number.
 pub(crate) const VERSION: u32 = 1;
 
-/// The first message: the server that hands over.
+/// The first message: the server that hands over. Where it has frequent paths, a file with them comes with the message.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Greeting {
@@ -133,6 +133,8 @@ pub(crate) enum PartKind {
     Exceptions,
     /// The slowest requests.
     SlowRequests,
+    /// The public pages that clients ask for most; in the file that comes with the [`Greeting`].
+    FrequentPaths,
     /// Counts since those that were given before.
     Totals,
     /// A later version's.

@@ -1,6 +1,7 @@
 //! An upgrade, in the new server: receives what the running server hands over, tells it when this one is ready, and takes
 //! over its idle connections until it has exited. The running server's side is `upgrade.rs`.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -43,6 +44,8 @@ pub(crate) struct Handover {
     pub(crate) control: ControlSockets,
     /// The sockets to launchers.
     pub(crate) launchers: Vec<OwnedFd>,
+    /// A file with the frequent paths, if there are any.
+    frequent_paths: Option<OwnedFd>,
     socket: OwnedFd,
 }
 
@@ -64,6 +67,7 @@ pub(crate) fn receive() -> Result<Option<Handover>> {
             operators: received.operators,
             control: received.control,
             launchers: received.launchers,
+            frequent_paths: received.frequent_paths,
             socket,
         })),
         Err(error) => {
@@ -84,6 +88,7 @@ struct Received {
     operators: OperatorSockets,
     control: ControlSockets,
     launchers: Vec<OwnedFd>,
+    frequent_paths: Option<OwnedFd>,
 }
 
 /// The control sockets that were handed over.
@@ -100,7 +105,9 @@ fn read(socket: &OwnedFd) -> Result<Received> {
     let greeting = control::receive::<Greeting>(socket).with_context(|| {
         format!("{VARIABLE} is set, but stdin is no socket of a server that is being upgraded")
     })?;
-    let greeting = greeting.ok_or_else(ended)?.message;
+    let greeting = greeting.ok_or_else(ended)?;
+    let frequent_paths = greeting.fds.into_iter().next();
+    let greeting = greeting.message;
     if greeting.version != VERSION {
         bail!(
             "the running server (highball {}) uses version {} of the handover, and this one (highball {}) only version \
@@ -137,7 +144,11 @@ fn read(socket: &OwnedFd) -> Result<Received> {
             HandedOver::Launcher => all.launchers.push(received.only_fd()?),
         }
     }
-    Ok(Received { greeting, ..all })
+    Ok(Received {
+        greeting,
+        frequent_paths,
+        ..all
+    })
 }
 
 /// Tells the running server why this process does not take over.
@@ -163,6 +174,7 @@ impl Handover {
     pub(crate) fn into_parts(self) -> io::Result<(ControlSockets, Predecessor)> {
         let predecessor = Predecessor {
             greeting: self.greeting,
+            frequent_paths: RefCell::new(self.frequent_paths),
             channel: Channel::new(self.socket)?,
         };
         Ok((self.control, predecessor))
@@ -173,6 +185,7 @@ impl Handover {
 #[derive(Debug)]
 pub(crate) struct Predecessor {
     pub(crate) greeting: Greeting,
+    frequent_paths: RefCell<Option<OwnedFd>>,
     channel: Channel,
 }
 
@@ -220,9 +233,16 @@ impl Predecessor {
                     let requester = Requester::Predecessor;
                     queue.push(ChangeRequest { change, requester });
                 }
-                ToSuccessor::State(kind) => gathered.take(kind, received).await,
+                ToSuccessor::State(kind) => gathered.take(kind, received.only_fd()).await,
                 ToSuccessor::Serve | ToSuccessor::Named => {}
             }
+        }
+    }
+
+    /// Takes the frequent paths, which the first generation of this server requests. Call it once, before that is loaded.
+    pub(crate) async fn take_frequent_paths(&self, gathered: &Gathered) {
+        if let Some(file) = self.frequent_paths.take() {
+            gathered.take(PartKind::FrequentPaths, Ok(file)).await;
         }
     }
 
@@ -240,7 +260,7 @@ impl Predecessor {
             match received {
                 Some(one) if matches!(one.message, ToSuccessor::Serve) => return Ok(()),
                 Some(one) => match one.message {
-                    ToSuccessor::State(kind) => gathered.take(kind, one).await,
+                    ToSuccessor::State(kind) => gathered.take(kind, one.only_fd()).await,
                     _ => bail!("the running server sent something else than what it has gathered"),
                 },
                 None => bail!("the running server has exited, or has given the upgrade up"),
@@ -265,8 +285,8 @@ pub(crate) struct Gathered {
 
 impl Gathered {
     /// Takes a part. One that cannot be read begins empty here: no reason not to serve.
-    async fn take(&self, kind: PartKind, received: control::Received<ToSuccessor>) {
-        if let Err(error) = self.try_take(kind, received).await {
+    async fn take(&self, kind: PartKind, file: Result<OwnedFd, control::Error>) {
+        if let Err(error) = self.try_take(kind, file).await {
             let text = "a part of what the old server has gathered was not taken over: it begins empty in this server";
             let (part, reason) = (format!("{kind:?}"), format!("{error:#}"));
             let fields = [
@@ -277,12 +297,8 @@ impl Gathered {
         }
     }
 
-    async fn try_take(
-        &self,
-        kind: PartKind,
-        received: control::Received<ToSuccessor>,
-    ) -> Result<()> {
-        let file = received.only_fd()?;
+    async fn try_take(&self, kind: PartKind, file: Result<OwnedFd, control::Error>) -> Result<()> {
+        let file = file?;
         // A large file takes its time, and clients wait for the front's thread.
         match spawn_blocking(move || Part::read(kind, file)).await?? {
             Some(part) => self.state.add(part),

@@ -6,12 +6,16 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use exchange::Dispatcher;
+use front::frequent_paths;
 use front::log::{Level, Value};
 use metrics::RESTARTS;
 use supervisor::{Booted, GenerationNote, Load};
 
 use crate::application::{Application, published};
 use crate::hosted::Hosted;
+
+/// The most pages that a new generation requests because clients ask for them.
+pub(crate) const MAX_WARM_UP_FREQUENT: usize = 20;
 
 impl Hosted {
     /// Replaces the generation that serves by one with the code as it is now.
@@ -106,6 +110,13 @@ impl Hosted {
         let limit = application.settings.boot_timeout;
         let folder = application.named.display();
         let code = self.housekeeping.look(folder, limit, application.code());
-        application.generation(code.await?, generation, exchange, &self.socket_files)
+        let mut load =
+            application.generation(code.await?, generation, exchange, &self.socket_files)?;
+        if let Some(paths) = &mut load.start.frequent_paths {
+            let frequent = frequent_paths(&self.front).list(MAX_WARM_UP_FREQUENT);
+            let frequent = frequent.into_iter().map(|one| one.path);
+            paths.extend(frequent.filter(|path| !load.start.warm_up.contains(path)));
+        }
+        Ok(load)
     }
 }

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
-use front::{Front, SavedGroups, SlowRequest};
+use front::{FrequentPath, Front, SavedGroups, SlowRequest, frequent_paths};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::de::DeserializeOwned;
 
@@ -27,6 +27,8 @@ pub(crate) enum Part {
     Exceptions(BTreeMap<String, SavedGroups>),
     /// The slowest requests.
     SlowRequests(BTreeMap<String, Vec<SlowRequest>>),
+    /// The public pages that clients ask for most.
+    FrequentPaths(BTreeMap<String, Vec<FrequentPath>>),
     /// Counts since those that were given before.
     Totals(ServerTotals),
 }
@@ -61,6 +63,13 @@ impl State {
         }
         parts.extend(self.take_counts());
         parts
+    }
+
+    /// A copy of the frequent paths, which a new server needs before its first generation; none where there are none.
+    pub(crate) fn frequent_paths(&self) -> Option<Part> {
+        let mut paths = self.each(|one| frequent_paths(&one.front).list(usize::MAX));
+        paths.retain(|_, paths| !paths.is_empty());
+        (!paths.is_empty()).then_some(Part::FrequentPaths(paths))
     }
 
     /// The same of counts alone.
@@ -108,6 +117,13 @@ impl State {
                     one.front.merge_slow_requests(slow);
                 }
             }
+            Part::FrequentPaths(paths) => {
+                for (one, paths) in self.known(paths) {
+                    if one.front.settings().warm_up.frequent {
+                        frequent_paths(&one.front).restore(paths);
+                    }
+                }
+            }
             Part::Totals(totals) => self.totals.add(&totals)?,
         }
         Ok(())
@@ -120,6 +136,7 @@ impl Part {
         match self {
             Self::Exceptions(_) => PartKind::Exceptions,
             Self::SlowRequests(_) => PartKind::SlowRequests,
+            Self::FrequentPaths(_) => PartKind::FrequentPaths,
             Self::Totals(_) => PartKind::Totals,
         }
     }
@@ -133,6 +150,7 @@ impl Part {
         match self {
             Self::Exceptions(groups) => serde_json::to_writer(&mut file, groups)?,
             Self::SlowRequests(slow) => serde_json::to_writer(&mut file, slow)?,
+            Self::FrequentPaths(paths) => serde_json::to_writer(&mut file, paths)?,
             Self::Totals(totals) => serde_json::to_writer(&mut file, totals)?,
         }
         file.rewind()?;
@@ -147,6 +165,7 @@ impl Part {
         Ok(Some(match kind {
             PartKind::Exceptions => Self::Exceptions(json(file)?),
             PartKind::SlowRequests => Self::SlowRequests(json(file)?),
+            PartKind::FrequentPaths => Self::FrequentPaths(json(file)?),
             PartKind::Totals => Self::Totals(json(file)?),
             PartKind::Unknown => return Ok(None),
         }))
@@ -174,6 +193,10 @@ mod tests {
                 SavedGroups::default(),
             )])),
             Part::SlowRequests(BTreeMap::from([("shop".to_owned(), Vec::new())])),
+            Part::FrequentPaths(BTreeMap::from([(
+                "shop".to_owned(),
+                vec![FrequentPath::default()],
+            )])),
             Part::Totals(totals),
         ];
         for part in parts {
@@ -188,6 +211,7 @@ mod tests {
         for kind in [
             PartKind::Exceptions,
             PartKind::SlowRequests,
+            PartKind::FrequentPaths,
             PartKind::Totals,
         ] {
             let file = memfd_create("test", MemfdFlags::CLOEXEC).expect("a file");

@@ -66,17 +66,20 @@ impl Successor {
         self.pid
     }
 
-    /// Hands the sockets over and waits until it is ready to serve. Returns its version of Highball.
+    /// Hands the sockets and the file with frequent paths over, and waits until it is ready to serve. Returns its version of
+    /// Highball.
     ///
     /// # Errors
     /// It failed, with its reason where it gave one.
     pub(crate) async fn prepare(
         &mut self,
         greeting: &Greeting,
+        frequent_paths: Option<&OwnedFd>,
         sockets: &[(HandedOver, OwnedFd)],
     ) -> Result<String> {
         let sent = async {
-            self.channel.send(greeting, &[]).await?;
+            let files: Vec<_> = frequent_paths.map(AsFd::as_fd).into_iter().collect();
+            self.channel.send(greeting, &files).await?;
             for (message, fd) in sockets {
                 self.channel.send(message, &[fd.as_fd()]).await?;
             }

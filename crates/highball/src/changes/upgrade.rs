@@ -13,6 +13,7 @@ use front::log::Level;
 use supervisor::{Channel, scale_of};
 use tokio::process::Command;
 use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 
 use crate::changes::handover::{
     GreetedApplication, Greeting, HandedOver, Scaled, VARIABLE, VERSION,
@@ -219,7 +220,8 @@ impl Upgrades {
         let limit = 3 * boot_timeout;
         let sockets = self.sockets()?;
         greeting.sockets = sockets.len();
-        let ready = successor.prepare(&greeting, &sockets);
+        let frequent = self.frequent_paths().await;
+        let ready = successor.prepare(&greeting, frequent.as_ref(), &sockets);
         let highball = match tokio::time::timeout(limit, ready).await {
             Ok(ready) => ready?,
             Err(_) => {
@@ -236,6 +238,13 @@ impl Upgrades {
             return Err(error);
         }
         Ok(highball)
+    }
+
+    /// A file with the frequent paths, where there are any. Without it the new server requests none: no reason to give the
+    /// upgrade up.
+    async fn frequent_paths(&self) -> Option<OwnedFd> {
+        let part = self.server.gathered.frequent_paths()?;
+        spawn_blocking(move || part.write()).await.ok()?.ok()
     }
 
     /// Duplicates the sockets that are handed over.

@@ -38,15 +38,13 @@ pub(crate) fn run(arguments: ApplicationArguments) -> Result<()> {
     let mut failed = Vec::new();
     for application in &setup.applications {
         let Some(name) = application.name() else {
-            print(&summary(
-                "the application",
-                &runtime.block_on(boot(application, &launchers))?,
-            ))?;
+            let booted = runtime.block_on(boot(application, &launchers))?;
+            print(&summary("the application", application, &booted))?;
             continue;
         };
         print(&own_settings(&setup, application))?;
         match runtime.block_on(boot(application, &launchers)) {
-            Ok(booted) => print(&summary(name, &booted))?,
+            Ok(booted) => print(&summary(name, application, &booted))?,
             Err(error) => failed.push(format!("{name}: {error:#}")),
         }
     }
@@ -148,7 +146,7 @@ fn certificates(setup: &Setup) -> Result<String> {
     Ok(lines.collect())
 }
 
-fn summary(name: &str, booted: &Booted) -> String {
+fn summary(name: &str, application: &Application, booted: &Booted) -> String {
     let mut text = format!(
         "{name} loads in {:.2} s (ruby {}, rack {})\n",
         booted.seconds, booted.ruby, booted.rack
@@ -156,6 +154,10 @@ fn summary(name: &str, booted: &Booted) -> String {
     for option in &booted.runtime {
         let (name, value, reason) = (&option.name, &option.value, &option.reason);
         text += &format!("  {name:<12} {value}: {reason}\n");
+    }
+    if application.settings.warm_up.frequent {
+        text += "note: a restart also requests the pages that clients of the running server ask for most (warm_up); \
+                 highball status names them\n";
     }
     for sentence in &booted.held {
         text += &format!("warning: {sentence}\n");

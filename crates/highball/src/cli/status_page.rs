@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use front::FrequentPath;
 use supervisor::{Generation, Origin, Process, Role, Size};
 
 use crate::control::log_level::LevelReport;
@@ -166,6 +167,7 @@ fn write_application(
         )?;
     }
     write_threads(page, report)?;
+    write_frequent_paths(page, &report.frequent_paths)?;
     let (queue, slots) = (&report.queue, &report.slots);
     let (length, limit, longest) = (queue.length, queue.limit, queue.longest);
     write!(page, "\nqueue {length} of {limit}, longest {longest}")?;
@@ -201,6 +203,19 @@ fn write_threads(page: &mut String, report: &ApplicationReport) -> std::fmt::Res
         writeln!(page, "\n{}", advice.text())?;
     }
     Ok(())
+}
+
+/// What the next generation requests because clients ask for it.
+fn write_frequent_paths(page: &mut String, paths: &[FrequentPath]) -> std::fmt::Result {
+    let shown: Vec<&str> = paths.iter().take(3).map(|one| one.path.as_str()).collect();
+    match (shown.join(", "), paths.len() - shown.len()) {
+        (shown, _) if shown.is_empty() => Ok(()),
+        (shown, 0) => writeln!(page, "\nwarm_up: the next generation requests {shown}"),
+        (shown, more) => writeln!(
+            page,
+            "\nwarm_up: the next generation requests {shown} and {more} more"
+        ),
+    }
 }
 
 /// What a process is called: its role, a worker's number, the program of a child.
@@ -429,6 +444,12 @@ mod tests {
                 alone: true,
                 lock_share: None,
             }),
+            frequent_paths: ["/", "/a", "/b", "/c"]
+                .map(|path| FrequentPath {
+                    path: path.into(),
+                    ..FrequentPath::default()
+                })
+                .into(),
             retried: 2,
             killed_two_workers: 1,
             next_start_s: Some(3),
@@ -483,6 +504,8 @@ stopped: idle; the next request starts it
 no worker can serve: requests get 503; next start in 3 s
 
 threads: 5; requests wait 62 % of their time: 3 would do (1200 requests that ran alone in their worker)
+
+warm_up: the next generation requests /, /a, /b and 1 more
 
 queue 1 of 256, longest 4; saturation 150 %; slots 3 of 4 free; connections 5
 requests ok 3; run again 2, of which 1 killed two workers

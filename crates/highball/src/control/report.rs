@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use front::{ApplicationSnapshot, CacheStatus, CertificateStatus};
+use front::{ApplicationSnapshot, CacheStatus, CertificateStatus, FrequentPath};
 use metrics::{ApplicationTotals, Distribution};
 use serde::{Deserialize, Serialize};
 use supervisor::{Generation, Process, Role};
@@ -100,6 +100,10 @@ pub(crate) struct ApplicationReport {
     /// The response cache, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cache: Option<CacheStatus>,
+    /// The pages that its next generation requests before workers are forked, the most frequent first; none where `warm_up` does
+    /// not have `frequent`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) frequent_paths: Vec<FrequentPath>,
     /// Its routes, the one first that took the most time.
     #[serde(default)]
     pub(crate) routes: Vec<RouteReport>,

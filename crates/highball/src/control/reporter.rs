@@ -8,11 +8,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use certificates::Manager;
 use front::log::AccessLog;
-use front::{ApplicationSnapshot, Front, ServerCounts};
+use front::{ApplicationSnapshot, Front, ServerCounts, frequent_paths};
 use metrics::{ApplicationTotals, Counts};
 use supervisor::{Process, Role, scale_of, worker_count};
 use traces::Queue;
 
+use crate::changes::restart::MAX_WARM_UP_FREQUENT;
 use crate::control::log_level::LevelReport;
 use crate::control::report::{ApplicationReport, NamedReport, Report, Workers, WorkersByLoad};
 use crate::control::routes;
@@ -132,6 +133,7 @@ fn named_report(hosted: &Hosted, processes: Vec<Process>) -> NamedReport {
         totals: Arc::new(totals),
         latency: hosted.front.latency(),
         experiment: hosted.experiments.report(),
+        frequent_paths: frequent_paths(&hosted.front).list(MAX_WARM_UP_FREQUENT),
         stopped: hosted.is_stopped.get().then(|| "idle".to_owned()),
         ..ApplicationReport::default()
     };

@@ -171,6 +171,13 @@ impl Booting {
     /// Brings the first generations up, all at once, and waits until the server is worth to serve: one application has come up
     /// and, to replace a running server, all that serve there. Others come up later. Returns the last that was waited for.
     pub(super) async fn boot(&self) -> Result<Booted> {
+        let gathered = Gathered {
+            state: Rc::clone(&self.gathered),
+            log: Rc::clone(&self.log),
+        };
+        if let Some(Replaced { predecessor, .. }) = &self.replaced {
+            predecessor.take_frequent_paths(&gathered).await;
+        }
         let (results, first) = mpsc::channel(self.hosted.len());
         for (number, hosted) in self.to_start() {
             let name = hosted.name();
@@ -190,10 +197,6 @@ impl Booting {
         let booted = tokio::select! {
             enough = self.wait_for_enough(first) => enough?,
             () = predecessor.wait_message() => bail!("the running server exited during its upgrade"),
-        };
-        let gathered = Gathered {
-            state: Rc::clone(&self.gathered),
-            log: Rc::clone(&self.log),
         };
         predecessor.wait_turn(&gathered).await?;
         Ok(booted)

@@ -3,7 +3,7 @@
 
 use exchange::control::RuntimeOption;
 
-/// The most options that a template may name; there are four.
+/// The most options that a template may name; there are five.
 const MAX_RUNTIME_OPTIONS: usize = 8;
 /// The most characters of each text.
 const MAX_RUNTIME_TEXT: usize = 240;

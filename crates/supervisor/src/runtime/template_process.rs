@@ -124,10 +124,10 @@ impl TemplateProcess {
         low_priority: bool,
         within: Duration,
     ) -> Result<Booted, BootError> {
-        let start = ToTemplate::Start(Start {
+        let start = ToTemplate::Start(Box::new(Start {
             low_priority,
             ..load.start.clone()
-        });
+        }));
         let exchange = load.exchange.each_ref().map(AsFd::as_fd);
         let answer = async {
             // Where it has ended already, how it ended says more than the broken pipe.
