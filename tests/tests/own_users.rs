@@ -26,7 +26,7 @@ const EVALUATES: &str = r##"run lambda { |env|
   end
   result =
     begin
-      eval(input.read)
+      eval(Test.input(env))
     rescue SystemCallError => error
       error.class
     end
