@@ -90,11 +90,7 @@ pub fn parse(payload: Bytes) -> Result<ResponseHead, &'static str> {
         // It would be the coded body's, if anything (RFC 9112 section 6.3).
         fields.remove(header::CONTENT_LENGTH);
     }
-    let mut lengths = fields.get_all(header::CONTENT_LENGTH).iter();
-    let length = lengths.next();
-    if lengths.any(|other| Some(other) != length) {
-        return Err("two different content lengths");
-    }
+    let length = content_length(&fields)?;
     let status = StatusCode::from_u16(status).map_err(|_| "a status that is none")?;
     if status.is_informational() || status.as_u16() > 599 {
         return Err("a status outside 200 to 599");
@@ -117,6 +113,19 @@ pub fn parse(payload: Bytes) -> Result<ResponseHead, &'static str> {
         has_server_fields,
         named_file: None,
     })
+}
+
+/// The Content-Length.
+///
+/// # Errors
+/// There are two different ones.
+fn content_length(fields: &HeaderMap) -> Result<Option<&HeaderValue>, &'static str> {
+    let mut lengths = fields.get_all(header::CONTENT_LENGTH).iter();
+    let length = lengths.next();
+    match lengths.any(|other| Some(other) != length) {
+        true => Err("two different content lengths"),
+        false => Ok(length),
+    }
 }
 
 /// The number of bytes that a Content-Length declares.
