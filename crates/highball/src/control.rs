@@ -18,6 +18,7 @@ pub(crate) mod name;
 pub(crate) mod operators;
 pub(crate) mod parts;
 pub(crate) mod places;
+pub(crate) mod process_memory;
 pub(crate) mod purges;
 pub(crate) mod queue;
 pub(crate) mod recent;

@@ -14,6 +14,7 @@ use metrics::{
 use supervisor::{Process, Role};
 
 use crate::control::custom_metrics;
+use crate::control::process_memory;
 use crate::control::recent::Recent;
 use crate::control::report::{ApplicationReport, Report};
 use crate::control::reporter::Reporter;
@@ -65,7 +66,7 @@ fn exposed(report: &Report, totals: &ServerTotals, format: Format) -> String {
     };
     gauges(&mut out, applications);
     worker_metrics::expose(&mut out, applications);
-    memory(&mut out, report, applications);
+    process_memory::expose(&mut out, report, applications);
     caches(&mut out, applications, &named);
     server(&mut out, report);
     custom_metrics::expose(&mut out, &named);
@@ -287,51 +288,6 @@ fn gauges(out: &mut Exposition, applications: &[(&str, &ApplicationReport)]) {
 fn busy(application: &ApplicationReport) -> f64 {
     let busy = application.threads.iter();
     busy.filter(|thread| thread.state != "idle").count() as f64
-}
-
-/// The memory of the processes: of those that play the same part the sum, as in a restart.
-fn memory(out: &mut Exposition, report: &Report, applications: &[(&str, &ApplicationReport)]) {
-    let mut sums: BTreeMap<(&str, &str, String), [u64; 2]> = BTreeMap::new();
-    for (name, one) in applications {
-        for process in &one.processes {
-            let (name, role) = match process.role {
-                Role::Front => ("", "front"),
-                Role::Template => (*name, "template"),
-                Role::Worker => (*name, "worker"),
-                Role::Child => (*name, "child"),
-            };
-            let worker = process.worker.filter(|_| process.role == Role::Worker);
-            let worker = worker.map_or(String::new(), |worker| worker.to_string());
-            let sum = sums.entry((name, role, worker)).or_default();
-            sum[0] += process.memory_bytes.unwrap_or(0);
-            sum[1] += process.memory.map_or(0, |memory| memory.pss_bytes);
-        }
-    }
-    // Of several applications the front is in none.
-    let front = report.all.processes.iter();
-    for process in front.filter(|process| process.role == Role::Front) {
-        let pss = process.memory.map_or(0, |memory| memory.pss_bytes);
-        let sum = [process.memory_bytes.unwrap_or(0), pss];
-        sums.insert(("", "front", String::new()), sum);
-    }
-    for (at, metric, help) in [
-        (
-            0,
-            "highball_process_private_memory_bytes",
-            "Memory that processes share with no other one.",
-        ),
-        (
-            1,
-            "highball_process_pss_bytes",
-            "Proportional memory of processes: a page that several share is divided among them.",
-        ),
-    ] {
-        out.metric(metric, Kind::Gauge, help);
-        for ((name, role, worker), sum) in &sums {
-            let labels = [("application", *name), ("role", role), ("worker", worker)];
-            out.count(&labels, sum[at]);
-        }
-    }
 }
 
 /// The response caches.

@@ -200,7 +200,15 @@ mod tests {
         let memory = shipped("memory.toml");
         assert_eq!(performance.output, Path::new("docs"));
         assert_eq!(restart.output, Path::new("docs/reliability"));
-        for benchmark in [performance, front, restart, before, insight, runtime, memory] {
+        for benchmark in [
+            performance,
+            front,
+            restart,
+            before,
+            insight,
+            runtime,
+            memory,
+        ] {
             for part in &benchmark.parts {
                 assert!(part.subject().starts_with("highball"), "{}", part.id);
                 assert!(!part.targets.is_empty(), "{}", part.id);
