@@ -11,13 +11,15 @@ use crate::control::report::ApplicationReport;
 /// Returns what an application's report has of it. `elapsed` is how long its server has recorded.
 pub(crate) fn recording(report: &ApplicationReport, elapsed: Duration) -> Recording {
     let threads = report.threads.iter().map(|thread| thread.thread + 1);
+    // Of a range those that take requests: the others rest, and nothing that was recorded waited for them.
+    let active = report.active_threads.map(|limit| limit.active);
     let (worker_bytes, shared_bytes) = memory(report).unzip();
     let routes = report.totals.routes.iter();
     let measured = routes.filter(|(_, route)| route.cpu.count() > 0);
     Recording {
         seconds: elapsed.as_secs_f64(),
         workers: report.workers.allowed,
-        threads: threads.max().unwrap_or(0),
+        threads: active.or(threads.max()).unwrap_or(0),
         cores: config::usable_cores(),
         worker_bytes,
         shared_bytes,
@@ -66,6 +68,8 @@ mod tests {
 
     use super::*;
     use crate::control::report::{Thread, Workers};
+    use crate::thread_limit::ActiveThreads;
+    use config::NumberRange;
 
     fn process(role: Role, state: &str, private: u64, pss: u64) -> Process {
         Process {
@@ -133,6 +137,11 @@ mod tests {
         };
         let found = recording(&report, Duration::from_secs(60));
         assert_eq!((found.workers, found.threads, found.seconds), (2, 3, 60.0));
+        let some_rest = ApplicationReport {
+            active_threads: Some(ActiveThreads::first(NumberRange::between(1, 2))),
+            ..report.clone()
+        };
+        assert_eq!(recording(&some_rest, Duration::ZERO).threads, 2);
         assert_eq!(
             (found.worker_bytes, found.shared_bytes),
             (Some(150), Some(213))
