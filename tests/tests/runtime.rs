@@ -4,7 +4,7 @@
 use std::fs;
 
 use highball_tests::own_users;
-use highball_tests::several::by_host;
+use highball_tests::several::{self, by_host};
 use serde_json::Value;
 use test_support::{Application, Process, Program, Server, ServerBuilder, until};
 
@@ -191,6 +191,23 @@ fn applications_with_users_of_their_own_have_jemalloc() {
         assert!(text.ends_with(&format!(" {OPTIONS}")), "{text}");
         assert_eq!(text.starts_with("true"), has_yjit(&text), "{text}");
     }
+}
+
+#[test]
+fn an_empty_library_of_an_application_turns_jemalloc_off() {
+    let several = several::start(&[
+        (
+            "plain",
+            SHOWS,
+            "hosts = [\"a.test\"]\nvariables = { LD_PRELOAD = \"\" }",
+        ),
+        ("usual", SHOWS, "hosts = [\"b.test\"]"),
+    ]);
+    let allocator = |name| option(&several.status(name), "allocator");
+    let (value, reason) = allocator("plain");
+    assert_eq!(value, "system");
+    assert!(reason.starts_with("your LD_PRELOAD holds"), "{reason}");
+    assert_eq!(allocator("usual").0, "jemalloc");
 }
 
 #[test]

@@ -42,8 +42,8 @@ struct Library {
     version: Version,
 }
 
-/// Returns the variables of the application's processes for its allocator. `own` are those that its table sets. Reads
-/// files, so it blocks.
+/// Returns the variables of the application's processes for its allocator. `own` are those that its table sets, which hold
+/// also where they are empty: that is how a table turns one of the server's off. Reads files, so it blocks.
 ///
 /// # Errors
 /// The settings name jemalloc, and no good version is installed.
@@ -52,9 +52,9 @@ pub(crate) fn variables(
     runtime: RuntimeTuning,
     own: &[(String, String)],
 ) -> Result<Vec<(String, String)>> {
-    let is_set = |name: &str| match own.iter().rfind(|(own, _)| own == name) {
-        Some((_, value)) => !value.is_empty(),
-        None => env::var_os(name).is_some_and(|value| !value.is_empty()),
+    let is_set = |name: &str| {
+        let is_own = own.iter().any(|(own, _)| own == name);
+        is_own || env::var_os(name).is_some_and(|value| !value.is_empty())
     };
     decide(allocator, runtime, is_set, &folders())
 }
