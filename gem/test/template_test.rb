@@ -247,6 +247,14 @@ class TemplateTest < Minitest::Test
     end
   end
 
+  def test_a_ruby_that_decides_about_major_collections_is_named
+    boot(HELLO, out_of_band_gc: true) do |supervisor|
+      said = booted(supervisor)["gems"].grep(/out_of_band_gc does nothing: Ruby/)
+      assert_equal Highball::MajorCollections.supported? ? 0 : 1, said.size
+    end
+    boot(HELLO) { |supervisor| assert_empty booted(supervisor)["gems"].grep(/out_of_band_gc/) }
+  end
+
   def test_nothing_is_said_of_a_warm_up_that_is_off
     boot(HELLO) do |supervisor|
       assert_empty(booted(supervisor)["runtime"].select { |option| option["name"] == "warm_up" })

@@ -20,6 +20,14 @@ module Highball
       collector.respond_to?(:config) && collector.config.key?(:rgengc_allow_full_mark)
     end
 
+    # What is to be said where they are `wanted` out of requests, in sentences.
+    def self.warnings(wanted)
+      return [] if !wanted || supported?
+
+      ["out_of_band_gc does nothing: Ruby #{RUBY_VERSION} makes major collections when it wants (3.4 and newer can leave " \
+       "them to the server)"]
+    end
+
     def initialize(collector = GC)
       @collector = collector
       @chain = 0

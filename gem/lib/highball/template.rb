@@ -172,7 +172,8 @@ module Highball
 
     def report_booted(seconds)
       held = ForkSafety.held(@own, [@fork_thread])
-      advice = KnownLibraries.sentences + DatabasePool.warnings(@start.threads) + NativeThreads.warnings
+      advice = KnownLibraries.sentences + DatabasePool.warnings(@start.threads) + NativeThreads.warnings +
+               MajorCollections.warnings(@start.out_of_band_gc)
       public_folder = PublicFolder.of(@app)
       Native.booted(
         @control.fileno, RUBY_VERSION, ::Rack.release, seconds, held, advice, @filter_parameters, public_folder,
