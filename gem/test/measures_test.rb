@@ -126,7 +126,7 @@ class MeasuresTest < Minitest::Test
     }
   RUBY
 
-  def test_the_wait_for_rubys_lock_is_known_since_ruby_3_3
+  def test_the_wait_for_rubys_lock_is_known_where_ruby_tells_of_it
     FakeSupervisor.open({ "config.ru" => BESIDE }, threads: 2, measure_requests: true) do |supervisor|
       assert_equal "Booted", supervisor.message.first
       supervisor.fork_worker
