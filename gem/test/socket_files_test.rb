@@ -9,7 +9,7 @@ class SocketFilesTest < Minitest::Test
   EXIT = RbConfig::CONFIG["host_cpu"] == "aarch64" ? 93 : 60
 
   # Ends its first thread alone, as a killed process with several threads may.
-  WITHOUT_FIRST_THREAD = <<~RUBY
+  WITHOUT_FIRST_THREAD = <<~RUBY.freeze
     require "fiddle"
     Thread.new { sleep }
     exit = Fiddle::Function.new(Fiddle::Handle::DEFAULT["syscall"], [Fiddle::TYPE_LONG] * 2, Fiddle::TYPE_LONG)

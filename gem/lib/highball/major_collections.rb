@@ -24,8 +24,8 @@ module Highball
     def self.warnings(wanted)
       return [] if !wanted || supported?
 
-      ["out_of_band_gc does nothing: Ruby #{RUBY_VERSION} makes major collections when it wants (3.4 and newer can leave " \
-       "them to the server)"]
+      ["out_of_band_gc does nothing: Ruby #{RUBY_VERSION} makes major collections when it wants (3.4 and newer can " \
+       "leave them to the server)"]
     end
 
     def initialize(collector = GC)
