@@ -37,7 +37,11 @@ struct NamedExperiment {
 /// There is no server, or it refuses.
 pub(crate) fn run(arguments: &ExperimentArguments) -> Result<()> {
     match &arguments.action {
-        ExperimentAction::Show => show(arguments, &read(arguments)?),
+        ExperimentAction::Show => {
+            let report = read(arguments)?;
+            let report = report.context("there was no experiment since the server started")?;
+            show(arguments, &report)
+        }
         ExperimentAction::Stop => {
             stop(arguments)?;
             wait(arguments, None)
@@ -69,7 +73,11 @@ pub(crate) fn run(arguments: &ExperimentArguments) -> Result<()> {
 fn wait(arguments: &ExperimentArguments, signalled: Option<&Receiver<Signalled>>) -> Result<()> {
     let mut ended = false;
     loop {
-        let report = read(arguments)?;
+        let Some(report) = read(arguments)? else {
+            bail!(
+                "another server has taken over (highball upgrade), which ended the experiment; the log says how far it was"
+            );
+        };
         if report.state == ExperimentState::Over {
             return show(arguments, &report);
         }
@@ -97,7 +105,7 @@ fn stop(arguments: &ExperimentArguments) -> Result<()> {
 }
 
 /// The experiment that runs, or the last one.
-fn read(arguments: &ExperimentArguments) -> Result<ExperimentReport> {
+fn read(arguments: &ExperimentArguments) -> Result<Option<ExperimentReport>> {
     let view = ViewArguments {
         server: arguments.server.clone(),
         application: arguments.application.clone(),
@@ -105,9 +113,7 @@ fn read(arguments: &ExperimentArguments) -> Result<ExperimentReport> {
     };
     let mut all: Experiments = client::inspect(&view, "/v1/experiment")?;
     match (all.applications.pop(), all.applications.is_empty()) {
-        (Some(only), true) => only
-            .experiment
-            .context("there was no experiment since the server started"),
+        (Some(only), true) => Ok(only.experiment),
         _ => bail!("the server has several applications: name one with --application NAME"),
     }
 }
