@@ -13,7 +13,7 @@ use test_support::{Application, Client, Server};
 
 /// A small shop: some pages are slow, one computes for long, and an order in a thousand is incomplete.
 const SHOP: &str = r##"
-require "digest"
+require "digest/sha2"
 require "erb"
 require "json"
 

@@ -9,7 +9,7 @@ use http::Response;
 use test_support::{Application, Server, ServerBuilder};
 
 /// Takes each path but `/` over, as its name says.
-const SOURCE: &str = r##"require "digest"
+const SOURCE: &str = r##"require "digest/sha1"
 run lambda { |env|
   path = env["PATH_INFO"]
   next Test.text("no such socket", status: 404) if path == "/missing"

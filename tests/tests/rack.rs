@@ -260,7 +260,7 @@ fn row_11_an_underscore_is_dropped_from_trusted_proxies_too() {
 }
 
 /// Reads the input in every way that Rack knows, and tells what it is.
-const READING: &str = r##"require "digest"
+const READING: &str = r##"require "digest/md5"
 run lambda { |env|
   input = env["rack.input"]
   whole = input.read

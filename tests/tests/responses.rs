@@ -544,7 +544,7 @@ fn an_empty_chunk_does_not_end_the_body() {
 #[test]
 fn bodies_of_every_size_arrive_whole() {
     let server = Server::app(
-        r##"require "digest"
+        r##"require "digest/md5"
         run lambda { |env|
           size, pieces = env["PATH_INFO"].split("/").last(2).map(&:to_i)
           text = Array.new(size) { |i| (i * 7 + i / 251) % 256 }.pack("C*")
