@@ -13,7 +13,7 @@ use config::Settings;
 use tokio::sync::Notify;
 
 use crate::failure::Outcome;
-use crate::http::h1::state::{ConnectionState, IdleConnection};
+use crate::http::h1::state::{ConnectionState, FIRST_REQUEST_WAIT, IdleConnection};
 use crate::http::incoming::HijackedBy;
 use crate::log::throttle::Throttle;
 
@@ -145,10 +145,17 @@ impl Connections {
         self.open.borrow().values().cloned().collect()
     }
 
-    /// Ends all on which no HTTP is spoken yet, and has each other one end when what has come on it is answered.
-    pub(crate) fn stop(&self) {
-        self.cut_openings();
+    /// Has each one end when what has come on it is answered, and those on which no HTTP is spoken yet after a moment: their
+    /// clients have just connected.
+    pub(crate) fn stop(self: &Rc<Self>) {
         self.all().iter().for_each(|one| one.stop());
+        let all = Rc::downgrade(self);
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(FIRST_REQUEST_WAIT).await;
+            if let Some(all) = all.upgrade() {
+                all.cut_openings();
+            }
+        });
     }
 
     /// Ends all now.

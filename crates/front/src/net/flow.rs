@@ -6,6 +6,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use super::pace::Pace;
 use crate::clock::Clock;
@@ -72,6 +73,11 @@ impl Flow {
     /// When the client last made progress with its sending.
     pub fn progress_ms(&self) -> u64 {
         self.progress.get()
+    }
+
+    /// How long ago that was.
+    pub fn since_progress(&self) -> Duration {
+        Duration::from_millis(self.clock.now_ms().saturating_sub(self.progress.get()))
     }
 
     /// Since when the client has taken nothing of what is written.

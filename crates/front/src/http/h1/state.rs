@@ -30,6 +30,11 @@ const HIBERNATE_AFTER_MS: u64 = 250;
 /// response that it is the last one loses nothing; one whose idle connection is closed may be sending just then.
 const LAST_REQUEST_WAIT: Duration = Duration::from_secs(2);
 
+/// How long after it was accepted a connection on which nothing has come is waited for when the server stops, and so a
+/// handshake: its client has just connected, and is sending its first request. One that has been silent for longer was opened
+/// for later.
+pub(crate) const FIRST_REQUEST_WAIT: Duration = Duration::from_millis(500);
+
 /// What another server needs to know of an idle connection, in addition to its socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IdleConnection {
@@ -125,23 +130,38 @@ impl ConnectionState {
         self.response.take();
     }
 
-    /// Lets what has come be answered, and nothing more come.
-    pub fn stop(&self) {
-        self.stopping.set(true);
-        self.close_when_idle.set(true);
-        self.wake();
+    /// Lets what has come be answered, and nothing more come; of a client that has just connected, its first request.
+    pub fn stop(self: &Rc<Self>) {
+        let left = match self.answered.get() || self.http2.get().is_some() {
+            true => Duration::ZERO,
+            false => FIRST_REQUEST_WAIT.saturating_sub(self.io.flow().since_progress()),
+        };
+        self.stop_after(left);
     }
 
     /// Lets nothing more come after the next message, and waits for that a little: its client may be sending it.
     pub fn stop_soon(self: &Rc<Self>) {
+        self.stop_after(LAST_REQUEST_WAIT);
+    }
+
+    /// Lets nothing more come after the next message, and waits for so long for that.
+    fn stop_after(self: &Rc<Self>, wait: Duration) {
         self.stopping.set(true);
+        if wait.is_zero() {
+            return self.close_when_idle();
+        }
         let state = Rc::downgrade(self);
         tokio::task::spawn_local(async move {
-            tokio::time::sleep(LAST_REQUEST_WAIT).await;
+            tokio::time::sleep(wait).await;
             if let Some(state) = state.upgrade() {
-                state.stop();
+                state.close_when_idle();
             }
         });
+    }
+
+    fn close_when_idle(&self) {
+        self.close_when_idle.set(true);
+        self.wake();
     }
 
     /// Has it give its buffers back as soon as it is idle, each time: then it can be given away.
@@ -329,6 +349,69 @@ impl ConnectionState {
             .is_some_and(|known| known.will_wake(cx.waker()))
         {
             *waker = Some(cx.waker().clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::UnixStream;
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::http::screen::{Limits, Screen};
+    use crate::net::stream::Stream;
+
+    /// A connection that was accepted just now, and the client's end of it.
+    fn accepted(clock: &Rc<Clock>) -> (Rc<ConnectionState>, UnixStream) {
+        let (socket, client) = UnixStream::pair().unwrap();
+        let limits = Limits {
+            max_target_bytes: 100,
+            max_header_count: 10,
+            max_header_bytes: 1000,
+            max_field_bytes: 100,
+            max_body_bytes: 1000,
+        };
+        let peer = Peer {
+            address: "127.0.0.1".to_owned(),
+            port: 0,
+            local_host: "localhost".to_owned(),
+            local_port: 80,
+            trusted: false,
+            tls: None,
+            proxied: false,
+        };
+        let io = ClientIo::new(Stream::Unix(socket), Screen::new(limits), Rc::clone(clock));
+        (Rc::new(ConnectionState::new(peer, io, false)), client)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_waits_for_the_first_request_of_a_new_connection() {
+        let test = async {
+            let (state, _client) = accepted(&Rc::new(Clock::new()));
+            state.stop();
+            tokio::time::sleep(FIRST_REQUEST_WAIT - Duration::from_millis(1)).await;
+            assert!(state.stopping.get() && !state.close_when_idle.get());
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            assert!(state.close_when_idle.get());
+        };
+        LocalSet::new().run_until(test).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_closes_at_once_what_was_answered_or_has_long_been_silent() {
+        let clock = Rc::new(Clock::new());
+        let (answered, _client) = accepted(&clock);
+        answered.answered.set(true);
+        let (silent, _client) = accepted(&clock);
+        test_support::until("the clock has gone on", || {
+            clock.tick();
+            clock.now_ms() > 1 + FIRST_REQUEST_WAIT.as_millis() as u64
+        });
+        for state in [answered, silent] {
+            state.stop();
+            assert!(state.close_when_idle.get());
         }
     }
 }
