@@ -1,6 +1,7 @@
 //! A running `highball dashboard`, and what its pages say. It reads no page further than a test asks.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
@@ -21,9 +22,15 @@ impl Dashboard {
     /// Runs the command and waits for the address that it prints.
     #[track_caller]
     pub fn open(server: &Server) -> Self {
+        Self::open_in(server.dir())
+    }
+
+    /// The same for the server of the application in this folder.
+    #[track_caller]
+    pub fn open_in(folder: &Path) -> Self {
         let mut command = Command::new(binary())
             .arg("dashboard")
-            .current_dir(server.dir())
+            .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -1,5 +1,5 @@
-//! The routes of Redmine as the status and the metrics show them, against Rails' own log: the slowest one is the same, and so is
-//! the time in its database.
+//! The routes of Redmine under load as the status, the dashboard and the metrics show them, against Rails' own log: the slowest
+//! one is the same, and so is the time in its database.
 //!
 //! Rails measures from the beginning of an action, Highball from that of the application: middleware is in one time alone.
 
@@ -9,14 +9,17 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use highball_tests::browser::Service;
+use highball_tests::dashboard::Dashboard;
 use highball_tests::operators::get;
 use serde_json::Value;
-use test_support::{Client, Directory, Program, binary, ruby_library, workspace};
+use test_support::{Client, Directory, Program, binary, ruby_library, until, workspace};
 
 /// Pages, the first one by far the slowest.
 const PAGES: [&str; 4] = ["/issues?per_page=100", "/projects", "/issues/1", "/login"];
-/// How often each is asked for.
-const ROUNDS: usize = 10;
+/// So many clients ask for all of them at the same time, twice as many as there are threads.
+const CLIENTS: usize = 4;
+/// How often each client asks for each.
+const ROUNDS: usize = 5;
 
 /// What requests of an action took together.
 #[derive(Debug, Default)]
@@ -62,6 +65,10 @@ async fn run(instance: &Path) -> Result<()> {
     let instance = instance.to_owned();
     let compared = tokio::task::spawn_blocking(move || {
         visit(&status(&instance)?)?;
+        let all = CLIENTS * ROUNDS * PAGES.len();
+        until("each request is counted", || {
+            status(&instance).is_ok_and(|status| status["counters"]["ok"] == all)
+        });
         compare(&instance, &status(&instance)?, &operators)
     });
     let compared = compared.await.map_err(Into::into).flatten();
@@ -77,16 +84,25 @@ fn status(instance: &Path) -> Result<Value> {
     serde_json::from_str(&ran.stdout).with_context(|| ran.output())
 }
 
+/// Sends the requests, each client beginning with another page.
 fn visit(status: &Value) -> Result<()> {
     let address = status["listeners"][0].as_str().context("an address")?;
-    let mut client = Client::connect(address.trim_start_matches("http://"));
-    for page in PAGES.iter().cycle().take(PAGES.len() * ROUNDS) {
-        client.get(page).expect(200);
-    }
+    let address = address.trim_start_matches("http://");
+    std::thread::scope(|scope| {
+        for first in 0..CLIENTS {
+            scope.spawn(move || {
+                let mut client = Client::connect(address);
+                let pages = PAGES.iter().cycle().skip(first);
+                for page in pages.take(PAGES.len() * ROUNDS) {
+                    client.get(page).expect(200);
+                }
+            });
+        }
+    });
     Ok(())
 }
 
-/// Compares the status and the metrics with the log.
+/// Compares the status, the dashboard and the metrics with the log.
 fn compare(instance: &Path, status: &Value, operators: &str) -> Result<()> {
     let log = std::fs::read_to_string(instance.join("log/production.log"))?;
     let logged = actions(&log);
@@ -94,13 +110,20 @@ fn compare(instance: &Path, status: &Value, operators: &str) -> Result<()> {
         .iter()
         .max_by(|one, other| one.1.time_ms.total_cmp(&other.1.time_ms));
     let (name, rails) = slowest.context("no action in Rails' log")?;
-    ensure!(rails.requests as usize == ROUNDS, "{logged:?}");
+    ensure!(rails.requests as usize == CLIENTS * ROUNDS, "{logged:?}");
 
     let route = &status["routes"][0];
     ensure!(route["route"] == **name, "{logged:?}: {route}");
     let share = rails.db_ms / rails.time_ms;
     let found = route["db_share"].as_f64().context("a share")?;
     ensure!((found - share).abs() < 0.05, "{rails:?}: {route}");
+
+    let shown = shown(instance)?;
+    ensure!(shown.route == **name, "{logged:?}: {shown:?}");
+    ensure!(
+        (shown.database - share).abs() < 0.05,
+        "{rails:?}: {shown:?}"
+    );
 
     let text = get(operators, "/metrics").expect(200).text();
     let labels = format!("{{application=\"default\",route=\"{name}\"}} ");
@@ -122,6 +145,32 @@ fn compare(instance: &Path, status: &Value, operators: &str) -> Result<()> {
         "{rails:?}: {app_ms} ms"
     );
     Ok(())
+}
+
+/// The first row of the dashboard's routes, which are sorted by their share of the time.
+#[derive(Debug)]
+struct Shown {
+    route: String,
+    /// The share of the database, from 0 to 1.
+    database: f64,
+}
+
+fn shown(instance: &Path) -> Result<Shown> {
+    let dashboard = Dashboard::open_in(instance);
+    let cookie = dashboard.enter();
+    let page = dashboard
+        .send("GET", "/dashboard", &cookie)
+        .expect(200)
+        .text();
+    let table = between(&page, "id=\"routes-scroll\"", "</table>").context("a table of routes")?;
+    let row = between(table, "<tbody>", "</tr>").context("a row")?;
+    let route = between(row, "<bdi>", "</bdi>").context("a route")?;
+    let cell = between(row, "data-head=\"Database\">", "</td>").context("a cell")?;
+    let share = between(cell, "<bdi>", " %</bdi>").context("a share")?;
+    Ok(Shown {
+        route: route.to_owned(),
+        database: share.parse::<f64>()? / 100.0,
+    })
 }
 
 /// What Rails' log says of each action, by the name that a route has.
