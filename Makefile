@@ -50,6 +50,7 @@ install-test:
 	scripts/rack-3
 	scripts/pebble
 	scripts/h2spec
+	scripts/otel-collector
 	scripts/sslyze
 	scripts/http-cache-tests
 

@@ -13,6 +13,7 @@ pub mod dashboard;
 pub mod haproxy;
 pub mod http2;
 pub mod operators;
+pub mod otel_collector;
 pub mod own_users;
 pub mod prometheus;
 pub mod rails;

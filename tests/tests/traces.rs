@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use highball_tests::otel_collector::OtelCollector;
 use highball_tests::receiver::take_request;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
@@ -230,6 +231,42 @@ fn a_request_is_a_span_with_its_queue_and_its_application() {
     for child in [queue, app] {
         assert_eq!(child.parent_span_id, request.span_id);
     }
+}
+
+#[test]
+fn a_real_collector_takes_the_spans() {
+    let collector = OtelCollector::start();
+    let server = application()
+        .setting("otlp_endpoint", &collector.url())
+        .setting("trace_sample", "1")
+        .start();
+    let (parent, _) = ask(&server, "/a", "");
+    server.get("/fail").expect(500);
+    // It sends what is left.
+    server.stop();
+    let spans = collector.stop();
+    let servers = spans.iter().filter(|span| span.field("Kind") == "Server");
+    let servers: Vec<_> = servers.collect();
+    let [fine, failed] = servers[..] else {
+        panic!("{spans:?}");
+    };
+    assert_eq!(fine.field("Name"), "GET");
+    assert_eq!(fine.attribute("url.path"), "Str(/a)");
+    assert_eq!(fine.attribute("http.response.status_code"), "Int(200)");
+    assert_eq!(failed.attribute("http.response.status_code"), "Int(500)");
+    assert_eq!(
+        (fine.field("Status code"), failed.field("Status code")),
+        ("Unset", "Error")
+    );
+    let children = spans.iter();
+    let children = children.filter(|span| span.field("Parent ID") == fine.field("ID"));
+    let children: Vec<_> = children.collect();
+    let [queue, app] = children[..] else {
+        panic!("{spans:?}");
+    };
+    assert_eq!((queue.field("Name"), app.field("Name")), ("queue", "app"));
+    let (trace, app) = (app.field("Trace ID"), app.field("ID"));
+    assert_eq!(parent, format!("00-{trace}-{app}-01"));
 }
 
 #[test]
