@@ -1,10 +1,14 @@
 //! What requests cost, as the log and the metrics show it, from applications of the frameworks that name routes.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::TcpStream;
+
 use highball_tests::operators::{address, get};
 use highball_tests::prometheus::promtool;
 use rustix::process::Signal;
 use serde_json::Value;
-use test_support::{Application, Server, ServerBuilder, until};
+use socket2::{Domain, Socket, Type};
+use test_support::{Application, Client, Server, ServerBuilder, until};
 
 /// The log's line of a request for this target.
 fn logged(server: &Server, target: &str) -> Value {
@@ -85,35 +89,86 @@ fn route(server: &Server, name: &str) -> Value {
         .clone()
 }
 
+/// Names the routes below `/named` as Sinatra does; the status is that of the query.
+const ANY_PATH: &str = r#"run lambda { |env|
+  path = env["PATH_INFO"]
+  env["sinatra.route"] = "GET #{path}" if path.start_with?("/named")
+  [env["QUERY_STRING"].to_i, {}, []]
+}"#;
+
 #[test]
 fn ten_thousand_paths_are_at_most_201_routes() {
-    let server = Server::app("run ->(_) { [200, {}, []] }")
+    let server = Server::application_of(Application::without_lint(ANY_PATH))
         .setting("access_log", "false")
         .setting("metrics_listen", "127.0.0.1:0")
         .start();
     let mut client = server.connect();
     for batch in 0..100 {
+        let start = if batch % 2 == 0 { "/p" } else { "/named" };
         let requests: String = (0..100)
-            .map(|number| format!("GET /p{batch}x{number}y HTTP/1.1\r\nHost: test\r\n\r\n"))
+            .map(|number| {
+                let status = [200, 302, 500][number % 3];
+                let path = format!("{start}{batch}x{number}y?{status}");
+                format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n")
+            })
             .collect();
         client.send(requests);
-        (0..100).for_each(|_| assert_eq!(client.response().status(), 200));
+        (0..100).for_each(|number| {
+            client.response().expect([200, 302, 500][number % 3]);
+        });
     }
-    assert_eq!(client.get("/books/1").status(), 200);
-    let text = exposition(&server);
-    for metric in [
-        "highball_app_duration_seconds_count",
+    client.get("/books/1?200").expect(200);
+    let families = routes_by_family(&exposition(&server));
+    for family in [
+        "highball_request_duration_seconds",
+        "highball_app_duration_seconds",
+        "highball_route_errors_total",
         "highball_cpu_seconds_total",
     ] {
-        let series = text.lines().filter(|line| line.starts_with(metric)).count();
-        assert!((2..=201).contains(&series), "{metric}: {series}");
+        assert!(families.contains_key(family), "{family}");
+    }
+    for (family, series) in families {
+        let names: BTreeSet<_> = series.keys().map(|(route, _)| route).collect();
+        assert_eq!(names.len(), 201, "{family}");
+        let classes: BTreeSet<_> = series.keys().map(|(_, class)| class).collect();
+        // A histogram has a sum, a count, a line for each bound and one for what is above.
+        let lines = if family.ends_with("_total") { 1 } else { 17 };
+        assert!(series.len() <= 201 * classes.len(), "{family}");
+        assert!(series.values().all(|&one| one == lines), "{family}");
+        let most = if family == "highball_request_duration_seconds" {
+            3
+        } else {
+            1
+        };
+        assert_eq!(classes.len(), most, "{family}");
     }
     let rows = routes(&server);
-    assert!(rows.len() <= 201, "{}", rows.len());
+    assert_eq!(rows.len(), 201);
     let requests: u64 = rows.iter().filter_map(|row| row["requests"].as_u64()).sum();
     assert_eq!(requests, 10_001);
     assert!(route(&server, "other")["requests"].as_u64() > Some(9_000));
     server.stop();
+}
+
+/// How many lines each route has in each class, by the family of the metric; families without routes are left out.
+fn routes_by_family(text: &str) -> BTreeMap<String, BTreeMap<(String, String), usize>> {
+    let mut families: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+    let mut family = "";
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            family = rest.split(' ').next().expect("a name");
+        }
+        let label = |name: &str| {
+            let (_, rest) = line.split_once(&format!("{name}=\""))?;
+            Some(rest.split('"').next()?.to_owned())
+        };
+        if let Some(route) = label("route") {
+            let class = label("class").unwrap_or_default();
+            let series = families.entry(family.to_owned()).or_default();
+            *series.entry((route, class)).or_default() += 1;
+        }
+    }
+    families
 }
 
 /// A controller of Rails on a database, without the rest of Rails.
@@ -268,6 +323,51 @@ fn the_age_of_the_queue_is_that_of_its_oldest_request() {
         client.response().expect(200);
     }
     assert_eq!(age(), 0.0);
+    server.stop();
+}
+
+/// Scrapers that ask for more than any buffer of a socket holds, and read nothing.
+fn silent_scrapers(address: &str) -> Vec<Client> {
+    let address: std::net::SocketAddr = address.parse().expect("an address");
+    let scrape = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    let scraper = |_| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.set_recv_buffer_size(4096).expect("a small buffer");
+        socket.connect(&address.into()).expect("it listens");
+        let socket = TcpStream::from(socket);
+        let mut client: Client = socket.try_clone().expect("a descriptor").into();
+        client.send(scrape.repeat(100));
+        // It has begun to answer.
+        socket.peek(&mut [0]).expect("a byte");
+        client
+    };
+    (0..8).map(scraper).collect()
+}
+
+#[test]
+fn scrapers_that_read_nothing_hold_up_nobody_and_no_memory() {
+    let server = Server::app("run ->(_) { [200, {}, []] }")
+        .setting("metrics_listen", "127.0.0.1:0")
+        .start();
+    let mut client = server.connect();
+    // So many routes that a text has half a megabyte.
+    for number in 0..100 {
+        client.get(&format!("/p{number}x")).expect(200);
+    }
+    let bytes = exposition(&server).len() as u64;
+    let before = server.process().pss().expect("it runs");
+    let scrapers = silent_scrapers(&address(&server, "metrics_listen"));
+    for _ in 0..200 {
+        client.get("/").expect(200);
+    }
+    until("another scraper has the counts", || {
+        sample(&exposition(&server), OK) == 300.0
+    });
+    let after = server.process().pss().expect("it runs");
+    let grown = after.saturating_sub(before);
+    // All that was asked for would be 800 texts.
+    assert!(grown < 64 * bytes, "{grown} bytes for texts of {bytes}");
+    drop(scrapers);
     server.stop();
 }
 
