@@ -1,6 +1,6 @@
 //! Exceptions of applications: who is told of them, and what receivers get.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -109,7 +109,7 @@ fn twelve_errors_of_one_class_are_twelve_groups_and_many_messages_one() {
         .setting("exception_webhook", &webhook.url())
         .start();
     let mut client = server.connect();
-    for number in 0..100 {
+    for number in 0..1_000 {
         client.get(&format!("/many/{number}")).expect(500);
     }
     for number in (0..12).chain(0..12) {
@@ -426,4 +426,37 @@ fn a_mail_tells_of_a_new_group() {
     assert!(!mail.iter().any(|line| line.starts_with("Bcc:")), "{text}");
     assert!(!text.contains("4111"), "{text}");
     assert!(text.contains("highball exceptions"), "{text}");
+}
+
+#[test]
+fn a_dead_mail_server_costs_no_request_and_is_named() {
+    // Nothing accepts there: the kernel takes connections, and nobody speaks.
+    let dead = TcpListener::bind("127.0.0.1:0").expect("an address");
+    let mailing = |address: SocketAddr| {
+        raises()
+            .setting("exception_mail_to", "ops@a.example")
+            .setting("exception_mail_from", "web@a.example")
+            .setting("smtp_url", &format!("smtp://{address}"))
+            .start()
+    };
+    let address = dead.local_addr().expect("an address");
+    let server = mailing(address);
+    let mut client = server.connect();
+    for number in 0..12 {
+        client.get(&format!("/place{number}")).expect(500);
+        assert_eq!(client.get("/fine").text(), "fine");
+    }
+    assert_eq!(server.stop().status.code(), Some(0));
+    thread::spawn(move || {
+        for mut stream in dead.incoming().flatten() {
+            // Whoever has left needs no answer.
+            let _ = stream.write_all(b"554 no mail here\r\n");
+        }
+    });
+    let server = mailing(address);
+    server.get("/place0").expect(500);
+    let line = server.log().wait(|line| line.contains("could not tell"));
+    assert!(line.contains("554"), "{line}");
+    assert_eq!(server.get("/fine").text(), "fine");
+    assert_eq!(server.stop().status.code(), Some(0));
 }
