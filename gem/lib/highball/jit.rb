@@ -12,11 +12,15 @@ module Highball
     ENABLED_BY_METHOD = Gem::Version.new("3.3")
     # Before this version it was experimental.
     FIRST_STABLE = Gem::Version.new("3.2")
+    # Megabytes for machine code where an option enables it: Ruby 3.1 holds all of them in memory, by itself 256.
+    # Redmine's pages take 6.
+    CODE_MEGABYTES = 64
     # All compilers that Rubies have had.
     COMPILERS = %i[YJIT ZJIT RJIT MJIT].freeze
     # Options of Ruby's that are about a compiler.
     OPTION = /\A--(?:(?:enable|disable)[-=]\S*)?[a-z]?jit\b|\A--disable[-=]all\b/
-    private_constant :STARTED, :ENABLED_BY_METHOD, :FIRST_STABLE, :COMPILERS, :OPTION
+    private_constant :STARTED, :ENABLED_BY_METHOD, :FIRST_STABLE, :CODE_MEGABYTES, :COMPILERS,
+                     :OPTION
 
     # Takes what the server wants out of the environment, which the application will see.
     def initialize
@@ -30,7 +34,7 @@ module Highball
       return if @version >= ENABLED_BY_METHOD || compiler || obstacle
 
       ENV[VARIABLE] = STARTED
-      exec(RbConfig.ruby, "--yjit", *options, program)
+      exec(RbConfig.ruby, "--yjit", "--yjit-exec-mem-size=#{CODE_MEGABYTES}", *options, program)
     rescue SystemCallError
       # The application runs without it.
       ENV.delete(VARIABLE)
