@@ -22,7 +22,7 @@ class FakeSupervisor
     end
   end
 
-  def initialize(folder, files, threads: 1, environment: "test", compact: false, out_of_band: nil,
+  def initialize(folder, files, threads: 1, environment: "test", compact: false, roomy: false, out_of_band: nil,
                  out_of_band_gc: false, low_priority: false,
                  warm_up: [], frequent_paths: nil, sockets: [], variables: {}, measure_requests: false, exceptions: nil,
                  merge_pages: false)
@@ -37,7 +37,7 @@ class FakeSupervisor
     @workers = {}
     hooks = File.join(folder, "hooks.rb")
     start = { app: folder, config_ru: File.join(folder, "config.ru"), environment:,
-              hooks: (hooks if File.exist?(hooks)), threads:, compact:, merge_pages:,
+              hooks: (hooks if File.exist?(hooks)), threads:, compact:, roomy_heap: roomy, merge_pages:,
               out_of_band:, out_of_band_gc:, low_priority:, warm_up:, frequent_paths:,
               generation: 1, unix_sockets: sockets, measure_requests:, exceptions: }
     send({ Start: start }, IO.for_fd(@front.memory, autoclose: false), @front.doorbell)

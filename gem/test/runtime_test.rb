@@ -10,8 +10,8 @@ class RuntimeTest < Minitest::Test
   RUBY
 
   # What the template says, by name, and what its worker answers.
-  def boot(**start)
-    FakeSupervisor.open({ "config.ru" => SHOWS }, **start) do |supervisor|
+  def boot(source = SHOWS, **start)
+    FakeSupervisor.open({ "config.ru" => source }, **start) do |supervisor|
       name, fields = supervisor.message
       assert_equal "Booted", name, fields.inspect
       supervisor.fork_worker
@@ -23,10 +23,11 @@ class RuntimeTest < Minitest::Test
   def test_a_template_says_how_ruby_runs_and_why
     variables = { "HIGHBALL_TEMPLATE_JIT" => "plain", "HIGHBALL_TEMPLATE_ALLOCATOR" => "because" }
     boot(variables:) do |options, body|
-      assert_equal %w[jit allocator compact merge_pages], options.keys
+      assert_equal %w[jit allocator compact heap merge_pages], options.keys
       assert_equal ["none", "runtime = \"plain\""], options["jit"]
       assert_equal %w[system because], options["allocator"]
       assert_equal ["none", "compact = false"], options["compact"]
+      assert_equal ["small", 'heap = "small"'], options["heap"]
       assert_equal ["off", "merge_pages = false"], options["merge_pages"]
       assert_equal "[[], 0]", body
     end
@@ -52,6 +53,16 @@ class RuntimeTest < Minitest::Test
       expected = Process.respond_to?(:warmup) ? "Process.warmup" : "GC.compact"
       assert_equal expected, options["compact"].first
       assert_match(/, 1\]\z/, body) unless Process.respond_to?(:warmup)
+    end
+  end
+
+  def test_a_roomy_heap_has_a_free_slot_for_each_object_in_the_workers_too
+    source = "run ->(_) { [200, {}, [GC.stat.values_at(:heap_free_slots, :heap_available_slots).join(' ')]] }"
+    boot(source, compact: true, roomy: true) do |options, body|
+      assert_equal "roomy", options["heap"].first
+      free, available = body.split.map(&:to_i)
+      assert_operator free, :>, available * 2 / 5
+      assert_operator free, :<, available * 3 / 5
     end
   end
 

@@ -148,6 +148,7 @@ unsafe fn fields(start: &Start) -> Value {
             ),
             ("threads", fixnum(start.threads)),
             ("compact_heap", boolean(start.compact)),
+            ("roomy_heap", boolean(start.roomy_heap)),
             ("merge_pages", boolean(start.merge_pages)),
             ("low_priority", boolean(start.low_priority)),
             ("early_hints", boolean(start.early_hints)),

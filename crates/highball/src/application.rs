@@ -214,6 +214,7 @@ impl Application {
             hooks: code.hooks,
             threads: settings.threads.most(),
             compact: settings.compact,
+            roomy_heap: settings.heap == "roomy",
             merge_pages: settings.merge_pages,
             batch: settings.batch_scheduling,
             low_priority: false,

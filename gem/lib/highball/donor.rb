@@ -80,7 +80,7 @@ module Highball
       own = let_go_of_worker
       handle_signals
       # Without compaction: objects of gems in C that requests have made would be moved for a small gain.
-      Heap.prepare(false)
+      Heap.prepare(compact: false, roomy: false)
       forker = Forker.new(control: @template_control, own:, start: @start, app: @app, hooks: @hooks)
       report(Process.clock_gettime(Process::CLOCK_MONOTONIC) - began)
       leave(forker.run)

@@ -26,8 +26,8 @@ module Highball
     end
 
     # Before the first fork, once.
-    def prepare_heap(compact)
-      @heap = ["compact", *Heap.prepare(compact)]
+    def prepare_heap(compact:, roomy:)
+      @heap = Heap.prepare(compact:, roomy:)
     end
 
     # Lets the kernel merge equal pages of this process and its workers.

@@ -16,8 +16,8 @@ module Highball
   class Template
     # What the supervisor sends at the start; see `Start` in messages.rs.
     Start = Struct.new(
-      :app, :config_ru, :environment, :hooks, :threads, :compact_heap, :merge_pages, :low_priority, :warm_up,
-      :frequent_paths, :early_hints, :rails_log_to_stdout, :out_of_band, :out_of_band_gc, :generation,
+      :app, :config_ru, :environment, :hooks, :threads, :compact_heap, :roomy_heap, :merge_pages, :low_priority,
+      :warm_up, :frequent_paths, :early_hints, :rails_log_to_stdout, :out_of_band, :out_of_band_gc, :generation,
       :unix_sockets, :terminal, :error_page, :measure_requests, :exceptions, :own_user,
       # The front's process; added here.
       :front,
@@ -149,7 +149,7 @@ module Highball
       @warm_up = WarmUp.new(@app, @start.warm_up, @start.frequent_paths) { |fault| warn("highball: #{fault}") }
       @warm_up.run
       Native.refuse_children
-      @runtime.prepare_heap(@start.compact_heap)
+      @runtime.prepare_heap(compact: @start.compact_heap, roomy: @start.roomy_heap)
       report_booted(Process.clock_gettime(Process::CLOCK_MONOTONIC) - began)
     rescue SignalException
       raise

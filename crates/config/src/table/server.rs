@@ -178,6 +178,13 @@ macro_rules! server_settings {
             /// Whether Ruby's heap is compacted before workers are forked, so that they share more memory.
             compact: bool = Kind::Bool, default "true";
 
+            /// How much room Ruby's heap has for new objects when workers are forked.
+            ///
+            /// `small` leaves it as loading and `warm_up` have made it. `roomy` gives it a free slot for each object, so that
+            /// workers collect garbage less often, and each of them takes more memory.
+            /// [docs/runtime.md](runtime.md#the-heap) says how much of both.
+            heap: String = Kind::Choice(&["small", "roomy"]), default "small";
+
             /// Whether the kernel may merge equal pages of template and workers (KSM, Linux 6.4).
             ///
             /// It saves memory and costs CPU time of the kernel's thread ksmd, whose rate the machine's operator sets

@@ -35,6 +35,9 @@ pub struct Start {
     pub threads: u16,
     /// Whether to compact Ruby's heap before the first fork.
     pub compact: bool,
+    /// Whether to give Ruby's heap room for new objects before the first fork.
+    #[serde(default)]
+    pub roomy_heap: bool,
     /// Whether the kernel may merge equal pages of the template and the workers.
     #[serde(default)]
     pub merge_pages: bool,
@@ -114,7 +117,7 @@ pub struct PublicFolder {
 /// One of the things that are done for the speed and the memory of Ruby itself, as it is in the template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuntimeOption {
-    /// The setting that it belongs to: `jit`, `allocator`, `compact`, `merge_pages`.
+    /// The setting that it belongs to: `jit`, `allocator`, `compact`, `heap`, `merge_pages`.
     pub name: String,
     /// What there is: `yjit`, `jemalloc`, `none`.
     pub value: String,

@@ -21,10 +21,11 @@ use crate::hosted::Hosted;
 use crate::server::Server;
 
 /// Settings that template and workers may have for themselves. The front has one value of all others.
-const SETTINGS_OF_A_HALF: [&str; 10] = [
+const SETTINGS_OF_A_HALF: [&str; 11] = [
     "allocator",
     "batch_scheduling",
     "compact",
+    "heap",
     "jit",
     "merge_pages",
     "out_of_band_gc",
