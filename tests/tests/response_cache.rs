@@ -310,6 +310,56 @@ fn of_many_requests_for_what_is_stale_one_goes_to_the_application() {
 }
 
 #[test]
+fn requests_that_wait_for_a_response_that_is_anothers_get_their_own() {
+    const CLIENTS: usize = 6;
+    // Stored at first, so that requests wait for one another; then each user's alone.
+    let source = r##"
+        asked = Hash.new(0)
+        run lambda { |env|
+          path, user = env.values_at("PATH_INFO", "HTTP_COOKIE")
+          next Test.text("other") if path == "/other"
+          is_first = (asked[path] += 1) == 1
+          Test.pass("answer")
+          is_private = path == "/private" && !is_first
+          headers = { "cache-control" => "#{is_private ? "private" : "public"}, max-age=60" }
+          headers["set-cookie"] = user if path == "/cookie" && !is_first
+          Test.text(user.to_s, headers: headers)
+        }"##;
+    let server = server(source).threads(CLIENTS + 1).start();
+    let (gate, mut events) = (
+        server.application().gate("answer"),
+        server.application().events(),
+    );
+    for path in ["/private", "/cookie"] {
+        let mut first = server.ask("GET", path);
+        events.wait();
+        gate.admit(1);
+        first.response().expect(200);
+        purge(&server, &["--all"]);
+        let ask = |user: usize| {
+            let mut client = server.connect();
+            let fields = format!("Host: {}\r\nCookie: user-{user}", server.address());
+            client.send(format!("GET {path} HTTP/1.1\r\n{fields}\r\n\r\n"));
+            client
+        };
+        let mut clients: Vec<Client> = (0..CLIENTS).map(ask).collect();
+        // One is in the application, and the front has read the others: a later one is answered.
+        events.wait();
+        server.get("/other").expect(200);
+        gate.admit(CLIENTS);
+        for (user, client) in clients.iter_mut().enumerate() {
+            let (response, own) = (client.response(), format!("user-{user}"));
+            assert_eq!(response.text(), own, "{path}");
+            let cookie = (path == "/cookie").then_some(&*own);
+            assert_eq!(response.field("set-cookie"), cookie, "{path}");
+        }
+        // Each one has been in the application.
+        (1..CLIENTS).for_each(|_| drop(events.wait()));
+    }
+    assert_eq!(events.rest(), [""; 0]);
+}
+
+#[test]
 fn a_request_does_not_wait_for_ever_for_anothers_response() {
     let mut waiting = Waiting::start(2);
     let target = "/?cache-control=public,max-age=60&waits=1";
