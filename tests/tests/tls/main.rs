@@ -14,7 +14,7 @@ use highball_tests::authority::{Authority, Key, Signed};
 use highball_tests::operators;
 use highball_tests::tls::{Client, configuration, field, with_http_2};
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, HandshakeKind};
+use rustls::{ClientConfig, HandshakeKind, NamedGroup};
 use serde_json::Value;
 use test_support::{
     Application, Events, Program, Server, ServerBuilder, TEST_TIMEOUT, reflect, until, workspace,
@@ -117,6 +117,23 @@ fn requests_come_over_both_versions_of_tls_as_https() {
                 assert!(answer.body.contains(part), "{part}: {}", answer.body);
             }
         }
+    }
+}
+
+#[test]
+fn a_client_that_offers_hybrid_key_exchange_gets_it() {
+    let mut one = Fixture::start(SOURCE, |builder| builder);
+    for (version, expected) in [
+        (&TLS13, NamedGroup::X25519MLKEM768),
+        // It knows no hybrid groups.
+        (&TLS12, NamedGroup::X25519),
+    ] {
+        one.trusting = configuration(&one.authority, &[version], None);
+        let offered = &one.trusting.crypto_provider().kx_groups;
+        assert!(offered.iter().any(|group| group.name() == expected));
+        let client = one.connect();
+        let group = client.session().negotiated_key_exchange_group();
+        assert_eq!(group.map(|group| group.name()), Some(expected));
     }
 }
 
