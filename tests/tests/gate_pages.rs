@@ -12,12 +12,13 @@ const BROWSER: &str = "accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n";
 /// Its workers die at their start while there is a file `broken`.
 const HOOKS: &str = "after_fork { exit!(1) if File.exist?(\"broken\") }\n";
 
-/// Answers with the path; raises, exits or answers with 500 where that says so.
+/// Answers with the path; raises, exits, never ends or answers with 500 where that says so.
 const APPLICATION: &str = r##"
 run lambda { |env|
   case env["PATH_INFO"]
   when "/raise" then raise "boom"
   when "/exit" then Process.kill(:KILL, Process.pid)
+  when "/late" then sleep
   when "/own" then next [500, { "content-type" => "text/plain" }, ["the application's own"]]
   end
   Test.text(env["PATH_INFO"])
@@ -111,6 +112,27 @@ fn the_page_of_503_is_there_while_no_worker_serves() {
     server
         .log()
         .wait(|line| line.contains("a worker serves again"));
+    server.stop();
+}
+
+#[test]
+fn the_page_of_504_is_sent_at_a_deadline() {
+    let server = with_files(&[("public/504.html", "too late")])
+        .threads(2)
+        .setting("request_timeout", "1s")
+        .start();
+    let ask = |fields: &str| {
+        let mut client: Client = server.connect();
+        client.send(format!("GET /late HTTP/1.1\r\nhost: test\r\n{fields}\r\n"));
+        client
+    };
+    for (mut client, text) in [
+        (ask(BROWSER), "too late"),
+        (ask(""), "504 Gateway Timeout\n"),
+    ] {
+        let response = client.response();
+        assert_eq!((response.status(), response.text().as_str()), (504, text));
+    }
     server.stop();
 }
 
