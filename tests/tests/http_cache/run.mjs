@@ -1,5 +1,5 @@
 // Runs http-cache-tests against a URL and prints, as JSON: the results by test, and which of the tests are required and
-// passed by Squid, Varnish or nginx, whose results come with the package.
+// passed by Squid, Varnish or nginx, whose results come with the package; those of Caddy do not.
 import fs from 'node:fs'
 import { pathToFileURL } from 'node:url'
 
