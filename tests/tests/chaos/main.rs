@@ -1,8 +1,8 @@
 //! The counted zero: a constant load with unique ids, while code is restarted all at once and worker by worker, the server is
 //! upgraded, broken code is deployed, settings are read again, workers are stopped, and workers and templates are killed, also
-//! amid a restart and an upgrade; directly, through HAProxy and nginx, over TLS and HTTP/2, and beside an application that crashes
-//! all the time; and while any process is killed amid re-forks and changes of the number of workers. And the soak: what a server
-//! holds after a long time of restarts.
+//! amid a restart and an upgrade; directly, through HAProxy and nginx, with two edges, over TLS and HTTP/2, and beside an
+//! application that crashes all the time; and while any process is killed amid re-forks and changes of the number of workers. And
+//! the soak: what a server holds after a long time of restarts.
 //!
 //! `make test` runs the first whole and the second in short, `make chaos` and `make soak` for longer: the variables `CHAOS`
 //! (so many times as much), `CHAOS_KILLS`, `SOAK_SECONDS` and `SOAK_RESTART_EVERY` say how much. Figures are printed, and kept in
@@ -74,7 +74,7 @@ impl Amount {
         stops: 1,
     };
 
-    /// What another application could harm.
+    /// What another application could harm, or another edge.
     const BESIDE: Self = Self {
         restarts: 3,
         upgrades: 2,
@@ -383,7 +383,15 @@ struct Site {
 
 impl Site {
     fn plain(proxy: impl FnOnce(&Server) -> Option<Proxy>) -> Self {
-        let server = start();
+        Self::of(start(), proxy)
+    }
+
+    fn with_two_edges() -> Self {
+        let builder = builder(application()).setting("front_threads", "2");
+        Self::of(builder.start(), |_| None)
+    }
+
+    fn of(server: Server, proxy: impl FnOnce(&Server) -> Option<Proxy>) -> Self {
         let proxy = proxy(&server);
         let target = match &proxy {
             Some(proxy) => Target::Unix(PathBuf::from(proxy.socket())),
@@ -573,6 +581,11 @@ fn the_counted_zero_through_haproxy() {
 fn the_counted_zero_through_nginx() {
     let site = Site::plain(|server| Some(Proxy::nginx(server.address())));
     counted_zero("nginx", site, Amount::WHOLE);
+}
+
+#[test]
+fn the_counted_zero_with_two_edges() {
+    counted_zero("edges", Site::with_two_edges(), Amount::BESIDE);
 }
 
 #[test]
