@@ -5,7 +5,6 @@
 //! say so, and are never left out.
 
 use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +15,8 @@ use http::Request;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
 use test_support::{
-    Application, Client, Events, Probe, Process, Program, Server, ServerBuilder, until,
+    Application, Client, Events, Probe, Process, Program, Server, ServerBuilder, fill_disk,
+    under_small_disk, until,
 };
 
 /// `/sleep` takes two seconds by a clock that no test moves; `/work` waits at the gate; `/big` answers with more than
@@ -306,27 +306,9 @@ impl SmallDisk {
     fn new(application: &Application, bytes: usize, run: &str) -> Self {
         let folder = application.dir().join("small");
         std::fs::create_dir(&folder).expect("a folder can be made");
-        let mut unshare = vec!["unshare".to_owned(), "--mount".to_owned()];
-        if !rustix::process::geteuid().is_root() {
-            unshare.push("--map-root-user".to_owned());
-        }
-        let try_mount = Program::new("unshare")
-            .args(&unshare[1..])
-            .args(["mount", "-t", "tmpfs", "tmpfs"])
-            .arg(&folder)
-            .run();
-        assert!(
-            try_mount.status.success(),
-            "this test mounts a small file system where only its server sees it, and may not; it needs root, or user \
-             namespaces for everybody (in a container: CAP_SYS_ADMIN): {}",
-            try_mount.output()
-        );
-        let script = format!("mount -t tmpfs -o size={bytes} tmpfs \"$0\" && {{ {run}; }}");
-        unshare.extend(["sh".to_owned(), "-c".to_owned(), script]);
-        unshare.push(folder.display().to_string());
         Self {
+            wrapper: under_small_disk(&folder, bytes, run),
             folder,
-            wrapper: unshare,
         }
     }
 
@@ -346,8 +328,7 @@ impl SmallDisk {
     #[track_caller]
     fn fill(&self, server: &Server) -> PathBuf {
         let path = self.path(server, "fill");
-        let mut file = File::create(&path).expect("the server's disk can be reached");
-        while file.write_all(&[0; 4096]).is_ok() {}
+        fill_disk(&path);
         path
     }
 }

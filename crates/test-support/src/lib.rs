@@ -18,6 +18,7 @@ mod program;
 mod pseudo_terminal;
 mod screen;
 mod server;
+mod small_disk;
 mod status;
 mod terminal_session;
 
@@ -39,6 +40,7 @@ pub use pseudo_terminal::PseudoTerminal;
 pub use screen::Screen;
 pub use server::builder::ServerBuilder;
 pub use server::{Server, Stopped};
+pub use small_disk::{fill_disk, under_small_disk};
 pub use status::Status;
 pub use terminal_session::TerminalSession;
 

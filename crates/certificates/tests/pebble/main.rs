@@ -16,7 +16,7 @@ use highball_certificates::{
     CertificateStatus, ChallengeKind, Clock, ExternalAccount, Installer, Manager, Names, Plan,
     RenewalReason, read_storage,
 };
-use test_support::Directory;
+use test_support::{Directory, Program, fill_disk, under_small_disk};
 
 use crate::authority::{
     Authority, DeadAuthority, EXTERNAL_KEY, Options, decider, first_certificate,
@@ -26,6 +26,9 @@ use crate::server::TestServer;
 const HTTP: &[ChallengeKind] = &[ChallengeKind::Http01];
 const ALPN: &[ChallengeKind] = &[ChallengeKind::TlsAlpn01];
 const BOTH: &[ChallengeKind] = &[ChallengeKind::Http01, ChallengeKind::TlsAlpn01];
+
+/// The variable that names the folder with the small disk.
+const SMALL_DISK: &str = "TEST_SMALL_DISK";
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -373,6 +376,71 @@ fn nothing_is_ordered_that_could_not_be_stored() {
     setup.server.installed();
     setup.server.idle();
     assert_eq!(warning(&manager), "");
+}
+
+/// Has this test program run one of its tests again where the storage is a disk of so many bytes, and returns true there: the
+/// folder is mounted for that process alone.
+fn is_on_small_disk(test: &str, bytes: usize) -> bool {
+    if std::env::var_os(SMALL_DISK).is_some() {
+        return true;
+    }
+    let folder = Directory::new();
+    let command = under_small_disk(folder.path(), bytes, "exec \"$@\"");
+    let ran = Program::new(&command[0])
+        .args(&command[1..])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(SMALL_DISK, folder.path())
+        .run();
+    assert!(ran.status.success(), "{}", ran.output());
+    assert!(ran.stdout.contains("1 passed"), "{}", ran.output());
+    false
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_ordered_and_the_old_certificate_serves_on() {
+    let test = "on_a_full_disk_nothing_is_ordered_and_the_old_certificate_serves_on";
+    if !is_on_small_disk(test, 1 << 20) {
+        return;
+    }
+    let setup = Setup::new(HTTP);
+    let disk = PathBuf::from(std::env::var_os(SMALL_DISK).unwrap());
+    let manager = setup.start_plan(Plan {
+        storage: disk.clone(),
+        ..setup.plan(&["a.example"])
+    });
+    setup.server.installed();
+    setup.server.idle();
+    let first = only(&manager);
+    assert_eq!(first.warning, None);
+    let fill = disk.join("fill");
+    fill_disk(&fill);
+    // It is due, and is tried again and again in vain.
+    let due = first.renew_at.unwrap();
+    setup
+        .server
+        .clock
+        .set(UNIX_EPOCH + Duration::from_secs(due) + MINUTE);
+    setup.server.warned();
+    for _ in 0..5 {
+        let retry = setup.server.idle();
+        let warning = warning(&manager);
+        assert!(warning.contains("No space left on device"), "{warning}");
+        assert!(setup.server.serves("a.example"));
+        setup.server.clock.set(retry);
+    }
+    let retry = setup.server.idle();
+    assert_eq!(only(&manager).serial, first.serial);
+    assert_eq!(setup.authority.orders(), 1);
+    fs::remove_file(fill).unwrap();
+    setup.server.clock.set(retry);
+    setup.server.installed();
+    setup.server.idle();
+    assert_eq!(warning(&manager), "");
+    assert_ne!(only(&manager).serial, first.serial);
+    assert_eq!(setup.authority.orders(), 2);
+    let stored = read_storage(&disk, setup.server.clock.now()).unwrap();
+    assert_eq!(stored[0].serial, only(&manager).serial);
 }
 
 #[test]
