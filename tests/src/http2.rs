@@ -1,9 +1,11 @@
 //! Clients of HTTP/2: one that speaks it well, over the crate h2, and one that sends the frames that it is given. Neither
 //! repairs or retries anything.
 
+mod raw;
+
 use std::future::Future;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,8 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsConnector;
 
-/// What every connection begins with.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub use raw::{Frame, RawHttp2, field, frame, head};
 
 /// Kinds of frames (RFC 9113 section 6).
 pub mod kind {
@@ -248,146 +249,4 @@ pub async fn read_body(body: &mut RecvStream) -> Result<Vec<u8>, h2::Error> {
 /// With which reason a stream was reset.
 pub fn reset_by<T: std::fmt::Debug>(result: Result<T, h2::Error>) -> Option<Reason> {
     result.err().filter(h2::Error::is_reset)?.reason()
-}
-
-/// A frame.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
-    /// Its kind.
-    pub kind: u8,
-    /// Its flags.
-    pub flags: u8,
-    /// Its stream.
-    pub stream: u32,
-    /// What it carries.
-    pub payload: Vec<u8>,
-}
-
-/// A connection that sends the frames that it is given.
-#[derive(Debug)]
-pub struct RawHttp2 {
-    socket: TcpStream,
-}
-
-impl RawHttp2 {
-    /// Connects and says hello with these settings.
-    ///
-    /// # Panics
-    /// When that fails.
-    #[track_caller]
-    pub fn connect(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
-        let socket = TcpStream::connect(address).expect("a connection");
-        socket
-            .set_read_timeout(Some(TEST_TIMEOUT))
-            .expect("a limit");
-        socket.set_nodelay(true).expect("a TCP socket");
-        let mut client = Self { socket };
-        let mut payload = Vec::new();
-        for (name, value) in settings {
-            payload.extend(name.to_be_bytes());
-            payload.extend(value.to_be_bytes());
-        }
-        client.socket.write_all(PREFACE).expect("a listener");
-        assert!(client.send(kind::SETTINGS, 0, 0, &payload));
-        client
-    }
-
-    /// Sends a frame. False when the server has closed.
-    pub fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> bool {
-        self.write(&frame(kind, flags, stream, payload))
-    }
-
-    /// Sends these bytes. False when the server has closed.
-    pub fn write(&mut self, bytes: &[u8]) -> bool {
-        self.socket.write_all(bytes).is_ok()
-    }
-
-    /// Begins a request; `ends` says whether it has no body.
-    pub fn get(&mut self, stream: u32, path: &str, ends: bool) -> bool {
-        let flags = 4 | u8::from(ends);
-        self.send(kind::HEADERS, flags, stream, &head("GET", path))
-    }
-
-    /// The next frame; none when the server has closed.
-    ///
-    /// # Panics
-    /// When nothing comes in time.
-    #[track_caller]
-    pub fn next_frame(&mut self) -> Option<Frame> {
-        let mut header = [0; 9];
-        if !self.read(&mut header) {
-            return None;
-        }
-        let [a, b, c, kind, flags, stream @ ..] = header;
-        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
-        let whole = self.read(&mut payload);
-        whole.then_some(Frame {
-            kind,
-            flags,
-            stream: u32::from_be_bytes(stream),
-            payload,
-        })
-    }
-
-    fn read(&mut self, into: &mut [u8]) -> bool {
-        match self.socket.read_exact(into) {
-            Ok(()) => true,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("nothing comes"),
-            Err(_) => false,
-        }
-    }
-
-    /// Reads until a frame of one of these kinds; none when the server has closed before.
-    #[track_caller]
-    pub fn next_of(&mut self, kinds: &[u8]) -> Option<Frame> {
-        std::iter::from_fn(|| self.next_frame()).find(|frame| kinds.contains(&frame.kind))
-    }
-
-    /// Reads on to the end, and returns the code of the last GOAWAY.
-    #[track_caller]
-    pub fn goaway(&mut self) -> Option<u32> {
-        let frames = std::iter::from_fn(|| self.next_frame());
-        let last = frames.filter(|frame| frame.kind == kind::GOAWAY).last()?;
-        let code = last.payload.get(4..8)?.try_into().ok()?;
-        Some(u32::from_be_bytes(code))
-    }
-}
-
-/// The bytes of a frame.
-pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = (payload.len() as u32).to_be_bytes();
-    let mut bytes = vec![length[1], length[2], length[3], kind, flags];
-    bytes.extend(stream.to_be_bytes());
-    bytes.extend(payload);
-    bytes
-}
-
-/// The block of a head without a table (RFC 7541 section 6.2.2).
-pub fn head(method: &str, path: &str) -> Vec<u8> {
-    let fields = [
-        (":method", method),
-        (":scheme", "http"),
-        (":authority", "test"),
-        (":path", path),
-    ];
-    let mut block = Vec::new();
-    for (name, value) in fields {
-        block.extend(field(name, value));
-    }
-    block
-}
-
-/// A field of such a block; both words are short.
-pub fn field(name: &str, value: &str) -> Vec<u8> {
-    let mut bytes = vec![0];
-    for word in [name, value] {
-        bytes.push(
-            u8::try_from(word.len())
-                .ok()
-                .filter(|&length| length < 127)
-                .expect("short"),
-        );
-        bytes.extend(word.as_bytes());
-    }
-    bytes
 }
