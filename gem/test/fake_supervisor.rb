@@ -23,7 +23,7 @@ class FakeSupervisor
   end
 
   def initialize(folder, files, threads: 1, environment: "test", compact: false, roomy: false, out_of_band: nil,
-                 out_of_band_gc: false, low_priority: false,
+                 out_of_band_gc: false, release_memory_after: nil, low_priority: false,
                  warm_up: [], frequent_paths: nil, sockets: [], variables: {}, measure_requests: false, exceptions: nil,
                  merge_pages: false)
     @folder = folder
@@ -38,7 +38,7 @@ class FakeSupervisor
     hooks = File.join(folder, "hooks.rb")
     start = { app: folder, config_ru: File.join(folder, "config.ru"), environment:,
               hooks: (hooks if File.exist?(hooks)), threads:, compact:, roomy_heap: roomy, merge_pages:,
-              out_of_band:, out_of_band_gc:, low_priority:, warm_up:, frequent_paths:,
+              out_of_band:, out_of_band_gc:, release_memory_after:, low_priority:, warm_up:, frequent_paths:,
               generation: 1, unix_sockets: sockets, measure_requests:, exceptions: }
     send({ Start: start }, IO.for_fd(@front.memory, autoclose: false), @front.doorbell)
   end

@@ -106,6 +106,32 @@ class OutOfBandTest < Minitest::Test
     assert_equal [1, 0, %i[begin end]], [majors.collected, @work, @worker_thread.calls]
   end
 
+  # Tells when a collection has found what a request left; only the server collects.
+  COLLECTED = {
+    "config.ru" => <<~RUBY, "hooks.rb" => "after_fork { GC.disable }"
+      run(lambda do |_|
+        100.times { ObjectSpace.define_finalizer(Object.new, proc { File.write("collected", GC.count.to_s) }) }
+        [200, {}, [GC.count.to_s]]
+      end)
+    RUBY
+  }.freeze
+
+  def test_a_worker_without_requests_collects_in_its_turn
+    [1, 3].each do |threads|
+      FakeSupervisor.open(COLLECTED, threads:, release_memory_after: 1) do |supervisor|
+        supervisor.message
+        # The other one takes requests meanwhile.
+        2.times { |number| supervisor.fork_worker(number) }
+        # Ten of one worker are enough.
+        20.times { supervisor.request }
+        collected = File.join(supervisor.folder, "collected")
+        Timeout.timeout(FakeSupervisor::TIMEOUT) { Thread.pass until File.size?(collected) }
+        # The supervisor is heard as before.
+        2.times { |number| refute_empty supervisor.inspect_worker("Gc", number:) }
+      end
+    end
+  end
+
   HOOKS = <<~RUBY
     after_fork { GC.disable; File.write("count", GC.count) }
     out_of_band { |worker| raise "first" }

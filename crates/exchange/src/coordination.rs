@@ -209,12 +209,12 @@ impl Coordination<'_> {
     /// Takes the turn to work between requests. False unless no request waits, no other thread of this worker has a
     /// request or is about to claim one, no other worker has the turn, and (of several workers) another one is idle and
     /// can take requests meanwhile: a worker that works between requests is woken for none. Call it only while holding
-    /// the GVL, from a thread that has no request; [`Coordination::end_out_of_band`] gives the turn back.
+    /// the GVL, from a thread that has no request: `caller` is its index, and none where it is no worker thread.
+    /// [`Coordination::end_out_of_band`] gives the turn back.
     #[must_use]
-    pub fn begin_out_of_band(&self, thread: u16) -> bool {
+    pub fn begin_out_of_band(&self, worker: u16, caller: Option<u16>) -> bool {
         let available = self.availability;
-        let worker = available.threads.worker_of(usize::from(thread));
-        if self.anyone_waits() || !available.others_are_parked(thread) {
+        if self.anyone_waits() || !available.others_are_parked(worker, caller) {
             return false;
         }
         if !self.out_of_band.take_turn(worker) {
@@ -224,18 +224,17 @@ impl Coordination<'_> {
         fence(Ordering::SeqCst);
         let several = !self.out_of_band.is_single_worker();
         if self.anyone_waits()
-            || !available.others_are_parked(thread)
+            || !available.others_are_parked(worker, caller)
             || several && !available.idle.any()
         {
-            self.end_out_of_band(thread);
+            self.end_out_of_band(worker);
             return false;
         }
         true
     }
 
     /// Gives the turn back: the worker's other threads can be woken again, and are for what came meanwhile.
-    pub fn end_out_of_band(&self, thread: u16) {
-        let worker = self.availability.threads.worker_of(usize::from(thread));
+    pub fn end_out_of_band(&self, worker: u16) {
         self.availability.show(worker);
         self.out_of_band.give_turn_back(worker);
         fence(Ordering::SeqCst);

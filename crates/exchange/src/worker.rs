@@ -68,6 +68,23 @@ impl Worker {
         self.region.thread_states().stop_worker(self.index);
     }
 
+    /// Takes the turn for work between requests, where no thread of this worker has a request; see
+    /// [`crate::coordination::Coordination::begin_out_of_band`]. Call it only while holding the GVL, from no worker thread.
+    #[must_use]
+    pub fn begin_out_of_band(&self) -> bool {
+        self.try_out_of_band(None)
+    }
+
+    /// Gives that turn back.
+    pub fn end_out_of_band(&self) {
+        self.region.coordination().end_out_of_band(self.index);
+    }
+
+    fn try_out_of_band(&self, caller: Option<u16>) -> bool {
+        let coordination = self.region.coordination();
+        !self.stopping() && coordination.begin_out_of_band(self.index, caller)
+    }
+
     /// One of this worker's threads, by its number from 0.
     ///
     /// # Panics
@@ -164,20 +181,12 @@ impl WorkerThread {
     /// [`crate::coordination::Coordination::begin_out_of_band`]. Call it only while holding the GVL and no request.
     #[must_use]
     pub fn begin_out_of_band(&self) -> bool {
-        !self.worker.stopping()
-            && self
-                .worker
-                .region
-                .coordination()
-                .begin_out_of_band(self.index)
+        self.worker.try_out_of_band(Some(self.index))
     }
 
     /// Gives that turn back.
     pub fn end_out_of_band(&self) {
-        self.worker
-            .region
-            .coordination()
-            .end_out_of_band(self.index);
+        self.worker.end_out_of_band();
     }
 
     /// Says that this thread claims nothing any more. Call it only while holding the GVL.

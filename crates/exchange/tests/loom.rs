@@ -207,7 +207,7 @@ fn a_request_that_comes_while_a_worker_works_between_requests_is_claimed() {
             let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
             thread::spawn(move || {
                 let coordination = memory.coordination();
-                if coordination.begin_out_of_band(0) {
+                if coordination.begin_out_of_band(0, Some(0)) {
                     coordination.end_out_of_band(0);
                 }
                 work(&coordination, 0, &left, &bell);
@@ -228,6 +228,37 @@ fn a_request_that_comes_while_a_worker_works_between_requests_is_claimed() {
 }
 
 #[test]
+fn a_request_that_comes_while_an_idle_worker_takes_the_turn_is_claimed() {
+    model(|| {
+        // One worker: its only thread waits for requests, another one of its process takes the turn.
+        let memory = Arc::new(Memory::new(1, 1, 1));
+        let left = Arc::new(AtomicU32::new(1));
+        let bell = Arc::new(Notify::new());
+        let waits = {
+            let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
+            thread::spawn(move || work(&memory.coordination(), 0, &left, &bell))
+        };
+        let idle = {
+            let memory = memory.clone();
+            thread::spawn(move || {
+                let coordination = memory.coordination();
+                coordination.out_of_band.set_single_worker(true);
+                if coordination.begin_out_of_band(0, None) {
+                    coordination.end_out_of_band(0);
+                }
+            })
+        };
+        let coordination = memory.coordination();
+        let mut tail = 0;
+        assert!(coordination.publish(&mut tail, 0, 1));
+        waits.join().unwrap();
+        idle.join().unwrap();
+        assert_eq!(news(&coordination), 1);
+        assert_eq!(coordination.out_of_band.turn.load(Ordering::SeqCst), 0);
+    });
+}
+
+#[test]
 fn the_turn_to_work_between_requests_is_one_worker_s_at_most() {
     model(|| {
         let memory = Arc::new(Memory::new(2, 1, 1));
@@ -237,7 +268,7 @@ fn the_turn_to_work_between_requests_is_one_worker_s_at_most() {
                 let (memory, turns) = (memory.clone(), turns.clone());
                 thread::spawn(move || {
                     let coordination = memory.coordination();
-                    if coordination.begin_out_of_band(index) {
+                    if coordination.begin_out_of_band(index, Some(index)) {
                         assert_eq!(turns.fetch_add(1, Ordering::SeqCst), 0);
                         turns.fetch_sub(1, Ordering::SeqCst);
                         coordination.end_out_of_band(index);

@@ -160,6 +160,10 @@ unsafe fn fields(start: &Start) -> Value {
                     .map_or(NIL, |interval| fixnum(interval as i32)),
             ),
             ("out_of_band_gc", boolean(start.out_of_band_gc)),
+            (
+                "release_memory_after",
+                (start.release_memory_after).map_or(NIL, |seconds| fixnum(seconds as i32)),
+            ),
             ("generation", fixnum(start.generation as i32)),
             ("unix_sockets", sockets),
             (

@@ -2,7 +2,6 @@
 //!
 //! It runs no requests; [`crate::worker_thread`] does.
 
-use std::ffi::c_int;
 use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr;
@@ -12,12 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use exchange::Region;
 use exchange::control::{self, Error, FromWorker, Purge, Received, ToWorker};
 use exchange::worker::Worker;
-use rb_sys::{rb_eRuntimeError, rb_thread_wait_fd};
+use rb_sys::rb_eRuntimeError;
 
 mod as_array;
+mod idleness;
 pub(crate) mod template;
 
 use self::as_array::as_array;
+use self::idleness::Idleness;
 use crate::arguments::{descriptor, number};
 use crate::children::{self, refuse_children};
 use crate::env::{self, Parts};
@@ -45,6 +46,8 @@ pub(crate) struct ThisWorker {
     pub(crate) threads: u16,
     /// Its control socket.
     pub(crate) control: RawFd,
+    /// Whether it has had requests lately.
+    pub(crate) idleness: Idleness,
 }
 
 /// Null in the template. What it has pointed to is never freed: objects of Ruby's refer to it.
@@ -167,6 +170,7 @@ fn join(number: u16, control: RawFd) -> io::Result<()> {
         number,
         threads,
         control,
+        idleness: Idleness::default(),
     };
     THIS_WORKER.store(Box::into_raw(Box::new(joined)), Ordering::Release);
     Ok(())
@@ -206,23 +210,31 @@ pub(crate) unsafe extern "C" fn report(_: Value, text: Value) -> Value {
     }
 }
 
-/// `Native.next_message`: waits for the supervisor: `[:backtrace, thread, slot, sequence]` where it wants to know where a
+/// `Native.next_message(seconds)`: waits for the supervisor: `[:backtrace, thread, slot, sequence]` where it wants to know where a
 /// thread is, see [`ToWorker::Backtrace`]; `[:purged, id, result]` where it answers [`purge`], the result being a number, nil
 /// without a cache, or false; `[:body, thread, sequence, descriptor]` where it answers `WorkerThread#ask_for_body`, see
 /// [`ToWorker::Body`]; `[:inspect, id, kind, milliseconds, mode]` where it wants to know how this process is, see
 /// [`ToWorker::Inspect`]; `[:refork, descriptor]` where a template is wanted, see [`ToWorker::Refork`]; nil at the end.
 ///
+/// `[:idle]` once this worker has had requests, but none for so many `seconds`, and has the turn for work between requests:
+/// `Native.end_idle_work` must follow. With nil for `seconds` it never does.
+///
 /// # Safety
 /// Called by Ruby.
-pub(crate) unsafe extern "C" fn next_message(_: Value) -> Value {
+pub(crate) unsafe extern "C" fn next_message(_: Value, seconds: Value) -> Value {
     // SAFETY: Ruby calls with the GVL, which it gives up while it waits. What has `Drop` is gone before anything may
     // raise.
     unsafe {
-        let control = this_worker().control;
+        let joined = this_worker();
+        let control = joined.control;
+        let seconds = (seconds != NIL).then(|| number::<u32>(seconds));
         loop {
-            rb_thread_wait_fd(control as c_int);
+            let readable = idleness::wait_for_input(control, seconds);
             // A finalizer may have run meanwhile, and forked.
             refuse_children();
+            if !readable && joined.idleness.begin_work(&joined.worker) {
+                return array(&[messages::symbol("idle")]);
+            }
             match control::try_receive::<ToWorker>(BorrowedFd::borrow_raw(control)) {
                 Ok(None) => return NIL,
                 Ok(Some(received)) => {
@@ -248,6 +260,19 @@ pub(crate) unsafe extern "C" fn next_message(_: Value) -> Value {
             }
         }
     }
+}
+
+/// `Native.end_idle_work`: gives the turn back that [`next_message`] has taken; it is not that of a process that was forked
+/// meanwhile.
+///
+/// # Safety
+/// Called by Ruby.
+pub(crate) unsafe extern "C" fn end_idle_work(_: Value) -> Value {
+    if !children::is_child() {
+        // SAFETY: Ruby calls with the GVL.
+        unsafe { this_worker() }.worker.end_out_of_band();
+    }
+    NIL
 }
 
 /// `Native.purge(id, kind, text)`: asks the supervisor to have the response cache forget what the text names: a `url`, a

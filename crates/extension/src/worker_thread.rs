@@ -216,7 +216,9 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
         let own = state(this);
         // A thread that ended on the way to the application may have left one.
         own.fail(b"the request was lost by its thread");
-        own.running.set(None);
+        if own.running.take().is_some() {
+            own.joined.idleness.request_ended();
+        }
         own.meter.end();
         if own.io_bound.take() {
             own.thread.end_io();

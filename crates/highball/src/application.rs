@@ -224,6 +224,8 @@ impl Application {
             rails_log_to_stdout: settings.rails_log_to_stdout,
             out_of_band: settings.out_of_band_interval,
             out_of_band_gc: settings.out_of_band_gc == "auto",
+            release_memory_after: (settings.release_memory_after)
+                .map(|after| after.as_secs().try_into().unwrap_or(u32::MAX)),
             generation,
             unix_sockets: unix_sockets?,
             terminal: terminal.map(|terminal| text(terminal.path())).transpose()?,

@@ -42,8 +42,8 @@ module Highball
         ["none", "this Ruby cannot compact on this machine"]
       end
 
-      # Has the heap grow, by objects that are garbage at once. They are swept here, so that workers share the empty pages
-      # until they use them. Ruby frees no page as long as less than 65 % of the slots are free.
+      # Has the heap grow, by objects that are garbage at once. They are swept here, so that workers share the empty
+      # pages until they use them. Ruby frees no page as long as less than 65 % of the slots are free.
       def make_room
         was_disabled = GC.disable
         heaps.each { |size, slots| Array.new(slots * (ROOM - 1)) { "x" * (size - STRING_OVERHEAD) } }

@@ -17,8 +17,9 @@ module Highball
     # What the supervisor sends at the start; see `Start` in messages.rs.
     Start = Struct.new(
       :app, :config_ru, :environment, :hooks, :threads, :compact_heap, :roomy_heap, :merge_pages, :low_priority,
-      :warm_up, :frequent_paths, :early_hints, :rails_log_to_stdout, :out_of_band, :out_of_band_gc, :generation,
-      :unix_sockets, :terminal, :error_page, :measure_requests, :exceptions, :own_user,
+      :warm_up, :frequent_paths, :early_hints, :rails_log_to_stdout, :out_of_band, :out_of_band_gc,
+      :release_memory_after, :generation, :unix_sockets, :terminal, :error_page, :measure_requests, :exceptions,
+      :own_user,
       # The front's process; added here.
       :front,
       keyword_init: true

@@ -98,7 +98,8 @@ module Highball
     # Takes the supervisor's messages. Waits for them without Ruby's lock.
     def read_messages
       @messages = Thread.new do
-        while (message = Native.next_message)
+        Native.join_arena
+        while (message = Native.next_message(@start.release_memory_after))
           begin
             act_on(*message)
           rescue StandardError => error
@@ -111,7 +112,7 @@ module Highball
     end
 
     # Says where a thread is whose request is slow or late, answers an operator, hands the answer of a purge to the
-    # thread that waits for it, or prepares to fork a template.
+    # thread that waits for it, prepares to fork a template, or gives memory back.
     def act_on(kind, *rest)
       case kind
       when :backtrace
@@ -125,6 +126,8 @@ module Highball
         @inspection.answer(*rest)
       when :refork
         agree_to_fork(*rest)
+      when :idle
+        release_memory
       end
     end
 
@@ -140,6 +143,14 @@ module Highball
       # Asked before, and then it did not come to it.
       @donor&.close
       @donor = donor
+    end
+
+    # This worker has the turn for work between requests.
+    def release_memory
+      @major_collections ? @major_collections.collect : GC.start
+      Native.release_memory
+    ensure
+      Native.end_idle_work
     end
 
     # Where the thread is, if it runs this very request.

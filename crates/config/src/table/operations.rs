@@ -113,6 +113,15 @@ macro_rules! operations_settings {
             /// Ruby wants it, on the conditions of `out_of_band_interval`. It costs memory: Ruby lets the heap grow instead.
             /// Beyond three times what the old objects need, Ruby decides as always.
             out_of_band_gc: String = Kind::Choice(&["auto", "none"]), default "none";
+
+            /// How long a worker has had no request when it collects garbage and gives free memory back to the system.
+            ///
+            /// It does so once after ten or more requests, and again only after ten further ones: between this time and twice
+            /// as much after the last one.
+            /// It is the same turn as that of `out_of_band_interval`: one worker of a generation at a time, never while
+            /// requests wait, and if there are several workers, only while another one is idle, which takes the requests
+            /// that come meanwhile. With a single worker a request may wait for the collection.
+            release_memory_after: Option<Duration> = Kind::Maybe(&Kind::Duration { min: SECOND, max: YEAR }), default "10s";
         }
 
         $($rest)*

@@ -67,6 +67,9 @@ pub struct Start {
     /// Whether workers make major collections of garbage between requests, where Ruby lets them.
     #[serde(default)]
     pub out_of_band_gc: bool,
+    /// Seconds without a request after which a worker gives memory back; `None` for never.
+    #[serde(default)]
+    pub release_memory_after: Option<u32>,
     /// Generation of the code, from 1.
     pub generation: u32,
     /// Socket files to remove if the front dies without having done so.

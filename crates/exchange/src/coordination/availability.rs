@@ -187,9 +187,10 @@ impl Availability<'_> {
         found
     }
 
-    /// Whether the other threads of this one's worker are parked.
-    pub(super) fn others_are_parked(self, thread: u16) -> bool {
-        let mut others = self.threads.others_of(thread);
+    /// Whether the threads of a worker are parked, the `caller` aside.
+    pub(super) fn others_are_parked(self, worker: u16, caller: Option<u16>) -> bool {
+        let caller = caller.map(usize::from);
+        let mut others = (self.threads.of(worker)).filter(|&thread| Some(thread) != caller);
         others.all(|other| self.threads.is(other, PARKED))
     }
 

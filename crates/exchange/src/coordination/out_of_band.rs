@@ -23,7 +23,7 @@ impl OutOfBand<'_> {
     }
 
     /// Says whether a single worker is to serve. The front's side.
-    pub(crate) fn set_single_worker(self, single: bool) {
+    pub fn set_single_worker(self, single: bool) {
         self.single_worker
             .store(u32::from(single), Ordering::SeqCst);
     }

@@ -238,3 +238,23 @@ fn whatever_workers_write_one_thread_takes_requests() {
         assert!(coordination.availability.may_take(0), "{resting} {waiting}");
     }
 }
+
+#[test]
+fn an_idle_worker_takes_the_turn_only_while_all_its_threads_are_parked() {
+    let region = Region::create(Geometry::new(64, 3, 4096, 4096)).unwrap();
+    let coordination = region.coordination();
+    let idle = coordination.availability.idle;
+    for thread in [0, 1, 2, IDLE] {
+        set(&coordination, thread, PARKED);
+        idle.set(thread.into());
+    }
+    set(&coordination, 1, LOOKING);
+    assert!(!coordination.begin_out_of_band(0, None));
+    assert!(coordination.begin_out_of_band(0, Some(1)));
+    coordination.end_out_of_band(0);
+    set(&coordination, 1, PARKED);
+    assert!(coordination.begin_out_of_band(0, None));
+    assert!(!idle.contains(0), "a request would wake it");
+    coordination.end_out_of_band(0);
+    assert!(idle.contains(0));
+}

@@ -21,7 +21,7 @@ use crate::hosted::Hosted;
 use crate::server::Server;
 
 /// Settings that template and workers may have for themselves. The front has one value of all others.
-const SETTINGS_OF_A_HALF: [&str; 11] = [
+const SETTINGS_OF_A_HALF: [&str; 12] = [
     "allocator",
     "batch_scheduling",
     "compact",
@@ -30,6 +30,7 @@ const SETTINGS_OF_A_HALF: [&str; 11] = [
     "merge_pages",
     "out_of_band_gc",
     "out_of_band_interval",
+    "release_memory_after",
     "ruby",
     "runtime",
     "threads",
