@@ -457,10 +457,11 @@ fn an_idle_connection_gives_way_to_a_newcomer() {
     let mut idle = RawHttp2::connect(server.address(), &[]);
     assert!(idle.get(1, "/", true));
     assert!(idle.next_of(&[kind::DATA]).is_some());
-    let mut first = server.connect();
-    first.get("/").expect(200);
-    let mut second = server.connect();
-    second.get("/").expect(200);
+    // It has begun a request, so it is not idle.
+    let mut busy = server.connect();
+    busy.send("GET / HTTP/1.1\r\n");
+    let mut newcomer = server.connect();
+    newcomer.get("/").expect(200);
     assert_eq!(idle.goaway(), Some(0), "NO_ERROR");
 }
 

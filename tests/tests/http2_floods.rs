@@ -1,5 +1,5 @@
-//! Rows 29 to 32 of the list of faults: clients of HTTP/2 that send far more than they take. Each connection ends with
-//! GOAWAY, the front's memory stays as it is while they send, and others notice nothing.
+//! Rows 27 and 29 to 32 of the list of faults, over HTTP/2: clients that send far more than they take, or heads without end.
+//! Each connection ends with GOAWAY, the front's memory stays as it is while they send, and others notice nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -86,6 +86,71 @@ fn send_all(client: &mut RawHttp2, pieces: impl Iterator<Item = Vec<u8>>) -> Opt
 /// Numbers of streams.
 fn streams() -> impl Iterator<Item = u32> {
     (0..FLOOD as u32).map(|number| 2 * number + 1)
+}
+
+/// What a client did before the head that never ends.
+enum Before {
+    Nothing,
+    /// A request was answered: an idle connection would be kept for longer.
+    Answered,
+    /// A request runs on.
+    Running,
+}
+
+#[test]
+fn row_27_a_head_that_never_ends_ends_its_connection_at_header_timeout() {
+    let source = r##"run lambda { |env|
+      Test.pass("work") if env["PATH_INFO"] == "/work"
+      Test.text("hello")
+    }"##;
+    let application = Application::new(source);
+    let (gate, mut events) = (application.gate("work"), application.events());
+    let server = Server::application_of(application)
+        .threads(4)
+        .setting("header_timeout", "1s")
+        .start();
+    let mut begin = |before: &Before| {
+        let mut client = RawHttp2::connect(server.address(), &[]);
+        match before {
+            Before::Nothing => {}
+            Before::Answered => {
+                assert!(client.get(1, "/", true));
+                client.next_of(&[kind::DATA]).expect("an answer");
+            }
+            Before::Running => {
+                assert!(client.get(1, "/work", true));
+                assert_eq!(events.wait(), "at work");
+            }
+        }
+        assert!(client.send(kind::HEADERS, 1, 3, &head("GET", "/")));
+        client
+    };
+    let befores = [Before::Nothing, Before::Answered, Before::Running];
+    let [mut silent, mut dripping] = [(), ()].map(|()| befores.each_ref().map(&mut begin));
+    // One long frame: a few short ones are too many already.
+    let long = frame(kind::CONTINUATION, 0, 3, &[0; 16_384]);
+    let (header, payload) = long.split_at(9);
+    let mut open: Vec<_> = dripping.iter_mut().collect();
+    open.retain_mut(|client| client.write(header));
+    let good = Http2::connect(server.address());
+    // A byte for every two good requests, so that there are enough of them for longer than the limit.
+    for byte in payload.chunks(1) {
+        open.retain_mut(|client| client.write(byte));
+        if open.is_empty() {
+            break;
+        }
+        for _ in 0..2 {
+            assert_eq!(run(good.get("/")).expect("good traffic").text(), "hello");
+        }
+    }
+    assert!(open.is_empty(), "the server takes bytes of a head for ever");
+    for client in silent.iter_mut().chain(&mut dripping) {
+        assert_eq!(client.goaway(), Some(0), "NO_ERROR");
+    }
+    // The requests that ran have ended with their connections.
+    let cut = |line: &str| line.contains("/work") && line.contains("outcome=client_timeout");
+    server.log().wait(cut);
+    gate.open();
 }
 
 #[test]

@@ -388,7 +388,7 @@ fn is_on_small_disk(test: &str, bytes: usize) -> bool {
     let command = under_small_disk(folder.path(), bytes, "exec \"$@\"");
     let ran = Program::new(&command[0])
         .args(&command[1..])
-        .arg(std::env::current_exe().unwrap())
+        .arg(std::env::current_exe().expect("the test program"))
         .args(["--exact", test, "--nocapture"])
         .env(SMALL_DISK, folder.path())
         .run();

@@ -1,5 +1,6 @@
 //! What a client's frames cost: one budget for each connection, which floods of small frames use up and useful ones hardly
-//! touch. It reads frames' headers (RFC 9113 section 4.1) and nothing that they say; the crate h2 judges them.
+//! touch; and since when the client sends the head of a request. It reads frames' headers (RFC 9113 section 4.1) and nothing
+//! that they say; the crate h2 judges them.
 
 use std::cell::Cell;
 
@@ -27,6 +28,7 @@ const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
 
 /// What is left of the budget of a connection.
 pub(super) struct FrameBudget {
@@ -85,6 +87,9 @@ pub(super) struct FrameReader {
     filled: usize,
     /// Bytes before the next header.
     skip: usize,
+    /// Since when a head is being sent, and whether the frame that is being read ends it.
+    head_since_ms: Option<u64>,
+    ends_head: bool,
 }
 
 impl FrameReader {
@@ -94,7 +99,14 @@ impl FrameReader {
             header: [0; HEADER_BYTES],
             filled: 0,
             skip: PREFACE_BYTES,
+            head_since_ms: None,
+            ends_head: false,
         }
+    }
+
+    /// When the head began of which the client has not sent all; none between heads.
+    pub(super) fn head_since_ms(&self) -> Option<u64> {
+        self.head_since_ms
     }
 
     /// Reads on in what has come at this time of the coarse clock, and takes what the frames cost.
@@ -103,6 +115,7 @@ impl FrameReader {
             let skipped = self.skip.min(bytes.len());
             self.skip -= skipped;
             bytes = &bytes[skipped..];
+            self.note_end();
             let more = (HEADER_BYTES - self.filled).min(bytes.len());
             self.header[self.filled..self.filled + more].copy_from_slice(&bytes[..more]);
             self.filled += more;
@@ -115,7 +128,25 @@ impl FrameReader {
                 if cost > 0 {
                     budget.take(cost, now_ms);
                 }
+                self.note_head(kind, flags, now_ms);
+                // One without a payload.
+                self.note_end();
             }
+        }
+    }
+
+    /// Notes a frame that begins, goes on with, or ends a head. Its payload is still to come.
+    fn note_head(&mut self, kind: u8, flags: u8, now_ms: u64) {
+        if matches!(kind, HEADERS | CONTINUATION) {
+            self.head_since_ms.get_or_insert(now_ms);
+            self.ends_head = flags & END_HEADERS != 0;
+        }
+    }
+
+    /// Notes that a head ends where the payload of its last frame does.
+    fn note_end(&mut self) {
+        if self.ends_head && self.skip == 0 {
+            (self.head_since_ms, self.ends_head) = (None, false);
         }
     }
 }
@@ -163,6 +194,40 @@ mod tests {
             }
             assert_eq!(budget.left.get(), FRAME_BUDGET - RESET_COST - 1, "{piece}");
         }
+    }
+
+    #[test]
+    fn a_head_lasts_from_its_first_frame_to_the_end_of_its_last_payload() {
+        let (mut reader, budget) = (FrameReader::new(), FrameBudget::new(0));
+        let mut read = |bytes: &[u8], now_ms| {
+            reader.read(bytes, &budget, now_ms);
+            reader.head_since_ms()
+        };
+        assert_eq!(read(&preface(), 1), None);
+        assert_eq!(read(&frame(DATA, 10), 2), None);
+        assert_eq!(read(&frame(HEADERS, 10), 3), Some(3));
+        assert_eq!(read(&frame(CONTINUATION, 0), 4), Some(3));
+        let mut last = frame(CONTINUATION, 10);
+        last[4] = END_HEADERS;
+        assert_eq!(read(&last[..9], 5), Some(3));
+        assert_eq!(read(&last[9..18], 6), Some(3));
+        assert_eq!(read(&last[18..], 7), None);
+        // A head of one frame, of which a part comes later; one without a payload.
+        let mut whole = frame(HEADERS, 3);
+        whole[4] = END_HEADERS | END_STREAM;
+        assert_eq!(read(&whole[..11], 8), Some(8));
+        assert_eq!(read(&whole[11..], 9), None);
+        let mut empty = frame(HEADERS, 0);
+        empty[4] = END_HEADERS;
+        assert_eq!(read(&empty, 10), None);
+        // Frames that come at once: each head is its own, and a body is none.
+        let both = [whole.clone(), frame(HEADERS, 3)].concat();
+        assert_eq!(read(&both[..9], 11), Some(11));
+        assert_eq!(read(&both[9..], 12), Some(12));
+        let mut last = frame(CONTINUATION, 3);
+        last[4] = END_HEADERS;
+        last.extend(&frame(DATA, 100)[..50]);
+        assert_eq!(read(&last, 13), None);
     }
 
     #[test]

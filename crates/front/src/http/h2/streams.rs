@@ -88,7 +88,7 @@ pub struct Streams {
     idle_since: Cell<u64>,
     /// Since when the client is asked to open no more streams; 0 before.
     pub(super) stopping_since: Cell<u64>,
-    /// Whether it is to be closed, for it is idle.
+    /// Whether it is to be closed: it is idle, or a head takes too long.
     pub(super) close: Cell<bool>,
     pub(super) ping: Cell<Ping>,
 }
@@ -108,6 +108,7 @@ impl Streams {
             reading: Rc::new(Reading {
                 budget: FrameBudget::new(now_ms),
                 last_ms: Cell::new(now_ms),
+                head_since_ms: Cell::new(None),
             }),
             memory: Arc::clone(memory),
             turns: limited.then(|| Arc::new(Semaphore::new(MAX_WAITING_REQUESTS))),
@@ -191,6 +192,14 @@ impl Streams {
         {
             return Verdict::Kill(Outcome::Timeout);
         }
+        // No frame of another stream may come within a head (RFC 9113 section 6.10): the client can't use them either. While
+        // the client takes nothing, nothing is read.
+        let head_since = self.reading.head_since_ms.get();
+        if blocked.is_none() && head_since.is_some_and(|since| late(since, settings.header_timeout))
+        {
+            self.cut(Outcome::Timeout);
+            return self.close();
+        }
         let open = self.open.borrow();
         if open.is_empty() {
             return self.check_idle(settings, late);
@@ -217,15 +226,18 @@ impl Streams {
         };
         let stopping = self.stopping_since.get();
         let over = late(idle_since, limit) || (stopping != 0 && late(stopping, GOAWAY_GRACE));
-        match (over, self.begun.get(), self.close.get()) {
-            (false, ..) => Verdict::Sound,
-            (true, true, false) => {
-                self.close.set(true);
-                Verdict::Wake
-            }
-            // It does not take even the GOAWAY, or has not begun.
-            (true, ..) => Verdict::Kill(Outcome::Timeout),
+        match over {
+            false => Verdict::Sound,
+            true => self.close(),
         }
+    }
+
+    /// Has the connection end with GOAWAY, or at once where it does not take even that, or has not begun.
+    fn close(&self) -> Verdict {
+        if !self.begun.get() || self.close.replace(true) {
+            return Verdict::Kill(Outcome::Timeout);
+        }
+        Verdict::Wake
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Reading {
     pub(super) budget: FrameBudget,
     /// When the client last sent something, by the coarse clock.
     pub(super) last_ms: Cell<u64>,
+    /// When the head began of which the client has not sent all, by the coarse clock.
+    pub(super) head_since_ms: Cell<Option<u64>>,
 }
 
 /// The socket of a connection of HTTP/2.
@@ -61,6 +63,7 @@ impl AsyncRead for Wire {
         this.reading.last_ms.set(now_ms);
         let bytes = &into.filled()[before..];
         this.frames.read(bytes, &this.reading.budget, now_ms);
+        this.reading.head_since_ms.set(this.frames.head_since_ms());
         Poll::Ready(Ok(()))
     }
 }
