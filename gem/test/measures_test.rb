@@ -75,6 +75,25 @@ class MeasuresTest < Minitest::Test
     end
   end
 
+  def test_what_other_threads_allocate_while_it_waits_is_no_part_of_the_next_request
+    config = <<~RUBY
+      work = -> { File.read("gate"); 10_000.times { Object.new }; File.write("done", "") }
+      run lambda { |env|
+        Thread.new(&work) if env["PATH_INFO"] == "/work"
+        [200, {}, ["x"]]
+      }
+    RUBY
+    FakeSupervisor.open({ "config.ru" => config }, measure_requests: true) do |supervisor|
+      gate, done = %w[gate done].map { |name| File.join(supervisor.folder, name).tap { File.mkfifo(_1) } }
+      assert_equal "Booted", supervisor.message.first
+      supervisor.fork_worker
+      supervisor.request(path: "/work")
+      File.write(gate, "")
+      File.read(done)
+      assert_operator measured(supervisor.request(path: "/")).allocations, :<, 1000
+    end
+  end
+
   def test_every_kind_of_end_says_what_the_request_cost
     serve(WORKS) do |get|
       assert measured(get["/chunks"])

@@ -80,8 +80,10 @@ pub(crate) struct Meter {
     start: Cell<Option<Start>>,
     /// What the thread and the process had used when the latest request was measured.
     latest: Cell<Option<Start>>,
-    /// The same, where the thread goes on to its next request at once: that one begins there.
+    /// The same, where the thread goes on to its next request: that one begins there.
     ended: Cell<Option<Start>>,
+    /// Whether the thread has waited for its next request since then.
+    waited: Cell<bool>,
     /// Where the thread runs a request: the number of that request in its process, 0 where another one ran already.
     place: Cell<Option<u64>>,
     /// Number of the env's keys at the start of the request.
@@ -98,6 +100,7 @@ impl Default for Meter {
             start: Cell::new(None),
             latest: Cell::new(None),
             ended: Cell::new(None),
+            waited: Cell::new(false),
             place: Cell::new(None),
             keys: Cell::new(0),
             payload: RefCell::new([0; MAX_BYTES]),
@@ -125,9 +128,18 @@ impl Meter {
     /// clock is a system call, and the most that measuring costs.
     pub(crate) fn continue_from_end(&self) {
         self.ended.set(self.latest.take());
+        self.waited.set(false);
     }
 
-    /// Has the next request measured from its own start: the thread has waited, or has worked for no request.
+    /// Notes that the thread waits for its next request. That it sleeps and wakes once is CPU time of that request, which is
+    /// cheaper than reading the clock again; where it waits again, something else has woken it.
+    pub(crate) fn note_wait(&self) {
+        if self.waited.replace(true) {
+            self.forget_end();
+        }
+    }
+
+    /// Has the next request measured from its own start: the thread has worked for no request.
     pub(crate) fn forget_end(&self) {
         self.ended.set(None);
     }
@@ -157,9 +169,10 @@ impl Meter {
                 unsafe { events.follow(own) }
             }
             let start = match self.ended.take() {
-                Some(ended) => ended,
+                Some(ended) if !self.waited.get() => ended,
+                // Meanwhile the process may have worked for other threads.
                 // SAFETY: the caller keeps the rules.
-                None => unsafe { self.used(setup) },
+                ended => unsafe { self.used(setup, ended.map(|ended| ended.cpu_ns)) },
             };
             self.start.set(Some(start));
         }
@@ -175,7 +188,7 @@ impl Meter {
         };
         let mut route = [0; MAX_ROUTE_BYTES];
         // SAFETY: the caller keeps the rules.
-        let (length, now) = unsafe { (self.route(setup, env, &mut route), self.used(setup)) };
+        let (length, now) = unsafe { (self.route(setup, env, &mut route), self.used(setup, None)) };
         self.latest.set(Some(now));
         let noted = NOTED.get();
         let measures = Measures {
@@ -221,11 +234,11 @@ impl Meter {
         with(&self.payload.borrow()[..self.length.get()])
     }
 
-    /// What the thread and the process have used so far.
+    /// What the thread and the process have used so far. `cpu_ns`: the thread's CPU time, where that is known.
     ///
     /// # Safety
     /// The rules of [`crate::ruby`]. Raises what is thrown at this thread.
-    unsafe fn used(&self, setup: &Setup) -> Start {
+    unsafe fn used(&self, setup: &Setup, cpu_ns: Option<u64>) -> Start {
         // SAFETY: the caller keeps the rules. Neither call allocates.
         unsafe {
             let gc_ns = match setup.total_time {
@@ -237,7 +250,7 @@ impl Meter {
             Start {
                 gc_ns,
                 allocations: rb_gc_stat(setup.allocated) as u64,
-                cpu_ns: thread_cpu_ns(),
+                cpu_ns: cpu_ns.unwrap_or_else(thread_cpu_ns),
                 lock_wait_ns: self.lock_wait.get().map_or(0, |own| own.waited_ns()),
             }
         }

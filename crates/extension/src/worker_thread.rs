@@ -251,7 +251,7 @@ pub(crate) unsafe extern "C" fn take(this: Value) -> Value {
                 own.thread.leave();
                 return NIL;
             }
-            own.meter.forget_end();
+            own.meter.note_wait();
             blocked(&raw const own.thread, None);
             // A handler of a signal or a finalizer has run, and may have forked.
             refuse_children();
