@@ -146,11 +146,22 @@ impl Context {
     }
 }
 
+/// The lower-case hexadecimal digits of each byte: each request's ids are written.
+static DIGITS: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
+
 /// Writes bytes as lower-case hexadecimal digits.
 fn put_digits(into: &mut [u8], bytes: &[u8]) {
-    let digit = |number: u8| b"0123456789abcdef"[usize::from(number)];
     for (pair, byte) in into.chunks_exact_mut(2).zip(bytes) {
-        pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+        pair.copy_from_slice(&DIGITS[usize::from(*byte)]);
     }
 }
 
