@@ -40,9 +40,9 @@ impl Webhook {
     }
 }
 
-fn client() -> Client<Full<Bytes>> {
+fn client(address: &Uri) -> Client<Full<Bytes>> {
     let plan = Plan {
-        roots: http_client::system_roots(),
+        roots: http_client::roots_for(address),
         plain_too: true,
         connect_timeout: CONNECT_TIMEOUT,
         // A notice is rare.
@@ -69,7 +69,8 @@ impl Receiver for Webhook {
             .header(USER_AGENT, AGENT)
             .body(Full::from(body))
             .map_err(|error| again(error.to_string()))?;
-        let client = self.client.get_or_insert_with(client);
+        let address = &self.address;
+        let client = self.client.get_or_insert_with(|| client(address));
         let response = self.runtime.block_on(async {
             tokio::time::timeout(WEBHOOK_TIMEOUT, client.request(request)).await
         });

@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, USER_AGENT};
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
-use http_client::{AGENT, Client, chain, retry_after, system_roots};
+use http_client::{AGENT, Client, chain, retry_after, roots_for};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::encoding::rejected;
@@ -70,7 +70,8 @@ impl Sender {
             CONTENT_TYPE,
             HeaderValue::from_static("application/x-protobuf"),
         );
-        let client = self.client.get_or_insert_with(client);
+        let address = &self.plan.address;
+        let client = self.client.get_or_insert_with(|| client(address));
         let exchange = async {
             let response = client.request(request).await;
             let (head, body) = response.map_err(|error| again(chain(&error)))?.into_parts();
@@ -87,9 +88,9 @@ impl Sender {
     }
 }
 
-fn client() -> Client<Full<Bytes>> {
+fn client(address: &Uri) -> Client<Full<Bytes>> {
     let plan = http_client::Plan {
-        roots: system_roots(),
+        roots: roots_for(address),
         plain_too: true,
         connect_timeout: CONNECT_TIMEOUT,
         keep_alive: true,
