@@ -64,6 +64,12 @@ pub struct Coordination<'a> {
 impl Coordination<'_> {
     // ===== the front's side =====
 
+    /// Whether this worker works between requests: a thread of it does, or another one of its process, which has the turn.
+    pub fn works_between_requests(&self, worker: u16) -> bool {
+        self.availability.threads.has_busy_thread(worker)
+            || self.out_of_band.holder() == Some(worker)
+    }
+
     /// Makes a filled slot ready and wakes the best idle thread. `tail` is the front's own copy of the ring's end.
     ///
     /// Returns false, and changes nothing, when the ring has no room. That takes as many retractions

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::coordination::{Completions, ThreadStates};
+use crate::coordination::{Completions, Coordination};
 use crate::doorbell::Doorbell;
 use crate::region::{Geometry, Region};
 use crate::response::{Kind, Malformed, put_word};
@@ -266,9 +266,9 @@ impl Front {
             .collect()
     }
 
-    /// What the worker threads do, and which worker is to stop.
-    pub fn threads(&self) -> ThreadStates<'_> {
-        self.region.thread_states()
+    /// What the worker threads do, which worker is to stop, and whose turn it is to work between requests.
+    pub fn coordination(&self) -> Coordination<'_> {
+        self.region.coordination()
     }
 
     /// Which slots have news, and whether the front sleeps.

@@ -179,7 +179,13 @@ unsafe extern "C" fn abandon(_: Value, front: Value, slot: Value) -> Value {
 
 /// `stop(front, worker)`
 unsafe extern "C" fn stop(_: Value, front: Value, worker: Value) -> Value {
-    on(front, |front| front.threads().stop_worker(number(worker)));
+    on(front, |front| {
+        front
+            .coordination()
+            .availability
+            .threads
+            .stop_worker(number(worker))
+    });
     NIL
 }
 

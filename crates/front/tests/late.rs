@@ -221,6 +221,33 @@ fn a_worker_that_does_something_else_while_requests_wait_stands_still() {
 }
 
 #[test]
+fn a_worker_whose_work_while_idle_does_not_end_stands_still_once_requests_wait() {
+    let (server, alarms) = start(|settings| {
+        settings.request_timeout = Some(Duration::from_millis(500));
+        settings.request_timeouts = [("/waits", 2 * TEST_TIMEOUT)].into_iter().collect();
+    });
+    let player = server.worker(0);
+    let idle = player.thread(0);
+    let region = server.region();
+    std::thread::scope(|scope| {
+        scope.spawn(move || idle.sleep());
+        while region.coordination().availability.idle.words[0].load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        // As a thread of the process does that runs no requests.
+        assert!(region.coordination().begin_out_of_band(0, None));
+        let mut client = server.ask("/waits");
+        assert_eq!(
+            next(&alarms),
+            Alarm::Stalled(FIRST, Stall::BusyBetweenRequests)
+        );
+        region.coordination().end_out_of_band(0);
+        player.thread(0).take().answer_path();
+        assert_eq!(client.response().text(), "/waits");
+    });
+}
+
+#[test]
 fn a_worker_whose_late_request_ends_within_the_grace_is_not_stuck() {
     let (server, alarms) = start(|settings| settings.request_grace = 2 * TEST_TIMEOUT);
     let mut client = server.ask("/late");

@@ -105,7 +105,12 @@ impl Generation {
 
     /// A process is being started for this worker.
     pub(super) fn worker_starts(&mut self, worker: u16) {
-        self.slots.exchange.threads().clear_stop(worker);
+        self.slots
+            .exchange
+            .coordination()
+            .availability
+            .threads
+            .clear_stop(worker);
         self.workers.starts(worker);
         self.deadlines.worker_starts(worker);
     }
@@ -113,7 +118,12 @@ impl Generation {
     /// The worker is to finish what it has and exit, from `now_ns` of the monotonic clock on.
     pub(super) fn stop_worker(&mut self, worker: u16, now_ns: u64) {
         self.workers.leaves(worker, now_ns);
-        self.slots.exchange.threads().stop_worker(worker);
+        self.slots
+            .exchange
+            .coordination()
+            .availability
+            .threads
+            .stop_worker(worker);
     }
 
     /// Sets how many threads of each worker take requests.

@@ -59,7 +59,12 @@ impl IdleWatch {
 /// Whether a request is in a slot, or a thread of a worker that serves does anything but wait for one: what follows a
 /// response, and work between requests.
 fn is_busy(generation: &Generation) -> bool {
-    let threads = generation.slots.exchange.threads();
+    let threads = generation
+        .slots
+        .exchange
+        .coordination()
+        .availability
+        .threads;
     let workers = 0..generation.slots.exchange.geometry().max_workers();
     let mut serving = workers.filter(|worker| generation.workers.serves(*worker));
     let in_slots = generation.slots.taken() > 0 || generation.hijacks.any_waiting();

@@ -60,7 +60,7 @@ fn sound_workers_are_found_sound_whatever_they_do() {
     thread.end_io();
     front.set_active_threads(2);
     thread.leave();
-    front.threads().stop_worker(0);
+    front.coordination().availability.threads.stop_worker(0);
     assert_eq!(front.inspect(), None);
     front.reclaim_worker(0);
     assert_eq!(front.inspect(), None);

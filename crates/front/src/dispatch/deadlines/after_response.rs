@@ -67,7 +67,9 @@ impl PostResponseWork {
             one.take_if(|one| {
                 !slots
                     .exchange
-                    .threads()
+                    .coordination()
+                    .availability
+                    .threads
                     .is_busy(one.run.by.worker, one.run.thread)
             });
         }
@@ -104,7 +106,13 @@ impl PostResponseWork {
             let (by, thread) = (one.run.by, one.run.thread);
             let has_one = |run: Run| (run.by, run.thread) == (by, thread);
             let mut runs = slots.numbers().filter_map(|slot| slots.run(slot));
-            slots.exchange.threads().is_busy(by.worker, thread) && !runs.any(has_one)
+            slots
+                .exchange
+                .coordination()
+                .availability
+                .threads
+                .is_busy(by.worker, thread)
+                && !runs.any(has_one)
         };
         let all = self.all.iter().flatten().filter(away);
         all.map(|one| (one.run.by, one.run.thread, one.since_ns))

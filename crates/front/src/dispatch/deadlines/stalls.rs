@@ -33,7 +33,8 @@ struct Observation {
     finished: u64,
     /// Whether a thread of it was woken and has not come.
     called: bool,
-    /// Whether a thread of it is neither waiting for a request nor looking for one.
+    /// Whether it neither waits for a request nor looks for one: with a thread that runs requests, or with the turn for work
+    /// between them.
     works: bool,
     /// Whether requests wait that no thread has claimed in time.
     wanted: bool,
@@ -108,8 +109,9 @@ impl Stalls {
             if !workers.serves(worker) {
                 continue;
             }
-            let called = slots.exchange.threads().has_woken_thread(worker);
-            let works = slots.exchange.threads().has_busy_thread(worker);
+            let exchange = slots.exchange.coordination();
+            let called = exchange.availability.threads.has_woken_thread(worker);
+            let works = exchange.works_between_requests(worker);
             let runs = || slots.running(|by| by == worker, |_| true) > 0;
             let seen = Observation {
                 // One that idles is not asked.
