@@ -55,6 +55,17 @@ fn work(coordination: &Coordination<'_>, index: u16, left: &AtomicU32, bell: &No
     }
 }
 
+/// Starts a thread that does so.
+fn start(
+    memory: &Arc<Memory>,
+    index: u16,
+    left: &Arc<AtomicU32>,
+    bell: &Arc<Notify>,
+) -> thread::JoinHandle<()> {
+    let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
+    thread::spawn(move || work(&memory.coordination(), index, &left, &bell))
+}
+
 #[test]
 fn every_published_request_is_claimed_by_exactly_one_of_two_threads() {
     model(|| {
@@ -62,10 +73,7 @@ fn every_published_request_is_claimed_by_exactly_one_of_two_threads() {
         let left = Arc::new(AtomicU32::new(2));
         let bell = Arc::new(Notify::new());
         let workers: Vec<_> = (0..2)
-            .map(|index| {
-                let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
-                thread::spawn(move || work(&memory.coordination(), index, &left, &bell))
-            })
+            .map(|index| start(&memory, index, &left, &bell))
             .collect();
         let coordination = memory.coordination();
         let mut tail = 0;
@@ -84,10 +92,7 @@ fn a_front_that_parks_is_rung_for_every_completion() {
         let memory = Arc::new(Memory::new(1, 1, 2));
         let left = Arc::new(AtomicU32::new(2));
         let bell = Arc::new(Notify::new());
-        let worker = {
-            let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
-            thread::spawn(move || work(&memory.coordination(), 0, &left, &bell))
-        };
+        let worker = start(&memory, 0, &left, &bell);
         let coordination = memory.coordination();
         let mut tail = 0;
         assert!(coordination.publish(&mut tail, 0, 1));
@@ -136,10 +141,7 @@ fn a_death_during_a_claim_leaves_the_request_claimed_or_ready() {
         };
         let left = Arc::new(AtomicU32::new(1));
         let bell = Arc::new(Notify::new());
-        let other = {
-            let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
-            thread::spawn(move || work(&memory.coordination(), 1, &left, &bell))
-        };
+        let other = start(&memory, 1, &left, &bell);
         dying.join().unwrap();
         coordination.reclaim_worker(0);
         let state = coordination.slots.get(0);
@@ -181,10 +183,7 @@ fn a_worker_that_leaves_leaves_its_requests_to_another() {
                 }
             })
         };
-        let stays = {
-            let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
-            thread::spawn(move || work(&memory.coordination(), 1, &left, &bell))
-        };
+        let stays = start(&memory, 1, &left, &bell);
         let coordination = memory.coordination();
         let mut tail = 0;
         assert!(coordination.publish(&mut tail, 0, 1));
@@ -213,10 +212,7 @@ fn a_request_that_comes_while_a_worker_works_between_requests_is_claimed() {
                 work(&coordination, 0, &left, &bell);
             })
         };
-        let waits = {
-            let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
-            thread::spawn(move || work(&memory.coordination(), 1, &left, &bell))
-        };
+        let waits = start(&memory, 1, &left, &bell);
         let coordination = memory.coordination();
         let mut tail = 0;
         assert!(coordination.publish(&mut tail, 0, 1));
@@ -234,10 +230,7 @@ fn a_request_that_comes_while_an_idle_worker_takes_the_turn_is_claimed() {
         let memory = Arc::new(Memory::new(1, 1, 1));
         let left = Arc::new(AtomicU32::new(1));
         let bell = Arc::new(Notify::new());
-        let waits = {
-            let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
-            thread::spawn(move || work(&memory.coordination(), 0, &left, &bell))
-        };
+        let waits = start(&memory, 0, &left, &bell);
         let idle = {
             let memory = memory.clone();
             thread::spawn(move || {
@@ -320,10 +313,7 @@ fn a_thread_that_yields_leaves_the_request_to_an_idle_process_or_takes_it() {
         coordination.availability.free.words[0].store(1 << 3, Ordering::SeqCst);
         let workers: Vec<_> = [0, 2]
             .into_iter()
-            .map(|index| {
-                let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
-                thread::spawn(move || work(&memory.coordination(), index, &left, &bell))
-            })
+            .map(|index| start(&memory, index, &left, &bell))
             .collect();
         let mut tail = 0;
         assert!(coordination.publish(&mut tail, 0, 1));
@@ -344,10 +334,7 @@ fn every_request_is_claimed_where_one_of_two_threads_is_to_rest() {
         let coordination = memory.coordination();
         coordination.set_resting(1);
         let workers: Vec<_> = (0..2)
-            .map(|index| {
-                let (memory, left, bell) = (memory.clone(), left.clone(), bell.clone());
-                thread::spawn(move || work(&memory.coordination(), index, &left, &bell))
-            })
+            .map(|index| start(&memory, index, &left, &bell))
             .collect();
         let mut tail = 0;
         assert!(coordination.publish(&mut tail, 0, 1));
