@@ -449,7 +449,7 @@ fn a_dead_mail_server_costs_no_request_and_is_named() {
     assert_eq!(server.stop().status.code(), Some(0));
     thread::spawn(move || {
         for mut stream in dead.incoming().flatten() {
-            // Whoever has left needs no answer.
+            // A client that has left needs no answer.
             let _ = stream.write_all(b"554 no mail here\r\n");
         }
     });

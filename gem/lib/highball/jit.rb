@@ -19,8 +19,7 @@ module Highball
     COMPILERS = %i[YJIT ZJIT RJIT MJIT].freeze
     # Options of Ruby's that are about a compiler.
     OPTION = /\A--(?:(?:enable|disable)[-=]\S*)?[a-z]?jit\b|\A--disable[-=]all\b/
-    private_constant :STARTED, :ENABLED_BY_METHOD, :FIRST_STABLE, :CODE_MEGABYTES, :COMPILERS,
-                     :OPTION
+    private_constant :STARTED, :ENABLED_BY_METHOD, :FIRST_STABLE, :CODE_MEGABYTES, :COMPILERS, :OPTION
 
     # Takes what the server wants out of the environment, which the application will see.
     def initialize

@@ -116,11 +116,11 @@ macro_rules! operations_settings {
 
             /// How long a worker has had no request when it collects garbage and gives free memory back to the system.
             ///
-            /// It does so once after ten or more requests, and again only after ten further ones: between this time and twice
-            /// as much after the last one.
-            /// It is the same turn as that of `out_of_band_interval`: one worker of a generation at a time, never while
-            /// requests wait, and if there are several workers, only while another one is idle, which takes the requests
-            /// that come meanwhile. With a single worker a request may wait for the collection.
+            /// A worker does so after ten or more requests, once, and again after ten further ones. It begins between this
+            /// time and twice this time after the last request. As with `out_of_band_interval`, one worker of a generation
+            /// does so at a time, never while requests wait, and if there are several workers, only while another one is
+            /// idle, which takes the requests that come meanwhile. With a single worker a request may wait for the
+            /// collection.
             release_memory_after: Option<Duration> = Kind::Maybe(&Kind::Duration { min: SECOND, max: YEAR }), default "10s";
         }
 

@@ -33,11 +33,12 @@ impl Idleness {
     /// last work, but none since the last look. Takes the turn for it; where it is another worker's, or requests run or
     /// wait, the next look is the next try.
     pub(crate) fn begin_work(&self, worker: &Worker) -> bool {
-        self.is_due() && worker.begin_out_of_band() && {
+        let begins = self.is_due() && worker.begin_out_of_band();
+        if begins {
             self.ended.store(0, Ordering::Relaxed);
             self.seen.store(0, Ordering::Relaxed);
-            true
         }
+        begins
     }
 
     fn is_due(&self) -> bool {

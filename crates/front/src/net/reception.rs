@@ -38,7 +38,7 @@ impl Reception {
         })
     }
 
-    /// From now on a connection that comes is closed as soon as it is idle.
+    /// From now on a connection that comes is closed after its first request, for which it has a moment.
     pub(crate) fn stop(&self) {
         self.stopped.set(true);
     }
@@ -51,8 +51,8 @@ impl Reception {
         }
     }
 
-    /// Serves a connection. While the server stops, only what has come on it already. Returns its state, unless something
-    /// comes before HTTP.
+    /// Serves a connection; while the server stops, its first request alone. Returns its state, unless something comes
+    /// before HTTP.
     pub(crate) fn receive(self: &Rc<Self>, newcomer: Newcomer) -> Option<Rc<ConnectionState>> {
         let Newcomer { stream, arrived } = newcomer;
         if arrived.has_opening {
