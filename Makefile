@@ -58,6 +58,7 @@ install-test:
 lint: ## Format, Clippy, documentation and RuboCop, warnings refused
 	cargo fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --manifest-path fuzz/Cargo.toml -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --exclude highball-extension --no-deps --document-private-items
 	rubocop gem
 

@@ -59,7 +59,7 @@ fuzz_target!(|data: &[u8]| {
     let length = memory.metadata().expect("a file").len();
     let worker = Worker::new(region, bell, 0).expect("a place");
     let thread = worker.thread(0);
-    front.threads().clear_stop(0);
+    front.coordination().availability.threads.clear_stop(0);
     let slot = front.acquire().expect("a free slot");
     assert!(front.publish(slot, 0));
     let mut job = thread.claim().expect("the request");
