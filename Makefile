@@ -156,7 +156,7 @@ bench-front: ## Measure TLS, HTTP/2, files, bodies, cache and compression beside
 	$(HIGHBALL)-lab bench lab/bench/front.toml $(BENCH)
 
 .PHONY: bench-before
-bench-before: ## Measure this server beside the one from before TLS, which it builds first; writes target/bench/before
+bench-before: ## Measure this server beside the one from before TLS, which it builds first; writes docs/performance/before.md; five minutes
 	scripts/install bench
 	$(MAKE) build
 	scripts/bench-before $(BENCH)

@@ -9,8 +9,8 @@ pub(crate) fn method(output: &Path) -> String {
          Each part is a comparison as `highball compare` makes it; {} says how trials, intervals and the\n\
          search for disturbances work. A verdict follows the measured value; \"within noise\" means that its interval\n\
          contains the bound. The load runs on the same machine as the servers: requests per second hold the generator's\n\
-         share, CPU per request does not. Highball writes its access log (to a file), as it does by default; the others\n\
-         write none, as they do by default.\n\n",
+         share, CPU per request does not. Each server logs as it does by default: Highball, nginx and WEBrick write an\n\
+         access log (to a file), the others none.\n\n",
         link_to_method(output)
     )
 }
