@@ -163,7 +163,7 @@ bench-before: ## Measure this server beside the one from before TLS, which it bu
 
 # The first run builds Ruby 3.3 and 3.4.
 .PHONY: bench-runtime
-bench-runtime: build ## Measure Redmine on Ruby 3.1, 3.3 and 3.4 with YJIT beside Puma 8.0 and Passenger 6.2, in roots; writes target/bench/runtime (needs root; PLACES="12 testing": only there)
+bench-runtime: build ## Measure Redmine on Ruby 3.1, 3.3 and 3.4 with YJIT beside Puma 8.0 and Passenger 6.2, in roots; writes docs/performance/debian-* (needs root; PLACES="12 testing": only there)
 	scripts/bench-runtime $(PLACES) $(BENCH)
 
 COLLECTIONS ?= 1500
