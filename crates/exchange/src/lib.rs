@@ -29,6 +29,7 @@ pub mod doorbell;
 pub mod front;
 #[cfg(not(loom))]
 pub mod measures;
+pub mod pages;
 #[cfg(not(loom))]
 pub mod region;
 #[cfg(not(loom))]

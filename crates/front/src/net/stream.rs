@@ -83,6 +83,14 @@ impl Stream {
         }
     }
 
+    /// Gives back the memory of a session with TLS in which nothing is read now. What comes next is read as before.
+    pub fn release_buffers(&mut self) {
+        if let Self::Tls(stream) = self {
+            // The session keeps a buffer, and shows it to what it reads from.
+            let _ = stream.get_mut().1.read_tls(&mut ReleaseBuffer);
+        }
+    }
+
     /// Tells a client with TLS that nothing more comes, if that can be written at once (RFC 8446 section 6.1).
     pub fn notify_close(&mut self) {
         if let Self::Tls(stream) = self {
@@ -112,6 +120,16 @@ fn write_pending(session: &mut ServerConnection, socket: &TcpStream) {
         {
             return;
         }
+    }
+}
+
+/// Gives back the memory that it is to read into.
+struct ReleaseBuffer;
+
+impl io::Read for ReleaseBuffer {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        exchange::pages::release(buffer);
+        Err(io::ErrorKind::WouldBlock.into())
     }
 }
 

@@ -1,11 +1,11 @@
-//! A client's socket as the crate h2 sees it. It notes what frames cost and how the client takes what is written, and changes
-//! nothing.
+//! A client's socket as the crate h2 sees it. It notes what frames cost and how the client takes what is written, gives the
+//! memory of buffers back while nothing comes, and changes nothing that is said.
 
 use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -13,6 +13,7 @@ use super::frames::{FrameBudget, FrameReader};
 use crate::clock::Clock;
 use crate::net::client_io::ClientIo;
 use crate::net::client_io::raw::Raw;
+use crate::net::stream::Stream;
 
 /// What reading notes, for the connection.
 pub(super) struct Reading {
@@ -22,6 +23,16 @@ pub(super) struct Reading {
     pub(super) last_ms: Cell<u64>,
     /// When the head began of which the client has not sent all, by the coarse clock.
     pub(super) head_since_ms: Cell<Option<u64>>,
+    pub(super) buffers: Cell<Buffers>,
+}
+
+/// The memory of the buffers that are read into.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Buffers {
+    Held,
+    /// It is to be given back, unless something comes.
+    Unneeded,
+    Released,
 }
 
 /// The socket of a connection of HTTP/2.
@@ -44,6 +55,16 @@ impl Wire {
             clock,
         }
     }
+
+    /// Gives the memory of buffers back if it is not needed; nothing has come.
+    fn release_buffers(&mut self, into: &mut ReadBuf<'_>) {
+        if self.reading.buffers.get() != Buffers::Unneeded {
+            return;
+        }
+        self.reading.buffers.set(Buffers::Released);
+        self.io.with_stream(Stream::release_buffers);
+        exchange::pages::release(into.initialize_unfilled());
+    }
 }
 
 impl AsyncRead for Wire {
@@ -58,7 +79,14 @@ impl AsyncRead for Wire {
             return Poll::Pending;
         }
         let before = into.filled().len();
-        ready!(Pin::new(&mut this.raw).poll_read(cx, into))?;
+        match Pin::new(&mut this.raw).poll_read(cx, into) {
+            Poll::Ready(read) => read?,
+            Poll::Pending => {
+                this.release_buffers(into);
+                return Poll::Pending;
+            }
+        }
+        this.reading.buffers.set(Buffers::Held);
         let now_ms = this.clock.now_ms();
         this.reading.last_ms.set(now_ms);
         let bytes = &into.filled()[before..];
