@@ -42,6 +42,9 @@ pub struct Lab {
     /// The longest that a warm-up may take.
     #[serde(with = "duration")]
     pub warm_up: Duration,
+    /// How long a stack has nothing to do after a load, before its memory is read.
+    #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
+    pub rest: Duration,
     /// A request without its answer after so long has failed.
     #[serde(with = "duration")]
     pub timeout: Duration,
@@ -179,6 +182,7 @@ impl Default for Lab {
             trials: ENOUGH_TRIALS,
             duration: Duration::from_secs(10),
             warm_up: Duration::from_secs(30),
+            rest: Duration::ZERO,
             timeout: Duration::from_secs(10),
             boot_timeout: Duration::from_secs(120),
             seed: 1,

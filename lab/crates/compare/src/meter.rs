@@ -198,6 +198,14 @@ pub(super) fn limit(
     }
 }
 
+/// Waits so long, or until the comparison is to stop.
+pub(super) fn rest(time: Duration, stop: &AtomicBool) {
+    let end = Instant::now() + time;
+    while Instant::now() < end && !stop.load(Ordering::Relaxed) {
+        thread::sleep(STOP_CHECK_INTERVAL.min(end - Instant::now()));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

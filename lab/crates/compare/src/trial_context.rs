@@ -342,7 +342,7 @@ impl Server {
         }
     }
 
-    /// Loads and measures; memory after it too.
+    /// Loads and measures; memory after it and a rest too.
     ///
     /// # Errors
     /// It ends under load.
@@ -364,6 +364,7 @@ impl Server {
         trial.database_cores = measured.database_cores;
         trial.processes = measured.processes;
         trial.memory.under_load.clone_from(&measured.memory);
+        meter::rest(context.lab.rest, context.stop);
         trial.memory.after = meter::footprint(self.running.tree());
         Ok(measured)
     }

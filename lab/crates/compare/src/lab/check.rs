@@ -29,6 +29,7 @@ const DURATION: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration
 /// Whether a backlog grows is seen from a load's first third to its last, a reading a second.
 const SEARCH_DURATION: Duration = Duration::from_secs(3);
 const WARM_UP: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(3600);
+const REST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
 const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
 const CORES: RangeInclusive<usize> = 0..=4095;
 /// TOML's whole numbers end there.
@@ -82,6 +83,7 @@ pub(super) fn check(lab: &Lab) -> Checked {
     whole("seed", lab.seed, SEED)?;
     time("duration", lab.duration, DURATION)?;
     time("warm_up", lab.warm_up, WARM_UP)?;
+    time("rest", lab.rest, REST)?;
     time("timeout", lab.timeout, TIMEOUT)?;
     time("boot_timeout", lab.boot_timeout, TIMEOUT)?;
     cores(lab)?;
