@@ -44,6 +44,12 @@ class JitTest < Minitest::Test
     assert_equal expected, jit("yjit")
   end
 
+  def test_ruby_3_1_takes_no_more_memory_for_machine_code_than_the_server_names
+    skip "later Rubies take it as it is needed" unless YJIT && VERSION < Gem::Version.new("3.2")
+    before = 'abort unless File.read("/proc/self/cmdline").include?("--yjit-exec-mem-size=64")'
+    assert_equal "yjit", jit("yjit", before:).first
+  end
+
   def test_an_experimental_compiler_is_not_enabled_without_its_name
     value, reason = jit("auto")
     stable = VERSION >= Gem::Version.new("3.2")
