@@ -132,3 +132,39 @@ fn connections_of_one_address_are_bounded_but_for_proxies() {
         client.get("/").expect(200);
     }
 }
+
+#[test]
+fn websockets_beyond_their_limit_are_refused_by_all_front_threads_until_one_has_left() {
+    let source = r##"run lambda { |env|
+      next Test.text("hello") if env["PATH_INFO"] == "/"
+      next Test.text("no such socket", status: 404) if env["PATH_INFO"] == "/missing"
+      io = env["rack.hijack"].call
+      io.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: test\r\nConnection: Upgrade\r\n\r\n")
+      Thread.new { io.read; io.close }
+    }"##;
+    let server = Server::application_of(Application::without_lint(source))
+        .setting("front_threads", "2")
+        .setting("max_websockets", "2")
+        .start();
+    let open = |path: &str| {
+        let mut client = server.connect();
+        client.send(format!(
+            "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n"
+        ));
+        let status = client.head().status;
+        (client, status)
+    };
+    // An upgrade that the application does not make keeps no place.
+    let others: Vec<_> = (0..4).map(|_| open("/missing")).collect();
+    assert!(others.iter().all(|(_, status)| *status == 404));
+    let (first, second) = (open("/socket"), open("/socket"));
+    assert_eq!((first.1, second.1), (101, 101));
+    for _ in 0..4 {
+        assert_eq!(open("/socket").1, 503);
+    }
+    let line = server.log().wait(|line| line.contains("max_websockets"));
+    assert!(line.contains("open=2"), "{line}");
+    server.get("/").expect(200);
+    drop(first);
+    until("there is a place again", || open("/socket").1 == 101);
+}

@@ -32,7 +32,8 @@ pub enum Outcome {
     TooLarge,
     /// The client was too slow: 408, or the connection was cut.
     Timeout,
-    /// The queue was full, or the server stops, and it never ran: 503. Or too many files waited to be opened.
+    /// The queue was full, or the server stops, and it never ran: 503. Or too many files waited to be opened, or too many
+    /// WebSockets were open.
     Shed,
     /// The server ended while the application ran it, or had no more time for its generation: 502.
     Stopped,
@@ -130,6 +131,9 @@ pub enum Failure {
     /// The server ends while the application runs the request, or has no more time for the generation that does.
     #[error("the server stopped while the application ran the request")]
     Stopped,
+    /// The application has as many connections taken over as `max_websockets` allows.
+    #[error("too many WebSockets are open (setting `max_websockets`)")]
+    TooManyWebSockets,
     /// The deadline passed before a worker had the request.
     #[error("the deadline passed in the queue")]
     ExpiredInQueue,
@@ -200,6 +204,7 @@ impl Failure {
                 Fault::Worker
             }
             Self::QueueFull
+            | Self::TooManyWebSockets
             | Self::NoWorker(_)
             | Self::Stopping
             | Self::Stopped
@@ -226,6 +231,7 @@ impl Failure {
             Self::NoApplication => StatusCode::NOT_FOUND,
             Self::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::QueueFull
+            | Self::TooManyWebSockets
             | Self::NoWorker(_)
             | Self::Stopping
             | Self::ExpiredInQueue
@@ -273,6 +279,7 @@ impl Failure {
             Self::Refused(Refusal { status: 408, .. }) => Outcome::Timeout,
             Self::Refused(_) | Self::TraceRefused => Outcome::Refused,
             Self::QueueFull
+            | Self::TooManyWebSockets
             | Self::Stopping
             | Self::TooManyFiles
             | Self::NotChecked(_)

@@ -28,3 +28,4 @@ pub mod server_fields;
 pub mod waiting;
 pub(crate) mod watch;
 pub mod watched_files;
+pub mod websockets;

@@ -233,6 +233,7 @@ fn every_key_of_the_file_is_read() {
         queue_limit = 7
         priority_paths = ["/up", "/health/"]
         path_shares = ["/reports=50%", "/slow=5%"]
+        max_websockets = 20
         cache_bytes = "32MiB"
         cache_entry_bytes = "64KiB"
         cache_policy = "standard"
@@ -359,7 +360,7 @@ fn every_key_of_the_file_is_read() {
          response_buffer_bytes=64KiB response_buffer_total_bytes=64MiB response_spool_max_bytes=1TiB spool_dir=/srv/spool spool_max_bytes=5GiB early_hints=true compression=false compression_types=text/*,*+json compression_min_bytes=4KiB compression_skip_authenticated=true access_log=false log_fields=client,app_ms log_file=log/highball.log log_filter_parameters=pin,card_ log_format=json log_level=warn request_id=false rails_log_to_stdout=true measure_requests=false public_files=static sendfile_roots=STORAGE,/srv/files accel_redirects=/protected=/srv/files exceptions=false exception_ignore=default,Mine::Gone release=1.2 exception_webhook=https://hooks.example/(not shown) exception_mail_to=ops@a.example exception_mail_from=web@a.example smtp_url=smtps://mail.a.example \
          otlp_endpoint=https://traces.a.example/(not shown) otlp_headers_file=traces.headers trace_sample=0.25 trace_limit=7 trace_service=shop \
          error_pages=errors maintenance_file=none maintenance_allow=192.0.2.0/24,::1 maintenance_except=/up allow=/admin=10.0.0.0/8 192.0.2.7,/=all deny=/=198.51.100.0/24 \
-         rate_limits=/login=5/m,/=100/s burst 200 by x-api-key basic_auth=/admin=config/htpasswd,/admin/open=none"
+         rate_limits=/login=5/m,/=100/s burst 200 by x-api-key max_websockets=20 basic_auth=/admin=config/htpasswd,/admin/open=none"
             .replace("STORAGE", &dir.join("storage").to_string_lossy())
     );
     assert!(

@@ -59,6 +59,13 @@ macro_rules! access_settings {
             /// and is never refused for that. The counts stay when settings are reloaded; an upgrade begins at zero.
             rate_limits: PathRules<RateLimit> = Kind::Paths(Some(&Kind::RateLimit)), default "none", reload AtOnce;
 
+            /// The WebSockets that the application may have open at once; further requests for one get 503.
+            ///
+            /// Each costs the application memory for as long as it is open, and the limits for requests do not concern it. A
+            /// request for one counts as well, from before the queue; so does one for another protocol but `h2c`. Other
+            /// connections that the application takes over do not. Those of a server that is being replaced count apart.
+            max_websockets: Option<usize> = Kind::Maybe(&Kind::Integer { min: 1, max: 1_048_576 }), default "none", reload AtOnce;
+
             /// The paths that need a user name and a password, with the file of these.
             ///
             /// `/admin=config/htpasswd` asks for a user of that file, relative to the application's folder; requests

@@ -1,14 +1,13 @@
 //! What the way of a request and its response needs of what the request came on. It is the border between what knows the
 //! version of HTTP and what does not.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::Semaphore;
 
 use crate::failure::Outcome;
-use crate::http::incoming::IncomingResponse;
+use crate::http::incoming::Hijack;
 use crate::http::screen::Refusal;
 use crate::messages::SubmissionId;
 use crate::net::client_io::ClientIo;
@@ -43,8 +42,8 @@ pub trait ClientSide {
     /// Notes that the head of the response is there: from now on only what is still to come of its body is a worker's.
     fn responds(&self);
 
-    /// Gives it to the application that takes it over, with this response.
-    fn hijack(&self, response: Rc<IncomingResponse>);
+    /// Gives it to the application that takes it over.
+    fn hijack(&self, hijack: Hijack);
 
     /// The socket that takes files past hyper, if it can: not where bytes are encrypted or framed on their way.
     fn file_socket(&self) -> Option<ClientIo> {

@@ -19,6 +19,7 @@ use crate::http::response_head::ResponseHead;
 use crate::http::response_store::ResponseStore;
 use crate::messages::{Capacity, Dispatch, Reply, ResponseEnd, RunTimes, SubmissionId};
 use crate::panics::spawn_contained;
+use crate::serve::websockets::Place;
 use crate::shared_bytes::{ALWAYS_HELD, SharedBytes};
 use crate::spool::{BATCH_BYTES, Spool};
 
@@ -35,6 +36,14 @@ pub struct IncomingResponse {
     /// The worker's socket, when the application took the connection over.
     socket: Cell<Option<OwnedFd>>,
     waker: Cell<Option<Waker>>,
+}
+
+/// A connection that its application takes over.
+pub struct Hijack {
+    /// What the application has answered with.
+    pub response: Rc<IncomingResponse>,
+    /// Its place among the WebSockets of the application, if it is one; free when this is dropped.
+    pub place: Option<Place>,
 }
 
 /// Who has taken a connection over: the number of the application, and the worker, where it is known.

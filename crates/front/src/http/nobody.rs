@@ -1,12 +1,11 @@
 //! A request that no client waits for: a stored response is validated while clients get it. Nothing is sent.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::failure::Outcome;
 use crate::http::client_side::ClientSide;
-use crate::http::incoming::IncomingResponse;
+use crate::http::incoming::Hijack;
 use crate::http::screen::Refusal;
 use crate::messages::SubmissionId;
 use crate::shared_bytes::SharedBytes;
@@ -36,7 +35,7 @@ impl ClientSide for Nobody {
     fn responds(&self) {}
 
     /// Dropping the response closes the application's socket.
-    fn hijack(&self, _response: Rc<IncomingResponse>) {}
+    fn hijack(&self, _hijack: Hijack) {}
 
     fn hold(&self, _memory: &Arc<SharedBytes>, _bytes: usize) {}
 

@@ -15,7 +15,7 @@ use crate::http::access_log::log_request;
 use crate::http::admission::admit_and_read;
 use crate::http::ended::Sent;
 use crate::http::frequent_path;
-use crate::http::incoming::IncomingResponse;
+use crate::http::incoming::{Hijack, IncomingResponse};
 use crate::http::load_metrics;
 use crate::http::nobody::Nobody;
 use crate::http::request::NO_DEADLINE;
@@ -29,6 +29,7 @@ use crate::http::transaction::Transaction;
 use crate::panics::spawn_contained;
 use crate::serve::cached::attempt::{Attempt, Verdict};
 use crate::serve::cached::lookup::Lookup;
+use crate::serve::websockets::{Place, asks_for_websocket};
 use crate::serve::{
     cached, challenge, compression, errors, mount, probes, public_files, redirect, server_fields,
 };
@@ -50,13 +51,15 @@ pub async fn answer(
     trace::begin(&mut transaction);
     compression::restore_validators(&mut transaction);
     let guard = AbandonGuard(&transaction);
-    let answer = match run(&transaction, routed, incoming).await {
+    let mut place = None;
+    let answer = match run(&transaction, routed, incoming, &mut place).await {
         Ok(Some(response)) => Ok(response),
         // The connection takes over from here and drops this future.
         Ok(None) => {
             guard.disarm();
             log_request(&transaction, Sent::default(), Outcome::Hijacked);
-            transaction.client.hijack(transaction.response);
+            let response = transaction.response;
+            transaction.client.hijack(Hijack { response, place });
             return std::future::pending().await;
         }
         // Dropping the guard logs it.
@@ -95,11 +98,13 @@ fn finish(transaction: &Transaction, response: &mut Response<ResponseBody>) {
     load_metrics::tell(transaction, response.headers_mut());
 }
 
-/// Returns the response to a request: its steps in their order. None when the application took the connection over.
+/// Returns the response to a request: its steps in their order. None when the application took the connection over; if that is
+/// a WebSocket, its `place` is taken.
 async fn run(
     transaction: &Transaction,
     routed: Result<(), Failure>,
     incoming: impl Body<Data = Bytes> + Unpin,
+    place: &mut Option<Place>,
 ) -> Result<Option<Response<ResponseBody>>, Failure> {
     if let Some(response) = pass_gate(transaction, routed).await? {
         return Ok(Some(response));
@@ -117,6 +122,15 @@ async fn run(
     request.arrive(body, timeout.unwrap_or(NO_DEADLINE));
     if let Some(response) = answer_without_ruby(transaction).await? {
         return Ok(Some(response));
+    }
+    if asks_for_websocket(&request.headers) {
+        let limit = application.settings.get().max_websockets;
+        let now_ms = transaction.edge.clock.now_ms();
+        *place = Some(
+            application
+                .websockets
+                .enter(limit, &application.log, now_ms)?,
+        );
     }
     if !application.cache.is_on() {
         return ask_worker(transaction).await;

@@ -23,6 +23,7 @@ use crate::serve::gate::Gate;
 use crate::serve::halves::Halves;
 use crate::serve::public_folder::PublicFolder;
 use crate::serve::reader::Reader;
+use crate::serve::websockets::WebSockets;
 use crate::slow_requests::SlowRequests;
 
 /// One application, as one edge serves it.
@@ -43,6 +44,8 @@ pub struct Application {
     pub public_folder: PublicFolder,
     /// Responses that may be used again.
     pub cache: Arc<ResponseCache>,
+    /// The connections that it has taken over, of all edges.
+    pub websockets: Arc<WebSockets>,
     /// What became of its requests here.
     pub counters: Arc<Counters>,
     /// What its requests here cost.
@@ -78,6 +81,7 @@ pub(crate) struct ApplicationSeed {
     gate: Arc<Gate>,
     error_pages: Arc<ErrorPages>,
     cache: Arc<ResponseCache>,
+    websockets: Arc<WebSockets>,
     counters: Arc<Counters>,
     metrics: ApplicationMetrics,
     saturation: Arc<LatestSaturation>,
@@ -109,6 +113,7 @@ impl ApplicationSeed {
             public_folder: PublicFolder::new(self.reader)?,
             reader: self.reader,
             cache: self.cache,
+            websockets: self.websockets,
             counters: self.counters,
             recorder: self.metrics.recorder(),
             halves: RefCell::default(),
@@ -140,6 +145,7 @@ impl Application {
             error_pages: Arc::default(),
             name: None,
             reader,
+            websockets: Arc::default(),
             counters: Arc::default(),
             metrics: ApplicationMetrics::default(),
             saturation: Arc::default(),
@@ -168,6 +174,7 @@ impl Application {
             gate: Arc::clone(&self.gate),
             error_pages: Arc::clone(&self.error_pages),
             cache: Arc::clone(&self.cache),
+            websockets: Arc::clone(&self.websockets),
         }
     }
 

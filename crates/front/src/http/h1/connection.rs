@@ -24,7 +24,7 @@ use crate::http::client_side::ClientSide;
 use crate::http::h2;
 use crate::http::h2::connection::End;
 use crate::http::h2::streams::Streams;
-use crate::http::incoming::IncomingResponse;
+use crate::http::incoming::Hijack;
 use crate::http::request::{Peer, Request, RequestHead};
 use crate::http::request_id;
 use crate::http::response_body::ResponseBody;
@@ -58,7 +58,7 @@ enum NextStep {
     /// The screen or a clock refused the message.
     Refused(Refusal),
     /// The application has the connection.
-    Hijacked(Rc<IncomingResponse>),
+    Hijacked(Hijack),
     /// Nothing happens on it: its buffers can go.
     Rests,
     /// It must go at once.
@@ -112,8 +112,8 @@ impl Connection {
                 NextStep::Refused(refusal) => {
                     return Box::pin(refuse(edge, state, refusal)).await;
                 }
-                NextStep::Hijacked(response) => {
-                    return Box::pin(hijack::splice(edge, state, &response)).await;
+                NextStep::Hijacked(hijack) => {
+                    return Box::pin(hijack::splice(edge, state, hijack)).await;
                 }
                 NextStep::Http2 => return Box::pin(self.serve_http2()).await,
                 NextStep::Closed => return Box::pin(close(state)).await,
@@ -162,8 +162,8 @@ impl Connection {
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(self.next_step());
             }
-            if let Some(response) = state.message.hijacked.take() {
-                return Poll::Ready(NextStep::Hijacked(response));
+            if let Some(hijack) = state.message.hijacked.take() {
+                return Poll::Ready(NextStep::Hijacked(hijack));
             }
             let idle = || !state.is_busy();
             if state.close_when_idle.get() && idle() && !state.has_news() {

@@ -9,16 +9,18 @@ use tokio::net::UnixStream;
 
 use super::state::ConnectionState;
 use crate::edge::Edge;
-use crate::http::incoming::{IncomingResponse, hijacked_by};
+use crate::http::incoming::{Hijack, hijacked_by};
 use crate::net::client_io::ClientIo;
 use crate::net::client_io::raw::Raw;
 use crate::net::descriptors;
 use crate::net::stream::probe_when_silent;
 
 /// Moves bytes both ways between the client and the application's socket until both are done.
-pub(super) async fn splice(edge: &Edge, connection: &ConnectionState, response: &IncomingResponse) {
+pub(super) async fn splice(edge: &Edge, connection: &ConnectionState, hijack: Hijack) {
+    let Hijack { response, place } = hijack;
+    let _place = place;
     connection.spliced.set(true);
-    connection.hijacked_by.set(hijacked_by(response));
+    connection.hijacked_by.set(hijacked_by(&response));
     let socket = response.take_socket();
     let io = connection.io.clone();
     io.with_stream(|stream| probe_when_silent(stream.as_fd()));

@@ -1,13 +1,12 @@
 //! The message that is on a connection of HTTP/1. It decides nothing: it notes, and asks the socket.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::failure::Outcome;
 use crate::http::client_side::ClientSide;
-use crate::http::incoming::IncomingResponse;
+use crate::http::incoming::Hijack;
 use crate::http::screen::Refusal;
 use crate::messages::SubmissionId;
 use crate::net::client_io::ClientIo;
@@ -19,7 +18,7 @@ pub struct Message {
     /// The request that is with the dispatcher.
     pub submitted: Cell<Option<SubmissionId>>,
     /// The response of the application that has taken the connection.
-    pub hijacked: RefCell<Option<Rc<IncomingResponse>>>,
+    pub hijacked: RefCell<Option<Hijack>>,
     /// Whether it is being answered: from its head until the response's body is dropped.
     pub busy: Cell<bool>,
     /// Whether the response to it is there, but for what may still come of its body.
@@ -80,8 +79,8 @@ impl ClientSide for Message {
         self.responds.set(true);
     }
 
-    fn hijack(&self, response: Rc<IncomingResponse>) {
-        *self.hijacked.borrow_mut() = Some(response);
+    fn hijack(&self, hijack: Hijack) {
+        *self.hijacked.borrow_mut() = Some(hijack);
     }
 
     fn file_socket(&self) -> Option<ClientIo> {

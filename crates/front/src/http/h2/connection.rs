@@ -26,7 +26,7 @@ use super::wire::Wire;
 use crate::edge::Edge;
 use crate::http::client_side::ClientSide;
 use crate::http::h1::state::ConnectionState;
-use crate::http::incoming::IncomingResponse;
+use crate::http::incoming::{Hijack, IncomingResponse};
 use crate::http::request::{Request, RequestHead};
 use crate::http::request_id;
 use crate::http::response_body::ResponseBody;
@@ -290,7 +290,7 @@ impl Drop for AbandonHijacked<'_> {
 enum Step {
     Respond(Response<ResponseBody>),
     /// The application has taken it over.
-    Hijacked(Rc<IncomingResponse>),
+    Hijacked(Hijack),
     /// The client, a clock or the server has ended it.
     Over,
 }
@@ -347,7 +347,9 @@ impl Stream {
             Step::Respond(response) => {
                 respond::send(&self.streams, &self.client, &method, response).await;
             }
-            Step::Hijacked(response) => {
+            Step::Hijacked(hijack) => {
+                let Hijack { response, place } = hijack;
+                let _place = place;
                 let _abandon = AbandonHijacked(&self.edge, &response);
                 tunnel::serve(&self.streams, &self.client, &response, socket).await;
             }
@@ -374,7 +376,7 @@ impl Stream {
                 });
             }
             match self.client.hijacked.take() {
-                Some(response) => Poll::Ready(Step::Hijacked(response)),
+                Some(hijack) => Poll::Ready(Step::Hijacked(hijack)),
                 None => Poll::Pending,
             }
         })

@@ -17,7 +17,7 @@ use super::clocks::{Download, Upload};
 use crate::clock::Clock;
 use crate::failure::Outcome;
 use crate::http::client_side::ClientSide;
-use crate::http::incoming::{HijackedBy, IncomingResponse};
+use crate::http::incoming::{Hijack, HijackedBy};
 use crate::http::screen::Refusal;
 use crate::messages::SubmissionId;
 use crate::shared_bytes::SharedBytes;
@@ -40,7 +40,7 @@ pub(super) struct ClientStream {
     gone: Cell<bool>,
     cut_by: Cell<Option<Outcome>>,
     /// The response of the application that takes it over.
-    pub(super) hijacked: RefCell<Option<Rc<IncomingResponse>>>,
+    pub(super) hijacked: RefCell<Option<Hijack>>,
     /// Whether the application has it.
     pub(super) spliced: Cell<bool>,
     /// The worker whose application has it.
@@ -200,8 +200,8 @@ impl ClientSide for ClientStream {
         self.responds.set(true);
     }
 
-    fn hijack(&self, response: Rc<IncomingResponse>) {
-        *self.hijacked.borrow_mut() = Some(response);
+    fn hijack(&self, hijack: Hijack) {
+        *self.hijacked.borrow_mut() = Some(hijack);
     }
 
     fn hold(&self, memory: &Arc<SharedBytes>, bytes: usize) {
