@@ -76,7 +76,7 @@ module Highball
       case @wanted
       when "plain" then 'runtime = "plain"'
       when "none" then 'jit = "none"'
-      else decided || missing || (refused if defined?(::Rails))
+      else decided || missing || (refused if @wanted == "auto" && defined?(::Rails))
       end
     end
 
@@ -95,10 +95,13 @@ module Highball
       "YJIT of Ruby #{RUBY_VERSION} is experimental (jit = \"yjit\" enables it)"
     end
 
-    # Rails enables it by itself from 7.2 on, unless its configuration says no.
+    # Rails enables it by itself from 7.2 on, unless its configuration says no, as it does by itself where
+    # `load_defaults` is older. So whoever names YJIT gets it all the same.
     def refused
       config = ::Rails.respond_to?(:application) && ::Rails.application&.config
-      "config.yjit of Rails is false" if config.respond_to?(:yjit) && !config.yjit
+      return unless config.respond_to?(:yjit) && !config.yjit
+
+      'config.yjit of Rails is false (jit = "yjit" enables it all the same)'
     end
   end
 end

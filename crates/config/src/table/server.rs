@@ -163,8 +163,9 @@ macro_rules! server_settings {
             ///
             /// `auto` is YJIT from Ruby 3.2 on; `yjit` is YJIT in 3.1 too, where it is experimental. A Ruby that was built
             /// without it runs without it, as Debian's 3.3 and 3.4 do. From 3.3 on it is enabled once the application is
-            /// loaded, so that workers share what `warm_up` compiles. What the application or its operator decides
-            /// holds: `config.yjit` of Rails 7.2, `RUBYOPT`, `RUBY_YJIT_ENABLE`. With `none` the server enables none.
+            /// loaded, so that workers share what `warm_up` compiles. What the operator decides by `RUBYOPT` or
+            /// `RUBY_YJIT_ENABLE` holds, and with `auto` what `config.yjit` of Rails 7.2 says, which is `false` by itself
+            /// where `load_defaults` is older. With `none` the server enables none.
             jit: Jit = Kind::Choice(&["auto", "yjit", "none"]), default "auto";
 
             /// What gives the application memory: jemalloc, or the C library (`system`).
