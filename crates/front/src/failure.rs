@@ -131,7 +131,7 @@ pub enum Failure {
     /// The server ends while the application runs the request, or has no more time for the generation that does.
     #[error("the server stopped while the application ran the request")]
     Stopped,
-    /// The application has as many connections taken over as `max_websockets` allows.
+    /// The application has as many WebSockets as `max_websockets` allows.
     #[error("too many WebSockets are open (setting `max_websockets`)")]
     TooManyWebSockets,
     /// The deadline passed before a worker had the request.

@@ -96,7 +96,7 @@ module Highball
     end
 
     # Rails enables it by itself from 7.2 on, unless its configuration says no, as it does by itself where
-    # `load_defaults` is older. So whoever names YJIT gets it all the same.
+    # `load_defaults` is older. So `jit = "yjit"` enables it all the same.
     def refused
       config = ::Rails.respond_to?(:application) && ::Rails.application&.config
       return unless config.respond_to?(:yjit) && !config.yjit

@@ -44,7 +44,7 @@ pub struct Application {
     pub public_folder: PublicFolder,
     /// Responses that may be used again.
     pub cache: Arc<ResponseCache>,
-    /// The connections that it has taken over, of all edges.
+    /// Its WebSockets, of all edges.
     pub websockets: Arc<WebSockets>,
     /// What became of its requests here.
     pub counters: Arc<Counters>,

@@ -13,14 +13,14 @@ use crate::log::{AccessLog, Level, Value};
 /// The WebSockets of one application, at all edges.
 #[derive(Debug, Default)]
 pub struct WebSockets {
-    open: Arc<AtomicUsize>,
+    open: AtomicUsize,
     /// The line of the log that says that there are too many.
     line: Throttle,
 }
 
 /// The place of one of them, for as long as this is kept.
 #[derive(Debug)]
-pub struct Place(Arc<AtomicUsize>);
+pub struct Place(Arc<WebSockets>);
 
 /// Whether a request with these fields asks for a WebSocket, or for any other protocol but HTTP/2, which is never taken.
 pub(crate) fn asks_for_websocket(headers: &HeaderMap) -> bool {
@@ -35,7 +35,7 @@ impl WebSockets {
     /// # Errors
     /// There are as many as `limit` allows; the log says so once in a while.
     pub(crate) fn enter(
-        &self,
+        self: &Arc<Self>,
         limit: Option<usize>,
         log: &AccessLog,
         now_ms: u64,
@@ -53,17 +53,17 @@ impl WebSockets {
     }
 
     /// A place, if fewer than `limit` are taken.
-    fn place(&self, limit: usize) -> Option<Place> {
+    fn place(self: &Arc<Self>, limit: usize) -> Option<Place> {
         let add = |open: usize| (open < limit).then_some(open + 1);
         let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
         self.open.fetch_update(set, get, add).ok()?;
-        Some(Place(Arc::clone(&self.open)))
+        Some(Place(Arc::clone(self)))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn places_are_limited_and_come_back() {
-        let sockets = WebSockets::default();
+        let sockets = Arc::new(WebSockets::default());
         let first = sockets.place(2);
         let _second = sockets.place(2);
         assert!(first.is_some());

@@ -17,10 +17,9 @@ use crate::net::stream::probe_when_silent;
 
 /// Moves bytes both ways between the client and the application's socket until both are done.
 pub(super) async fn splice(edge: &Edge, connection: &ConnectionState, hijack: Hijack) {
-    let Hijack { response, place } = hijack;
-    let _place = place;
+    let response = &hijack.response;
     connection.spliced.set(true);
-    connection.hijacked_by.set(hijacked_by(&response));
+    connection.hijacked_by.set(hijacked_by(response));
     let socket = response.take_socket();
     let io = connection.io.clone();
     io.with_stream(|stream| probe_when_silent(stream.as_fd()));

@@ -17,7 +17,7 @@ pub struct Message {
     io: ClientIo,
     /// The request that is with the dispatcher.
     pub submitted: Cell<Option<SubmissionId>>,
-    /// The response of the application that has taken the connection.
+    /// How the application has taken the connection, once it has.
     pub hijacked: RefCell<Option<Hijack>>,
     /// Whether it is being answered: from its head until the response's body is dropped.
     pub busy: Cell<bool>,

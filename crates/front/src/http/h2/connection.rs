@@ -348,10 +348,9 @@ impl Stream {
                 respond::send(&self.streams, &self.client, &method, response).await;
             }
             Step::Hijacked(hijack) => {
-                let Hijack { response, place } = hijack;
-                let _place = place;
-                let _abandon = AbandonHijacked(&self.edge, &response);
-                tunnel::serve(&self.streams, &self.client, &response, socket).await;
+                let response = &hijack.response;
+                let _abandon = AbandonHijacked(&self.edge, response);
+                tunnel::serve(&self.streams, &self.client, response, socket).await;
             }
             Step::Over => self.client.respond.borrow_mut().send_reset(Reason::CANCEL),
         }

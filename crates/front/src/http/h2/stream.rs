@@ -39,7 +39,7 @@ pub(super) struct ClientStream {
     /// Whether the stream is reset, by the client or by a clock; and what ended it before its time.
     gone: Cell<bool>,
     cut_by: Cell<Option<Outcome>>,
-    /// The response of the application that takes it over.
+    /// How the application takes it over, once it does.
     pub(super) hijacked: RefCell<Option<Hijack>>,
     /// Whether the application has it.
     pub(super) spliced: Cell<bool>,
