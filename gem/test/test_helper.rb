@@ -167,7 +167,9 @@ module OwnWorker
       doorbell = @front.doorbell.dup
       doorbell.autoclose = false
       @control, ours = UNIXSocket.pair(:SEQPACKET)
-      ours.autoclose = false
+      # A worker ends, with status 0, when its server closes this socket. This process must end with the status of its
+      # tests, so neither end is closed before it.
+      [@control, ours].each { |socket| socket.autoclose = false }
       Highball::Native.attach(@front.memory, doorbell.fileno)
       Highball::Native.prepare(
         Process.pid, $stderr, Highball::EmptyInput.new, Highball::Connection, true, true, Highball::RACK_RELEASE
