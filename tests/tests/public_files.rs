@@ -533,6 +533,23 @@ fn a_file_that_is_replaced_while_it_is_sent_is_the_old_one() {
 }
 
 #[test]
+fn a_large_file_that_is_replaced_is_the_new_one_in_the_next_answer() {
+    let content = |round: usize| format!("{round:02}").repeat(100_000);
+    let server = plain(&[("large.bin", &content(0))]);
+    let folder = server.dir().join("static");
+    let mut client = server.connect();
+    for round in 0..50 {
+        let asked = client.get("/large.bin");
+        assert_eq!(asked.status(), 200);
+        assert!(asked.text() == content(round), "round {round}");
+        write(&folder, "next", content(round + 1));
+        fs::rename(folder.join("next"), folder.join("large.bin")).expect("a file");
+    }
+    fs::remove_file(folder.join("large.bin")).expect("a file");
+    assert_eq!(client.get("/large.bin").text(), "application");
+}
+
+#[test]
 fn a_fifo_among_the_files_holds_nobody_up() {
     let server = plain(&[("a.txt", "a")]);
     let fifo = server.dir().join("static/pipe.txt");
@@ -606,10 +623,12 @@ fn large_files_and_other_responses_follow_each_other_on_a_connection() {
             .map(|at| char::from(b'a' + (at * step % 26) as u8))
             .collect()
     };
-    let (one, other) = (text(3_000_000, 1), text(700_001, 3));
+    let (one, other, medium) = (text(3_000_000, 1), text(700_001, 3), text(100_000, 5));
     let server = plain(&[
         ("one.txt", &one),
         ("other.txt", &other),
+        // In memory as well: sent from there until it is open.
+        ("medium.txt", &medium),
         ("small.txt", "small"),
     ]);
     let mut client = server.connect();
@@ -624,7 +643,10 @@ fn large_files_and_other_responses_follow_each_other_on_a_connection() {
                 "Range: bytes=1000-1500000\r\n",
                 &one[1000..=1_500_000],
             ),
+            ("/medium.txt", "", &medium),
+            ("/medium.txt", "Range: bytes=5-9\r\n", &medium[5..10]),
             ("/none", "", "application"),
+            ("/medium.txt", "", &medium),
             (
                 "/other.txt",
                 "Range: bytes=-400000\r\n",

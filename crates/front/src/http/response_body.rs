@@ -178,8 +178,15 @@ impl BodyState {
     /// Sends these bytes in place of the whole body: it in another coding.
     pub fn replace(&mut self, bytes: Bytes, encoding: &'static str) {
         self.left = None;
+        self.kept = None;
         self.source = Source::Memory(Some(bytes));
         self.log.encoding.set(Some(encoding));
+    }
+
+    /// Sends the same bytes from a file in place of those in memory.
+    pub fn send_from(&mut self, file: FileBody) {
+        self.left = Some(file.bytes());
+        self.source = Source::File(file);
     }
 
     /// Has the body encoded on its way.

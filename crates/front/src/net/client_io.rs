@@ -325,7 +325,11 @@ impl hyper::rt::Write for ClientIo {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.write(bytes.len(), |stream| stream.poll_write(cx, bytes))
+        let slices = [io::IoSlice::new(bytes)];
+        self.write(bytes.len(), |stream| match self.flow.file_follows() {
+            true => stream.poll_write_before_file(cx, &slices),
+            false => stream.poll_write(cx, bytes),
+        })
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -357,6 +361,9 @@ impl hyper::rt::Write for ClientIo {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let count = slices.iter().map(|slice| slice.len()).sum();
-        self.write(count, |stream| stream.poll_write_vectored(cx, slices))
+        self.write(count, |stream| match self.flow.file_follows() {
+            true => stream.poll_write_before_file(cx, slices),
+            false => stream.poll_write_vectored(cx, slices),
+        })
     }
 }

@@ -40,6 +40,8 @@ pub struct Flow {
     unsent: RefCell<Share>,
     /// Whether hyper holds bytes that must be sent before what goes past it.
     holds_back: Cell<bool>,
+    /// Whether a file follows them at once.
+    file_follows: Cell<bool>,
     /// Who waits until that is sent.
     waits_for_sent: Cell<Option<Waker>>,
 }
@@ -61,6 +63,7 @@ impl Flow {
             taken: Cell::new(0),
             unsent: RefCell::default(),
             holds_back: Cell::new(false),
+            file_follows: Cell::new(false),
             waits_for_sent: Cell::new(None),
         }
     }
@@ -118,6 +121,7 @@ impl Flow {
 
     /// Neither hyper nor TLS holds anything of a response any more.
     pub fn note_flush(&self) {
+        self.file_follows.set(false);
         if self.holds_back.replace(false)
             && let Some(waker) = self.waits_for_sent.take()
         {
@@ -185,6 +189,16 @@ impl Flow {
     /// hyper gets bytes that must be sent before what goes past it.
     pub fn expect_flush(&self) {
         self.holds_back.set(true);
+    }
+
+    /// A file follows them at once, which the kernel may send in one packet with them.
+    pub fn expect_file(&self) {
+        self.file_follows.set(true);
+    }
+
+    /// Whether a file follows at once what hyper writes now.
+    pub fn file_follows(&self) -> bool {
+        self.file_follows.get()
     }
 
     /// Waits until they are sent.

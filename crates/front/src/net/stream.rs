@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustix::fs::sendfile;
 use rustix::io::retry_on_intr;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use rustls::ServerConnection;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
@@ -150,6 +151,32 @@ impl Stream {
     /// Whether it takes files without copying them: not where their bytes are encrypted here.
     pub fn takes_files(&self) -> bool {
         matches!(self, Self::Tcp(_) | Self::Unix(_))
+    }
+
+    /// Writes bytes that a file follows at once: the kernel keeps what does not fill a packet until the file comes, or for 0.2
+    /// seconds (MSG_MORE in send(2)).
+    pub fn poll_write_before_file(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let Self::Tcp(stream) = &*self else {
+            return self.poll_write_vectored(cx, slices);
+        };
+        loop {
+            ready!(stream.poll_write_ready(cx))?;
+            let write = || {
+                let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
+                let sent = retry_on_intr(|| {
+                    sendmsg(stream, slices, &mut SendAncillaryBuffer::default(), flags)
+                });
+                sent.map_err(io::Error::from)
+            };
+            match stream.try_io(Interest::WRITABLE, write) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
     }
 
     /// Sends at most `count` bytes of a file, from `at` on, without copying them.

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -42,8 +42,8 @@ pub struct Piece {
 /// An open file, from `at` to `end`; never empty.
 #[derive(Debug)]
 pub struct Rest {
-    /// The file.
-    pub file: File,
+    /// The file, which other bodies may send too.
+    pub file: Arc<File>,
     /// Where the next piece begins.
     pub at: u64,
     /// Where the last one ends.
@@ -51,7 +51,7 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Reads the next piece. Blocks, and closes the file after the last one.
+    /// Reads the next piece. Blocks, and lets go of the file after the last one.
     ///
     /// # Errors
     /// It cannot be read, or has become shorter.
@@ -106,6 +106,8 @@ pub struct FileBody {
     socket: Option<ClientIo>,
     /// Whether the head of its response was flushed or bytes of it were taken.
     begun: bool,
+    /// Whether the next bytes that go past hyper were found in the system's memory just now.
+    found_in_memory: bool,
     /// Whether the last piece went past hyper.
     went_past: bool,
     length: u64,
@@ -137,6 +139,7 @@ impl FileBody {
         Self {
             socket: None,
             begun: false,
+            found_in_memory: false,
             went_past: false,
             length,
             left: length,
@@ -149,7 +152,12 @@ impl FileBody {
     }
 
     /// Returns these bytes of an open file as a body; reading each piece of them may take `limit`.
-    pub fn of(file: File, bytes: Range<u64>, limit: Duration, threads: Rc<FileThreads>) -> Self {
+    pub fn of(
+        file: Arc<File>,
+        bytes: Range<u64>,
+        limit: Duration,
+        threads: Rc<FileThreads>,
+    ) -> Self {
         let (at, end) = (bytes.start, bytes.end);
         let rest = (at < end).then_some(Rest { file, at, end });
         let bytes = Bytes::new();
@@ -248,14 +256,19 @@ impl FileBody {
         let (Some(socket), Step::Rests(rest)) = (&self.socket, &mut self.step) else {
             return Poll::Ready(None);
         };
+        let left = usize::try_from(rest.end - rest.at).unwrap_or(usize::MAX);
+        let count = left.min(SENDFILE_BYTES);
         if !std::mem::replace(&mut self.begun, true) {
             // hyper has the head, and sends it when this waits.
             socket.flow().expect_flush();
+            self.found_in_memory = is_in_memory(&rest.file, rest.at, count as u64);
+            if self.found_in_memory {
+                socket.flow().expect_file();
+            }
         }
         ready!(socket.flow().poll_flushed(context));
-        let left = usize::try_from(rest.end - rest.at).unwrap_or(usize::MAX);
-        let count = left.min(SENDFILE_BYTES);
-        if !is_in_memory(&rest.file, rest.at, count as u64) {
+        let found = std::mem::replace(&mut self.found_in_memory, false);
+        if !found && !is_in_memory(&rest.file, rest.at, count as u64) {
             return Poll::Ready(None);
         }
         let sent = match ready!(socket.poll_send_file(context, rest.file.as_fd(), rest.at, count)) {
@@ -271,7 +284,7 @@ impl FileBody {
         if rest.at == rest.end
             && let Step::Rests(rest) = std::mem::replace(&mut self.step, Step::Ended)
         {
-            self.threads.drop_later(rest);
+            self.threads.close_later(rest.file);
         }
         Poll::Ready(Some(Ok(sent)))
     }
@@ -327,7 +340,7 @@ impl Drop for FileBody {
         if let Step::Rests(rest) | Step::Waits(rest, _) =
             std::mem::replace(&mut self.step, Step::Ended)
         {
-            self.threads.drop_later(rest);
+            self.threads.close_later(rest.file);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Nothing begins while all of them are busy, and no code waits for their end: a thread that hangs in the kernel ends with
 //! the process.
 
+use std::fs::File;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -88,9 +89,12 @@ impl FileThreads {
         self.begin(thread, work).await
     }
 
-    /// Drops something in one of the threads: a file system may have work with the end of a file as well.
-    pub fn drop_later(&self, what: impl Send + 'static) {
-        drop_in(self.handle(), what);
+    /// Closes a file in one of the threads, unless others have it too: a file system may have work with the end of a file as
+    /// well.
+    pub fn close_later(&self, file: Arc<File>) {
+        if let Some(file) = Arc::into_inner(file) {
+            drop_in(self.handle(), file);
+        }
     }
 
     fn handle(&self) -> &Handle {

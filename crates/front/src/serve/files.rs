@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -154,6 +155,7 @@ fn open(
         let (bytes, rest) = (Bytes::new(), None);
         return Ok((Piece { bytes, rest }, facts));
     }
+    let file = Arc::new(file);
     let rest = Rest { file, at: 0, end };
     if end >= unread {
         let (bytes, rest) = (Bytes::new(), Some(rest));

@@ -1,8 +1,8 @@
 //! The step that answers with files of the application's public folder, as Rails' `ActionDispatch::Static` does. It asks no
 //! file system itself, and leaves to the application what the folder does not have.
 
+use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode, header};
@@ -13,18 +13,21 @@ use crate::http::response_body::ResponseBody;
 use crate::http::transaction::Transaction;
 use crate::serve::file_body::{FileBody, read_parts};
 use crate::serve::kept_body::KeptBody;
-use crate::serve::public_folder::LOOKUP_TIMEOUT;
 use crate::serve::public_folder::file::{self, Answer, Content, KnownFile};
 use crate::serve::public_folder::served::Served;
 use crate::serve::public_folder::store::Meaning;
 use crate::serve::ranges;
+
+/// How often a path is looked up for a request: a second time where its file has become another one before it was opened.
+const MAX_LOOKS: usize = 2;
+/// A file of at least so many bytes is not copied where it need not be: that costs more than the system calls that it saves.
+const SENDFILE_FROM: usize = 48 * 1024;
 
 /// Answers from the public folder, which serves this; none where the application is to answer.
 pub async fn answer(
     transaction: &Transaction,
     served: Rc<Served>,
 ) -> Option<Response<ResponseBody>> {
-    let folder = &transaction.application.public_folder;
     let request = &transaction.request;
     if !matches!(request.method, Method::GET | Method::HEAD) {
         return None;
@@ -32,33 +35,81 @@ pub async fn answer(
     if served.https_only() && forwarded::scheme(&request.headers, &request.peer) != "https" {
         return None;
     }
-    let clock = &transaction.edge.clock;
-    let meaning = match served.known(request.path(), clock.now_ms()) {
+    for _ in 0..MAX_LOOKS {
+        let file = look_up(transaction, &served).await?;
+        let answer = file.answer(&request.method, &request.headers, served.headers());
+        if !matches!(answer.content, Content::File { .. } | Content::Parts { .. }) {
+            return Some(from_memory(transaction, served, file, answer));
+        }
+        match Box::pin(from_disk(transaction, &file, answer)).await {
+            Ok(response) => return Some(response),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return None,
+            Err(_) => served.forget(request.path()),
+        }
+    }
+    None
+}
+
+/// The file that the path of the request means, if it means one.
+async fn look_up(transaction: &Transaction, served: &Rc<Served>) -> Option<Rc<KnownFile>> {
+    let (path, clock) = (transaction.request.path(), &transaction.edge.clock);
+    let meaning = match served.known(path, clock.now_ms()) {
         Some(meaning) => meaning,
-        None => Box::pin(folder.look_up(&served, request.path(), clock)).await,
-    };
-    let Meaning::File(file) = meaning else {
-        return None;
-    };
-    let answer = file.answer(&request.method, &request.headers, served.headers());
-    match &answer.content {
-        Content::File { .. } | Content::Parts { .. } => {
-            Box::pin(from_disk(transaction, &served, &file, answer)).await
+        None => {
+            let folder = &transaction.application.public_folder;
+            Box::pin(folder.look_up(served, path, clock)).await
         }
-        _ => {
-            let whole = answer.status == StatusCode::OK;
-            let mut response = from_memory(transaction, answer);
-            if whole {
-                let kept = KeptBody::File(served, file);
-                response.body_mut().set_kept(kept);
-            }
-            Some(response)
-        }
+    };
+    match meaning {
+        Meaning::File(file) => Some(file),
+        Meaning::Nothing => None,
     }
 }
 
-/// The response whose content is in memory.
-fn from_memory(transaction: &Transaction, answer: Answer) -> Response<ResponseBody> {
+/// The response whose content is in memory. A whole file may be kept as it is sent.
+fn from_memory(
+    transaction: &Transaction,
+    served: Rc<Served>,
+    file: Rc<KnownFile>,
+    answer: Answer,
+) -> Response<ResponseBody> {
+    let is_whole = answer.status == StatusCode::OK;
+    let mut response = respond_from_memory(transaction, answer);
+    if is_whole {
+        let kept = KeptBody::File(served, file);
+        response.body_mut().set_kept(kept);
+    }
+    response
+}
+
+/// Has a large file that is in memory sent by the kernel, without a copy, where nothing changes it on its way and the file is
+/// open.
+pub fn send_from_file(transaction: &Transaction, response: &mut Response<ResponseBody>) {
+    let body = response.body_mut();
+    let (Some(KeptBody::File(_, file)), Some(whole)) = (body.kept(), body.whole()) else {
+        return;
+    };
+    if whole.len() < SENDFILE_FROM {
+        return;
+    }
+    let Some(socket) = transaction.client.file_socket() else {
+        return;
+    };
+    let application = &transaction.application;
+    let is_sent = |bytes: &Bytes| bytes.as_ptr() == whole.as_ptr() && bytes.len() == whole.len();
+    let mut forms = file.found.forms.iter();
+    let form = forms.position(|form| form.bytes.as_ref().is_some_and(is_sent));
+    let folder = &application.public_folder;
+    let open = form.and_then(|form| folder.open_beside_memory(&file.found, form));
+    if let Some(open) = open {
+        let limit = application.settings.get().file_timeout;
+        let threads = Rc::clone(folder.threads());
+        let file = FileBody::of(open, 0..whole.len() as u64, limit, threads);
+        body.send_from(file.past_hyper(Some(socket)));
+    }
+}
+
+fn respond_from_memory(transaction: &Transaction, answer: Answer) -> Response<ResponseBody> {
     let bytes = match answer.content {
         Content::Memory(bytes) => Some(bytes),
         _ => None,
@@ -78,40 +129,36 @@ fn respond(
     response
 }
 
-/// The response whose content must be read; none where the file has become another one.
+/// The response whose content must be read.
+///
+/// # Errors
+/// The file has become another one, or is not read in time ([`io::ErrorKind::TimedOut`]).
 async fn from_disk(
     transaction: &Transaction,
-    served: &Served,
-    file: &Rc<KnownFile>,
+    file: &KnownFile,
     mut answer: Answer,
-) -> Option<Response<ResponseBody>> {
+) -> io::Result<Response<ResponseBody>> {
     let settings = transaction.application.settings.get();
     let limit = settings.file_timeout;
-    let (Content::File { form, .. } | Content::Parts { form, .. }) = answer.content else {
-        return Some(from_memory(transaction, answer));
-    };
-    let found = Arc::clone(&file.found);
-    let threads = transaction.application.public_folder.threads();
-    let opened = threads.run(move || found.open(&found.forms[form]));
-    let Some(opened) = timeout(LOOKUP_TIMEOUT, opened).await.ok()?.ok()?.ok() else {
-        served.forget(transaction.request.path());
-        return None;
-    };
-    let body = match answer.content {
-        Content::File { start, end, .. } => {
-            FileBody::of(opened, start..end, limit, Rc::clone(threads))
+    let folder = &transaction.application.public_folder;
+    let threads = folder.threads();
+    match answer.content {
+        Content::File { form, start, end } => {
+            let opened = folder.open(&file.found, form).await?;
+            let body = FileBody::of(opened, start..end, limit, Rc::clone(threads));
+            let body = ResponseBody::of_file(transaction, body, answer.status);
+            return Ok(respond(answer.status, answer.headers, body));
         }
-        Content::Parts { parts, .. } => {
+        Content::Parts { form, parts } => {
+            let opened = folder.open(&file.found, form).await?;
             let read = threads.run(move || read_parts(&opened, parts));
-            let parts = timeout(limit, read).await.ok()?.ok()?.ok()?;
+            let parts = timeout(limit, read).await???;
             let bytes = put_together(&mut answer.headers, file, form, &parts);
             answer.content = Content::Memory(bytes);
-            return Some(from_memory(transaction, answer));
         }
-        Content::Memory(_) | Content::Empty => return None,
-    };
-    let body = ResponseBody::of_file(transaction, body, answer.status);
-    Some(respond(answer.status, answer.headers, body))
+        Content::Memory(_) | Content::Empty => {}
+    }
+    Ok(respond_from_memory(transaction, answer))
 }
 
 /// Puts several parts of a file into one body, and says so in the fields.

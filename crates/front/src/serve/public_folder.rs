@@ -9,12 +9,14 @@ pub mod digested;
 pub mod file;
 pub mod lookup;
 pub mod media_types;
+mod open_files;
 pub mod served;
 pub mod store;
 pub mod target;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
@@ -24,6 +26,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use self::check::Check;
+use self::lookup::Found;
+use self::open_files::OpenFiles;
 use self::served::{Published, Served};
 use self::store::Meaning;
 use crate::clock::Clock;
@@ -34,7 +38,7 @@ use crate::serve::waiting::WaitingCount;
 /// Threads that look for these files.
 const LOOKUP_THREADS: usize = 4;
 /// How long looking for a file may take; then the application answers.
-pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Requests that wait for a thread beyond which the application answers.
 const MAX_WAITING: usize = 1024;
 /// How many earlier releases are searched for files with digests in their names: of those beside this one, and of those
@@ -49,6 +53,7 @@ pub struct PublicFolder {
     /// The folders that were served, the last one at the end.
     served_before: RefCell<VecDeque<Arc<Path>>>,
     waiting: WaitingCount,
+    open_files: Rc<OpenFiles>,
 }
 
 impl PublicFolder {
@@ -57,9 +62,11 @@ impl PublicFolder {
     /// # Errors
     /// As [`FileThreads::new`].
     pub fn new(reader: Reader) -> io::Result<Self> {
+        let threads = Rc::new(FileThreads::new("highball-public", LOOKUP_THREADS)?);
         Ok(Self {
             reader,
-            threads: Rc::new(FileThreads::new("highball-public", LOOKUP_THREADS)?),
+            open_files: Rc::new(OpenFiles::new(Rc::clone(&threads))),
+            threads,
             served: RefCell::default(),
             served_before: RefCell::default(),
             waiting: WaitingCount::default(),
@@ -139,5 +146,18 @@ impl PublicFolder {
         };
         let done = timeout(LOOKUP_TIMEOUT, done).await.ok().flatten();
         check.end(done)
+    }
+
+    /// Opens a form of a file, by its number.
+    ///
+    /// # Errors
+    /// It is not there any more, was changed, or is not opened in time ([`io::ErrorKind::TimedOut`]).
+    pub async fn open(&self, found: &Arc<Found>, form: usize) -> io::Result<Arc<File>> {
+        self.open_files.open(found, form).await
+    }
+
+    /// A form of a file that is in memory as well, where it is open. Where it is not, it is opened for later requests.
+    pub fn open_beside_memory(&self, found: &Arc<Found>, form: usize) -> Option<Arc<File>> {
+        self.open_files.get_or_open_later(found, form)
     }
 }

@@ -7,14 +7,16 @@ use std::collections::HashSet;
 use std::fs::{File, ReadDir};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags, StatxTimestamp, openat,
+    openat2, statx,
+};
 use rustix::io::Errno;
 
 use super::coding::Coding;
@@ -48,7 +50,8 @@ pub struct Site {
 /// What tells one version of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    device: u64,
+    /// Major and minor number.
+    device: (u32, u32),
     inode: u64,
     /// Bytes.
     pub size: u64,
@@ -58,15 +61,31 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Asks the file system. Blocks; none where it is no regular file.
     fn of(file: &File) -> io::Result<Option<Self>> {
-        let facts = file.metadata()?;
-        let ns = |s: i64, ns: i64| i128::from(s) * 1_000_000_000 + i128::from(ns);
-        Ok(facts.is_file().then(|| Self {
-            device: facts.dev(),
-            inode: facts.ino(),
-            size: facts.size(),
-            modified_ns: ns(facts.mtime(), facts.mtime_nsec()),
-            changed_ns: ns(facts.ctime(), facts.ctime_nsec()),
+        Self::ask(file, AtFlags::empty())
+    }
+
+    /// As the system has them in memory: never waits for a file system, also one of another host.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn known_to_system(file: &File) -> io::Result<Option<Self>> {
+        Self::ask(file, AtFlags::STATX_DONT_SYNC)
+    }
+
+    fn ask(file: &File, sync: AtFlags) -> io::Result<Option<Self>> {
+        let flags = AtFlags::EMPTY_PATH | sync;
+        let facts = statx(file, "", flags, StatxFlags::BASIC_STATS)?;
+        let ns =
+            |at: StatxTimestamp| i128::from(at.tv_sec) * 1_000_000_000 + i128::from(at.tv_nsec);
+        let kind = FileType::from_raw_mode(facts.stx_mode.into());
+        Ok((kind == FileType::RegularFile).then(|| Self {
+            device: (facts.stx_dev_major, facts.stx_dev_minor),
+            inode: facts.stx_ino,
+            size: facts.stx_size,
+            modified_ns: ns(facts.stx_mtime),
+            changed_ns: ns(facts.stx_ctime),
         }))
     }
 }
