@@ -15,6 +15,7 @@ pub mod gate;
 pub(crate) mod halves;
 pub mod kept_body;
 pub(crate) mod mount;
+pub mod page_cache;
 pub mod plan;
 pub mod preconditions;
 pub(crate) mod probes;

@@ -84,8 +84,8 @@ pub fn refuse(transaction: &Transaction, refusal: Refusal) -> Response<ResponseB
     response
 }
 
-/// What every response passes on its way out: it is compressed or a file that the kernel sends, and gets the request's id and what browsers are
-/// told of TLS, and proxies of the load.
+/// What every response passes on its way out: it is compressed, or sent by the kernel from its file, and gets the request's id
+/// and what browsers are told of TLS, and proxies of the load.
 fn finish(transaction: &Transaction, response: &mut Response<ResponseBody>) {
     compression::encode(transaction, response);
     public_files::send_from_file(transaction, response);

@@ -40,7 +40,7 @@ pub struct Flow {
     unsent: RefCell<Share>,
     /// Whether hyper holds bytes that must be sent before what goes past it.
     holds_back: Cell<bool>,
-    /// Whether a file follows them at once.
+    /// Whether a file follows at once what hyper holds.
     file_follows: Cell<bool>,
     /// Who waits until that is sent.
     waits_for_sent: Cell<Option<Waker>>,
@@ -76,6 +76,11 @@ impl Flow {
     /// When the client last made progress with its sending.
     pub fn progress_ms(&self) -> u64 {
         self.progress.get()
+    }
+
+    /// The time of the coarse clock, in milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
     }
 
     /// How long ago that was.
@@ -191,7 +196,7 @@ impl Flow {
         self.holds_back.set(true);
     }
 
-    /// A file follows them at once, which the kernel may send in one packet with them.
+    /// A file follows at once what hyper holds: the kernel may send both in one packet.
     pub fn expect_file(&self) {
         self.file_follows.set(true);
     }

@@ -153,8 +153,8 @@ impl Stream {
         matches!(self, Self::Tcp(_) | Self::Unix(_))
     }
 
-    /// Writes bytes that a file follows at once: the kernel keeps what does not fill a packet until the file comes, or for 0.2
-    /// seconds (MSG_MORE in send(2)).
+    /// Writes bytes that a file follows at once: the kernel keeps what does not fill a packet until the file comes, or for a
+    /// few tenths of a second (MSG_MORE in send(2)).
     pub fn poll_write_before_file(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

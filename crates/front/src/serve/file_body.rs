@@ -2,7 +2,7 @@
 //! a time limit. A body has what the file had when it was opened, and never more.
 
 use std::fs::File;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
@@ -14,18 +14,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
-use rustix::io::{ReadWriteFlags, pread, preadv2, retry_on_intr};
+use rustix::io::{pread, retry_on_intr};
 use tokio::time::{Sleep, sleep, timeout};
 
 use crate::net::client_io::ClientIo;
 use crate::serve::file_threads::{FileThreads, FreeThread, Work};
+use crate::serve::page_cache::is_in_memory;
 
 /// How much is read of a file at once, in bytes.
 pub const FILE_READ_BYTES: usize = 256 * 1024;
 /// How much is sent past hyper at once, in bytes.
 const SENDFILE_BYTES: usize = 1024 * 1024;
-/// How far apart the bytes are that say whether a file is in memory.
-const PROBE_BYTES: usize = 128 * 1024;
 /// What hyper gets in place of what goes past it. Nothing reads it, so that the system gives it no memory; made at its first
 /// use, for as a constant it would lie in the program's file.
 static PLACEHOLDER: LazyLock<Bytes> = LazyLock::new(|| vec![0; SENDFILE_BYTES].into());
@@ -106,8 +105,8 @@ pub struct FileBody {
     socket: Option<ClientIo>,
     /// Whether the head of its response was flushed or bytes of it were taken.
     begun: bool,
-    /// Whether the next bytes that go past hyper were found in the system's memory just now.
-    found_in_memory: bool,
+    /// When the first bytes that go past hyper were found in the system's memory, in milliseconds of the coarse clock.
+    found_in_memory_ms: Option<u64>,
     /// Whether the last piece went past hyper.
     went_past: bool,
     length: u64,
@@ -115,6 +114,8 @@ pub struct FileBody {
     left: u64,
     /// What was read when it was opened.
     first: Option<Bytes>,
+    /// The whole file, where that is in this process's memory too: what does not go past hyper comes from there.
+    memory: Option<Bytes>,
     step: Step,
     /// Runs while a piece is being read.
     clock: Option<Pin<Box<Sleep>>>,
@@ -139,7 +140,8 @@ impl FileBody {
         Self {
             socket: None,
             begun: false,
-            found_in_memory: false,
+            found_in_memory_ms: None,
+            memory: None,
             went_past: false,
             length,
             left: length,
@@ -162,6 +164,15 @@ impl FileBody {
         let rest = (at < end).then_some(Rest { file, at, end });
         let bytes = Bytes::new();
         Self::new(Piece { bytes, rest }, limit, threads)
+    }
+
+    /// Returns a whole file, which is in memory as well, as a body.
+    pub fn beside_memory(file: Arc<File>, whole: Bytes, threads: Rc<FileThreads>) -> Self {
+        // Nothing of it is read.
+        let limit = Duration::ZERO;
+        let mut body = Self::of(file, 0..whole.len() as u64, limit, threads);
+        body.memory = Some(whole);
+        body
     }
 
     /// Leaves only this part of the body, of which nothing was taken yet.
@@ -236,7 +247,10 @@ impl FileBody {
             Some(bytes) => Ok(Chunk::Bytes(bytes)),
             None => match ready!(self.poll_send(context)) {
                 Some(sent) => sent.map(Chunk::Sent),
-                None => ready!(self.poll_in_time(context)).map(Chunk::Bytes),
+                None => match self.take_memory() {
+                    Some(bytes) => Ok(Chunk::Bytes(bytes)),
+                    None => ready!(self.poll_in_time(context)).map(Chunk::Bytes),
+                },
             },
         };
         if let (Ok(Chunk::Bytes(_)), Some(socket)) = (&chunk, &self.socket) {
@@ -261,13 +275,15 @@ impl FileBody {
         if !std::mem::replace(&mut self.begun, true) {
             // hyper has the head, and sends it when this waits.
             socket.flow().expect_flush();
-            self.found_in_memory = is_in_memory(&rest.file, rest.at, count as u64);
-            if self.found_in_memory {
+            if is_in_memory(&rest.file, rest.at, count as u64) {
+                self.found_in_memory_ms = Some(socket.flow().now_ms());
                 socket.flow().expect_file();
             }
         }
         ready!(socket.flow().poll_flushed(context));
-        let found = std::mem::replace(&mut self.found_in_memory, false);
+        // The client may have kept the head waiting.
+        let found_ms = self.found_in_memory_ms.take();
+        let found = found_ms.is_some_and(|at| at == socket.flow().now_ms());
         if !found && !is_in_memory(&rest.file, rest.at, count as u64) {
             return Poll::Ready(None);
         }
@@ -287,6 +303,16 @@ impl FileBody {
             self.threads.close_later(rest.file);
         }
         Poll::Ready(Some(Ok(sent)))
+    }
+
+    /// What is left of a file that is in memory.
+    fn take_memory(&mut self) -> Option<Bytes> {
+        let whole = self.memory.take()?;
+        let Step::Rests(rest) = std::mem::replace(&mut self.step, Step::Ended) else {
+            return None;
+        };
+        self.threads.close_later(rest.file);
+        Some(whole.slice(rest.at as usize..rest.end as usize))
     }
 
     fn poll_in_time(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
@@ -343,17 +369,6 @@ impl Drop for FileBody {
             self.threads.close_later(rest.file);
         }
     }
-}
-
-/// Whether these bytes of a file are in the system's memory, as far as one in each [`PROBE_BYTES`] tells. Never waits for a
-/// disk; a file system that cannot say so has nothing in memory.
-fn is_in_memory(file: &File, at: u64, count: u64) -> bool {
-    let offsets = (at..at + count).step_by(PROBE_BYTES);
-    offsets.chain([at + count - 1]).all(|offset| {
-        let mut byte = [0];
-        let mut into = [IoSliceMut::new(&mut byte)];
-        preadv2(file, &mut into, offset, ReadWriteFlags::NOWAIT) == Ok(1)
-    })
 }
 
 /// Parts of a file with their bytes.

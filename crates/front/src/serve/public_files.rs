@@ -20,7 +20,7 @@ use crate::serve::ranges;
 
 /// How often a path is looked up for a request: a second time where its file has become another one before it was opened.
 const MAX_LOOKS: usize = 2;
-/// A file of at least so many bytes is not copied where it need not be: that costs more than the system calls that it saves.
+/// From so many bytes on, copying a file costs more than the system calls that it saves.
 const SENDFILE_FROM: usize = 48 * 1024;
 
 /// Answers from the public folder, which serves this; none where the application is to answer.
@@ -102,9 +102,7 @@ pub fn send_from_file(transaction: &Transaction, response: &mut Response<Respons
     let folder = &application.public_folder;
     let open = form.and_then(|form| folder.open_beside_memory(&file.found, form));
     if let Some(open) = open {
-        let limit = application.settings.get().file_timeout;
-        let threads = Rc::clone(folder.threads());
-        let file = FileBody::of(open, 0..whole.len() as u64, limit, threads);
+        let file = FileBody::beside_memory(open, whole.clone(), Rc::clone(folder.threads()));
         body.send_from(file.past_hyper(Some(socket)));
     }
 }

@@ -49,6 +49,21 @@ async fn rest(body: &mut FileBody) -> io::Result<Vec<u8>> {
     Ok(all)
 }
 
+#[tokio::test]
+async fn a_file_that_is_in_memory_as_well_needs_no_thread() {
+    let files = ApplicationFiles::new(Reader::default()).unwrap();
+    let whole = content(100_000);
+    let on_disk = std::sync::Arc::new(file(10).into_file());
+    let (gate, _busy) = occupy(&files);
+    let threads = Rc::clone(&files.threads);
+    // Nothing takes it past hyper, so nothing is read of what is on the disk.
+    let mut body = FileBody::beside_memory(on_disk, whole.clone().into(), threads);
+    assert_eq!((body.bytes(), body.left()), (100_000, 100_000));
+    assert!(rest(&mut body).await.unwrap() == whole);
+    assert_eq!(body.left(), 0);
+    drop(gate);
+}
+
 /// Has every thread hang until what comes back is dropped.
 fn occupy(files: &ApplicationFiles) -> (mpsc::Sender<()>, Vec<Work<()>>) {
     let (gate, hang) = mpsc::channel::<()>();

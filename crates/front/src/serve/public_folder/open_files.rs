@@ -7,15 +7,17 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::rc::{Rc, Weak};
-use std::sync::Arc;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::LOOKUP_TIMEOUT;
 use super::lookup::{Facts, Found};
+use crate::panics::spawn_contained;
 use crate::serve::file_threads::FileThreads;
+use crate::serve::page_cache;
 
 /// Files that are kept open at once.
 const MAX_OPEN_FILES: usize = 64;
@@ -32,10 +34,12 @@ pub(super) struct OpenFiles {
 }
 
 struct OpenFile {
-    found: Arc<Found>,
+    /// Of what it is the form; not more of it, for that may be large and is counted elsewhere.
+    found: Weak<Found>,
     /// The number of the form.
     form: usize,
-    file: Arc<File>,
+    /// None where its file system cannot tell what of it is in memory: then asking for its facts might wait for that too.
+    file: Option<Arc<File>>,
     until: Instant,
 }
 
@@ -53,7 +57,7 @@ impl OpenFiles {
     fn get(&self, found: &Arc<Found>, form: usize) -> Option<Arc<File>> {
         let kept = self.kept.borrow();
         let mut kept = kept.iter().filter(|kept| kept.is(found, form));
-        let file = &kept.next()?.file;
+        let file = kept.next()?.file.as_ref()?;
         let facts = Facts::known_to_system(file).ok()??;
         (facts == found.forms[form].facts).then(|| Arc::clone(file))
     }
@@ -71,11 +75,17 @@ impl OpenFiles {
             return Ok(open);
         }
         let owned = Arc::clone(found);
-        let opened = self
-            .threads
-            .run(move || owned.open(&owned.forms[form]).map(Arc::new));
-        let opened = timeout(LOOKUP_TIMEOUT, opened).await???;
-        self.keep(found, form, &opened);
+        let opened = self.threads.run(move || {
+            let file = owned.open(&owned.forms[form])?;
+            Ok::<_, io::Error>((page_cache::can_tell(&file), Arc::new(file)))
+        });
+        let (can_tell, opened) = timeout(LOOKUP_TIMEOUT, opened).await???;
+        // Another request may have opened it meanwhile.
+        if let Some(open) = self.get(found, form) {
+            self.threads.close_later(opened);
+            return Ok(open);
+        }
+        self.keep(found, form, can_tell.then(|| Arc::clone(&opened)));
         Ok(opened)
     }
 
@@ -86,37 +96,43 @@ impl OpenFiles {
         form: usize,
     ) -> Option<Arc<File>> {
         let open = self.get(found, form);
-        let has_room = || self.kept.borrow().len() < MAX_OPEN_FILES;
-        if open.is_none() && has_room() && !self.opening.replace(true) {
-            let (files, found) = (Rc::clone(self), Arc::clone(found));
-            tokio::task::spawn_local(async move {
+        if open.is_none() && self.may_open(found, form) && !self.opening.replace(true) {
+            let opening = Opening(Rc::clone(self));
+            let found = Arc::clone(found);
+            spawn_contained(async move {
                 // Without it the requests get what is in memory.
-                let _ = files.open(&found, form).await;
-                files.opening.set(false);
+                let _ = opening.0.open(&found, form).await;
             });
         }
         open
     }
 
+    /// Whether there is room, and the file was not found to be none that is kept open.
+    fn may_open(&self, found: &Arc<Found>, form: usize) -> bool {
+        let kept = self.kept.borrow();
+        let is_known = |kept: &OpenFile| kept.is(found, form) && kept.file.is_none();
+        kept.len() < MAX_OPEN_FILES && !kept.iter().any(is_known)
+    }
+
     /// Keeps the form of a file that was opened now, in place of what is kept of it.
-    fn keep(self: &Rc<Self>, found: &Arc<Found>, form: usize, file: &Arc<File>) {
+    fn keep(self: &Rc<Self>, found: &Arc<Found>, form: usize, file: Option<Arc<File>>) {
+        let is_first = self.kept.borrow().is_empty();
         self.close(|kept| kept.is(found, form));
-        let mut kept = self.kept.borrow_mut();
-        let is_first = kept.is_empty();
         let until = Instant::now() + OPEN_FOR;
+        let mut kept = self.kept.borrow_mut();
         kept.push_back(OpenFile {
-            found: Arc::clone(found),
+            found: Arc::downgrade(found),
             form,
-            file: Arc::clone(file),
+            file,
             until,
         });
         if kept.len() > MAX_OPEN_FILES
-            && let Some(oldest) = kept.pop_front()
+            && let Some(file) = kept.pop_front().and_then(|oldest| oldest.file)
         {
-            self.threads.close_later(oldest.file);
+            self.threads.close_later(file);
         }
         if is_first {
-            tokio::task::spawn_local(close_in_time(Rc::downgrade(self), until));
+            spawn_contained(close_in_time(Rc::downgrade(self), until));
         }
     }
 
@@ -125,15 +141,15 @@ impl OpenFiles {
         let mut kept = self.kept.borrow_mut();
         let (closed, open) = kept.drain(..).partition::<VecDeque<_>, _>(which);
         *kept = open;
-        for one in closed {
-            self.threads.close_later(one.file);
+        for file in closed.into_iter().filter_map(|one| one.file) {
+            self.threads.close_later(file);
         }
     }
 }
 
 impl OpenFile {
     fn is(&self, found: &Arc<Found>, form: usize) -> bool {
-        Arc::ptr_eq(&self.found, found) && self.form == form
+        std::ptr::eq(self.found.as_ptr(), Arc::as_ptr(found)) && self.form == form
     }
 }
 
@@ -143,8 +159,17 @@ impl Drop for OpenFiles {
     }
 }
 
+/// A file is being opened for later requests, until this is dropped.
+struct Opening(Rc<OpenFiles>);
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.0.opening.set(false);
+    }
+}
+
 /// Closes each file when its time has come, until none is left. The first one's is at `next`.
-async fn close_in_time(files: Weak<OpenFiles>, mut next: Instant) {
+async fn close_in_time(files: std::rc::Weak<OpenFiles>, mut next: Instant) {
     loop {
         sleep_until(next).await;
         let Some(files) = files.upgrade() else {
@@ -199,7 +224,7 @@ mod tests {
             let (found, file) = find(&folder, "a.css");
             for _ in 0..2 {
                 assert!(files.get(&found, 0).is_none());
-                files.keep(&found, 0, &file);
+                files.keep(&found, 0, Some(Arc::clone(&file)));
                 sleep(OPEN_FOR - Duration::from_millis(2)).await;
                 assert!(files.get(&found, 0).is_some());
                 sleep(Duration::from_millis(4)).await;
@@ -227,7 +252,7 @@ mod tests {
                 let path = folder.path().join("a.css");
                 std::fs::write(&path, "a").unwrap();
                 let (found, file) = find(&folder, "a.css");
-                files.keep(&found, 0, &file);
+                files.keep(&found, 0, Some(Arc::clone(&file)));
                 assert!(files.get(&found, 0).is_some());
                 change(&path);
                 assert!(files.get(&found, 0).is_none());
@@ -245,12 +270,17 @@ mod tests {
         let test = async {
             let (found, file) = find(&folder, "a.css");
             assert!(files.get_or_open_later(&found, 0).is_none());
-            while files.get_or_open_later(&found, 0).is_none() {
+            while files.opening.get() {
                 tokio::task::yield_now().await;
             }
+            // Whether it is kept open depends on the file system.
+            assert!(files.kept.borrow()[0].is(&found, 0));
+            files.keep(&found, 0, None);
+            assert!(files.get_or_open_later(&found, 0).is_none());
+            assert!(!files.opening.get(), "it is none that is kept open");
             while files.kept.borrow().len() < MAX_OPEN_FILES {
                 let (found, _) = find(&folder, "a.css");
-                files.keep(&found, 0, &file);
+                files.keep(&found, 0, Some(Arc::clone(&file)));
             }
             assert!(files.get_or_open_later(&other, 0).is_none());
             assert!(!files.opening.get());
@@ -268,8 +298,8 @@ mod tests {
                 let name = format!("{at}.css");
                 std::fs::write(folder.path().join(&name), "a").unwrap();
                 let (found, file) = find(&folder, &name);
-                files.keep(&found, 0, &file);
-                files.keep(&found, 0, &file);
+                files.keep(&found, 0, Some(Arc::clone(&file)));
+                files.keep(&found, 0, Some(Arc::clone(&file)));
                 all.push(found);
             }
             let open = all.iter().map(|found| files.get(found, 0).is_some());
