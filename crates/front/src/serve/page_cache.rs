@@ -8,7 +8,7 @@ use rustix::io::{Errno, ReadWriteFlags, Result, preadv2};
 /// How far apart the bytes are that say whether a file is in memory.
 const PROBE_BYTES: usize = 128 * 1024;
 
-/// Whether these bytes of a file are in the system's memory, as far as one in each [`PROBE_BYTES`] tells. Never waits for a
+/// Whether these bytes of a file are in the system's memory, as far as one in each `PROBE_BYTES` tells. Never waits for a
 /// disk; a file system that cannot say so has nothing in memory.
 pub fn is_in_memory(file: &File, at: u64, count: u64) -> bool {
     let offsets = (at..at + count).step_by(PROBE_BYTES);
