@@ -2,7 +2,7 @@
 //! before anything starts; a file's errors name their line. It opens no socket and starts no process.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -245,6 +245,18 @@ impl Lab {
         Ok(toml::to_string(self)?)
     }
 
+    /// The same for the file in this folder: stacks near it are named from there, so that both can be moved together.
+    ///
+    /// # Errors
+    /// A path is no UTF-8.
+    pub fn to_toml_in(&self, folder: &Path) -> Result<String> {
+        let mut lab = self.clone();
+        for file in &mut lab.stack_files {
+            *file = path_from(folder, file);
+        }
+        lab.to_toml()
+    }
+
     /// Whether its results are indicative only.
     pub fn is_quick(&self) -> bool {
         self.trials < ENOUGH_TRIALS
@@ -318,6 +330,18 @@ fn get() -> String {
 
 fn one() -> f64 {
     1.0
+}
+
+/// A path as seen from a folder, both from the root on. Where they have only the root in common it stays as it is.
+fn path_from(folder: &Path, path: &Path) -> PathBuf {
+    let both = folder.components().zip(path.components());
+    let common = both.take_while(|(one, other)| one == other).count();
+    if common < 2 {
+        return path.to_owned();
+    }
+    let up = folder.components().skip(common);
+    let up = up.map(|_| Component::ParentDir);
+    up.chain(path.components().skip(common)).collect()
 }
 
 #[cfg(test)]

@@ -44,7 +44,8 @@ impl Store {
         let store = Self {
             folder: folder.to_owned(),
         };
-        store.write(lab::FILE, lab.to_toml()?.as_bytes())?;
+        let whole = fs::canonicalize(folder)?;
+        store.write(lab::FILE, lab.to_toml_in(&whole)?.as_bytes())?;
         Ok(store)
     }
 
@@ -234,6 +235,23 @@ mod tests {
         assert!(!folder.join(RESULTS).exists() && folder.join("notes.md").exists());
         assert_eq!(fs::read_dir(folder.join(TRIALS)).unwrap().count(), 0);
         new.save(&results).unwrap();
+    }
+
+    #[test]
+    fn stacks_beside_the_results_are_found_where_both_are_moved() {
+        let before = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(before.path()).unwrap();
+        let lab = Lab {
+            stack_files: vec![root.join("stacks/own.toml"), "/elsewhere/own.toml".into()],
+            ..Lab::default()
+        };
+        Store::create(&root.join("results/one"), &lab, false).unwrap();
+        let after = tempfile::tempdir().unwrap();
+        let moved = after.path().join("moved");
+        fs::rename(root.join("results"), &moved).unwrap();
+        let (_, lab, _) = Store::open(&moved.join("one")).unwrap();
+        let own = moved.join("one/../../stacks/own.toml");
+        assert_eq!(lab.stack_files, [own, "/elsewhere/own.toml".into()]);
     }
 
     #[test]
