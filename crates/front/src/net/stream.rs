@@ -163,20 +163,10 @@ impl Stream {
         let Self::Tcp(stream) = &*self else {
             return self.poll_write_vectored(cx, slices);
         };
-        loop {
-            ready!(stream.poll_write_ready(cx))?;
-            let write = || {
-                let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
-                let sent = retry_on_intr(|| {
-                    sendmsg(stream, slices, &mut SendAncillaryBuffer::default(), flags)
-                });
-                sent.map_err(io::Error::from)
-            };
-            match stream.try_io(Interest::WRITABLE, write) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                written => return Poll::Ready(written),
-            }
-        }
+        self.poll_try_write(cx, || {
+            let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
+            sendmsg(stream, slices, &mut SendAncillaryBuffer::default(), flags)
+        })
     }
 
     /// Sends at most `count` bytes of a file, from `at` on, without copying them.
@@ -190,27 +180,37 @@ impl Stream {
         at: u64,
         count: usize,
     ) -> Poll<io::Result<usize>> {
-        let send = || {
+        self.poll_try_write(cx, || {
             let mut at = at;
-            let sent = retry_on_intr(|| sendfile(self.as_fd(), file, Some(&mut at), count));
-            sent.map_err(io::Error::from)
-        };
+            sendfile(self.as_fd(), file, Some(&mut at), count)
+        })
+    }
+
+    /// Calls what writes to the socket below as soon as that takes something.
+    ///
+    /// # Errors
+    /// Its own, and [`io::ErrorKind::InvalidInput`] with TLS, whose bytes are encrypted here.
+    fn poll_try_write(
+        &self,
+        cx: &mut Context<'_>,
+        write: impl Fn() -> rustix::io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        let write = || retry_on_intr(&write).map_err(io::Error::from);
         loop {
-            let sent = match self {
+            let written = match self {
                 Self::Tcp(stream) => {
                     ready!(stream.poll_write_ready(cx))?;
-                    stream.try_io(Interest::WRITABLE, send)
+                    stream.try_io(Interest::WRITABLE, write)
                 }
-                // Its bytes are encrypted here.
                 Self::Tls(_) => return Poll::Ready(Err(io::ErrorKind::InvalidInput.into())),
                 Self::Unix(stream) => {
                     ready!(stream.poll_write_ready(cx))?;
-                    stream.try_io(Interest::WRITABLE, send)
+                    stream.try_io(Interest::WRITABLE, write)
                 }
             };
-            match sent {
+            match written {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                sent => return Poll::Ready(sent),
+                written => return Poll::Ready(written),
             }
         }
     }
