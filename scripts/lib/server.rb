@@ -46,8 +46,3 @@ class Server
     abort "no server came up:\n#{File.read(log)}"
   end
 end
-
-def median(values)
-  sorted = values.sort
-  (sorted[(sorted.size - 1) / 2] + sorted[sorted.size / 2]) / 2.0
-end
